@@ -1,0 +1,219 @@
+"""The config file as classes: one per YAML section, every key with its meaning, unit and range.
+
+Nothing here reads or writes a file. `mtkit.config.loading` turns YAML into a `Config`.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+
+
+class Section(BaseModel):
+    """A group of keys: immutable, and refusing keys that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _resolve(path: Path, info: ValidationInfo) -> Path:
+    base = (info.context or {}).get("base")
+    path = path.expanduser()
+    return path if base is None else Path(os.path.normpath(Path(base, path)))
+
+
+# A path of the config file: one that is relative is relative to the folder that holds the file (context "base").
+ConfigPath = Annotated[Path, AfterValidator(_resolve)]
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class CorpusFiles(Section):
+    """Parallel text: two files of equal line count, or one file of tab-separated columns. `.gz` is read as such."""
+
+    src: ConfigPath | None = Field(None, description="source text, one sentence a line")
+    tgt: ConfigPath | None = Field(None, description="target text; line n translates line n of src")
+    tsv: ConfigPath | None = Field(
+        None, description="instead of src and tgt: source, tab, target on each line; further columns are ignored"
+    )
+
+    @model_validator(mode="after")
+    def _two_files_or_one(self) -> Self:
+        pair, tsv = (self.src is not None, self.tgt is not None), self.tsv is not None
+        if pair == (True, True) and not tsv:
+            return self
+        if pair == (False, False) and tsv:
+            return self
+        raise ValueError("give either both src and tgt, or tsv")
+
+
+class DataConfig(Section):
+    """Which text is learnt from, which is watched, which is kept for the end."""
+
+    src_lang: str = Field("src", min_length=1, description="source language, for people and for file names: en")
+    tgt_lang: str = Field("tgt", min_length=1, description="target language: fr")
+    train: list[CorpusFiles] = Field(min_length=1, description="what the model learns from: one or several corpora")
+    dev: CorpusFiles = Field(description="watched during training: early stopping, choice of checkpoints")
+    test: CorpusFiles | None = Field(None, description="never looked at in training; default of `mtkit evaluate`")
+    max_tokens: int = Field(
+        128, ge=1, description="training pairs with a side of more tokens are left out (and counted)"
+    )
+    max_length_ratio: float | None = Field(
+        None, ge=1, description="training pairs whose token counts differ by more than this factor are left out"
+    )
+
+
+class TokenizerConfig(Section):
+    """One side's SentencePiece model."""
+
+    type: Literal["unigram", "bpe", "char"] = Field("unigram", description="how text is cut into pieces")
+    vocab_size: int = Field(
+        8000, ge=264, description="pieces, the four special ones and the 256 bytes included; lowered if text is short"
+    )
+    character_coverage: float = Field(
+        0.9995, gt=0, le=1, description="share of the text's characters that get a piece of their own; others are bytes"
+    )
+    byte_fallback: bool = Field(True, description="spell characters without a piece as UTF-8 bytes: nothing is unknown")
+    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = Field(
+        "nmt_nfkc", description="clean-up before cutting; _cf also lower-cases, identity keeps every character"
+    )
+    max_sentences: int = Field(
+        1_000_000, ge=1, description="lines the pieces are learnt from; an even sample if the text has more"
+    )
+
+
+class TokenizersConfig(Section):
+    """Source and target tokenizers, or a single one for both."""
+
+    src: TokenizerConfig = Field(TokenizerConfig(), description="source side")
+    tgt: TokenizerConfig = Field(TokenizerConfig(), description="target side")
+    shared: bool = Field(False, description="one model, learnt on both sides with the settings of src, serves both")
+
+
+class ModelConfig(Section):
+    """The encoder-decoder Transformer (Vaswani et al. 2017) and its choices."""
+
+    d_model: int = Field(256, ge=8, description="width of every residual stream")
+    d_ff: int = Field(1024, ge=8, description="width inside the feed-forward layers")
+    n_heads: int = Field(4, ge=1, description="heads per attention; must divide d_model")
+    n_encoder_layers: int = Field(3, ge=1, description="layers of the encoder")
+    n_decoder_layers: int = Field(3, ge=1, description="layers of the decoder")
+    activation: Literal["relu", "gelu", "swiglu"] = Field("relu", description="non-linearity of the feed-forward")
+    norm: Literal["layernorm", "rmsnorm"] = Field("layernorm", description="kind of normalisation")
+    norm_position: Literal["pre", "post"] = Field(
+        "pre", description="before each sublayer (stable), or after it (as in the paper; needs a longer warm-up)"
+    )
+    positions: Literal["sinusoidal", "learned", "rotary"] = Field("sinusoidal", description="how order is told")
+    max_positions: int = Field(1024, ge=8, description="longest sentence in tokens that learned positions can tell")
+    embedding_dropout: float = Field(0.1, ge=0, lt=1, description="dropout after embeddings and positions")
+    residual_dropout: float = Field(0.1, ge=0, lt=1, description="dropout of each sublayer's output")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of attention weights")
+    ffn_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward, after the activation")
+    tie: Literal["none", "decoder", "all"] = Field(
+        "decoder",
+        description="shared matrices: decoder input and output; or encoder input too (needs tokenizer.shared)",
+    )
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.d_model % self.n_heads:
+            raise ValueError(f"d_model={self.d_model} does not split into {self.n_heads} heads")
+        if self.positions == "rotary" and (self.d_model // self.n_heads) % 2:
+            raise ValueError(f"rotary positions need an even head width, not {self.d_model // self.n_heads}")
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(f"sinusoidal positions need an even d_model, not {self.d_model}")
+        return self
+
+
+class TrainConfig(Section):
+    """How the model learns, when it is looked at, and when it stops."""
+
+    batch_tokens: int = Field(
+        4096,
+        ge=16,
+        description="size of a batch: sentences times longest sentence, on the longer side, padding counted",
+    )
+    accumulate: int = Field(1, ge=1, description="batches per update; the gradient is that of one large batch")
+    max_steps: int | None = Field(None, ge=1, description="stop after this many updates")
+    max_epochs: int | None = Field(None, ge=1, description="stop after this many passes over the training data")
+    max_minutes: float | None = Field(
+        None, gt=0, description="stop after this many minutes of training, validation included, all starts added up"
+    )
+    lr: float = Field(1e-3, gt=0, description="highest learning rate, reached at the end of the warm-up")
+    schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(
+        "inverse_sqrt",
+        description="after warm-up: lr x sqrt(warmup_steps/step); half a cosine down to lr x lr_floor over the run "
+        "(its length is whichever limit, steps, epochs or minutes, is nearest); or lr kept",
+    )
+    lr_floor: float = Field(0.0, ge=0, le=1, description="where the cosine ends, as a share of lr")
+    warmup_steps: int = Field(1000, ge=0, description="updates over which the learning rate rises from 0 to lr")
+    adam_betas: tuple[Share, Share] = Field((0.9, 0.98), description="decay of Adam's two running means")
+    adam_eps: float = Field(1e-9, gt=0, description="Adam's guard against division by zero")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled (AdamW); on weight matrices only")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability taken from the true token, spread evenly")
+    max_grad_norm: float = Field(1.0, gt=0, description="a longer gradient is scaled down to this length")
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
+        "auto", description="of matrix products; weights stay fp32. auto: bf16 where the device has it, else fp32"
+    )
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
+        description="auto (a GPU if there is one), cpu, cuda, cuda:N or mps",
+    )
+    threads: int | None = Field(None, ge=1, description="CPU threads; by default one per core")
+    log_every: int = Field(50, ge=1, description="updates between lines in metrics.jsonl")
+    validate_every: int = Field(500, ge=1, description="updates between validations; each also writes a checkpoint")
+    validate_sentences: int | None = Field(
+        None, ge=1, description="translate only this many dev sentences, evenly chosen; default: all"
+    )
+    metric: Literal["bleu", "chrf", "loss"] = Field("bleu", description="what makes a checkpoint the better one")
+    patience: int | None = Field(None, ge=1, description="stop after this many validations without improvement")
+    average_best: int = Field(4, ge=1, description="the bundle averages the weights of this many best checkpoints")
+
+    @model_validator(mode="after")
+    def _it_ends(self) -> Self:
+        if self.max_steps is None and self.max_epochs is None and self.max_minutes is None and self.patience is None:
+            raise ValueError("nothing stops this run: set max_steps, max_epochs, max_minutes or patience")
+        if self.schedule == "cosine" and self.max_steps is None and self.max_epochs is None and not self.max_minutes:
+            raise ValueError("schedule=cosine needs to know the end: set max_steps, max_epochs or max_minutes")
+        if self.max_steps is not None and self.warmup_steps >= self.max_steps:
+            raise ValueError(f"warmup_steps={self.warmup_steps} is not below max_steps={self.max_steps}")
+        return self
+
+
+class DecodeConfig(Section):
+    """How a trained model translates; `mtkit translate` has options for a few of these."""
+
+    beam_size: int = Field(4, ge=1, description="hypotheses kept; 1 is greedy")
+    length_penalty: float = Field(0.6, ge=0, description="alpha of ((5 + n) / 6)^alpha (Wu et al. 2016); 0: none")
+    max_len_factor: float = Field(2.0, gt=0, description="at most factor x source tokens + constant target tokens")
+    max_len_constant: int = Field(20, ge=0, description="see max_len_factor")
+    batch_sentences: int = Field(64, ge=1, description="sentences translated together")
+    max_src_tokens: int = Field(
+        200, ge=8, description="longer input is split at sentence ends or clauses and rejoined, never cut"
+    )
+
+
+class Config(Section):
+    """Everything that shapes a run."""
+
+    run_dir: ConfigPath | None = Field(
+        None, description="folder of the run; default: runs/NAME in the current folder, NAME being this file's name"
+    )
+    seed: int = Field(1, ge=0, lt=2**32, description="fixes initial weights, order of data and dropout")
+    data: DataConfig = Field(description="parallel text")
+    tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="text to token ids")
+    model: ModelConfig = Field(ModelConfig(), description="the network")
+    train: TrainConfig = Field(description="learning")
+    decode: DecodeConfig = Field(DecodeConfig(), description="translating")
+
+    @model_validator(mode="after")
+    def _sections_fit(self) -> Self:
+        if self.model.tie == "all" and not self.tokenizer.shared:
+            raise ValueError("model.tie=all shares one embedding between both sides: set tokenizer.shared: true")
+        if self.model.positions == "learned" and self.data.max_tokens + 1 > self.model.max_positions:
+            raise ValueError(
+                f"data.max_tokens={self.data.max_tokens} (and <end>) does not fit "
+                f"model.max_positions={self.model.max_positions}"
+            )
+        return self

@@ -1,0 +1,98 @@
+"""Files written whole or not at all: temporary name, fsync, rename; and the checksum that tells a changed one."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def sha256_file(path: Path) -> str:
+    """Hex digest of the file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Block until the file's content, or the folder's list of names, is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Give a temporary name beside path to write to; if the block ends well the file takes path's place.
+
+    If the block raises (a full disk too), path stays as it was and the temporary file is removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        os.chmod(temporary, 0o666 & ~_umask())
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder beside path to fill; if the block ends well it takes path's place.
+
+    A folder that stood at path is moved aside first and removed last, so that at no moment its content is lost.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    try:
+        yield temporary
+        os.chmod(temporary, 0o777 & ~_umask())
+        for entry in sorted(temporary.rglob("*"), reverse=True):
+            sync(entry)
+        sync(temporary)
+        old = None
+        if path.exists():
+            old = path.with_name(f".{path.name}.old.tmp")
+            shutil.rmtree(old, ignore_errors=True)
+            os.replace(path, old)
+        os.replace(temporary, path)
+        sync(path.parent)
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8"))
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed process left half-written in this folder; a folder moved aside is put back."""
+    for entry in folder.glob(".*.tmp"):
+        if entry.name.endswith(".old.tmp"):
+            place = entry.with_name(entry.name.removeprefix(".").removesuffix(".old.tmp"))
+            if not place.exists():
+                os.replace(entry, place)
+                continue
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,102 @@
+"""Encoder and decoder layers: attention and feed-forward sublayers, each with its residual connection and norm."""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mtkit.config.schema import ModelConfig
+from mtkit.model.attention import CrossAttention, KeyValueCache, SelfAttention
+from mtkit.model.dropout import Dropout
+
+
+class FeedForward(nn.Module):
+    """Two matrices with a non-linearity between; swiglu multiplies by a gate of its own (Shazeer 2020)."""
+
+    def __init__(self, cfg: ModelConfig) -> None:
+        super().__init__()
+        self.activation = cfg.activation
+        self.in_proj = nn.Linear(cfg.d_model, 2 * cfg.d_ff if cfg.activation == "swiglu" else cfg.d_ff)
+        self.out_proj = nn.Linear(cfg.d_ff, cfg.d_model)
+        self.dropout = Dropout(cfg.ffn_dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D), every position by itself."""
+        x = self.in_proj(x)
+        if self.activation == "swiglu":
+            gate, value = x.chunk(2, dim=-1)
+            x = F.silu(gate) * value
+        else:
+            x = F.relu(x) if self.activation == "relu" else F.gelu(x)
+        return self.out_proj(self.dropout(x))
+
+
+class Residual(nn.Module):
+    """x + sublayer(x) with dropout and a norm: before the sublayer (pre) or after the sum (post, as in the paper)."""
+
+    def __init__(self, cfg: ModelConfig) -> None:
+        super().__init__()
+        self.pre = cfg.norm_position == "pre"
+        self.norm = make_norm(cfg)
+        self.dropout = Dropout(cfg.residual_dropout)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.pre:
+            return x + self.dropout(sublayer(self.norm(x)))
+        normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
+        return normed
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, cfg: ModelConfig) -> None:
+        super().__init__()
+        rotary = cfg.positions == "rotary"
+        self.self_attention = SelfAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout, rotary)
+        self.feed_forward = FeedForward(cfg)
+        self.self_attention_residual, self.feed_forward_residual = Residual(cfg), Residual(cfg)
+
+    def forward(self, x: Tensor, pad_bias: Tensor) -> Tensor:
+        """x: (B, S, D); pad_bias: (B, 1, 1, S). Returns (B, S, D)."""
+        x = self.self_attention_residual(x, lambda y: self.self_attention(y, pad_bias))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the encoder's output, then feed-forward."""
+
+    def __init__(self, cfg: ModelConfig) -> None:
+        super().__init__()
+        rotary = cfg.positions == "rotary"
+        self.self_attention = SelfAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout, rotary)
+        self.cross_attention = CrossAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout)
+        self.feed_forward = FeedForward(cfg)
+        self.self_attention_residual = Residual(cfg)
+        self.cross_attention_residual = Residual(cfg)
+        self.feed_forward_residual = Residual(cfg)
+
+    def forward(self, x: Tensor, causal_bias: Tensor, memory: Tensor, pad_bias: Tensor) -> Tensor:
+        """x: (B, T, D); causal_bias: (1, 1, T, T); memory: (B, S, D); pad_bias: (B, 1, 1, S). Returns (B, T, D)."""
+        keys, values = self.cross_attention.keys_values(memory)
+        x = self.self_attention_residual(x, lambda y: self.self_attention(y, causal_bias))
+        x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, keys, values, pad_bias))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+    def step(self, x: Tensor, cache: KeyValueCache, keys: Tensor, values: Tensor, pad_bias: Tensor) -> Tensor:
+        """One new position for K hypotheses of each of B sentences.
+
+        x: (B, K, D); cache: rows B x K, sentence by sentence; keys, values: (B, H, S, d_head). Returns (B, K, D).
+        """
+
+        def look_back(y: Tensor) -> Tensor:
+            return self.self_attention.step(y.flatten(0, 1).unsqueeze(1), cache).view_as(y)
+
+        x = self.self_attention_residual(x, look_back)
+        x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, keys, values, pad_bias))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+def make_norm(cfg: ModelConfig) -> nn.Module:
+    """Layer normalisation (Ba et al. 2016), or RMSNorm (Zhang and Sennrich 2019)."""
+    return nn.LayerNorm(cfg.d_model) if cfg.norm == "layernorm" else nn.RMSNorm(cfg.d_model, eps=1e-6)

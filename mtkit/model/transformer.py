@@ -1,0 +1,146 @@
+"""The encoder-decoder Transformer (Vaswani et al. 2017): token ids in, logits over the target vocabulary out."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mtkit.config.schema import ModelConfig
+from mtkit.model.attention import CrossAttention, KeyValueCache, SelfAttention, init_packed
+from mtkit.model.dropout import Dropout
+from mtkit.model.layers import DecoderLayer, EncoderLayer, FeedForward, make_norm
+from mtkit.model.masks import causal_bias, padding_bias
+from mtkit.model.positions import LearnedPositions, added_positions
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder and output projection. Weights are float32; autocast decides the precision of products."""
+
+    def __init__(self, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, pad_id: int = 0) -> None:
+        """Raises ValueError if cfg ties all embeddings of vocabularies that differ in size."""
+        super().__init__()
+        if cfg.tie == "all" and src_vocab_size != tgt_vocab_size:
+            raise ValueError(f"tie=all with vocabularies of {src_vocab_size} and {tgt_vocab_size} tokens")
+        self.cfg = cfg
+        self.pad_id = pad_id
+        self.src_embedding = nn.Embedding(src_vocab_size, cfg.d_model)
+        self.tgt_embedding = self.src_embedding if cfg.tie == "all" else nn.Embedding(tgt_vocab_size, cfg.d_model)
+        self.src_positions = added_positions(cfg.positions, cfg.d_model, cfg.max_positions)
+        self.tgt_positions = added_positions(cfg.positions, cfg.d_model, cfg.max_positions)
+        self.embedding_dropout = Dropout(cfg.embedding_dropout)
+        self.encoder_layers = nn.ModuleList(EncoderLayer(cfg) for _ in range(cfg.n_encoder_layers))
+        self.decoder_layers = nn.ModuleList(DecoderLayer(cfg) for _ in range(cfg.n_decoder_layers))
+        pre = cfg.norm_position == "pre"
+        self.encoder_norm: nn.Module = make_norm(cfg) if pre else nn.Identity()
+        self.decoder_norm: nn.Module = make_norm(cfg) if pre else nn.Identity()
+        self.output = nn.Linear(cfg.d_model, tgt_vocab_size)
+        if cfg.tie != "none":
+            self.output.weight = self.tgt_embedding.weight
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw initial weights from torch's default generator: embeddings N(0, 1/D), matrices Glorot-uniform."""
+        for module in self.modules():
+            if isinstance(module, SelfAttention):
+                init_packed(module.qkv_proj, 3)
+                init_packed(module.out_proj, 1)
+            elif isinstance(module, CrossAttention):
+                init_packed(module.q_proj, 1)
+                init_packed(module.kv_proj, 2)
+                init_packed(module.out_proj, 1)
+            elif isinstance(module, FeedForward):
+                init_packed(module.in_proj, 2 if module.activation == "swiglu" else 1)
+                init_packed(module.out_proj, 1)
+            elif isinstance(module, LearnedPositions):
+                nn.init.normal_(module.table, std=0.02)
+        nn.init.zeros_(self.output.bias)
+        ends = [self.src_embedding.weight, self.tgt_embedding.weight, self.output.weight]
+        for weight in dict.fromkeys(ends):  # each tied matrix once, in this order: the seed fixes the weights
+            nn.init.normal_(weight, std=self.cfg.d_model**-0.5)
+
+    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """src: (B, S) ids; tgt_in: (B, T) ids; padding on the right. Returns logits (B, T, V).
+
+        logits[:, t] depends on tgt_in[:, : t + 1] alone and predicts what follows it.
+        """
+        logits: Tensor = self.output(self.hidden(src, tgt_in))
+        return logits
+
+    def hidden(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """The decoder's output (B, T, D) before the output projection, as `forward` computes it."""
+        memory, pad_bias = self.encode(src)
+        return self.decode(tgt_in, memory, pad_bias)
+
+    def encode(self, src: Tensor) -> tuple[Tensor, Tensor]:
+        """src: (B, S) ids. Returns the memory (B, S, D) and the bias (B, 1, 1, S) that hides its padding."""
+        pad_bias = padding_bias(src == self.pad_id)
+        x = self.embedding_dropout(self.src_positions(self._embed(src, self.src_embedding)))
+        for layer in self.encoder_layers:
+            x = layer(x, pad_bias)
+        return self.encoder_norm(x), pad_bias
+
+    def decode(self, tgt_in: Tensor, memory: Tensor, pad_bias: Tensor) -> Tensor:
+        """All target positions at once (teacher forcing): (B, T) ids -> (B, T, D)."""
+        bias = causal_bias(tgt_in.size(1), tgt_in.device)
+        x = self.embedding_dropout(self.tgt_positions(self._embed(tgt_in, self.tgt_embedding)))
+        for layer in self.decoder_layers:
+            x = layer(x, bias, memory, pad_bias)
+        decoded: Tensor = self.decoder_norm(x)
+        return decoded
+
+    def start_decoding(self, src: Tensor, beam_size: int) -> "DecoderCache":
+        """Encode src (B, S) and prepare to decode beam_size hypotheses for each sentence."""
+        memory, pad_bias = self.encode(src)
+        cross = [layer.cross_attention.keys_values(memory) for layer in self.decoder_layers]
+        d_head = self.cfg.d_model // self.cfg.n_heads
+        n_rows = src.size(0) * beam_size
+        own = [KeyValueCache(n_rows, self.cfg.n_heads, d_head, memory) for _ in self.decoder_layers]
+        return DecoderCache(own, cross, pad_bias, beam_size)
+
+    def decode_step(self, last_ids: Tensor, cache: "DecoderCache") -> Tensor:
+        """Advance every hypothesis by its newest token: last_ids (B, K) -> logits (B, K, V) for the next one.
+
+        The cache then holds that token too. Equal to the last column of `forward` on the whole prefix.
+        """
+        x = self._embed(last_ids, self.tgt_embedding).unsqueeze(-2)  # (B, K, 1, D): one position
+        x = self.tgt_positions(x, cache.length).squeeze(-2)
+        for layer, own, (keys, values) in zip(self.decoder_layers, cache.own, cache.cross, strict=True):
+            x = layer.step(x, own, keys, values, cache.pad_bias)
+        logits: Tensor = self.output(self.decoder_norm(x))
+        return logits.float()
+
+    def _embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
+        return F.embedding(ids, embedding.weight) * math.sqrt(self.cfg.d_model)
+
+
+@dataclass
+class DecoderCache:
+    """What decoding has computed so far, for B sentences with K hypotheses each."""
+
+    own: list[KeyValueCache]  # per layer, rows B x K, sentence by sentence
+    cross: list[tuple[Tensor, Tensor]]  # per layer, keys and values of the memory, (B, H, S, d_head)
+    pad_bias: Tensor  # (B, 1, 1, S)
+    beam_size: int
+
+    @property
+    def length(self) -> int:
+        """Target positions decoded so far."""
+        return self.own[0].length
+
+    def reorder(self, parents: Tensor) -> None:
+        """Let hypothesis k of sentence b continue what was its hypothesis parents[b, k]; parents: (B, K)."""
+        first_rows = torch.arange(parents.size(0), device=parents.device)[:, None] * self.beam_size
+        self._select((first_rows + parents).flatten())
+
+    def keep(self, sentences: Tensor) -> None:
+        """Drop all sentences but these (B',), given by their current numbers."""
+        beams = torch.arange(self.beam_size, device=sentences.device)
+        self._select((sentences[:, None] * self.beam_size + beams).flatten())
+        self.cross = [(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.cross]
+        self.pad_bias = self.pad_bias.index_select(0, sentences)
+
+    def _select(self, rows: Tensor) -> None:
+        for cache in self.own:
+            cache.select(rows)

@@ -1,0 +1,62 @@
+"""The machine that a run uses: device, working precision, threads."""
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
+
+import torch
+
+from mtkit.errors import MtkitError
+
+Precision = Literal["fp32", "bf16", "fp16"]
+_DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def choose_device(name: str) -> torch.device:
+    """The device that the config names; `auto` takes a GPU where there is one.
+
+    Raises MtkitError if the machine has no such device.
+    """
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise MtkitError(f"device={name}: this machine has {torch.cuda.device_count()} CUDA devices; use auto or cpu")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise MtkitError("device=mps: not available on this machine; use auto or cpu")
+    return device
+
+
+def choose_precision(name: str, device: torch.device) -> Precision:
+    """The precision of matrix products; `auto` is bf16 where the device computes in it natively, else fp32."""
+    if name in _DTYPES:
+        if name == "fp16" and device.type == "cpu":
+            raise MtkitError("train.precision=fp16 is for GPUs; on a CPU use bf16 or fp32")
+        return name
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    if device.type == "cpu" and _cpu_multiplies_bf16():
+        return "bf16"
+    return "fp32"
+
+
+def _cpu_multiplies_bf16() -> bool:
+    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
+    """Context in which matrix products of this device run in the given precision."""
+    if precision == "fp32":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=_DTYPES[precision])
+
+
+def set_threads(n_threads: int | None) -> int:
+    """Let torch use n_threads CPU threads, by default one per core this process may use; returns the number."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    n = n_threads or usable
+    torch.set_num_threads(n)
+    return n

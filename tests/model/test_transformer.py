@@ -1,0 +1,195 @@
+"""The model against torch's own Transformer with the same weights, and the laws that hold for every variant."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mtkit.config.schema import ModelConfig
+from mtkit.model.transformer import Transformer
+
+SRC_VOCAB, TGT_VOCAB, PAD = 13, 11, 0
+
+VARIANTS = [
+    {"norm": norm, "norm_position": position, "positions": positions, "activation": activation}
+    for norm, position, positions, activation in itertools.product(
+        ["layernorm", "rmsnorm"], ["pre", "post"], ["sinusoidal", "learned", "rotary"], ["relu", "swiglu"]
+    )
+]
+
+
+def small_model(**choices: object) -> Transformer:
+    torch.manual_seed(1)
+    sizes = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    model = Transformer(ModelConfig.model_validate(sizes | choices), SRC_VOCAB, TGT_VOCAB, PAD).eval()
+    with torch.no_grad():  # zeros and ones as initial values would hide what is left out
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+def some_ids(n_sentences: int, length: int, vocab_size: int) -> Tensor:
+    return torch.randint(4, vocab_size, (n_sentences, length), generator=torch.Generator().manual_seed(length))
+
+
+def copy_weights(ours: nn.Module, theirs: nn.Module, names: dict[str, str]) -> None:
+    for our_name, their_name in names.items():
+        for kind in ("weight", "bias"):
+            value = ours.get_parameter(f"{our_name}.{kind}")
+            packed = their_name in ("self_attn.in_proj", "multihead_attn.in_proj")
+            target = theirs.get_parameter(f"{their_name}_{kind}" if packed else f"{their_name}.{kind}")
+            target.copy_(value)
+
+
+COMMON = {
+    "self_attention.qkv_proj": "self_attn.in_proj",
+    "self_attention.out_proj": "self_attn.out_proj",
+    "self_attention_residual.norm": "norm1",
+    "feed_forward.in_proj": "linear1",
+    "feed_forward.out_proj": "linear2",
+}
+ENCODER = COMMON | {"feed_forward_residual.norm": "norm2"}
+DECODER = COMMON | {
+    "cross_attention.out_proj": "multihead_attn.out_proj",
+    "cross_attention_residual.norm": "norm2",
+    "feed_forward_residual.norm": "norm3",
+}
+
+
+def torch_twin(model: Transformer) -> nn.Transformer:
+    """torch's Transformer with the weights of model."""
+    cfg, pre = model.cfg, model.cfg.norm_position == "pre"
+    options = {"dim_feedforward": cfg.d_ff, "dropout": 0.0, "activation": cfg.activation, "batch_first": True}
+    encoder_layer = nn.TransformerEncoderLayer(cfg.d_model, cfg.n_heads, norm_first=pre, **options)
+    decoder_layer = nn.TransformerDecoderLayer(cfg.d_model, cfg.n_heads, norm_first=pre, **options)
+    final = nn.LayerNorm(cfg.d_model) if pre else None
+    encoder = nn.TransformerEncoder(encoder_layer, cfg.n_encoder_layers, final, enable_nested_tensor=False)
+    final = nn.LayerNorm(cfg.d_model) if pre else None
+    decoder = nn.TransformerDecoder(decoder_layer, cfg.n_decoder_layers, final)
+    twin = nn.Transformer(cfg.d_model, cfg.n_heads, custom_encoder=encoder, custom_decoder=decoder, batch_first=True)
+    with torch.no_grad():
+        for ours, theirs in zip(model.encoder_layers, twin.encoder.layers, strict=True):
+            copy_weights(ours, theirs, ENCODER)
+        for ours, theirs in zip(model.decoder_layers, twin.decoder.layers, strict=True):
+            copy_weights(ours, theirs, DECODER)
+            for kind in ("weight", "bias"):
+                q, kv = (ours.get_parameter(f"cross_attention.{name}.{kind}") for name in ("q_proj", "kv_proj"))
+                theirs.get_parameter(f"multihead_attn.in_proj_{kind}").copy_(torch.cat([q, kv]))
+        if pre:
+            twin.encoder.norm.load_state_dict(model.encoder_norm.state_dict())
+            twin.decoder.norm.load_state_dict(model.decoder_norm.state_dict())
+    return twin.eval()
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm_position", ["pre", "post"])
+def test_logits_equal_those_of_torchs_transformer_with_the_same_weights(norm_position: str, activation: str) -> None:
+    model = small_model(norm_position=norm_position, activation=activation)
+    twin = torch_twin(model)
+    src, tgt = some_ids(3, 7, SRC_VOCAB), some_ids(3, 5, TGT_VOCAB)
+    src[1, 4:] = PAD
+
+    def embed(ids: Tensor, weight: Tensor) -> Tensor:  # written out anew: sqrt(d) x embedding + sinusoid
+        position, i = torch.arange(ids.size(1))[:, None], torch.arange(8)
+        angle = position / 10000 ** (2 * i / 16)
+        return weight[ids] * 4.0 + torch.cat([angle.sin(), angle.cos()], dim=1)
+
+    hidden = twin(
+        embed(src, model.src_embedding.weight),
+        embed(tgt, model.tgt_embedding.weight),
+        tgt_mask=torch.ones(5, 5, dtype=torch.bool).triu(1),
+        src_key_padding_mask=src == PAD,
+        memory_key_padding_mask=src == PAD,
+    )
+    expected = hidden @ model.output.weight.T + model.output.bias
+    torch.testing.assert_close(model(src, tgt), expected, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("choices", VARIANTS, ids=lambda c: "-".join(c.values()))
+class TestEveryVariant:
+    def test_a_later_target_never_changes_an_earlier_logit(self, choices: dict[str, str]) -> None:
+        model = small_model(**choices)
+        src, tgt = some_ids(2, 6, SRC_VOCAB), some_ids(2, 8, TGT_VOCAB)
+        other = tgt.clone()
+        other[:, 4:] = (tgt[:, 4:] - 4 + 3) % (TGT_VOCAB - 4) + 4
+        before, after = model(src, tgt), model(src, other)
+        torch.testing.assert_close(before[:, :4], after[:, :4], rtol=0, atol=1e-6)
+        assert (before[:, 4:] - after[:, 4:]).abs().max() > 1e-3
+
+    def test_padding_changes_nothing(self, choices: dict[str, str]) -> None:
+        model = small_model(**choices)
+        src, tgt = some_ids(1, 6, SRC_VOCAB), some_ids(1, 5, TGT_VOCAB)
+        alone = model(src, tgt)
+        padded_src = torch.cat([src, torch.full((1, 4), PAD)], dim=1)
+        padded_tgt = torch.cat([tgt, torch.full((1, 3), PAD)], dim=1)
+        beside = torch.cat([padded_src, some_ids(1, 10, SRC_VOCAB)]), torch.cat([padded_tgt, some_ids(1, 8, TGT_VOCAB)])
+        torch.testing.assert_close(model(*beside)[:1, :5], alone, atol=2e-5, rtol=1e-5)
+
+    def test_cached_decoding_equals_full_decoding(self, choices: dict[str, str]) -> None:
+        model = small_model(**choices)
+        src, beam_size, length = some_ids(2, 6, SRC_VOCAB), 3, 20  # 20 positions: the cache grows beyond its first 16
+        src[0, 3:] = PAD
+        prefixes = some_ids(2 * beam_size, length, TGT_VOCAB)
+        cache = model.start_decoding(src, beam_size)
+        steps = [model.decode_step(column.view(2, beam_size), cache) for column in prefixes.T]
+        stepwise = torch.stack(steps, dim=2).flatten(0, 1)
+        full = model(src.repeat_interleave(beam_size, dim=0), prefixes)
+        torch.testing.assert_close(stepwise, full, atol=2e-5, rtol=1e-5)
+
+    def test_an_empty_source_gives_numbers_and_gradients(self, choices: dict[str, str]) -> None:
+        model = small_model(**choices)
+        src = torch.tensor([[5, 6, 3], [PAD, PAD, PAD]])
+        logits = model(src, some_ids(2, 4, TGT_VOCAB))
+        assert logits.isfinite().all()
+        logits.sum().backward()
+        assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+def test_reordered_and_kept_hypotheses_continue_their_own_prefix() -> None:
+    model = small_model()
+    src = torch.stack([some_ids(1, 6, SRC_VOCAB)[0], some_ids(1, 7, SRC_VOCAB)[0, :6], some_ids(1, 9, SRC_VOCAB)[0, :6]])
+    cache = model.start_decoding(src, beam_size=2)
+    model.decode_step(torch.tensor([[4, 5], [6, 7], [8, 9]]), cache)
+    cache.keep(torch.tensor([0, 2]))
+    cache.reorder(torch.tensor([[1, 1], [1, 0]]))
+    stepped = model.decode_step(torch.tensor([[5, 6], [7, 8]]), cache)
+    prefixes = torch.tensor([[5, 5], [5, 6], [9, 7], [8, 8]])
+    full = model(src[[0, 0, 2, 2]], prefixes)[:, -1].view(2, 2, -1)
+    torch.testing.assert_close(stepped, full, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("tie", "n_matrices"), [("none", 3), ("decoder", 2), ("all", 1)])
+def test_tying_shares_the_matrices_that_it_names(tie: str, n_matrices: int) -> None:
+    model = Transformer(ModelConfig(d_model=16, d_ff=24, n_heads=2, tie=tie), 11, 11)
+    ends = [model.src_embedding.weight, model.tgt_embedding.weight, model.output.weight]
+    assert len({weight.data_ptr() for weight in ends}) == n_matrices
+    assert sum(p.shape == (11, 16) for p in model.parameters()) == n_matrices
+
+
+def test_tying_all_needs_vocabularies_of_one_size() -> None:
+    with pytest.raises(ValueError, match="11 and 12 tokens"):
+        Transformer(ModelConfig(d_model=16, d_ff=24, n_heads=2, tie="all"), 11, 12)
+
+
+def test_swiglu_gates_one_half_by_the_swish_of_the_other() -> None:
+    model = small_model(activation="swiglu")
+    layer, x = model.encoder_layers[0].feed_forward, torch.randn(2, 16)
+    gate_weight, value_weight = layer.in_proj.weight[:24], layer.in_proj.weight[24:]
+    gate, value = x @ gate_weight.T + layer.in_proj.bias[:24], x @ value_weight.T + layer.in_proj.bias[24:]
+    expected = (gate / (1 + (-gate).exp()) * value) @ layer.out_proj.weight.T + layer.out_proj.bias
+    torch.testing.assert_close(layer(x), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_dropout_kinds_act_apart_and_only_in_training() -> None:
+    src, tgt = some_ids(2, 6, SRC_VOCAB), some_ids(2, 5, TGT_VOCAB)
+    kinds = ["embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout"]
+    for kind in kinds:
+        model = small_model(**{other: 0.5 if other == kind else 0.0 for other in kinds})
+        without = model(src, tgt)
+        assert torch.equal(without, model(src, tgt)), kind
+        model.train()
+        assert not torch.allclose(without, model(src, tgt)), kind
+    model = small_model(**dict.fromkeys(kinds, 0.0))
+    without = model(src, tgt)
+    assert torch.equal(without, model.train()(src, tgt))

@@ -1,0 +1,47 @@
+"""The chunked loss against torch's cross-entropy."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mtkit.training.loss import smoothed_cross_entropy_sum
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("n_rows", [1, 1024, 2500])
+def test_loss_and_gradients_equal_torchs(n_rows: int, label_smoothing: float) -> None:
+    torch.manual_seed(0)
+    hidden, weight, bias = torch.randn(n_rows, 8), torch.randn(31, 8), torch.randn(31)
+    targets = torch.randint(31, (n_rows,))
+    ours = [x.clone().requires_grad_() for x in (hidden, weight, bias)]
+    theirs = [x.clone().requires_grad_() for x in (hidden, weight, bias)]
+    loss, nll = smoothed_cross_entropy_sum(*ours, targets, label_smoothing)
+    logits = theirs[0] @ theirs[1].T + theirs[2]
+    expected = F.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction="sum")
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, F.cross_entropy(logits, targets, reduction="sum"))
+    (loss / 7).backward()
+    (expected / 7).backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, atol=2e-4, rtol=1e-4)
+
+
+def test_under_autocast_the_loss_is_near_and_the_gradients_are_float32() -> None:
+    torch.manual_seed(0)
+    hidden, weight, bias = (torch.randn(*shape, requires_grad=True) for shape in [(64, 16), (31, 16), (31,)])
+    targets = torch.randint(31, (64,))
+    exact, _ = smoothed_cross_entropy_sum(hidden, weight, bias, targets, 0.1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, _ = smoothed_cross_entropy_sum(hidden, weight, bias, targets, 0.1)
+    torch.testing.assert_close(loss, exact, rtol=2e-2, atol=0.0)
+    assert loss.item() != exact.item()
+    loss.backward()
+    assert weight.grad is not None and weight.grad.dtype == torch.float32
+
+
+def test_without_gradients_nothing_is_prepared_for_them() -> None:
+    with torch.no_grad():
+        loss, _ = smoothed_cross_entropy_sum(
+            torch.randn(3, 4, requires_grad=True), torch.randn(5, 4), torch.zeros(5), torch.tensor([1, 2, 3]), 0.0
+        )
+    assert not loss.requires_grad
