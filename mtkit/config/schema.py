@@ -85,8 +85,8 @@ class TokenizerConfig(Section):
 class TokenizersConfig(Section):
     """Source and target tokenizers, or a single one for both."""
 
-    src: TokenizerConfig = Field(TokenizerConfig(), description="source side")
-    tgt: TokenizerConfig = Field(TokenizerConfig(), description="target side")
+    src: TokenizerConfig = Field(TokenizerConfig(), description="the source side's")
+    tgt: TokenizerConfig = Field(TokenizerConfig(), description="the target side's")
     shared: bool = Field(False, description="one model, learnt on both sides with the settings of src, serves both")
 
 
@@ -201,11 +201,11 @@ class Config(Section):
         None, description="folder of the run; default: runs/NAME in the current folder, NAME being this file's name"
     )
     seed: int = Field(1, ge=0, lt=2**32, description="fixes initial weights, order of data and dropout")
-    data: DataConfig = Field(description="parallel text")
-    tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="text to token ids")
-    model: ModelConfig = Field(ModelConfig(), description="the network")
-    train: TrainConfig = Field(description="learning")
-    decode: DecodeConfig = Field(DecodeConfig(), description="translating")
+    data: DataConfig = Field(description="parallel text to learn from and to be measured on")
+    tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="how text becomes token ids")
+    model: ModelConfig = Field(ModelConfig(), description="the shape of the network")
+    train: TrainConfig = Field(description="how the model learns, and when it stops")
+    decode: DecodeConfig = Field(DecodeConfig(), description="how the model translates")
 
     @model_validator(mode="after")
     def _sections_fit(self) -> Self:

@@ -1,0 +1,107 @@
+"""The command line. Each command has a file of its own: it parses, calls the library and prints."""
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import mtkit
+from mtkit.cli.config import config
+from mtkit.cli.demo import demo
+from mtkit.cli.evaluate import evaluate
+from mtkit.cli.tokenize import detokenize, tokenize
+from mtkit.cli.train import train
+from mtkit.cli.train_tokenizer import train_tokenizer
+from mtkit.cli.translate import translate
+from mtkit.errors import MtkitError
+
+
+class _Commands(TyperGroup):
+    """Takes --quiet anywhere on the line, and turns expected errors into one message and an exit code."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        quiet = [arg for arg in args[:end] if arg == "--quiet"]
+        return super().parse_args(ctx, quiet[:1] + [arg for arg in args[:end] if arg != "--quiet"] + args[end:])
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # here, where a full disk can still be reported
+            return result
+        except MtkitError as error:
+            raise _stopped(str(error), error.exit_code) from error
+        except KeyboardInterrupt as error:
+            raise _stopped("interrupted", 130) from error
+        except BrokenPipeError as error:  # whoever read our output has seen enough
+            _forget_stdout()
+            raise typer.Exit(1) from error
+        except OSError as error:
+            if error.errno is None:
+                raise
+            _forget_stdout()
+            place = f"{error.filename}: " if error.filename is not None else ""
+            raise _stopped(f"{place}{error.strerror}{_REMEDIES.get(error.errno, '')}", 1) from error
+
+
+_REMEDIES = {
+    errno.ENOSPC: "; free some space and run the command again",
+    errno.EACCES: "; check who owns the file or folder",
+    errno.EROFS: "; work in a folder that can be written to",
+}
+
+
+def _stopped(message: str, exit_code: int) -> typer.Exit:
+    print(f"mtkit: {message}", file=sys.stderr)
+    return typer.Exit(exit_code)
+
+
+def _forget_stdout() -> None:
+    """Drop what stdout has not written: the interpreter would try again when it ends, and complain."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# plain help and plain tracebacks: loading rich would double the time of `mtkit --help`
+app = typer.Typer(
+    cls=_Commands, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+app.command()(demo)
+app.command()(config)
+app.command(short_help="Train both tokenizers and report how they cut text.")(train_tokenizer)
+app.command(short_help="Cut lines into the model's pieces.")(tokenize)
+app.command(short_help="Put pieces together to text again.")(detokenize)
+app.command()(train)
+app.command()(translate)
+app.command(short_help="Score a model, or given translations, on a test set.")(evaluate)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"mtkit {mtkit.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _set_up(
+    quiet: Annotated[bool, typer.Option("--quiet", help="Warnings and errors only; no progress.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """From parallel text to a translator: train, translate, evaluate. Try it: mtkit demo."""
+    from mtkit.console import set_up_logging  # here: `mtkit --help` needs no progress bars
+
+    set_up_logging(quiet)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    for stream in (sys.stdout, sys.stderr):  # UTF-8 and LF, whatever the locale says
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", newline="\n")
+    app(prog_name="mtkit")

@@ -1,0 +1,27 @@
+"""`mtkit config`: the resolved config, or the JSON Schema of config files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import SetOption
+from mtkit.errors import UsageError
+
+
+def config(
+    config_path: Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="A YAML file.")] = None,
+    overrides: SetOption = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
+) -> None:
+    """Check a config file and print it with all defaults."""
+    if schema == (config_path is not None):
+        raise UsageError("give a config file, or --schema for the JSON Schema of all of them")
+    from mtkit.config.loading import dump_config, json_schema, load_config
+
+    if config_path is not None:
+        print(dump_config(load_config(config_path, overrides or [])), end="")
+    else:
+        import json
+
+        print(json.dumps(json_schema(), indent=2))

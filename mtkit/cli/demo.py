@@ -1,0 +1,90 @@
+"""`mtkit demo`: the whole road on the built-in corpus, in a few minutes and without a download."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mtkit.errors import MtkitError
+
+if TYPE_CHECKING:
+    from mtkit.config.schema import Config
+    from mtkit.decoding.translator import Translator
+
+DATA_DIR, RUN_DIR = Path("data/sample"), Path("runs/sample-en-fr")  # in the current folder
+SENTENCES = (
+    "I love oranges.",
+    "She does not eat meat.",
+    "Do you see the big house?",
+    "We have bought three red apples.",
+    "He gives the old books to his sister.",
+)
+
+
+def demo() -> None:
+    """Train, measure and use a small English-French translator."""
+    config = _load_config()
+    _write_corpus()
+
+    from mtkit.decoding.translator import Translator
+    from mtkit.training import trainer
+
+    bundle = trainer.train(config).bundle
+    translator = Translator.load(bundle)
+    print(_test_score(config, translator, bundle))
+    for sentence, translation in zip(SENTENCES, translator.translate(SENTENCES), strict=True):
+        print(f"  {sentence}\n    {translation}")
+    print('Your turn: mtkit translate "..."')
+
+
+def config_file() -> Path:
+    """The demo's config: in a clone configs/sample-en-fr.yaml, in an installed package a copy of it."""
+    package = Path(__file__).parent.parent
+    places = [package.parent / "configs" / "sample-en-fr.yaml", package / "sample" / "sample-en-fr.yaml"]
+    for place in places:
+        if place.is_file():
+            return place
+    raise MtkitError(
+        f"sample-en-fr.yaml is neither in {places[0].parent} nor in {places[1].parent}; install mtkit again"
+    )
+
+
+def _load_config() -> "Config":
+    from mtkit.config.loading import load_config
+
+    files = [
+        f"data.{section}.{side}={DATA_DIR}/{part}.{language}"
+        for section, part in (("train.0", "train"), ("dev", "dev"), ("test", "test"))
+        for side, language in (("src", "en"), ("tgt", "fr"))
+    ]
+    return load_config(config_file(), [f"run_dir={RUN_DIR}", *files])
+
+
+def _write_corpus() -> None:
+    from mtkit.console import log
+    from mtkit.sample import write_corpus
+
+    if (DATA_DIR / "train.fr").exists():
+        log.info(f"{DATA_DIR}: the sample corpus is there already")
+    else:
+        write_corpus(DATA_DIR)
+
+
+def _test_score(config: "Config", translator: "Translator", bundle: Path) -> str:
+    """BLEU on the test sentences in a line of text; measured once for a bundle, then read from its run."""
+    from mtkit.console import progress_bar
+    from mtkit.data.corpus import read_pairs
+    from mtkit.evaluation.metrics import evaluate
+    from mtkit.files import write_text
+
+    known = bundle.parent / "test-score.txt"
+    if known.exists() and known.stat().st_mtime > (bundle / "manifest.json").stat().st_mtime:
+        return known.read_text(encoding="utf-8")
+    pairs = list(read_pairs([config.data.test] if config.data.test else []))
+    hypotheses = []
+    with progress_bar(len(pairs), "test", "sentence") as bar:
+        for translation in translator.stream(pair.src for pair in pairs):
+            hypotheses.append(translation.text)
+            bar.update()
+    bleu = next(score for score in evaluate(hypotheses, [pair.tgt for pair in pairs]) if score.name == "BLEU")
+    line = f"BLEU {bleu.score:.1f} on {len(pairs)} sentences that it never saw ({bleu.signature})"
+    write_text(known, line)
+    return line

@@ -1,0 +1,66 @@
+"""Standard input as lines, in windows of whatever has arrived: a line is not kept waiting for the next one."""
+
+import codecs
+import os
+import select
+import sys
+from collections.abc import Iterator
+
+from mtkit.errors import DataError
+
+_CHUNK_BYTES = 1 << 16
+
+
+def arriving_windows(max_lines: int) -> Iterator[list[str]]:
+    """Lists of 1 to max_lines lines each, as soon as there is one: `tail -f` gives single lines, a file full windows.
+
+    Strict UTF-8; a BOM and the CR of CRLF are dropped; the last line needs no LF.
+    Raises DataError with line and byte where the input is no UTF-8.
+    """
+    n_lines = 0
+    for raw_lines in _arriving(max_lines):
+        lines = [_decode(raw, n_lines + i) for i, raw in enumerate(raw_lines, start=1)]
+        n_lines += len(lines)
+        yield lines
+
+
+def _arriving(max_lines: int) -> Iterator[list[bytes]]:
+    whole: list[bytes] = []  # lines that have arrived
+    partial = b""  # the beginning of the next one
+    while chunk := _read():
+        *lines, partial = (partial + chunk).split(b"\n")
+        whole += lines
+        while len(whole) >= max_lines or (whole and not _more_is_ready()):
+            yield whole[:max_lines]
+            whole = whole[max_lines:]
+    whole += [partial] if partial else []
+    for start in range(0, len(whole), max_lines):
+        yield whole[start : start + max_lines]
+
+
+def _read() -> bytes:
+    """What has arrived, waiting for at least a byte; b"" at the end."""
+    try:
+        return os.read(sys.stdin.fileno(), _CHUNK_BYTES)
+    except OSError:  # replaced by an object in memory, which has no file number
+        return sys.stdin.buffer.readline()
+
+
+def _more_is_ready() -> bool:
+    """Whether reading would not wait; True at the end of the input too."""
+    try:
+        return bool(select.select([sys.stdin.fileno()], [], [], 0)[0])
+    except OSError:  # no file number, or (on Windows) a pipe, of which one cannot ask
+        return False
+
+
+def _decode(raw: bytes, line: int) -> str:
+    if line == 1:
+        raw = raw.removeprefix(codecs.BOM_UTF8)
+    try:
+        return raw.removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"standard input: line {line}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 "
+            f"({error.reason}); convert it, for example: iconv -f LATIN1 -t UTF-8"
+        ) from None

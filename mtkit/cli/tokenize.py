@@ -1,0 +1,113 @@
+"""`mtkit tokenize` and `mtkit detokenize`: text to pieces and back, line by line, as filters."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.errors import BundleError, DataError
+
+if TYPE_CHECKING:
+    from mtkit.data.tokenizer import Tokenizer
+
+_WINDOW_LINES = 4096
+
+
+class Side(StrEnum):
+    """Which of a model's two tokenizers."""
+
+    src = "src"
+    tgt = "tgt"
+
+
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        help="Run or bundle folder, or a SentencePiece model; default: $MTKIT_MODEL, else the newest run in ./runs.",
+    ),
+]
+SideOption = Annotated[Side, typer.Option("--side", help="Which of the model's two tokenizers.")]
+InputOption = Annotated[Path | None, typer.Option("--input", "-i", help="Text file, .gz too; default: stdin.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write here (.gz by name) once all is done; default: stdout.")
+]
+
+
+def tokenize(
+    model: ModelOption = None,
+    side: SideOption = Side.src,
+    input_path: InputOption = None,
+    output_path: OutputOption = None,
+) -> None:
+    """Cut each line into the model's pieces, with spaces between them."""
+    tokenizer = _find_tokenizer(model, side)
+    with _line_writer(output_path) as write:
+        for window in _windows(input_path):
+            for ids in tokenizer.encode_batch(window):
+                write(" ".join(tokenizer.pieces(ids)))
+
+
+def detokenize(
+    model: ModelOption = None,
+    side: SideOption = Side.tgt,
+    input_path: InputOption = None,
+    output_path: OutputOption = None,
+) -> None:
+    """Put lines of pieces together to text again: the inverse of tokenize, up to normalisation."""
+    tokenizer = _find_tokenizer(model, side)
+    n_lines = 0
+    with _line_writer(output_path) as write:
+        for window in _windows(input_path):
+            for line in window:
+                n_lines += 1
+                try:
+                    ids = tokenizer.piece_ids([piece for piece in line.split(" ") if piece])
+                except DataError as error:
+                    raise DataError(f"{input_path or 'standard input'}: line {n_lines}: {error}") from error
+                write(tokenizer.decode(ids))
+
+
+def _find_tokenizer(model: Path | None, side: Side) -> "Tokenizer":
+    from mtkit.data.tokenizer import Tokenizer
+
+    if model is None:
+        from mtkit.decoding.bundle import find_model  # loads torch: only if there is something to find
+
+        model = find_model()
+    if model.is_file():
+        return Tokenizer.load(model)
+    for folder in (model, model / "model"):
+        if (folder / f"{side}.spm").is_file():
+            return Tokenizer.load(folder / f"{side}.spm")
+    raise BundleError(f"{model}: no {side}.spm there; expected a run or bundle folder, or a SentencePiece model")
+
+
+def _windows(path: Path | None) -> Iterator[list[str]]:
+    """The input's lines, in lists of up to _WINDOW_LINES."""
+    if path is None:
+        from mtkit.cli.standard_input import arriving_windows
+
+        return arriving_windows(_WINDOW_LINES)
+
+    from mtkit.data.corpus import read_lines
+
+    lines = read_lines(path)
+    return iter(lambda: list(islice(lines, _WINDOW_LINES)), [])
+
+
+@contextmanager
+def _line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """A function that writes one line: to the file, which appears when all is done, or at once to stdout."""
+    if path is None:
+        yield lambda line: print(line, flush=True)
+        return
+
+    from mtkit.data.corpus import open_output
+
+    with open_output(path) as file:
+        yield lambda line: print(line, file=file)

@@ -1,0 +1,55 @@
+"""`mtkit train-tokenizer`: a config in, two SentencePiece models in its run folder and a report out."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.cli.options import ConfigOption, SetOption
+
+if TYPE_CHECKING:
+    from mtkit.data.tokenizer_report import TokenizerReport
+
+
+def train_tokenizer(
+    config_path: ConfigOption,
+    overrides: SetOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+) -> None:
+    """Train the source and target tokenizers, and report how they cut the dev text.
+
+    `mtkit train` does this by itself; come here to choose a vocabulary size.
+    """
+    from mtkit.config.loading import load_config
+
+    config = load_config(config_path, overrides or [])
+
+    from mtkit.data.tokenizer import train_tokenizers  # after the config's checks
+    from mtkit.data.tokenizer_report import report_sides
+
+    assert config.run_dir is not None  # load_config fills it in
+    tokenizers = train_tokenizers(config, config.run_dir)
+    reports = report_sides(config, tokenizers)
+    if as_json:
+        print(json.dumps({side: asdict(report) for side, report in reports.items()}, indent=2))
+    else:
+        _print_table(reports, {"src": config.data.src_lang, "tgt": config.data.tgt_lang})
+
+
+def _print_table(reports: "dict[str, TokenizerReport]", languages: dict[str, str]) -> None:
+    from mtkit.data.tokenizer_report import RARE_BELOW
+
+    sides = list(reports.values())
+    rows = [
+        ("dev text", [f"{side}: {language}" for side, language in languages.items()]),
+        ("vocabulary size", [f"{side.vocab_size:,}" for side in sides]),
+        ("tokens per word", [f"{side.tokens_per_word:.2f}" for side in sides]),
+        ("tokens of the longest sentence", [f"{side.longest:,}" for side in sides]),
+        (f"pieces seen < {RARE_BELOW} times in training", [f"{side.rare_vocab_share:.1%}" for side in sides]),
+        ("  their share of the dev tokens", [f"{side.rare_token_share:.2%}" for side in sides]),
+        ("characters spelled as bytes, of tokens", [f"{side.byte_token_share:.2%}" for side in sides]),
+        ("unknown tokens", [f"{side.n_unknown:,}" for side in sides]),
+    ]
+    for name, cells in rows:
+        print(f"{name:<40}" + "".join(f"{cell:>12}" for cell in cells))

@@ -1,0 +1,90 @@
+"""A YAML file and `--set` overrides in, a checked Config out; and a Config back into YAML or a JSON Schema."""
+
+import difflib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mtkit.config.overrides import apply_override
+from mtkit.config.problems import Origin, Override, Problem, explain, report
+from mtkit.config.schema import Config
+from mtkit.config.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, format_yaml, parse_yaml
+from mtkit.errors import ConfigError
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """The config in a YAML file, changed by overrides such as "train.lr=1e-3", with every default filled in.
+
+    Paths in the result are absolute: those in the file start from the file's folder, those in overrides and the
+    default of run_dir (runs/NAME) from the current folder.
+
+    Raises ConfigError, which lists all problems with their lines.
+    """
+    parsed = _parse_file(path)
+    problems = [Problem(line, key, what) for line, key, what in parsed.faults]
+    if parsed.value is not None and not isinstance(parsed.value, dict):
+        raise ConfigError(report(str(path), [Problem(1, "", "must hold sections such as 'train:', with keys below")]))
+    values: dict[str, Any] = parsed.value or {}
+    if not values and not overrides and not problems:
+        raise ConfigError(f"{path}: empty; copy one of the files in configs/ and change it")
+    origins: dict[KeyPath, Origin] = dict(parsed.lines)
+    for number, text in enumerate(overrides):
+        problems += apply_override(Override(number, text), values, origins)
+    folder = Path(path).absolute().parent
+    try:
+        # as JSON and strict: a value counts as what it is written as, "4" is text and true is not 1
+        config = Config.model_validate_json(json.dumps(values), strict=True, context={"base": folder})
+    except ValidationError as error:
+        faulty = {problem.subject for problem in problems}
+        found = [explain(details, values, origins) for details in error.errors(include_url=False)]
+        problems += [problem for problem in found if problem.subject not in faulty]
+        raise ConfigError(report(str(path), problems)) from error
+    if problems:
+        raise ConfigError(report(str(path), problems))
+    if config.run_dir is None:
+        config = config.model_copy(update={"run_dir": Path.cwd() / "runs" / Path(path).stem})
+    return config
+
+
+def dump_config(config: Config) -> str:
+    """YAML text with every key, defaults too; load_config reads it back as the same config, wherever it lies."""
+    return format_yaml(config.model_dump(mode="json"))
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of the config file, from which editors complete and check keys."""
+    schema = Config.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "mtkit config"}
+
+
+def _parse_file(path: Path) -> ParsedYaml:
+    try:
+        text = Path(path).read_bytes().decode("utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such file{_like_files(Path(path))}") from error
+    except IsADirectoryError as error:
+        inner = Path(path, "config.yaml")
+        hint = f"did you mean {inner}?" if inner.is_file() else "give the YAML file itself"
+        raise ConfigError(f"{path}: is a folder; {hint}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        found = f"byte 0x{error.object[error.start]:02x}"
+        raise ConfigError(f"{path}: line {line}: not UTF-8 text ({found}); save the file as UTF-8") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        return parse_yaml(text)
+    except YamlSyntaxError as error:
+        raise ConfigError(report(str(path), [Problem(error.line, "", str(error))])) from error
+
+
+def _like_files(path: Path) -> str:
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"; did you mean {path.parent / near[0]}?" if near else ""

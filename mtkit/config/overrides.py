@@ -1,0 +1,83 @@
+"""`--set section.key=value`: one override in, the values of a config changed by it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mtkit.config.problems import Origin, Override, Problem, field_at, is_path
+from mtkit.config.yaml_text import KeyPath, YamlSyntaxError, dotted, parse_yaml
+
+
+def apply_override(override: Override, values: dict[str, Any], origins: dict[KeyPath, Origin]) -> list[Problem]:
+    """Put one override into values and its place into origins; returns what is wrong with how it is written.
+
+    Its value is YAML, so that lists and null can be given. A number in the key is an entry of a list, from 0; the one
+    after the last adds an entry. Relative paths start from the current folder, as everywhere on a command line.
+    """
+    key, equals, text = override.text.partition("=")
+    if not equals or not key.strip():
+        return [Problem(override, "", "write it as section.key=value, for example train.lr=1e-3")]
+    path: KeyPath = tuple(int(part) if part.isdecimal() else part for part in key.strip().split("."))
+    try:
+        parsed = parse_yaml(text)
+    except YamlSyntaxError as error:
+        return [Problem(override, override.key, str(error))]
+    if parsed.faults:
+        return [Problem(override, override.key, what) for _, _, what in parsed.faults]
+    try:
+        created = _put(values, path, _from_current_folder(parsed.value, path))
+    except LookupError as error:
+        return [Problem(override, override.key, str(error.args[0]))]
+    for covered in [other for other in origins if other[: len(path)] == path]:
+        del origins[covered]
+    origins.update((other, override) for other in created)
+    return []
+
+
+def _put(values: dict[str, Any], path: KeyPath, value: object) -> list[KeyPath]:
+    """Set the value at path, making the sections and lists around it; returns the paths that were not there, and path.
+
+    Raises LookupError if something on the way is neither.
+    """
+    holder: Any = values
+    created: list[KeyPath] = []
+    for depth, part in enumerate(path):
+        here, rest = path[: depth + 1], path[depth + 1 :]
+        _check_it_holds(holder, part, dotted(path[:depth]))
+        if isinstance(holder, list) and part == len(holder):
+            holder.append(None)
+        if not rest:
+            holder[part] = value
+            return [*created, here]
+        if isinstance(holder, dict):
+            holder.setdefault(part, None)
+        if holder[part] is None:
+            holder[part] = [] if isinstance(rest[0], int) else {}
+            created.append(here)
+        holder = holder[part]
+    raise ValueError("an empty path")
+
+
+def _check_it_holds(holder: Any, part: str | int, name: str) -> None:
+    """Raise LookupError if a value of the config has no place for an entry of this name or number."""
+    if isinstance(holder, list):
+        if not isinstance(part, int) or part > len(holder):
+            raise LookupError(
+                f"{name} is a list of {len(holder)}: give the number of an entry, from 0 to {len(holder)}"
+            )
+    elif not isinstance(holder, dict):
+        raise LookupError(f"{name} is a single value, with no keys below it")
+    elif isinstance(part, int):
+        raise LookupError(f"{name or 'the config'} has keys, not numbered entries")
+
+
+def _from_current_folder(value: Any, path: KeyPath) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _from_current_folder(inner, (*path, key)) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_from_current_folder(inner, (*path, i)) for i, inner in enumerate(value)]
+    try:
+        field, _ = field_at(path)
+    except ValueError:  # an unknown key: the schema's checks will say so
+        return value
+    return str(Path(value).expanduser().absolute()) if isinstance(value, str) and is_path(field) else value

@@ -1,0 +1,228 @@
+"""What the schema's checks found, in words for whoever wrote the config: what is there, what is allowed, what to do."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from mtkit.config.schema import Config, Section
+from mtkit.config.yaml_text import KeyPath, dotted
+
+
+@dataclass(frozen=True)
+class Override:
+    """One `--set` of the command line, as it was written; `number` tells which."""
+
+    number: int
+    text: str
+
+    @property
+    def key(self) -> str:
+        """What stands before the equals sign."""
+        return self.text.partition("=")[0].strip()
+
+
+Origin = int | Override | None  # the line of the file (from 1), or the override, that a value comes from
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing to mend: `subject` is the key, with its value if that matters."""
+
+    origin: Origin
+    subject: str
+    what: str
+
+    def __str__(self) -> str:
+        sentence = f"{self.subject}: {self.what}" if self.subject else self.what
+        if isinstance(self.origin, Override):
+            same_key = self.subject.partition("=")[0] == self.origin.key
+            return f"--set {self.origin.text}: {self.what if same_key else sentence}"
+        return sentence if self.origin is None else f"line {self.origin}: {sentence}"
+
+
+def report(file: str, problems: list[Problem]) -> str:
+    """All problems below the file's name, in the order of the file, those of the command line last."""
+
+    def place(problem: Problem) -> tuple[bool, int]:
+        if isinstance(problem.origin, Override):
+            return True, problem.origin.number
+        return False, problem.origin or 0
+
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return "\n  ".join([f"{file}: {count}", *map(str, sorted(problems, key=place))])
+
+
+def explain(error: ErrorDetails, values: object, origins: Mapping[KeyPath, Origin]) -> Problem:
+    """Turn one of pydantic's complaints about `values` into a Problem with its place."""
+    path: KeyPath = error["loc"]
+    kind = error["type"]
+    if kind == "extra_forbidden":
+        return Problem(origin_of(path, origins), dotted(path), f"unknown key; {_right_key(path)}")
+    if kind == "value_error":
+        return _explain_conflict(path, str(error["ctx"]["error"]), origins)
+    field, path = field_at(path)
+    if kind == "missing" and error["loc"] == path:
+        line = origin_of(path[:-1], origins)
+        return Problem(line if isinstance(line, int) else None, dotted(path), f"missing ({field.description})")
+    value = _value_at(values, path)
+    shown = json.dumps(value, ensure_ascii=False)
+    subject = dotted(path) if isinstance(value, list | dict | None) or len(shown) > 60 else f"{dotted(path)}={shown}"
+    return Problem(origin_of(path, origins), subject, _what_is_allowed(field, value, kind))
+
+
+def origin_of(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
+    """Where the value at path comes from, or else the nearest section around it."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in origins:
+            return origins[path[:length]]
+    return None
+
+
+def field_at(path: KeyPath) -> tuple[FieldInfo, KeyPath]:
+    """The schema's field that path leads to or into, and the path of that field (an item of a list has its list's)."""
+    section: type[Section] = Config
+    found: FieldInfo | None = None
+    found_path = path
+    for length, part in enumerate(path, start=1):
+        if isinstance(part, str) and part in section.model_fields:
+            found, found_path = section.model_fields[part], path[:length]
+            section = _section_in(found.annotation) or section
+        elif found is not None and length == len(path) and _section_in(found.annotation):
+            found_path = path  # an entry of a list of sections has a place of its own
+    if found is None:
+        raise ValueError(f"no field at {dotted(path)}")
+    return found, found_path
+
+
+def section_at(path: KeyPath) -> type[Section]:
+    """The schema's section that path leads to."""
+    if not path:
+        return Config
+    section = _section_in(field_at(path)[0].annotation)
+    if section is None:
+        raise ValueError(f"{dotted(path)} is not a section")
+    return section
+
+
+def is_path(field: FieldInfo) -> bool:
+    """Whether the field's value is the name of a file or folder."""
+    return Path in _alternatives(field.annotation)
+
+
+def _explain_conflict(section_path: KeyPath, message: str, origins: Mapping[KeyPath, Origin]) -> Problem:
+    """A check of a whole section failed; its message names keys as `key=value`, the one to look at first."""
+    section = section_at(section_path)
+    named: list[KeyPath] = []
+
+    def name_in_full(match: re.Match[str]) -> str:
+        path: KeyPath = (*section_path, *match[1].split("."))
+        if match[1].partition(".")[0] not in section.model_fields:
+            return match[0]
+        named.append(path)
+        return dotted(path) + "="
+
+    message = re.sub(r"\b([a-z_][a-z0-9_.]*)=", name_in_full, message)
+    exact = [origins[path] for path in named if path in origins]
+    from_command_line = [origin for origin in exact if isinstance(origin, Override)]
+    origin = next(iter([*from_command_line, *exact]), origin_of(section_path, origins))
+    starts_with_key = bool(named) and message.startswith(dotted(named[0]) + "=")
+    return Problem(origin, "" if starts_with_key else dotted(section_path), message)
+
+
+def _right_key(path: KeyPath) -> str:
+    """What to write instead of an unknown key: the same name elsewhere, a like one here, a like one elsewhere."""
+    key, section = str(path[-1]), section_at(path[:-1])
+    elsewhere = dict(_leaf_keys(Config))  # name -> full path; the first section that has it
+    if key in elsewhere:
+        return f"did you mean {elsewhere[key]}?"
+    if near := difflib.get_close_matches(key, section.model_fields, n=1):
+        return f"did you mean {near[0]}?"
+    if near := difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.75):
+        return f"did you mean {elsewhere[near[0]]}?"
+    return f"the keys here are {', '.join(section.model_fields)}"
+
+
+def _leaf_keys(section: type[Section], path: KeyPath = ()) -> Iterator[tuple[str, str]]:
+    for name, field in reversed(section.model_fields.items()):
+        inner = _section_in(field.annotation)
+        if inner is None:
+            yield name, dotted((*path, name))
+        elif get_origin(field.annotation) is not list:
+            yield from _leaf_keys(inner, (*path, name))
+
+
+def _what_is_allowed(field: FieldInfo, value: object, kind: str) -> str:
+    section = _section_in(field.annotation)
+    if kind in ("too_short", "string_too_short"):
+        return "must not be empty"
+    if value is None:
+        remedy = "write its keys below it, or leave it out" if section else f"it must be {describe_values(field)}"
+        return f"is empty; {remedy}"
+    if kind == "list_type" and section is not None:
+        return f"must be a list: a dash before each entry, as in '- {next(iter(section.model_fields))}: ...'"
+    if section is not None:
+        return f"must be a section with keys of its own ({', '.join(section.model_fields)})"
+    if kind == "string_type" and isinstance(value, int | float):
+        return "must be text; put it in quotes"
+    if kind == "string_pattern_mismatch":
+        return f"must be one of: {field.description}"
+    return f"must be {describe_values(field)}{_right_word(field, value)}"
+
+
+def _right_word(field: FieldInfo, value: object) -> str:
+    words = [word for alternative in _alternatives(field.annotation) for word in get_args(alternative)]
+    near = difflib.get_close_matches(str(value), [word for word in words if isinstance(word, str)], n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def describe_values(field: FieldInfo) -> str:
+    """What may be written for a field: type, unit-less range, and whether it may be left empty."""
+    limits, names = list(field.metadata), []
+    for alternative in _alternatives(field.annotation):
+        if get_origin(alternative) is Literal:
+            names.append("one of " + ", ".join(map(str, get_args(alternative))))
+        elif get_origin(alternative) is tuple:
+            items = get_args(alternative)
+            limits += [limit for note in getattr(items[0], "__metadata__", ()) for limit in note.metadata]
+            names.append(f"a list of {len(items)} numbers, each")
+        else:
+            names.append(_TYPE_NAMES.get(alternative, "given"))
+    bounds = [f"{words} {getattr(limit, name)}" for limit in limits for name, words in _BOUNDS if hasattr(limit, name)]
+    described = " or ".join(names) + (" " + " and ".join(bounds) if bounds else "")
+    return described + (" (or null)" if NoneType in get_args(field.annotation) else "")
+
+
+_TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path"}
+_BOUNDS = (("ge", "of at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
+
+
+def _alternatives(annotation: Any) -> list[Any]:
+    """The types that an annotation allows, without None and without pydantic's notes."""
+    if get_origin(annotation) in (Union, UnionType):
+        return [inner for part in get_args(annotation) for inner in _alternatives(part) if inner is not NoneType]
+    if hasattr(annotation, "__metadata__"):
+        return _alternatives(annotation.__origin__)
+    return [annotation]
+
+
+def _section_in(annotation: Any) -> type[Section] | None:
+    """The section class that an annotation holds, itself or in a list."""
+    for alternative in _alternatives(annotation):
+        candidate = get_args(alternative)[0] if get_origin(alternative) is list else alternative
+        if isinstance(candidate, type) and issubclass(candidate, Section):
+            return candidate
+    return None
+
+
+def _value_at(values: Any, path: KeyPath) -> Any:
+    for part in path:
+        values = values[part]
+    return values

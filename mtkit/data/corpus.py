@@ -1,0 +1,187 @@
+"""Text files in, lines and sentence pairs out, one at a time; and the way back to a file. The only reader of text."""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple, TextIO, cast
+
+from mtkit.config.schema import CorpusFiles
+from mtkit.errors import DataError
+from mtkit.files import atomic_file, sha256_file
+
+_BOM = b"\xef\xbb\xbf"
+_GZIP_MAGIC = b"\x1f\x8b"
+_CHUNK_BYTES = 1 << 20
+
+Side = Literal["src", "tgt"]
+SIDES: tuple[Side, Side] = ("src", "tgt")
+
+
+class Pair(NamedTuple):
+    """A sentence, its translation, and where they stand."""
+
+    src: str
+    tgt: str
+    file: str  # the source side's file, or the TSV
+    line: int  # from 1
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    r"""The file's lines without their ends; `.gz` is read as such.
+
+    Only \n ends a line (U+2028, U+0085 and the like are text); the \r of CRLF and a BOM are dropped.
+    Raises DataError if the file cannot be read, or with line and byte where it is no UTF-8.
+    """
+    with _reading(path) as file:
+        for number, raw in enumerate(file, start=1):
+            if number == 1:
+                raw = raw.removeprefix(_BOM)
+            raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+            try:
+                yield raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(_no_utf8(path, number, raw, error)) from None
+
+
+def count_lines(path: Path) -> int:
+    """How many lines read_lines gives, without decoding them."""
+    n, last = 0, b"\n"
+    with _reading(path) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            n += chunk.count(b"\n")
+            last = chunk[-1:]
+    return n + (last != b"\n")
+
+
+def read_pairs(corpora: Sequence[CorpusFiles]) -> Iterator[Pair]:
+    """Every pair of every corpus, in order.
+
+    Raises DataError if two files have unequal line counts (at the end of the shorter), or a TSV line has no tab.
+    """
+    for corpus in corpora:
+        yield from _read_tsv(corpus.tsv) if corpus.tsv else _read_two_files(*_two_files(corpus))
+
+
+def read_side(corpora: Sequence[CorpusFiles], side: Side) -> Iterator[str]:
+    """The sentences of one side, in order."""
+    for corpus in corpora:
+        if corpus.tsv:
+            yield from (getattr(pair, side) for pair in _read_tsv(corpus.tsv))
+        else:
+            yield from read_lines(_two_files(corpus)[side == "tgt"])
+
+
+def count_pairs(corpora: Sequence[CorpusFiles]) -> int:
+    """How many pairs read_pairs gives. Raises DataError if two files have unequal line counts."""
+    total = 0
+    for corpus in corpora:
+        if corpus.tsv:
+            total += count_lines(corpus.tsv)
+            continue
+        src, tgt = _two_files(corpus)
+        n_src, n_tgt = count_lines(src), count_lines(tgt)
+        if n_src != n_tgt:
+            raise DataError(_unequal(src, n_src, tgt, n_tgt))
+        total += n_src
+    return total
+
+
+def corpus_name(corpus: CorpusFiles) -> str:
+    """The file that stands for the corpus in messages: its source side, or the TSV."""
+    return str(corpus.tsv or corpus.src)
+
+
+def text_checksums(corpora: Sequence[CorpusFiles]) -> list[dict[str, str]]:
+    """For each corpus the sha256 of its files, by role (src, tgt, tsv): equal where the text is, whatever its place."""
+    checksums = []
+    for corpus in corpora:
+        files = {role: getattr(corpus, role) for role in ("src", "tgt", "tsv")}
+        checksums.append({role: _checksum(path) for role, path in files.items() if path is not None})
+    return checksums
+
+
+@contextmanager
+def open_output(path: Path) -> Iterator[TextIO]:
+    """A writer of UTF-8 text with LF ends, compressed if the name ends in .gz; the file appears when the block ends.
+
+    What is no ordinary file, such as /dev/stdout or a named pipe, is written to directly.
+    """
+    path = path.resolve()
+    special = path.exists() and not path.is_file()
+    with nullcontext(path) if special else atomic_file(path) as place, place.open("wb") as raw:
+        if path.suffix == ".gz":
+            # No name and no time in the header: the same text gives the same bytes.
+            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, _text_writer(packed) as text:
+                yield text
+        else:
+            with _text_writer(raw) as text:
+                yield text
+
+
+def _text_writer(raw: BinaryIO | gzip.GzipFile) -> io.TextIOWrapper:
+    return io.TextIOWrapper(cast(BinaryIO, raw), encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    """The file's bytes, uncompressed; what goes wrong while they are read becomes a DataError."""
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            yield cast(BinaryIO, file)
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: not a gzip file, or a damaged one ({error})") from error
+    except EOFError as error:
+        raise DataError(f"{path}: the gzip file ends too early; was it copied whole?") from error
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _no_utf8(path: Path, line: int, raw: bytes, error: UnicodeDecodeError) -> str:
+    where = f"{path}: line {line}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 ({error.reason})"
+    if line == 1 and raw.startswith(_GZIP_MAGIC):
+        return f"{where}; the file is compressed: give it a name that ends in .gz"
+    return f"{where}; convert the file, for example: iconv -f LATIN1 -t UTF-8"
+
+
+def _two_files(corpus: CorpusFiles) -> tuple[Path, Path]:
+    assert corpus.src is not None and corpus.tgt is not None  # the schema sees to it
+    return corpus.src, corpus.tgt
+
+
+def _read_two_files(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
+    src_lines, tgt_lines = read_lines(src_path), read_lines(tgt_path)
+    name, n = str(src_path), 0
+    for src in src_lines:
+        tgt = next(tgt_lines, None)
+        if tgt is None:
+            raise DataError(_unequal(src_path, count_lines(src_path), tgt_path, n))
+        n += 1
+        yield Pair(src, tgt, name, n)
+    if next(tgt_lines, None) is not None:
+        raise DataError(_unequal(src_path, n, tgt_path, count_lines(tgt_path)))
+
+
+def _unequal(src: Path, n_src: int, tgt: Path, n_tgt: int) -> str:
+    return (
+        f"{src} has {n_src:,} lines, {tgt} has {n_tgt:,}; line n of one must translate line n of the other "
+        "(a blank line keeps the place of a missing sentence)"
+    )
+
+
+def _read_tsv(path: Path) -> Iterator[Pair]:
+    name = str(path)
+    for number, line in enumerate(read_lines(path), start=1):
+        columns = line.split("\t", 2)
+        if len(columns) < 2:
+            raise DataError(f"{path}: line {number}: no tab; each line must be: source, tab, target")
+        yield Pair(columns[0], columns[1], name, number)
+
+
+def _checksum(path: Path) -> str:
+    with _reading(path):  # turns a missing or unreadable file into a DataError
+        return sha256_file(path)

@@ -1,0 +1,244 @@
+"""Text to token ids and back: a SentencePiece model a side, learnt from the training text."""
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from mtkit.config.schema import Config, TokenizerConfig
+from mtkit.console import log
+from mtkit.data.corpus import SIDES, Side, count_pairs, read_side, text_checksums
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from mtkit.errors import ConfigError, DataError
+from mtkit.files import atomic_file, sha256_file, write_text
+
+_SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
+_RECORD = "tokenizers.json"
+# A constant, not the machine's cores: the trainer adds up its statistics per thread, and so the pieces depend on it.
+_TRAINING_THREADS = 4
+# The trainer leaves out lines that hold its own marks; as spaces they cost nothing.
+_TRAINER_MARKS = str.maketrans(dict.fromkeys("\0\t\u2581\u2585", " "))
+
+
+class Tokenizer:
+    """A SentencePiece model. `decode(encode(text)) == normalize(text)` for any text, given byte fallback.
+
+    Normalised text is what the model's rule (such as NFKC) makes of the text, with U+2581 (SentencePiece's own mark)
+    taken as a space. Every rule but `identity` also trims it and makes one space of several.
+    """
+
+    def __init__(self, model: bytes, path: Path) -> None:
+        """model: a serialised SentencePiece model; path: where it comes from, for messages.
+
+        Raises DataError if it is none, or if its special ids are not those of mtkit.
+        """
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise DataError(f"{path}: not a SentencePiece model, or a damaged one") from error
+        self.path = path
+        self.vocab_size: int = self._processor.get_piece_size()
+        processor = self._processor
+        found = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
+        if found != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
+            raise DataError(f"{path}: its pad, unk, bos and eos ids are {found}; they must be 0, 1, 2, 3")
+        self._adds_prefix = self._processor.normalize("a").startswith(_SPACE)
+
+    @classmethod
+    def load(cls, path: Path) -> "Tokenizer":
+        """The tokenizer in the file. Raises DataError if there is none."""
+        try:
+            return cls(path.read_bytes(), path)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids, without special ones; [] if normalisation leaves nothing of the text."""
+        ids: list[int] = self._processor.encode(_spaced(text))
+        return ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, computed in parallel."""
+        ids: list[list[int]] = self._processor.encode([_spaced(text) for text in texts])
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text that the ids spell; special ids spell nothing, bytes that are no UTF-8 give U+FFFD."""
+        text: str = self._processor.decode(list(ids))
+        return text
+
+    def normalize(self, text: str) -> str:
+        """The text as the model sees it: what decode(encode(text)) gives back."""
+        normalized: str = self._processor.normalize(_spaced(text)).decode("utf-8")
+        if self._adds_prefix:
+            normalized = normalized.removeprefix(_SPACE)
+        return normalized.replace(_SPACE, " ")
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each id stands for; a space shows as U+2581, a byte as <0x41>."""
+        return [self._processor.id_to_piece(token_id) for token_id in ids]
+
+    def piece_ids(self, pieces: Sequence[str]) -> list[int]:
+        """The inverse of pieces. Raises DataError for a string that is no piece of this tokenizer."""
+        ids = [self._processor.piece_to_id(piece) for piece in pieces]
+        for token_id, piece in zip(ids, pieces, strict=True):
+            if token_id == UNK_ID and piece != self._processor.id_to_piece(UNK_ID):
+                raise DataError(f"{piece!r} is not a piece of {self.path}")
+        return ids
+
+    def byte_ids(self) -> list[int]:
+        """The ids that stand for a single byte; none without byte fallback."""
+        return [token_id for token_id in range(self.vocab_size) if self._processor.is_byte(token_id)]
+
+
+def _spaced(text: str) -> bytes:
+    """The text as the model is given it; raises UnicodeEncodeError where it holds half a surrogate pair."""
+    return text.replace(_SPACE, " ").encode("utf-8")
+
+
+def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
+    """The source and the target tokenizer of a run or bundle folder."""
+    return Tokenizer.load(folder / "src.spm"), Tokenizer.load(folder / "tgt.spm")
+
+
+def train_tokenizer(lines: Iterable[str], cfg: TokenizerConfig, out: Path) -> Tokenizer:
+    """Learn a tokenizer from the lines and write it to out; the same lines give the same bytes.
+
+    All lines are held in memory by the trainer: see `sample`. A vocabulary larger than the text can carry is lowered.
+    Raises DataError if the lines hold no text, ConfigError if vocab_size cannot hold the text's characters.
+    """
+    model = _learn(lines, cfg, out)
+    _write(out, model)
+    return Tokenizer(model, out)
+
+
+def _write(path: Path, model: bytes) -> None:
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(model)
+
+
+def _learn(lines: Iterable[str], cfg: TokenizerConfig, out: Path) -> bytes:
+    model = io.BytesIO()
+    identity = cfg.normalization == "identity"
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(line.translate(_TRAINER_MARKS) for line in lines),
+            model_writer=model,
+            model_type=cfg.type,
+            vocab_size=cfg.vocab_size,
+            hard_vocab_limit=False,
+            character_coverage=cfg.character_coverage,
+            byte_fallback=cfg.byte_fallback,
+            normalization_rule_name=cfg.normalization,
+            remove_extra_whitespaces=not identity,
+            max_sentence_length=2**30,  # bytes; longer lines would be left out without a word
+            num_threads=_TRAINING_THREADS,
+            pad_id=PAD_ID,
+            unk_id=UNK_ID,
+            bos_id=BOS_ID,
+            eos_id=EOS_ID,
+            minloglevel=2,  # errors come as exceptions, and nothing else is for the user
+        )
+    except RuntimeError as error:
+        raise _explained(error, cfg, out) from error
+    return _checked_size(model.getvalue(), cfg, out)
+
+
+def _checked_size(model: bytes, cfg: TokenizerConfig, out: Path) -> bytes:
+    size = Tokenizer(model, out).vocab_size
+    if size < cfg.vocab_size:
+        log.warning(f"{out}: this text carries {size:,} {cfg.type} pieces, not {cfg.vocab_size:,}; vocabulary lowered")
+    return model
+
+
+def _explained(error: RuntimeError, cfg: TokenizerConfig, out: Path) -> ConfigError | DataError:
+    if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
+        return ConfigError(
+            f"{out}: tokenizer vocab_size={cfg.vocab_size} does not hold the special pieces, bytes and single "
+            f"characters of this text ({needed[1]}); raise vocab_size, or lower "
+            f"character_coverage={cfg.character_coverage:g}"
+        )
+    if re.search(r"!sentences_\.empty\(\)|\(all_chars_count\) > \(0\)", str(error)):
+        return DataError(f"{out}: there is no text to learn a tokenizer from; every line is blank")
+    return DataError(f"{out}: SentencePiece cannot learn from this text: {error}")
+
+
+def sample(lines: Iterable[str], n_lines: int, n_wanted: int) -> Iterator[str]:
+    """n_wanted of the n_lines lines, at equal distances over the whole; all of them if there are no more."""
+    for number, line in enumerate(lines):
+        if n_lines <= n_wanted or (number + 1) * n_wanted // n_lines > number * n_wanted // n_lines:
+            yield line
+
+
+def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
+    """The run's source and target tokenizers, learnt from the training text unless the run has them already.
+
+    They are learnt anew if the settings or the text have changed since; models without a `tokenizers.json` beside
+    them were put there by somebody and are taken as they are.
+    Raises ConfigError if they have changed and the run has checkpoints, DataError if a model was exchanged.
+    """
+    settings = {"tokenizer": cfg.tokenizer.model_dump(mode="json"), "text": text_checksums(cfg.data.train)}
+    models = {side: run_dir / f"{side}.spm" for side in SIDES}
+    record = _read_record(run_dir / _RECORD)
+    if all(path.exists() for path in models.values()):
+        if not record:
+            log.info(f"{run_dir}: src.spm and tgt.spm were put there: taken as they are")
+            return load_tokenizers(run_dir)
+        for path in models.values():
+            if sha256_file(path) != record["models"].get(path.name):
+                raise DataError(
+                    f"{path}: not the model that was trained for this run; remove {run_dir / _RECORD} to use the "
+                    "models as they are, or the models to have them trained"
+                )
+        if record["settings"] == settings:
+            log.info(f"{run_dir}: src.spm and tgt.spm are there already")
+            return load_tokenizers(run_dir)
+        log.info(f"{run_dir}: the tokenizers' settings or text have changed; training them anew")
+    if any((run_dir / "checkpoints").glob("step-*")):
+        raise ConfigError(
+            f"{run_dir}: this run has checkpoints that were trained with other tokenizers; start a new run (another "
+            "run_dir), or restore the tokenizers' settings and text"
+        )
+    return _train_both(cfg, run_dir, settings)
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """What the run's tokenizers were trained from, and their checksums; empty if mtkit trained none here."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return {"settings": record["settings"], "models": dict(record["models"])}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: cannot be read; remove it to take src.spm and tgt.spm as they are") from error
+
+
+def _train_both(cfg: Config, run_dir: Path, settings: dict[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+    if cfg.tokenizer.shared:
+        src = tgt = _train_on(cfg, SIDES, cfg.tokenizer.src, run_dir / "src.spm")
+    else:
+        src = _train_on(cfg, ("src",), cfg.tokenizer.src, run_dir / "src.spm")
+        tgt = _train_on(cfg, ("tgt",), cfg.tokenizer.tgt, run_dir / "tgt.spm")
+    models = {"src.spm": src, "tgt.spm": tgt}
+    # Models only ever stand beside the record that describes them, at whatever moment the process is killed.
+    for name in models:
+        (run_dir / name).unlink(missing_ok=True)
+    checksums = {name: hashlib.sha256(model).hexdigest() for name, model in models.items()}
+    write_text(run_dir / _RECORD, json.dumps({"settings": settings, "models": checksums}, indent=2) + "\n")
+    for name, model in models.items():
+        _write(run_dir / name, model)
+    return load_tokenizers(run_dir)
+
+
+def _train_on(cfg: Config, sides: Sequence[Side], settings: TokenizerConfig, out: Path) -> bytes:
+    """The model learnt on these sides of the training corpora."""
+    n_lines = count_pairs(cfg.data.train) * len(sides)
+    n_sampled = min(n_lines, settings.max_sentences)
+    log.info(f"{out}: learning {settings.vocab_size:,} {settings.type} pieces from {n_sampled:,} of {n_lines:,} lines")
+    lines = (line for side in sides for line in read_side(cfg.data.train, side))
+    return _learn(sample(lines, n_lines, n_sampled), settings, out)

@@ -1,0 +1,86 @@
+"""A tokenizer and text in, figures out that tell whether its vocabulary fits: size, tokens per word, rare pieces."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from mtkit.config.schema import Config
+from mtkit.data.corpus import SIDES, count_pairs, read_side
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from mtkit.data.tokenizer import Tokenizer, sample
+
+_CHUNK_LINES = 10_000
+# Occurrences in training below which a piece is learnt poorly (Gowda and May 2020, section 5).
+RARE_BELOW = 100
+
+
+@dataclass(frozen=True)
+class TokenizerReport:
+    """How a tokenizer cuts a text that it was not learnt from, usually dev."""
+
+    vocab_size: int
+    n_sentences: int  # blank ones not counted
+    n_tokens: int
+    tokens_per_word: float  # words: what white space separates
+    rare_vocab_share: float  # of the vocabulary's learnt pieces: seen fewer than RARE_BELOW times in training
+    rare_token_share: float  # of the text's tokens: such a piece
+    byte_token_share: float  # of the text's tokens: a single byte, from characters without a piece
+    n_unknown: int  # tokens that stand for text which is lost; 0 with byte fallback
+    longest: int  # tokens of the longest sentence
+
+
+def report_sides(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, TokenizerReport]:
+    """The figures of both sides on the config's dev text."""
+    n_pairs = count_pairs(cfg.data.train)
+    reports: dict[str, TokenizerReport] = {}
+    settings = (cfg.tokenizer.src, cfg.tokenizer.src if cfg.tokenizer.shared else cfg.tokenizer.tgt)
+    for side, tokenizer, side_settings in zip(SIDES, tokenizers, settings, strict=True):
+        training_lines = sample(read_side(cfg.data.train, side), n_pairs, side_settings.max_sentences)
+        reports[side] = report(tokenizer, read_side([cfg.data.dev], side), training_lines)
+    return reports
+
+
+def report(tokenizer: Tokenizer, lines: Iterable[str], training_lines: Iterable[str]) -> TokenizerReport:
+    """The figures for `lines`; how rare a piece is, is told by the training lines."""
+    n_words = n_sentences = longest = 0
+    counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    for chunk in _chunks(lines):
+        encoded = tokenizer.encode_batch(chunk)
+        n_words += sum(len(line.split()) for line in chunk)
+        n_sentences += sum(bool(ids) for ids in encoded)
+        longest = max(longest, *map(len, encoded))
+        counts += _occurrences(encoded, tokenizer.vocab_size)
+    training_counts = np.zeros_like(counts)
+    for chunk in _chunks(training_lines):
+        training_counts += _occurrences(tokenizer.encode_batch(chunk), tokenizer.vocab_size)
+    rare = training_counts < RARE_BELOW
+    bytes_ = tokenizer.byte_ids()
+    rare[[PAD_ID, UNK_ID, BOS_ID, EOS_ID, *bytes_]] = False  # there from the start, not learnt
+    n_learnt = tokenizer.vocab_size - 4 - len(bytes_)
+    n_tokens = int(counts.sum())
+    return TokenizerReport(
+        vocab_size=tokenizer.vocab_size,
+        n_sentences=n_sentences,
+        n_tokens=n_tokens,
+        tokens_per_word=n_tokens / max(1, n_words),
+        rare_vocab_share=int(rare.sum()) / n_learnt,
+        rare_token_share=int(counts[rare].sum()) / max(1, n_tokens),
+        byte_token_share=int(counts[bytes_].sum()) / max(1, n_tokens),
+        n_unknown=int(counts[UNK_ID]),
+        longest=longest,
+    )
+
+
+def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
+    lines = iter(lines)
+    while chunk := list(islice(lines, _CHUNK_LINES)):
+        yield chunk
+
+
+def _occurrences(encoded: list[list[int]], vocab_size: int) -> npt.NDArray[np.int64]:
+    """How often each id occurs: (V,)."""
+    ids = np.fromiter((token_id for ids in encoded for token_id in ids), dtype=np.int64)
+    return np.bincount(ids, minlength=vocab_size)

@@ -1,0 +1,1 @@
+"""Sentence frames: each draws one English-French pair; its docstring shows one."""

@@ -1,0 +1,78 @@
+"""The grammar: which sentence frames there are, and how often each is used."""
+
+from mtkit.sample.choices import Dice
+from mtkit.sample.clauses import Pair
+from mtkit.sample.frames import actions, descriptions, places, questions
+
+FRAMES = (  # frame, weight
+    (actions.liking, 10),
+    (actions.liking_to_do, 3),
+    (actions.eating_and_drinking, 10),
+    (actions.habits, 5),
+    (actions.buying_and_making, 14),
+    (actions.handling, 14),
+    (actions.mishaps, 7),
+    (actions.wearing, 7),
+    (actions.having, 10),
+    (actions.seeing_people, 10),
+    (actions.object_pronouns, 12),
+    (actions.giving, 10),
+    (actions.wishing_and_having_to, 12),
+    (actions.activities, 8),
+    (actions.manners, 3),
+    (actions.routines, 4),
+    (actions.playing, 4),
+    (actions.meals, 2),
+    (actions.languages, 4),
+    (actions.wanting_things, 6),
+    (actions.needing, 5),
+    (actions.public_transport, 3),
+    (actions.ordering, 7),
+    (places.going, 8),
+    (places.arriving_and_staying, 5),
+    (places.coming_back, 5),
+    (places.working_somewhere, 3),
+    (places.being_somewhere, 5),
+    (places.coming_and_going, 6),
+    (places.timetable, 4),
+    (places.cities_and_countries, 8),
+    (places.where_things_are, 8),
+    (places.there_is, 10),
+    (places.putting, 5),
+    (descriptions.feelings, 10),
+    (descriptions.comparisons, 7),
+    (descriptions.sensations, 3),
+    (descriptions.ages, 4),
+    (descriptions.professions, 5),
+    (descriptions.nationalities, 4),
+    (descriptions.qualities, 12),
+    (descriptions.belongings, 8),
+    (descriptions.introductions, 4),
+    (descriptions.destined, 4),
+    (descriptions.company, 5),
+    (descriptions.prices, 4),
+    (descriptions.weather, 1),
+    (descriptions.hours, 1),
+    (descriptions.showing, 7),
+    (descriptions.exclamations, 2),
+    (descriptions.opinions, 8),
+    (descriptions.facts, 2),
+    (questions.where_is, 5),
+    (questions.searching, 4),
+    (questions.finding, 5),
+    (questions.wishing_for_it, 3),
+    (questions.where_when_why, 5),
+    (questions.what, 3),
+    (questions.who, 5),
+    (questions.which_one, 4),
+    (questions.how_many, 4),
+    (questions.how_much, 3),
+    (questions.what_colour, 3),
+    (questions.how_is, 3),
+)
+_DRAWN = tuple(frame for frame, weight in FRAMES for _ in range(weight))
+
+
+def random_pair(dice: Dice) -> Pair:
+    """One English sentence and its French translation."""
+    return dice.one(_DRAWN)(dice)

@@ -1,0 +1,174 @@
+"""Checkpoints of a run: weights, optimizer and state in one folder, written whole or not at all, verified when read.
+
+checkpoints/step-N/ can be resumed from; checkpoints/best-N/ has lost its optimizer and is kept for averaging.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from mtkit.console import log
+from mtkit.errors import CheckpointError
+from mtkit.files import atomic_folder, remove_leftovers, sha256_file
+from mtkit.training.state import TrainState
+
+_MODEL, _OPTIMIZER, _STATE, _MANIFEST = "model.safetensors", "optimizer.pt", "state.json", "manifest.json"
+_FORMAT = 1
+_N_RESUMABLE = 2  # so that a damaged newest checkpoint costs one interval, not the run
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A verified checkpoint: where the run stood, and the way back there."""
+
+    folder: Path
+    state: TrainState
+
+    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Give model and optimizer the values that they had."""
+        _set_weights(model, load_file(self.folder / _MODEL))
+        device = next(model.parameters()).device
+        optimizer.load_state_dict(torch.load(self.folder / _OPTIMIZER, map_location=device, weights_only=True))
+
+
+class Checkpoints:
+    """The checkpoints of one run: the newest two to resume from, and the weights of the best."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def exist(self) -> bool:
+        """Whether there is any to resume from, readable or not."""
+        return bool(self._steps("step"))
+
+    def save(self, state: TrainState, model: nn.Module, optimizer: torch.optim.Optimizer) -> Path:
+        """Write step-N, then remove what is no longer needed.
+
+        Raises CheckpointError if it cannot be written, for example because the disk is full; those before it stay.
+        """
+        folder = self.folder / f"step-{state.step}"
+        try:
+            with atomic_folder(folder) as temporary:
+                save_file({name: weight.detach() for name, weight in model.named_parameters()}, temporary / _MODEL)
+                torch.save(optimizer.state_dict(), temporary / _OPTIMIZER)
+                (temporary / _STATE).write_text(json.dumps(state.to_dict(), indent=1), encoding="utf-8")
+                _write_manifest(temporary)
+        except (OSError, RuntimeError, SafetensorError) as error:  # torch and safetensors wrap the system's error
+            raise CheckpointError(self._cannot_save(folder, error)) from error
+        self._prune(state)
+        return folder
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole; a damaged one is named in a warning and passed over.
+
+        Returns None for a run without checkpoints; raises CheckpointError if all are damaged.
+        """
+        remove_leftovers(self.folder)
+        steps = self._steps("step")
+        for step in reversed(steps):
+            folder = self.folder / f"step-{step}"
+            problem = find_damage(folder)
+            if problem is None:
+                state = TrainState.from_dict(json.loads((folder / _STATE).read_text(encoding="utf-8")))
+                return Checkpoint(folder, state)
+            log.warning(f"{problem}; trying the checkpoint before it")
+        if steps:
+            raise CheckpointError(
+                f"{self.folder}: none of the {len(steps)} checkpoints can be read (see the warnings above); restore "
+                "them from a copy, or remove this folder to train from the beginning"
+            )
+        return None
+
+    def load_average(self, steps: Sequence[int], model: nn.Module) -> None:
+        """Give the model the mean of the weights that it had at these steps; the sum is made in float64."""
+        sums: dict[str, Tensor] = {}
+        for step in sorted(steps):
+            for name, weight in load_file(self._weights_of(step)).items():
+                sums[name] = sums[name].add_(weight) if name in sums else weight.double()
+        _set_weights(model, {name: total / len(steps) for name, total in sums.items()})
+
+    def _weights_of(self, step: int) -> Path:
+        for kind in ("step", "best"):
+            path = self.folder / f"{kind}-{step}" / _MODEL
+            if path.exists():
+                return path
+        raise CheckpointError(f"{self.folder}: the weights of step {step}, one of the best, are missing")
+
+    def _steps(self, kind: str) -> list[int]:
+        names = [path.name.removeprefix(f"{kind}-") for path in self.folder.glob(f"{kind}-*")]
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def _prune(self, state: TrainState) -> None:
+        """Keep the newest to resume from, and the weights that they or the run count among the best."""
+        resumable = [step for step in self._steps("step") if step <= state.step][-_N_RESUMABLE:]
+        best = {scored.step for scored in state.best}
+        for step in resumable:
+            best |= _best_steps(self.folder / f"step-{step}" / _STATE)
+        for step in self._steps("step"):
+            folder = self.folder / f"step-{step}"
+            if step in best and step not in resumable and step < state.step:
+                shutil.rmtree(self.folder / f"best-{step}", ignore_errors=True)
+                folder.replace(self.folder / f"best-{step}")
+            elif step not in resumable:  # a newer one was damaged, or the run would have gone on from there
+                shutil.rmtree(folder, ignore_errors=True)
+        for step in self._steps("best"):
+            folder = self.folder / f"best-{step}"
+            if step in best:
+                (folder / _OPTIMIZER).unlink(missing_ok=True)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _cannot_save(self, folder: Path, error: Exception) -> str:
+        place = next(path for path in (self.folder, *self.folder.parents) if path.exists())
+        free = shutil.disk_usage(place).free // 2**20
+        steps = self._steps("step")
+        resume = f"the run goes on from step {steps[-1]}" if steps else "the run starts anew"
+        return (
+            f"{folder}: the checkpoint cannot be written: {error} ({free} MiB are free there); earlier checkpoints "
+            f"are untouched: make room and run the same command again, {resume}"
+        )
+
+
+def find_damage(folder: Path) -> str | None:
+    """What is wrong with a checkpoint's files, naming the file; None if each is what the manifest says."""
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        checksums: dict[str, str] = manifest["sha256"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{folder / _MANIFEST}: missing or not readable ({error})"
+    for name in (_MODEL, _OPTIMIZER, _STATE):
+        path = folder / name
+        if not path.exists():
+            return f"{path}: missing"
+        if sha256_file(path) != checksums.get(name):
+            return f"{path}: damaged ({path.stat().st_size} bytes, its checksum is not the manifest's)"
+    return None
+
+
+@torch.no_grad()
+def _set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    parameters = dict(model.named_parameters())  # a shared one comes once
+    if parameters.keys() != weights.keys():
+        raise CheckpointError(f"a checkpoint of another model; weights differ: {parameters.keys() ^ weights.keys()}")
+    for name, parameter in parameters.items():
+        parameter.copy_(weights[name])
+
+
+def _write_manifest(folder: Path) -> None:
+    checksums = {path.name: sha256_file(path) for path in sorted(folder.iterdir())}
+    text = json.dumps({"format": _FORMAT, "sha256": checksums}, indent=1)
+    (folder / _MANIFEST).write_text(text, encoding="utf-8")
+
+
+def _best_steps(state_path: Path) -> set[int]:
+    try:
+        return {entry["step"] for entry in json.loads(state_path.read_text(encoding="utf-8"))["best"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()

@@ -1,0 +1,50 @@
+"""curves.png: how a run went, from its metrics.jsonl; needs matplotlib (extra `plot`)."""
+
+from pathlib import Path
+from typing import Any
+
+from mtkit.files import atomic_file
+from mtkit.training.metrics_log import read_metrics
+
+
+def plot_curves(run_dir: Path) -> Path | None:
+    """Draw loss, dev loss, dev BLEU and chrF, learning rate and gradient norm over the steps into RUN/curves.png.
+
+    Returns None if matplotlib is not installed or the run has no figures yet.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    entries = read_metrics(run_dir / "metrics.jsonl")
+    if not entries:
+        return None
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(run_dir.name)
+    (losses, scores), (rates, norms) = figure.subplots(2, 2, sharex=True)
+    _draw(losses, entries, "train", {"nll": "train"})
+    _draw(losses, entries, "validation", {"loss": "dev"}, marker="o")
+    losses.set_ylabel("nats per target token, no smoothing")
+    _draw(scores, entries, "validation", {"bleu": "BLEU", "chrf": "chrF"}, marker="o")
+    scores.set_ylabel("dev score")
+    _draw(rates, entries, "train", {"lr": "learning rate"})
+    _draw(norms, entries, "train", {"grad_norm": "gradient norm, before clipping"})
+    for axes in (rates, norms):
+        axes.set_xlabel("step")
+    path = run_dir / "curves.png"
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
+    return path
+
+
+def _draw(axes: Any, entries: list[dict[str, Any]], kind: str, names: dict[str, str], marker: str = "") -> None:
+    """One line per figure name, labelled; steps without the figure are left out."""
+    for name, label in names.items():
+        points = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind and name in entry]
+        if points:
+            axes.plot(*zip(*points, strict=True), label=label, marker=marker, markersize=3)
+    axes.grid(alpha=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()

@@ -1,0 +1,52 @@
+"""Ctrl-C and SIGTERM: finish the running update and save, then leave; a second Ctrl-C leaves at once."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from mtkit.console import log
+
+
+class StopRequest:
+    """Whether the user has asked the run to stop."""
+
+    def __init__(self) -> None:
+        self.received = False
+        self._may_break_off = False
+
+    @contextmanager
+    def breaking_off(self) -> Iterator[None]:
+        """A block that changes nothing worth keeping: a request raises KeyboardInterrupt in its midst."""
+        self._may_break_off = True
+        try:
+            if self.received:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._may_break_off = False
+
+    def receive(self, signal_number: int, _frame: FrameType | None) -> None:
+        """Handle a signal: note it, or, in a block that may break off or the second time, raise KeyboardInterrupt."""
+        again, self.received = self.received, True
+        if not again:
+            name = "Ctrl-C" if signal_number == signal.SIGINT else signal.Signals(signal_number).name
+            log.warning(f"{name}: saving a checkpoint, then leaving; Ctrl-C (again) leaves without")
+        if again or self._may_break_off:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def stop_request() -> Iterator[StopRequest]:
+    """Receive SIGINT and SIGTERM as a request during the block; only the main thread can."""
+    request = StopRequest()
+    previous: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        previous = {number: signal.signal(number, request.receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield request
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,67 @@
+"""The folder of a run and its config: a run that exists goes on only with the settings that shaped it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from mtkit.config.loading import dump_config, load_config
+from mtkit.config.schema import Config
+from mtkit.errors import ConfigError
+from mtkit.files import write_text
+
+# Keys (or whole sections) that may change while a run is under way: they say when to stop, when to look and where to
+# compute. The corpora are compared by content, in the checkpoint's fingerprints, so that files may move.
+_FREE = (
+    "run_dir",
+    "data.src_lang",
+    "data.tgt_lang",
+    "data.train",
+    "data.dev",
+    "data.test",
+    "decode",
+    *("train." + key for key in ("max_steps", "max_epochs", "max_minutes", "patience", "log_every")),
+    *("train." + key for key in ("validate_every", "validate_sentences", "average_best", "threads", "device")),
+)
+_OTHER_TOKENIZERS = ("tokenizers", "remove src.spm and tgt.spm there to train them again")
+
+
+def open_run(cfg: Config, *, started: bool) -> None:
+    """Write cfg to the run's config.yaml; started: the run has checkpoints.
+
+    Raises ConfigError if what the run already has, checkpoints or only tokenizers, was made with other settings.
+    """
+    assert cfg.run_dir is not None
+    path = cfg.run_dir / "config.yaml"
+    changes = differences(load_config(path), cfg) if path.exists() else []
+    if not started:
+        has_tokenizers = any((cfg.run_dir / f"{side}.spm").exists() for side in ("src", "tgt"))
+        changes = [change for change in changes if has_tokenizers and change[0].startswith("tokenizer.")]
+    if changes:
+        what, remedy = ("a run", "start a new run (another run_dir)") if started else _OTHER_TOKENIZERS
+        listed = "\n".join(f"  {key}: {old} there, {new} now" for key, old, new in changes)
+        raise ConfigError(
+            f"{cfg.run_dir} holds {what} with other settings:\n{listed}\n"
+            f"{remedy}, or restore these keys to go on with what is there"
+        )
+    write_text(path, dump_config(cfg))
+
+
+def differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
+    """The result-shaping keys, such as "model.d_model", whose values differ, with both values."""
+    old_values, new_values = dict(_flat(old.model_dump(mode="json"))), dict(_flat(new.model_dump(mode="json")))
+    return [
+        (key, old_values.get(key), new_values.get(key))
+        for key in {**old_values, **new_values}
+        if old_values.get(key) != new_values.get(key) and not _is_free(key)
+    ]
+
+
+def _is_free(key: str) -> bool:
+    return any(key == free or key.startswith(free + ".") for free in _FREE)
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

@@ -1,0 +1,57 @@
+"""How fast to learn and when to stop: pure functions of the config and of how far the run has come."""
+
+import math
+from dataclasses import dataclass
+
+from mtkit.config.schema import TrainConfig
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    step: int  # updates made
+    epochs: float  # passes over the training data, with the fraction of the running one
+    minutes: float  # training and validating, all starts of the run added up
+    bad_validations: int = 0  # validations since the best one
+
+
+def learning_rate(cfg: TrainConfig, step: int, fraction: float) -> float:
+    """The rate of update `step` (the first is 1), made when `fraction` (0 to 1) of the run lies behind.
+
+    It rises linearly to cfg.lr over the warm-up. Then inverse_sqrt gives lr x sqrt(warmup_steps / step) (Vaswani et
+    al. 2017, section 5.3) and constant stays. cosine multiplies the warm-up by half a cosine over the whole run, from
+    1 to lr_floor (Loshchilov and Hutter 2017, eq. 5, without restarts).
+    """
+    warmup = max(cfg.warmup_steps, 1)
+    rate = cfg.lr * min(1.0, step / warmup)
+    if cfg.schedule == "inverse_sqrt" and step > warmup:
+        rate *= math.sqrt(warmup / step)
+    elif cfg.schedule == "cosine":
+        rate *= cfg.lr_floor + (1 - cfg.lr_floor) * (1 + math.cos(math.pi * min(1.0, fraction))) / 2
+    return rate
+
+
+def fraction_done(cfg: TrainConfig, progress: Progress) -> float | None:
+    """Share of the nearest of the limits on steps, epochs and minutes that is used up; None if none is set."""
+    shares = [
+        used / limit
+        for used, limit in (
+            (progress.step, cfg.max_steps),
+            (progress.epochs, cfg.max_epochs),
+            (progress.minutes, cfg.max_minutes),
+        )
+        if limit is not None
+    ]
+    return max(shares, default=None)
+
+
+def reason_to_stop(cfg: TrainConfig, progress: Progress) -> str | None:
+    """The key of the limit that the run has reached, such as "max_steps"; None while it goes on."""
+    reached = {
+        "max_steps": cfg.max_steps is not None and progress.step >= cfg.max_steps,
+        "max_epochs": cfg.max_epochs is not None and progress.epochs >= cfg.max_epochs,
+        "max_minutes": cfg.max_minutes is not None and progress.minutes >= cfg.max_minutes,
+        "patience": cfg.patience is not None and progress.bad_validations >= cfg.patience,
+    }
+    return next((key for key, is_reached in reached.items() if is_reached), None)

@@ -1,0 +1,127 @@
+"""One optimizer step: batches in, moved weights and the figures of the step out."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mtkit.config.schema import TrainConfig
+from mtkit.data.batching import Batch
+from mtkit.data.special_ids import PAD_ID
+from mtkit.errors import TrainingError
+from mtkit.model.transformer import Transformer
+from mtkit.runtime import Precision, autocast
+from mtkit.training.loss import smoothed_cross_entropy_sum
+from mtkit.training.stats import UpdateStats
+
+_LINES_NAMED = 5  # of a batch that cannot be learnt from
+
+
+class Updater:
+    """A model with its optimizer."""
+
+    def __init__(self, model: Transformer, cfg: TrainConfig, seed: int, precision: Precision) -> None:
+        self.model = model
+        self.cfg = cfg
+        self.seed = seed
+        self.precision = precision
+        self.device = next(model.parameters()).device
+        self.optimizer = make_optimizer(model, cfg)
+        self.grad_scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "fp16")
+
+    def update(
+        self, batches: Sequence[Batch], step: int, lr: float, line_of: Callable[[int], str] = str
+    ) -> UpdateStats:
+        """Make update number `step`; the loss is the mean over all target tokens of the batches.
+
+        line_of names a training pair for people. Raises TrainingError, before any weight moves, if the loss or the
+        gradient is not finite.
+        """
+        self.model.train()
+        self.optimizer.zero_grad()
+        n_tgt_tokens = sum(batch.n_tgt_tokens for batch in batches)
+        sums = [self._backward(batch, n_tgt_tokens, step, number) for number, batch in enumerate(batches)]
+        self.grad_scaler.unscale_(self.optimizer)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
+        loss_sum, nll_sum, grad_norm = torch.stack([*torch.stack(sums).sum(dim=0), norm]).tolist()  # one wait
+        if not math.isfinite(loss_sum) or not self._can_use(grad_norm):
+            raise TrainingError(_not_finite(step, lr, loss_sum / n_tgt_tokens, grad_norm, batches, sums, line_of))
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.grad_scaler.step(self.optimizer)
+        self.grad_scaler.update()
+        return UpdateStats(
+            loss_sum,
+            nll_sum,
+            grad_norm,
+            n_tgt_tokens,
+            n_tokens=n_tgt_tokens + sum(int((batch.src != PAD_ID).sum()) for batch in batches),
+            n_slots=sum(batch.src.numel() + batch.tgt_in.numel() for batch in batches),
+        )
+
+    def _backward(self, batch: Batch, n_tgt_tokens: int, step: int, number: int) -> Tensor:
+        """Add the batch's share to the gradient; returns its loss and its unsmoothed loss, summed: (2,)."""
+        torch.manual_seed(derived_seed(self.seed, step, number))  # dropout needs no state beyond these numbers
+        loss_sum, nll_sum = batch_loss(self.model, batch, self.cfg.label_smoothing, self.precision)
+        self.grad_scaler.scale(loss_sum / n_tgt_tokens).backward()  # type: ignore[no-untyped-call]
+        return torch.stack([loss_sum.detach(), nll_sum])
+
+    def _can_use(self, grad_norm: float) -> bool:
+        if math.isfinite(grad_norm):
+            return True
+        # In fp16 a gradient that overflows is expected: the scaler leaves the update out and halves its scale.
+        return self.grad_scaler.is_enabled() and self.grad_scaler.get_scale() > 1
+
+
+def make_optimizer(model: nn.Module, cfg: TrainConfig) -> torch.optim.AdamW:
+    """AdamW (Loshchilov and Hutter 2019) over the model's parameters, with weight decay on the matrices."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": cfg.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    # fused: one pass over memory; measured 3 times faster than the loop on a CPU as well
+    return torch.optim.AdamW(groups, lr=cfg.lr, betas=cfg.adam_betas, eps=cfg.adam_eps, fused=True)
+
+
+def batch_loss(model: Transformer, batch: Batch, label_smoothing: float, precision: Precision) -> tuple[Tensor, Tensor]:
+    """The summed loss of a batch, with a gradient, and the summed unsmoothed loss, without; in nats."""
+    device = next(model.parameters()).device
+    targets = batch.tgt_out.flatten()
+    positions = (targets != PAD_ID).nonzero().squeeze(1).to(device)  # found on the CPU: a GPU would have to be awaited
+    batch = batch.to(device)
+    with autocast(device, precision):
+        hidden = model.hidden(batch.src, batch.tgt_in).flatten(0, 1).index_select(0, positions)
+        targets = batch.tgt_out.flatten().index_select(0, positions)
+        return smoothed_cross_entropy_sum(hidden, model.output.weight, model.output.bias, targets, label_smoothing)
+
+
+def derived_seed(*numbers: int) -> int:
+    """A seed that depends on all of the numbers, for torch.manual_seed."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
+def _not_finite(
+    step: int,
+    lr: float,
+    loss: float,
+    grad_norm: float,
+    batches: Sequence[Batch],
+    sums: Sequence[Tensor],
+    line_of: Callable[[int], str],
+) -> str:
+    guilty = [batch for batch, values in zip(batches, sums, strict=True) if not bool(values.isfinite().all())]
+    indices = np.concatenate([batch.indices for batch in guilty or batches])
+    lines = [f"  {line_of(int(index))}" for index in indices[:_LINES_NAMED]]
+    if len(indices) > _LINES_NAMED:
+        lines.append(f"  and {len(indices) - _LINES_NAMED} more")
+    return "\n".join(
+        [
+            f"step {step}: the loss is {loss}, the gradient's norm {grad_norm}; no weight was changed. The batch:",
+            *lines,
+            f"look at these lines; if they are sound, start a new run with a lower train.lr (it is {lr:.3g} at this "
+            "step), a longer train.warmup_steps or train.precision=fp32",
+        ]
+    )

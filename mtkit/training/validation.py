@@ -1,0 +1,102 @@
+"""How good the model is on the dev corpus: loss per token, and BLEU and chrF of what it translates."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+from mtkit.config.schema import Config
+from mtkit.data.batching import make_batch, plan_epoch
+from mtkit.data.corpus import Pair
+from mtkit.data.encoded import EncodedCorpus
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.decoding.translator import Translator
+from mtkit.evaluation.metrics import corpus_bleu, corpus_chrf
+from mtkit.model.transformer import Transformer
+from mtkit.runtime import Precision
+from mtkit.training.update import batch_loss
+
+_N_SAMPLES = 3
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A dev sentence, its reference, and what the model makes of it."""
+
+    src: str
+    reference: str
+    translation: str
+
+
+@dataclass(frozen=True)
+class DevScores:
+    """The model's figures on dev."""
+
+    loss: float  # nats per target token, end included, without label smoothing
+    perplexity: float
+    bleu: float
+    chrf: float
+    samples: tuple[Sample, ...]
+
+    def figures(self) -> dict[str, float]:
+        """Name to number."""
+        return {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
+
+
+class Validator:
+    """Scores a model on dev: the loss over all of it, the translations over train.validate_sentences."""
+
+    def __init__(
+        self,
+        cfg: Config,
+        corpus: EncodedCorpus,
+        pairs: Sequence[Pair],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        precision: Precision,
+    ) -> None:
+        """corpus: the dev pairs as token ids; pairs: as text."""
+        self.cfg = cfg
+        self.corpus = corpus
+        self.pairs = evenly_spaced(pairs, cfg.train.validate_sentences or len(pairs))
+        self.tokenizers = tokenizers
+        self.precision = precision
+        self.plan = plan_epoch(
+            corpus.src_lengths,
+            corpus.tgt_lengths,
+            batch_tokens=cfg.train.batch_tokens,
+            seed=cfg.seed,
+            epoch=0,
+            shuffle=False,
+        )
+
+    def run(self, model: Transformer) -> DevScores:
+        """Score the model; it is left in evaluation mode."""
+        model.eval()
+        loss = self._loss(model)
+        device = next(model.parameters()).device
+        translator = Translator(model, *self.tokenizers, self.cfg.decode, device)
+        references = [pair.tgt for pair in self.pairs]
+        translations = translator.translate([pair.src for pair in self.pairs])
+        rows = [Sample(pair.src, pair.tgt, text) for pair, text in zip(self.pairs, translations, strict=True)]
+        return DevScores(
+            loss,
+            math.exp(min(loss, 700.0)),
+            corpus_bleu(translations, references),
+            corpus_chrf(translations, references),
+            tuple(evenly_spaced(rows, _N_SAMPLES)),
+        )
+
+    @torch.inference_mode()
+    def _loss(self, model: Transformer) -> float:
+        batches = [make_batch(self.corpus, indices) for indices in self.plan]
+        sums = [batch_loss(model, batch, 0.0, self.precision)[1] for batch in batches]
+        return math.fsum(torch.stack(sums).tolist()) / sum(batch.n_tgt_tokens for batch in batches)
+
+
+def evenly_spaced(items: Sequence[T], n: int) -> list[T]:
+    """n of the items, from the first on at equal distances; all of them if there are fewer."""
+    n = min(n, len(items))
+    return [items[number * len(items) // n] for number in range(n)]

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Installs mtkit into .venv and runs `mtkit demo`: a small English-French translator, trained here, in some minutes.
+# Run it again at any time: what is done is not done twice.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/setup.sh
+
+set_up plot
+.venv/bin/mtkit demo "$@"
+echo "In a new shell, first: source .venv/bin/activate" >&2

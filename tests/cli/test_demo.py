@@ -1,0 +1,96 @@
+"""`mtkit demo` with the training left out; the whole of it runs in tests/end_to_end."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.cli.demo import SENTENCES, config_file
+from mtkit.decoding.translator import Translator
+from mtkit.training import trainer
+
+EN, FR = (
+    ["I sleep .", "you sing well today .", "we eat ."],
+    ["je dors .", "tu chantes bien aujourd'hui .", "nous mangeons ."],
+)
+
+
+class Perfect:
+    """Knows the test sentences by heart; counts the lines that it was given."""
+
+    n_lines = 0
+
+    def stream(self, lines):
+        for line in lines:
+            self.n_lines += 1
+            yield SimpleNamespace(text=FR[EN.index(line)])
+
+    def translate(self, lines):
+        return [line.upper() for line in lines]
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    """An empty folder, a corpus and a training that take no time, and what they were asked."""
+    seen = SimpleNamespace(configs=[], corpora=[], translator=Perfect())
+
+    def write_corpus(folder):
+        seen.corpora.append(folder)
+        folder.mkdir(parents=True)
+        for part in ("train", "dev", "test"):
+            (folder / f"{part}.en").write_text("\n".join(EN) + "\n")
+            (folder / f"{part}.fr").write_text("\n".join(FR) + "\n")
+
+    def train(config):
+        seen.configs.append(config)
+        bundle = config.run_dir / "model"
+        if not bundle.exists():
+            bundle.mkdir(parents=True)
+            (bundle / "manifest.json").touch()
+        return SimpleNamespace(bundle=bundle)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mtkit.sample.write_corpus", write_corpus)
+    monkeypatch.setattr(trainer, "train", train)
+    monkeypatch.setattr(Translator, "load", lambda bundle: seen.translator)
+    return seen
+
+
+def test_it_makes_corpus_and_run_in_the_current_folder_and_shows_score_and_translations(world, tmp_path):
+    result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == 0, result.output
+    [config] = world.configs
+    assert config.run_dir == tmp_path / "runs/sample-en-fr"
+    assert config.data.train[0].src == tmp_path / "data/sample/train.en"
+    assert config.data.test.tgt == tmp_path / "data/sample/test.fr"
+    assert world.corpora == [Path("data/sample")]
+    score, *translations = result.stdout.splitlines()
+    assert score.startswith("BLEU 100.0 on 3 sentences that it never saw (nrefs:1|")
+    assert translations[:2] == ["  I love oranges.", "    I LOVE ORANGES."]
+    assert len(translations) == 2 * len(SENTENCES) + 1
+
+
+def test_the_second_time_it_goes_straight_to_translating(world):
+    first = CliRunner().invoke(app, ["demo"])
+    second = CliRunner().invoke(app, ["demo"])
+    assert second.stdout == first.stdout
+    assert world.translator.n_lines == len(EN)  # measured once
+    assert len(world.corpora) == 1
+    assert "the sample corpus is there already" in second.stderr
+
+
+def test_a_new_model_is_measured_again(world, tmp_path):
+    CliRunner().invoke(app, ["demo"])
+    manifest = tmp_path / "runs/sample-en-fr/model/manifest.json"
+    score = manifest.parents[1] / "test-score.txt"
+    score.write_text("old")
+    newer = score.stat().st_mtime + 10
+    os.utime(manifest, (newer, newer))
+    assert CliRunner().invoke(app, ["demo"]).stdout.startswith("BLEU 100.0")
+
+
+def test_the_config_is_the_one_that_users_read():
+    assert config_file() == Path(__file__).parents[2] / "configs" / "sample-en-fr.yaml"

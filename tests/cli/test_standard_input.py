@@ -1,0 +1,80 @@
+"""Standard input in windows: whole lines only, none waits for the next, none is lost."""
+
+import io
+import os
+import signal
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from mtkit.cli.standard_input import arriving_windows
+from mtkit.errors import DataError
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    """A pipe whose reading end is sys.stdin; gives its writing end, unbuffered. Waiting for ever is a failure."""
+
+    def fail(*_: object) -> None:
+        raise TimeoutError("waits for input that does not come")
+
+    old_handler = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(20)
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as stdin, os.fdopen(write_end, "wb", buffering=0) as writer:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        yield writer
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, old_handler)
+
+
+def test_what_has_arrived_is_given_without_waiting_for_more(pipe):
+    windows = arriving_windows(max_lines=10)
+    pipe.write(b"one\n")
+    assert next(windows) == ["one"]
+    pipe.write(b"two\nthree\nfo")
+    assert next(windows) == ["two", "three"]
+    pipe.write(b"ur\n")
+    assert next(windows) == ["four"]
+
+
+def test_a_window_has_at_most_so_many_lines(pipe):
+    pipe.write(b"".join(b"%d\n" % i for i in range(7)) + b"no end")
+    pipe.close()
+    assert list(arriving_windows(max_lines=3)) == [["0", "1", "2"], ["3", "4", "5"], ["6", "no end"]]
+
+
+def test_the_end_of_the_input_ends_the_windows(pipe):
+    pipe.close()
+    assert list(arriving_windows(max_lines=3)) == []
+
+
+@contextmanager
+def in_memory(monkeypatch, content: bytes):
+    """sys.stdin as a test runner or a notebook replaces it: no file number."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+        yield
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"\xef\xbb\xbfa\r\n\xef\xbb\xbfb\r\n", ["a", "\ufeffb"]),
+        (b"\n\n \n", ["", "", " "]),
+        ("a\u2028b\u0085c\x0bd\n\u00e9".encode(), ["a\u2028b\u0085c\x0bd", "\u00e9"]),
+        (b"a\rb\n", ["a\rb"]),
+    ],
+)
+def test_only_lf_and_crlf_end_a_line_and_a_bom_is_dropped(monkeypatch, content, lines):
+    with in_memory(monkeypatch, content):
+        assert [line for window in arriving_windows(5) for line in window] == lines
+
+
+def test_bytes_that_are_no_utf8_are_located(monkeypatch):
+    with in_memory(monkeypatch, b"good\ncaf\xe9\n"):
+        windows = arriving_windows(5)
+        assert next(windows) == ["good"]
+        with pytest.raises(DataError, match=r"^standard input: line 2, byte 4: 0xe9 is not UTF-8 \("):
+            next(windows)

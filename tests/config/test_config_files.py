@@ -1,0 +1,68 @@
+"""The files in configs/: what users copy must load, and name and explain every key."""
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.config.loading import load_config
+from mtkit.config.schema import Config, CorpusFiles, Section
+from mtkit.config.yaml_text import parse_yaml
+
+FILES = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
+
+
+def keys(section: type[Section], prefix: str = "") -> set[str]:
+    """Every key of the schema; a list of corpora counts as one."""
+    found = set()
+    for name, field in section.model_fields.items():
+        found.add(prefix + name)
+        text = str(field.annotation)
+        inner = next((kind for kind in [*Section.__subclasses__()] if kind.__name__ in text), None)
+        if inner is not None:
+            found |= keys(inner, f"{prefix}{name}.")
+    return found
+
+
+def test_there_are_four_of_them():
+    assert [file.stem for file in FILES] == ["multi30k-en-de", "sample-en-fr", "tatoeba-en-fr", "transformer-base"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_key_of_the_schema_is_written_out_and_explained(file):
+    text = file.read_text(encoding="utf-8")
+    parsed = parse_yaml(text)
+    written = {".".join(str(part) for part in path if not isinstance(part, int)) for path in parsed.lines} - {""}
+    alternatives = {f"data.{part}.tsv" for part in ("dev", "test")}  # shown once, under train
+    assert written == keys(Config) - alternatives
+    values = [line for line in text.splitlines() if not line.startswith("#") and line.partition(":")[2].strip()]
+    assert [line for line in values if "  # " not in line] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_it_loads_and_keeps_data_and_runs_beside_configs(file):
+    config = load_config(file)
+    root = file.parents[1]
+    assert config.run_dir == root / "runs" / file.stem
+    assert config.data.test is not None
+    for corpus in (*config.data.train, config.data.dev, config.data.test):
+        assert isinstance(corpus, CorpusFiles)
+        assert corpus.src is not None
+        assert corpus.src.is_relative_to(root / "data")
+
+
+def test_transformer_base_is_the_papers():
+    """Vaswani et al. 2017, table 3 (row "base"), sections 5.1 to 6.1."""
+    config = load_config(next(file for file in FILES if file.stem == "transformer-base"))
+    model, train = config.model, config.train
+    assert (model.d_model, model.d_ff, model.n_heads, model.n_encoder_layers, model.n_decoder_layers) == (
+        512,
+        2048,
+        8,
+        6,
+        6,
+    )
+    assert (model.norm_position, model.positions, model.activation, model.tie) == ("post", "sinusoidal", "relu", "all")
+    assert train.lr == pytest.approx(512**-0.5 * train.warmup_steps**-0.5, rel=0.01)
+    assert (train.warmup_steps, train.max_steps, train.label_smoothing) == (4000, 100_000, 0.1)
+    assert (train.adam_betas, train.adam_eps) == ((0.9, 0.98), 1e-9)
+    assert (config.decode.beam_size, config.decode.length_penalty) == (4, 0.6)

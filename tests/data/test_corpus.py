@@ -1,0 +1,192 @@
+import gzip
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.config.schema import CorpusFiles
+from mtkit.data.corpus import (
+    Pair,
+    count_lines,
+    count_pairs,
+    open_output,
+    read_lines,
+    read_pairs,
+    read_side,
+    text_checksums,
+)
+from mtkit.errors import DataError
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz"])
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (b"one", ["one"]),
+        (b"one\n", ["one"]),
+        (b"one\n\n", ["one", ""]),
+        (b"one\r\ntwo\r\n", ["one", "two"]),
+        (b"one\r\r\n", ["one\r"]),
+        (b"a\rb\n", ["a\rb"]),
+        (b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n", ["one", "\ufefftwo"]),  # only the file's first may be a BOM
+        ("a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\n".encode(), ["a\u2028b\u2029c\x85d\x0be\x0cf\x1cg"]),
+    ],
+)
+def test_only_lf_and_crlf_end_a_line_and_a_bom_is_dropped(tmp_path, name, content, lines):
+    path = write(tmp_path / name, content)
+    assert list(read_lines(path)) == lines
+    assert count_lines(path) == len(lines)
+
+
+def test_a_line_across_the_counting_buffer_is_one_line(tmp_path):
+    content = b"x" * (1 << 20) + b"yz\nlast"
+    assert count_lines(write(tmp_path / "text", content)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("text", b"fine\nbad \xe9 here\n", "text: line 2, byte 5: 0xe9 is not UTF-8.*iconv"),
+        ("text.gz", b"fine\nfine\n\xff", "text.gz: line 3, byte 1: 0xff is not UTF-8"),
+        ("text", b"\xef\xbb\xbf\xe9\n", "line 1, byte 1: 0xe9"),
+        ("text", b"\xed\xa0\x80\n", "line 1, byte 1: 0xed"),  # a surrogate, spelled out
+        ("text", gzip.compress(b"fine\n"), "compressed: give it a name that ends in .gz"),
+    ],
+)
+def test_bytes_that_are_no_utf8_are_named_with_file_line_and_byte(tmp_path, name, content, message):
+    with pytest.raises(DataError, match=message):
+        list(read_lines(write(tmp_path / name, content)))
+
+
+def test_lines_before_a_bad_one_are_still_given(tmp_path):
+    lines = read_lines(write(tmp_path / "text", b"fine\n\xff\n"))
+    assert next(lines) == "fine"
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "plain.gz").write_bytes(b"plain text")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"0123456789\n" * 999)[:-20])
+    (tmp_path / "damaged.gz").write_bytes(gzip.compress(b"text")[:10] + b"\xff" * 20)
+    for name, message in [
+        ("missing", "no such file"),
+        (".", "cannot be read .*directory"),
+        ("plain.gz", "not a gzip file"),
+        ("cut.gz", "ends too early"),
+        ("damaged.gz", "damaged"),
+    ]:
+        path = tmp_path / name
+        for read in (lambda path: list(read_lines(path)), count_lines):
+            with pytest.raises(DataError, match=message) as error:
+                read(path)
+            assert str(error.value).startswith(f"{path}: ")
+
+
+def test_a_missing_file_has_no_checksum(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        text_checksums([CorpusFiles(tsv=tmp_path / "missing")])
+
+
+def test_checksums_follow_the_text_and_its_role_not_its_place(tmp_path):
+    a, b = write(tmp_path / "a", b"a\n"), write(tmp_path / "b", b"b\n")
+    moved = write(tmp_path / "moved", b"a\n")
+    here = text_checksums([CorpusFiles(src=a, tgt=b)])
+    assert here == text_checksums([CorpusFiles(src=moved, tgt=b)])
+    assert here != text_checksums([CorpusFiles(src=b, tgt=a)])
+
+
+def test_pairs_come_from_several_corpora_with_their_places(tmp_path):
+    src, tgt = write(tmp_path / "c.en.gz", b"one\ntwo\n"), write(tmp_path / "c.fr", b"un\r\ndeux\r\n")
+    tsv = write(tmp_path / "more.tsv", b"\xef\xbb\xbfthree\ttrois\tLicence\n\tx\n")
+    corpora = [CorpusFiles(src=src, tgt=tgt), CorpusFiles(tsv=tsv)]
+    assert list(read_pairs(corpora)) == [
+        Pair("one", "un", str(src), 1),
+        Pair("two", "deux", str(src), 2),
+        Pair("three", "trois", str(tsv), 1),
+        Pair("", "x", str(tsv), 2),
+    ]
+    assert count_pairs(corpora) == 4
+    assert list(read_side(corpora, "src")) == ["one", "two", "three", ""]
+    assert list(read_side(corpora, "tgt")) == ["un", "deux", "trois", "x"]
+
+
+@pytest.mark.parametrize(("n_src", "n_tgt"), [(3, 5), (5, 3), (0, 1), (2000, 1)])
+@pytest.mark.parametrize("read", [lambda corpora: list(read_pairs(corpora)), count_pairs])
+def test_files_of_unequal_length_are_named_with_both_counts(tmp_path, read, n_src, n_tgt):
+    src, tgt = write(tmp_path / "c.en", b"line\n" * n_src), write(tmp_path / "c.fr", b"ligne\n" * n_tgt)
+    with pytest.raises(DataError) as error:
+        read([CorpusFiles(src=src, tgt=tgt)])
+    assert str(error.value).startswith(f"{src} has {n_src:,} lines, {tgt} has {n_tgt:,};")
+
+
+def test_a_tsv_line_without_a_tab_is_an_error_with_its_number(tmp_path):
+    tsv = write(tmp_path / "c.tsv", b"one\tun\ntwo deux\n")
+    with pytest.raises(DataError, match=r"c.tsv: line 2: no tab"):
+        list(read_pairs([CorpusFiles(tsv=tsv)]))
+
+
+def test_reading_does_not_hold_the_file(tmp_path):
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    go_on = threading.Event()
+
+    def produce() -> None:
+        with fifo.open("wb", buffering=0) as file:
+            file.write(b"first\n" + b"x" * (1 << 16) + b"\n")
+            go_on.wait(10)
+            file.write(b"last\n")
+
+    producer = threading.Thread(target=produce, daemon=True)
+    producer.start()
+    lines = read_lines(fifo)
+    assert next(lines) == "first"  # before the last line exists
+    go_on.set()
+    assert [line[:4] for line in lines] == ["xxxx", "last"]
+    producer.join(10)
+
+
+@given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
+@pytest.mark.parametrize("name", ["text", "text.gz"])
+def test_what_is_written_is_what_is_read(tmp_path_factory, name, lines):
+    path = tmp_path_factory.mktemp("out") / name
+    with open_output(path) as file:
+        file.writelines(line + "\n" for line in lines)
+    assert list(read_lines(path)) == lines
+
+
+def test_output_appears_only_when_all_is_written(tmp_path):
+    path = tmp_path / "out.gz"
+    write(path, b"before\n")
+    with pytest.raises(RuntimeError), open_output(path) as file:
+        file.write("half")
+        raise RuntimeError
+    assert list(read_lines(path)) == ["before"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.gz"]
+
+
+def test_the_same_text_gives_the_same_compressed_bytes(tmp_path):
+    for name in ("a.gz", "b.gz"):
+        with open_output(tmp_path / name) as file:
+            file.write("text\n")
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert (tmp_path / "a.gz").read_bytes()[4:8] == bytes(4)  # no time stamp
+
+
+def test_output_to_a_device_or_through_a_link_replaces_neither(tmp_path):
+    link, target = tmp_path / "link", tmp_path / "target"
+    link.symlink_to(target)
+    with open_output(link) as file:
+        file.write("text\n")
+    assert link.is_symlink()
+    assert target.read_text() == "text\n"
+    with open_output(Path(os.devnull)) as file:
+        file.write("text\n")
+    assert Path(os.devnull).is_char_device()

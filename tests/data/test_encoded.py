@@ -1,0 +1,186 @@
+import gzip
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtkit.config.schema import CorpusFiles, TokenizerConfig
+from mtkit.data import encoded as encoded_module
+from mtkit.data.encoded import EncodeCounts, encode_corpus
+from mtkit.data.tokenizer import train_tokenizer
+from mtkit.errors import DataError
+
+
+@pytest.fixture
+def encode(tokenizers, tmp_path):
+    """encode(corpora, max_tokens=None, max_length_ratio=None, tokenizers=...) into tmp_path/cache."""
+
+    def call(*corpora, max_tokens=None, max_length_ratio=None, tokenizers=tokenizers):
+        cache = tmp_path / "cache"
+        return encode_corpus(corpora, *tokenizers, cache, max_tokens=max_tokens, max_length_ratio=max_length_ratio)
+
+    return call
+
+
+def test_every_pair_comes_back_as_its_ids(encode, tokenizers, write_corpus, make_lines, monkeypatch):
+    monkeypatch.setattr(encoded_module, "_CHUNK_PAIRS", 7)
+    src, tgt = make_lines("src", 50), make_lines("tgt", 50)
+    corpus = encode(write_corpus(src, tgt))
+    assert corpus.n_pairs == 50
+    for i in range(50):
+        assert corpus.src[i].tolist() == tokenizers[0].encode(src[i])
+        assert corpus.tgt[i].tolist() == tokenizers[1].encode(tgt[i])
+    assert corpus.src_lengths.tolist() == [len(tokenizers[0].encode(line)) for line in src]
+    assert corpus.tgt_lengths.tolist() == [len(tokenizers[1].encode(line)) for line in tgt]
+    assert isinstance(corpus.src.ids, np.memmap)
+
+
+def test_blank_pairs_are_counted_and_lines_keep_their_numbers(encode, write_corpus, log_text):
+    files = write_corpus(["the cat", "", "the dog", "the", "\u200b", "a"], ["le chat", "le", "  ", "le", "x", "un"])
+    corpus = encode(files)
+    assert corpus.counts == EncodeCounts(n_read=6, n_blank=3, n_kept=3)
+    assert [corpus.line_of(i) for i in range(3)] == [f"{files.src}:{line}" for line in (1, 4, 6)]
+    assert log_text() == f"{files.src}: 3 of 6 pairs kept (left out: 3 with a blank side)"
+
+
+def test_long_and_unlike_pairs_are_left_out_and_counted(encode, tokenizers, write_corpus):
+    src = ["cat", "cat " * 6, "cat", "cat cat", "cat", ""]
+    tgt = ["chat", "chat " * 6, "chat chat chat", "chat " * 3, "chat " * 6, "chat"]
+    one, other = len(tokenizers[0].encode("cat")), len(tokenizers[1].encode("chat"))
+    lengths = [(one * len(s.split()), other * len(t.split())) for s, t in zip(src, tgt, strict=True)]
+    assert lengths[0] == (3, 2)  # the words' tokens; the figures below follow from them
+    corpus = encode(write_corpus(src, tgt), max_tokens=10, max_length_ratio=1.5)
+    # Pairs of (3, 2), (18, 12), (3, 6), (6, 6), (3, 12) tokens, and a blank one.
+    assert corpus.counts == EncodeCounts(n_read=6, n_blank=1, n_too_long=2, n_ratio=1, n_kept=2)
+    assert [corpus.line_of(i).rpartition(":")[2] for i in range(2)] == ["1", "4"]
+    at_the_limits = encode(write_corpus(src, tgt), max_tokens=18, max_length_ratio=2.0)
+    assert at_the_limits.counts == EncodeCounts(n_read=6, n_blank=1, n_ratio=1, n_kept=4)
+
+
+def test_no_limits_leave_nothing_out_but_blank_pairs(encode, write_corpus):
+    corpus = encode(write_corpus(["cat " * 5000, "cat", " "], ["chat", "chat " * 5000, "chat"]))
+    assert corpus.counts == EncodeCounts(n_read=3, n_blank=1, n_kept=2)
+    assert corpus.src_lengths[0] >= 5000
+
+
+def test_pairs_of_several_corpora_are_named_after_their_files(encode, write_corpus, tmp_path):
+    first = write_corpus(["the cat", ""], ["le chat", ""], "first")
+    empty = write_corpus([], [], "empty")
+    (tmp_path / "more.tsv").write_text("\tx\na dog\tun chien\n")
+    corpus = encode(first, empty, CorpusFiles(tsv=tmp_path / "more.tsv"), first)
+    places = [corpus.line_of(i) for i in range(corpus.n_pairs)]
+    assert places == [f"{first.src}:1", f"{tmp_path / 'more.tsv'}:2", f"{first.src}:1"]
+
+
+def test_the_same_text_is_encoded_once_wherever_it_lies(encode, write_corpus, make_lines, tmp_path, log_text):
+    corpus = encode(write_corpus(make_lines("src", 20), make_lines("tgt", 20)))
+    log_text()
+    moved = write_corpus(make_lines("src", 20), make_lines("tgt", 20), "moved")
+    again = encode(moved)
+    assert "encoded before; 20 of 20 pairs kept" in log_text()
+    assert again.fingerprint == corpus.fingerprint
+    assert again.src.ids.tolist() == corpus.src.ids.tolist()
+    assert again.line_of(0) == f"{moved.src}:1"
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+@pytest.mark.parametrize("change", ["text", "tokenizer", "max_tokens", "max_length_ratio", "sides"])
+def test_whatever_shapes_the_result_changes_the_fingerprint(
+    encode, tokenizers, write_corpus, make_lines, tmp_path, change
+):
+    src, tgt = make_lines("src", 20), make_lines("tgt", 20)
+    files = write_corpus(src, tgt)
+    before = encode(files).fingerprint
+    options = {}
+    if change == "text":
+        files = write_corpus(src, [*tgt[:-1], "autre"])
+    elif change == "sides":
+        files = CorpusFiles(src=files.tgt, tgt=files.src)
+    elif change == "tokenizer":
+        other = train_tokenizer(src, TokenizerConfig(type="char"), tmp_path / "other.spm")
+        options = {"tokenizers": (other, tokenizers[1])}
+    else:
+        options = {change: 1000}
+    assert encode(files, **options).fingerprint != before
+
+
+@pytest.mark.parametrize("name", ["meta.json", "src.ids", "src.lengths", "tgt.ids", "tgt.lengths", "lines"])
+@pytest.mark.parametrize("damage", ["cut", "missing"])
+def test_a_damaged_cache_is_made_anew(encode, write_corpus, make_lines, tmp_path, log_text, name, damage):
+    files = write_corpus(make_lines("src", 20), make_lines("tgt", 20))
+    ids = encode(files).src.ids.tolist()
+    [folder] = (tmp_path / "cache").iterdir()
+    content = (folder / name).read_bytes()
+    (folder / name).unlink()  # not written in place: the corpus above still has it mapped
+    if damage == "cut":
+        (folder / name).write_bytes(content[: len(content) // 2])
+    log_text()
+    assert encode(files).src.ids.tolist() == ids
+    message = log_text()
+    assert f"{folder}: damaged" in message
+    assert "encoded before" not in message
+    assert (folder / name).read_bytes() == content
+
+
+def test_a_failed_encoding_leaves_no_cache(encode, write_corpus, tmp_path):
+    files = write_corpus(["cat"] * 30, ["chat"] * 30)
+    files.tgt.write_bytes(b"chat\n" * 20 + b"\xff\n" + b"chat\n" * 9)
+    with pytest.raises(DataError, match=r"train\.tgt: line 21, byte 1"):
+        encode(files)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_unequal_files_are_an_error_before_anything_is_encoded(encode, write_corpus, monkeypatch):
+    monkeypatch.setattr(encoded_module, "read_pairs", lambda _: pytest.fail("the counts come first"))
+    with pytest.raises(DataError, match=r"train\.src has 3 lines, .*train\.tgt has 2;"):
+        encode(write_corpus(["cat"] * 3, ["chat"] * 2))
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "message"),
+    [
+        ([], [], "no pair is left; 0 of 0 pairs kept"),
+        (["", " "], ["x", ""], r"no pair is left; 0 of 2 pairs kept \(left out: 2 with a blank side\)"),
+        (["cat " * 99], ["chat"], r"no pair is left; 0 of 1 pairs kept \(left out: 1 too long\)"),
+    ],
+)
+def test_a_corpus_of_which_nothing_is_left_is_an_error(encode, write_corpus, tmp_path, src, tgt, message):
+    with pytest.raises(DataError, match=message):
+        encode(write_corpus(src, tgt), max_tokens=50)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_compressed_corpus_gives_the_same_ids(encode, write_corpus, make_lines, tmp_path):
+    files = write_corpus(make_lines("src", 20), make_lines("tgt", 20))
+    packed = CorpusFiles(src=tmp_path / "packed.src.gz", tgt=tmp_path / "packed.tgt.gz")
+    for plain, path in ((files.src, packed.src), (files.tgt, packed.tgt)):
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+    assert encode(packed).tgt.ids.tolist() == encode(files).tgt.ids.tolist()
+
+
+def test_ids_take_two_bytes_where_the_vocabulary_allows_it_and_four_elsewhere(tmp_path, write_corpus):
+    class ManyPieces:
+        """Stands for a tokenizer with a large vocabulary: a word is its id."""
+
+        vocab_size = 2**16 + 1
+        path = Path(__file__)
+
+        def encode_batch(self, texts: list[str]) -> list[list[int]]:
+            return [[int(word) for word in text.split()] for text in texts]
+
+    class JustFits(ManyPieces):
+        vocab_size = 2**16
+
+    files = write_corpus(["65536 7"], ["65535 8"])
+    filters = {"max_tokens": None, "max_length_ratio": None}
+    corpus = encode_corpus([files], ManyPieces(), JustFits(), tmp_path / "cache", **filters)
+    assert (corpus.src[0].tolist(), corpus.src.ids.dtype) == ([65536, 7], np.uint32)
+    assert (corpus.tgt[0].tolist(), corpus.tgt.ids.dtype) == ([65535, 8], np.uint16)
+
+
+def test_a_corpus_that_is_open_survives_the_removal_of_its_cache(encode, write_corpus, make_lines, tmp_path):
+    corpus = encode(write_corpus(make_lines("src", 20), make_lines("tgt", 20)))
+    before = corpus.src.ids.tolist()
+    shutil.rmtree(tmp_path / "cache")
+    assert corpus.src.ids.tolist() == before

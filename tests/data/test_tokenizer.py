@@ -1,0 +1,224 @@
+import itertools
+import unicodedata
+
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.config.schema import TokenizerConfig
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from mtkit.data.tokenizer import Tokenizer, load_tokenizers, sample, train_tokenizer
+from mtkit.data.tokenizer_report import report
+from mtkit.errors import ConfigError, DataError
+
+TYPES = ["unigram", "bpe", "char"]
+NORMALIZATIONS = ["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"]
+
+# Any text, and what is likely to go wrong: SentencePiece's marks, spaces of all kinds, controls, emoji, compositions.
+TRICKY = ["\u2581", "\u2585", "<s>", "</s>", "<pad>", "<unk>", "<0x41>", " \u2047 ", "the cat"]
+TRICKY += ["  ", "\0", "\t", "\r", "\x1c", "\x85", "\xa0", "\u200b", "\u2028", "\u3000", "\ufeff", "\ufffd"]
+TRICKY += ["e\u0301", "\xa8", "\ufb01", "\ufdfa", "\u1112\u1161", "\U0001f469\u200d\U0001f467", "\U0001f3f3\ufe0f"]
+ANY_CHARACTER = st.characters(exclude_categories=["Cs"])
+TEXTS = st.lists(st.sampled_from(TRICKY) | ANY_CHARACTER | st.text(ANY_CHARACTER)).map("".join)
+
+
+@pytest.fixture(scope="module")
+def any_tokenizer(make_lines, tmp_path_factory):
+    """any_tokenizer(type, normalization): a small tokenizer of that kind."""
+    made: dict[tuple[str, str], Tokenizer] = {}
+    folder = tmp_path_factory.mktemp("kinds")
+
+    def make(kind: str, normalization: str) -> Tokenizer:
+        if (kind, normalization) not in made:
+            cfg = TokenizerConfig(type=kind, vocab_size=300, normalization=normalization)
+            path = folder / f"{kind}-{normalization}.spm"
+            made[kind, normalization] = train_tokenizer([*make_lines("tgt", 200), "été 10 000"], cfg, path)
+        return made[kind, normalization]
+
+    return make
+
+
+@given(text=TEXTS)
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("kind", TYPES)
+def test_encode_then_decode_is_the_normalised_text_for_any_text(any_tokenizer, kind, normalization, text):
+    tokenizer = any_tokenizer(kind, normalization)
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == tokenizer.normalize(text)
+    assert not {PAD_ID, UNK_ID, BOS_ID, EOS_ID} & set(ids)
+    assert all(0 <= token_id < tokenizer.vocab_size for token_id in ids)
+
+
+@given(text=TEXTS)
+def test_identity_keeps_every_character_except_the_mark_that_stands_for_a_space(any_tokenizer, text):
+    assert any_tokenizer("unigram", "identity").normalize(text) == text.replace("▁", " ")
+
+
+@pytest.mark.parametrize(
+    ("normalization", "text", "normalized"),
+    [
+        ("nfkc", "  \ufb01ve \u3000 \uff21\uff12  ", unicodedata.normalize("NFKC", "\ufb01ve \uff21\uff12")),
+        ("nfkc", "e\u0301te\u0301", "été"),
+        ("nfkc_cf", "ÉTÉ \uff22", "été b"),
+        ("nmt_nfkc", "tab\there\x07 and\u200bzero", "tab here and zero"),
+        ("nmt_nfkc", "Vraiment\u202f? Non\xa0!", "Vraiment ? Non !"),
+        ("identity", "  Vraiment\u202f?  ", "  Vraiment\u202f?  "),
+    ],
+)
+def test_normalised_text_is_what_the_rule_says(any_tokenizer, normalization, text, normalized):
+    assert any_tokenizer("bpe", normalization).normalize(text) == normalized
+
+
+def test_a_batch_is_encoded_as_its_lines_are(tokenizers, make_lines):
+    lines = [*make_lines("src", 50, seed=1), "", "  ", "▁", "unseen ☃"]
+    assert tokenizers[0].encode_batch(lines) == [tokenizers[0].encode(line) for line in lines]
+    assert tokenizers[0].encode_batch(["", "  ", "▁"]) == [[], [], []]
+
+
+def test_special_ids_spell_nothing_and_bytes_that_are_no_utf8_give_the_replacement_character(tokenizers):
+    tokenizer = tokenizers[0]
+    ids = tokenizer.encode("the cat")
+    assert tokenizer.decode([BOS_ID, *ids, EOS_ID, PAD_ID]) == "the cat"
+    assert tokenizer.decode([]) == ""
+    assert tokenizer.decode(tokenizer.piece_ids(["<0xE2>", "<0x98>"])) == "\ufffd\ufffd"
+
+
+def test_pieces_are_readable_and_lead_back_to_their_ids(tokenizers):
+    ids = tokenizers[0].encode("The cat ☃")
+    pieces = tokenizers[0].pieces(ids)
+    assert "".join(pieces[:-3]) == "▁The▁cat▁"
+    assert pieces[-3:] == ["<0xE2>", "<0x98>", "<0x83>"]
+    assert tokenizers[0].piece_ids(pieces) == ids
+    with pytest.raises(DataError, match=r"'☃' is not a piece of .*src\.spm"):
+        tokenizers[0].piece_ids(["▁", "☃"])
+
+
+def test_half_a_character_is_a_wrong_call_not_a_crash(tokenizers):
+    for call in (tokenizers[0].encode, tokenizers[0].normalize):
+        with pytest.raises(ValueError, match="surrogates not allowed"):
+            call("\ud83d")
+
+
+def test_without_byte_fallback_what_has_no_piece_is_unknown(make_lines, tmp_path):
+    cfg = TokenizerConfig(type="char", byte_fallback=False)
+    tokenizer = train_tokenizer(make_lines("src", 50), cfg, tmp_path / "src.spm")
+    assert UNK_ID in tokenizer.encode("the ☃")
+    assert tokenizer.byte_ids() == []
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_vocabulary_larger_than_the_text_can_carry_is_lowered_with_a_message(make_lines, tmp_path, log_text, kind):
+    path = tmp_path / "src.spm"
+    tokenizer = train_tokenizer(make_lines("src", 200), TokenizerConfig(type=kind, vocab_size=30_000), path)
+    assert 264 < tokenizer.vocab_size < 2000
+    assert f"{path}: this text carries {tokenizer.vocab_size:,} {kind} pieces, not 30,000" in log_text()
+    assert tokenizer.decode(tokenizer.encode("The cat.")) == "The cat."
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_vocabulary_that_the_text_can_carry_has_the_wanted_size(make_lines, tmp_path, log_text, kind):
+    cfg = TokenizerConfig(type=kind, vocab_size=300)
+    assert train_tokenizer(make_lines("src", 500), cfg, tmp_path / "src.spm").vocab_size == 300
+    assert "lowered" not in log_text()
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_vocabulary_too_small_for_the_characters_is_an_error_with_the_size_that_is_needed(tmp_path, kind):
+    lines = ["".join(map(chr, range(0x4E00, 0x4E00 + 100)))] * 20
+    cfg = TokenizerConfig(type=kind, vocab_size=300, character_coverage=1.0)
+    # 4 special, 256 bytes, 100 characters, the space
+    with pytest.raises(ConfigError, match=r"vocab_size=300 does not hold .*\(361\); raise vocab_size, or lower"):
+        train_tokenizer(lines, cfg, tmp_path / "src.spm")
+    train_tokenizer(lines, cfg.model_copy(update={"vocab_size": 361}), tmp_path / "src.spm")
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("lines", [[], [""], ["", "  ", "\u200b", "▁"]])
+def test_no_text_is_an_error_and_leaves_no_file(tmp_path, capfd, kind, lines):
+    with pytest.raises(DataError, match=r"src\.spm: there is no text to learn a tokenizer from"):
+        train_tokenizer(lines, TokenizerConfig(type=kind), tmp_path / "src.spm")
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_training_is_repeatable_and_quiet(make_lines, tmp_path, capfd, kind):
+    cfg = TokenizerConfig(type=kind, vocab_size=310)
+    for name in ("a.spm", "b.spm"):
+        train_tokenizer(iter(make_lines("src", 300)), cfg, tmp_path / name)
+    assert (tmp_path / "a.spm").read_bytes() == (tmp_path / "b.spm").read_bytes()
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+@pytest.mark.parametrize("odd_line", ["zzz\0zzz", "zzz\tzzz", "zzz▁zzz", "zzz▅zzz", "zzz " * 5000])
+def test_no_line_is_too_odd_or_too_long_to_learn_from(tmp_path, odd_line):
+    """SentencePiece's trainer skips such lines without a word, unless told otherwise."""
+    cfg = TokenizerConfig(type="char", character_coverage=1.0)
+    tokenizer = train_tokenizer(["aaa bbb", odd_line], cfg, tmp_path / "src.spm")
+    assert "z" in tokenizer.pieces(range(tokenizer.vocab_size))
+
+
+@pytest.mark.parametrize(("n_lines", "n_wanted"), [(10, 10), (10, 20), (10, 1), (10, 3), (1000, 7), (7, 6), (0, 5)])
+def test_a_sample_has_the_wanted_size_and_is_evenly_spread(n_lines, n_wanted):
+    taken = [int(line) for line in sample(map(str, range(n_lines)), n_lines, n_wanted)]
+    assert len(taken) == min(n_lines, n_wanted)
+    assert taken == sorted(set(taken))
+    gaps = {after - before for before, after in itertools.pairwise(taken)}
+    assert not gaps or max(gaps) - min(gaps) <= 1
+    step = n_lines / max(1, len(taken))
+    assert not taken or (taken[0] < step and taken[-1] >= n_lines - step)
+
+
+def test_files_that_are_no_model_are_named(tmp_path):
+    with pytest.raises(DataError, match=r"src\.spm: cannot be read \(No such file"):
+        load_tokenizers(tmp_path)
+    path = tmp_path / "src.spm"
+    path.write_text("not a model")
+    with pytest.raises(DataError, match=r"src\.spm: not a SentencePiece model"):
+        Tokenizer.load(path)
+
+
+def test_a_model_with_other_special_ids_is_refused(make_lines, tmp_path):
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(make_lines("src", 50)),
+        model_prefix=str(tmp_path / "foreign"),
+        vocab_size=40,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )  # SentencePiece's own choice: no pad, unk 0, bos 1, eos 2
+    with pytest.raises(DataError, match=r"foreign\.model: its pad, unk, bos and eos ids are \(-1, 0, 1, 2\)"):
+        Tokenizer.load(tmp_path / "foreign.model")
+
+
+def test_a_model_without_dummy_prefix_keeps_the_law(make_lines, tmp_path):
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(make_lines("src", 50)),
+        model_prefix=str(tmp_path / "foreign"),
+        vocab_size=300,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        byte_fallback=True,
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3},
+    )
+    tokenizer = Tokenizer.load(tmp_path / "foreign.model")
+    for text in (" the cat", "the cat", "  "):
+        assert tokenizer.decode(tokenizer.encode(text)) == tokenizer.normalize(text) == text
+
+
+def test_the_report_counts_what_one_can_count_by_hand(tmp_path):
+    training_lines = ["aab"] * 60 + ["a"] * 40
+    cfg = TokenizerConfig(type="char", character_coverage=1.0)
+    tokenizer = train_tokenizer(training_lines, cfg, tmp_path / "src.spm")
+    # Tokens: ▁ab▁ba | none | ▁é as ▁ and two bytes. In training: ▁ 100 times, a 160, b 60.
+    found = report(tokenizer, ["ab ba", "", "é"], training_lines)
+    assert found.vocab_size == 4 + 256 + 3
+    assert (found.n_sentences, found.n_tokens, found.longest, found.n_unknown) == (2, 9, 6, 0)
+    assert found.tokens_per_word == 9 / 3
+    assert found.rare_vocab_share == 1 / 3
+    assert found.rare_token_share == 2 / 9
+    assert found.byte_token_share == 2 / 9
+    assert report(tokenizer, [], []).longest == 0

@@ -1,0 +1,170 @@
+"""Bundles: what is written is what is read, and nothing else is accepted."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mtkit.decoding.bundle import FILES, find_model, load_bundle, save_bundle
+from mtkit.errors import BundleError
+
+SRC, TGT_IN = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 9, 8]])
+
+
+@pytest.mark.parametrize("tie", ["none", "decoder", "all"])
+def test_a_bundle_gives_back_the_model_that_was_saved(make_bundle, tmp_path, tie):
+    model = make_bundle(tmp_path / "model", tie)
+    loaded = load_bundle(tmp_path / "model")
+    with torch.no_grad():
+        assert torch.equal(loaded.model(SRC, TGT_IN), model(SRC, TGT_IN))
+    assert not loaded.model.training
+    assert loaded.config.model.tie == tie
+    assert loaded.config.decode.beam_size == 3
+    assert loaded.manifest["training"] == {"dev": {"bleu": 12.5}}
+    assert loaded.src_tokenizer.decode(loaded.src_tokenizer.encode("the cat")) == "the cat"
+
+
+@pytest.mark.parametrize(("tie", "n_matrices"), [("none", 3), ("decoder", 2), ("all", 1)])
+def test_tied_weights_are_stored_once_as_float32(make_bundle, tmp_path, tie, n_matrices):
+    model = make_bundle(tmp_path / "model", tie)
+    tensors = load_file(tmp_path / "model" / "model.safetensors")
+    assert sum(tensor.size(0) > 256 and tensor.dim() == 2 for tensor in tensors.values()) == n_matrices
+    assert sum(tensor.numel() for tensor in tensors.values()) == sum(p.numel() for p in model.parameters())
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
+
+
+def test_a_state_whose_tied_weights_were_averaged_apart_is_stored_once_too(make_bundle, spm, tmp_path):
+    model = make_bundle(tmp_path / "a")
+    apart = {name: tensor.clone().double() for name, tensor in model.state_dict().items()}
+    save_bundle(tmp_path / "b", apart, load_bundle(tmp_path / "a").config, spm, spm, training={"dev": {"bleu": 12.5}})
+    assert sha256(tmp_path / "b" / "model.safetensors") == sha256(tmp_path / "a" / "model.safetensors")
+
+
+def test_loading_leaves_the_random_state_alone(shared_bundle):
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    load_bundle(shared_bundle)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_the_manifest_holds_the_checksum_of_every_file(shared_bundle):
+    manifest = json.loads((shared_bundle / "manifest.json").read_text())
+    assert sorted(path.name for path in shared_bundle.iterdir()) == sorted([*FILES, "manifest.json"])
+    assert manifest["sha256"] == {name: sha256(shared_bundle / name) for name in FILES}
+    assert manifest["format_version"] == 1
+    assert manifest["mtkit_version"]
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_failed_save_leaves_the_bundle_that_was_there(make_bundle, spm, tmp_path):
+    folder = tmp_path / "model"
+    model = make_bundle(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(FileNotFoundError):
+        save_bundle(folder, model.state_dict(), load_bundle(folder).config, spm, tmp_path / "none.spm", training={})
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_flipped_bit_is_refused_by_name(bundle, name):
+    raw = bytearray((bundle / name).read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (bundle / name).write_bytes(raw)
+    with pytest.raises(BundleError, match=f"{name} is not the file this model was made with .sha256 "):
+        load_bundle(bundle)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(bundle, name):
+    (bundle / name).unlink()
+    with pytest.raises(BundleError, match=f"bundle/{name}: missing from the bundle"):
+        load_bundle(bundle)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"format_version": 7, "mtkit_version": "9.9"}', r"bundle format 7, but .* reads format 1; .*\(9\.9\)"),
+        ('{"format_version": 1}', "no sha256 of the files"),
+        ('{"name": "web app"}', "no format_version, so this is not an mtkit bundle"),
+        ("[1]", "no format_version"),
+        ('{"format_version": 1, ', "not valid JSON"),
+        ('{"format_version": 1, "sha256": {}}', "config.yaml is not the file"),
+    ],
+)
+def test_a_manifest_that_cannot_be_used_is_explained(bundle, content, message):
+    (bundle / "manifest.json").write_text(content)
+    with pytest.raises(BundleError, match=message):
+        load_bundle(bundle)
+
+
+def test_weights_that_do_not_fit_the_config_are_refused(bundle):
+    """Only a wrongly made bundle gets past the checksums; the message still says what is wrong."""
+    config = (bundle / "config.yaml").read_text().replace("d_ff: 32", "d_ff: 64")
+    (bundle / "config.yaml").write_text(config)
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest["sha256"]["config.yaml"] = sha256(bundle / "config.yaml")
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BundleError, match=r"do not fit config\.yaml and the tokenizers"):
+        load_bundle(bundle)
+
+
+def test_a_model_is_found_by_run_or_bundle_folder(shared_bundle):
+    assert find_model(shared_bundle) == shared_bundle
+    assert find_model(shared_bundle.parent) == shared_bundle
+
+
+def test_without_a_path_the_environment_then_the_newest_run_decides(shared_bundle, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MTKIT_MODEL", "")
+    for age, run in ((300, "old"), (10, "new"), (200, "middle")):
+        manifest = shutil.copytree(shared_bundle, f"runs/{run}/model") / Path("manifest.json")
+        stamp = manifest.stat().st_mtime - age
+        os.utime(manifest, (stamp, stamp))
+    assert find_model() == Path("runs/new/model")
+    monkeypatch.setenv("MTKIT_MODEL", "runs/old")
+    assert find_model() == Path("runs/old/model")
+    assert find_model(Path("runs/middle")) == Path("runs/middle/model")
+    monkeypatch.setenv("MTKIT_MODEL", "runs/none")
+    with pytest.raises(BundleError, match=r"\$MTKIT_MODEL: runs/none: no such folder"):
+        find_model()
+
+
+def test_without_any_model_the_remedy_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MTKIT_MODEL", raising=False)
+    with pytest.raises(BundleError, match=r"no model: there is no run in \./runs; give --model, .* mtkit demo"):
+        find_model()
+    Path("runs/half/checkpoints").mkdir(parents=True)
+    with pytest.raises(BundleError, match=r"no model: of runs/half none has finished training"):
+        find_model()
+
+
+def test_a_folder_that_is_no_model_is_described(bundle, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "empty").mkdir()
+    for name in "abcdef":
+        (tmp_path / "photos" / f"{name}.jpg").touch()
+    (bundle / "manifest.json").unlink()
+    for path, message in {
+        "none": "none: no such folder",
+        "photos/a.jpg": r"photos/a\.jpg: a file, but a model is .* perhaps photos\?",
+        "photos": r"photos is not a model folder: it holds a\.jpg, b\.jpg, c\.jpg, d\.jpg, e\.jpg, \.\.\.; expected",
+        "empty": "empty is not a model folder: it is empty",
+        "run": "run has no model/ yet: its training has not finished",
+        "bundle": r"bundle: a bundle without its manifest\.json",
+    }.items():
+        with pytest.raises(BundleError, match=f"^{message}"):
+            find_model(Path(path))

@@ -1,0 +1,171 @@
+"""`mtkit translate` as a user meets it: arguments, files, streams, JSON and mistakes."""
+
+import gzip
+import json
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.decoding.translator import Translator
+
+LINES = ["I love oranges.", "", "The cat sleeps under the house.", "   ", "Do you see the rain?"]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MTKIT_MODEL", raising=False)
+
+
+@pytest.fixture
+def run(shared_bundle):
+    def run(*args: str, stdin: bytes | None = None):
+        return CliRunner().invoke(app, ["translate", "--model", str(shared_bundle), *args], input=stdin)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def expected(shared_bundle) -> list[str]:
+    """One translation per line, each line translated by itself."""
+    translator = Translator.load(shared_bundle, threads=1)
+    found = [translator.translate([line])[0] for line in LINES]
+    assert len(set(found)) == 4
+    return found
+
+
+def as_bytes(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def test_sentences_on_the_command_line(run, expected):
+    result = run(*LINES)
+    assert result.stdout.split("\n") == [*expected, ""]
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("last_end", [True, False])
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+def test_a_stream_gives_a_line_for_each_line(run, expected, end, last_end, bom):
+    stdin = bom + end.join(line.encode() for line in LINES) + (end if last_end else b"")
+    assert run(stdin=stdin).stdout.split("\n") == [*expected, ""]
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".gz"])
+def test_files_plain_and_compressed(run, expected, suffix):
+    open_file = gzip.open if suffix == ".gz" else open
+    with open_file(f"in{suffix}", "wb") as file:
+        file.write(as_bytes(LINES))
+    result = run("--input", f"in{suffix}", "--output", f"out/out{suffix}")
+    assert (result.exit_code, result.stdout) == (0, "")
+    with open_file(f"out/out{suffix}", "rb") as file:
+        assert file.read() == as_bytes(expected)
+    assert run("--input", f"in{suffix}").stdout.encode() == as_bytes(expected)
+
+
+def test_n_best_gives_sorted_scored_json_lines(run, expected):
+    records = [json.loads(line) for line in run("--n-best", "3", *LINES).stdout.splitlines()]
+    assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
+    assert [record["src"] for record in records] == LINES
+    assert [record["hypotheses"][0]["text"] for record in records] == expected
+    for record in records:
+        hypotheses = record["hypotheses"]
+        assert len(hypotheses) == (3 if record["src"].strip() else 1)
+        ranks = [(h["finished"], h["score"]) for h in hypotheses]
+        assert ranks == sorted(ranks, reverse=True)
+        assert all(h["log_prob"] <= h["score"] <= 0 for h in hypotheses)
+
+
+def test_json_gives_the_single_best(run, expected):
+    records = [json.loads(line) for line in run("--json", stdin=as_bytes(LINES)).stdout.splitlines()]
+    assert [[h["text"] for h in record["hypotheses"]] for record in records] == [[text] for text in expected]
+
+
+def test_the_beam_size_can_be_chosen(run, shared_bundle):
+    greedy = Translator.load(shared_bundle, beam_size=1, threads=1).translate(LINES)
+    assert run("--beam-size", "1", *LINES).stdout.splitlines() == greedy
+
+
+def test_stderr_says_which_model_unless_quiet(run, shared_bundle):
+    assert run("a").stderr.startswith(f"model: {shared_bundle}\n")
+    assert "model:" not in run("a", "--quiet").stderr
+
+
+def test_nothing_in_gives_nothing_out(run):
+    result = run(stdin=b"")
+    assert (result.exit_code, result.stdout) == (0, "")
+
+
+def test_odd_characters_are_translated_line_by_line(run):
+    result = run("tab\there", "two\nlines", "🙂👩\u200d👩\u200d👧", "\x00\x07bell", "a" * 1000, "\u202eright to left")
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == 6
+    assert "line 5: " in result.stderr
+    assert "segments and joined again" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code", "message"),
+    [
+        (["--input", "none.txt"], 1, "none.txt: no such file"),
+        (["--input", "latin1.txt"], 1, "latin1.txt: line 2, byte 4: 0xe9 is not UTF-8"),
+        (["--model", "nowhere", "a"], 1, "nowhere: no such folder"),
+        (["--n-best", "9", "a"], 2, "--n-best 9 is more than the beam holds; add --beam-size 9"),
+        (["--input", "x.txt", "a"], 2, "give either sentences or --input, not both"),
+        (["--device", "tpu", "a"], 2, "--device tpu: not one of auto, cpu, mps, cuda, cuda:N"),
+        (["\udce9t\udce9"], 1, "sentence 1: '\\udce9t\\udce9' is not valid UTF-8"),
+    ],
+)
+def test_mistakes_are_explained(run, args, exit_code, message):
+    Path("latin1.txt").write_bytes(b"good\ncaf\xe9\n")
+    result = run(*args)
+    assert result.exit_code == exit_code
+    assert f"mtkit: {message}" in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_bad_byte_in_a_stream_is_located(run):
+    result = run(stdin=b"a\nb\n\xff\n")
+    assert result.exit_code == 1
+    assert "mtkit: standard input: line 3, byte 1: 0xff is not UTF-8" in result.stderr
+
+
+def test_a_failure_leaves_the_output_file_that_was_there(run):
+    Path("out.txt").write_text("precious\n")
+    assert run("--output", "out.txt", stdin=b"a\n\xff\n").exit_code == 1
+    assert Path("out.txt").read_text() == "precious\n"
+    assert [path.name for path in Path().iterdir()] == ["out.txt"]
+
+
+def test_a_line_comes_out_before_the_next_goes_in(shared_bundle, expected):
+    """As with `tail -f`: each answer is awaited while the stream stays open. And only what is needed is imported."""
+    code = (
+        "import sys; sys.argv[0] = 'mtkit'\n"
+        "import atexit; unneeded = {'torch._dynamo', 'torch._inductor', 'sacrebleu', 'matplotlib', 'sympy', 'pandas'}\n"
+        "atexit.register(lambda: print(sorted(unneeded & set(sys.modules)), flush=True))\n"
+        "from mtkit.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code, "translate", "--model", str(shared_bundle), "--quiet"]
+    root = str(Path(__file__).parents[2])
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root}
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            for line, translation in zip(LINES, expected, strict=True):
+                process.stdin.write(line.encode() + b"\n")
+                process.stdin.flush()
+                assert select.select([process.stdout], [], [], 60)[0], "no answer while the stream is open"
+                assert process.stdout.readline().decode() == translation + "\n"
+            process.stdin.close()
+            assert process.stdout.read() == b"[]\n"
+            assert process.wait(60) == 0
+        finally:
+            process.kill()

@@ -1,0 +1,245 @@
+"""Lines in, lines out. A model that copies says what must come out; a real one, that batches do not matter."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.decoding.search import SearchConfig, greedy
+from mtkit.decoding.steps import ModelStep
+from mtkit.decoding.translator import Translator
+from mtkit.model.transformer import Transformer
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?\n\u2028"
+
+
+class Letters:
+    """A tokenizer with one token per character; white space is normalised as SentencePiece does it."""
+
+    vocab_size = 4 + len(ALPHABET)
+
+    def encode(self, text: str) -> list[int]:
+        return [4 + ALPHABET.index(c) for c in " ".join(text.split()) if c in ALPHABET]
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(ALPHABET[i - 4] for i in ids)
+
+
+class CopyModel(nn.Module):
+    """Predicts the source, token by token: the translation of a line is the line."""
+
+    def __init__(self, positions: str = "sinusoidal", max_positions: int = 1024) -> None:
+        super().__init__()
+        self.cfg = SimpleNamespace(positions=positions, max_positions=max_positions)
+        self.shapes: list[tuple[int, int]] = []  # of the sources it was given
+
+    def start_decoding(self, src: Tensor, beam_size: int) -> "CopyCache":
+        self.shapes.append(tuple(src.shape))
+        return CopyCache(src)
+
+    def decode_step(self, last_ids: Tensor, cache: "CopyCache") -> Tensor:
+        next_ids = cache.src[:, min(cache.length, cache.src.size(1) - 1)]
+        cache.length += 1
+        logits = torch.zeros(*last_ids.shape, Letters.vocab_size)
+        return logits.scatter_(2, next_ids[:, None, None].expand(*last_ids.shape, 1), 20.0)
+
+
+class CopyCache:
+    def __init__(self, src: Tensor) -> None:
+        self.src = src
+        self.length = 0
+
+    def reorder(self, parents: Tensor) -> None:
+        pass  # all hypotheses of a sentence continue alike
+
+    def keep(self, sentences: Tensor) -> None:
+        self.src = self.src[sentences]
+
+
+def copying(model: nn.Module | None = None, **decode: object) -> Translator:
+    return Translator(model or CopyModel(), Letters(), Letters(), DecodeConfig(**decode))
+
+
+@pytest.fixture
+def warnings(caplog, monkeypatch):
+    """What was logged as a warning, also if the command line has set up mtkit's logger before."""
+    monkeypatch.setattr(logging.getLogger("mtkit"), "propagate", True)
+    caplog.set_level(logging.WARNING, logger="mtkit")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+@given(
+    lines=st.lists(st.text(alphabet="abc .,!", max_size=30), max_size=20),
+    batch=st.integers(1, 5),
+    window=st.integers(1, 9),
+    beam_size=st.integers(1, 3),
+)
+@settings(max_examples=40, deadline=None)
+def test_every_line_gives_one_line_in_its_place_and_blank_stays_blank(lines, batch, window, beam_size):
+    translator = copying(batch_sentences=batch, beam_size=beam_size)
+    found = [translation.text for translation in translator.stream(lines, window=window)]
+    assert found == [" ".join(line.split()) for line in lines]
+
+
+def test_blank_lines_never_reach_the_model():
+    model = CopyModel()
+    assert copying(model).translate(["", "  \t ", "\u3000", "\x07"]) == [""] * 4
+    assert model.shapes == []
+
+
+def test_line_breaks_inside_a_line_are_spaces_on_both_sides():
+    class WithLineBreaks(Letters):
+        def encode_batch(self, texts):
+            assert texts == ["one two  three four five"]  # a tokenizer may keep what it is given
+            return super().encode_batch(texts)
+
+        def decode(self, ids):
+            return "un\ndeux\u2028trois\x85"
+
+    translator = Translator(CopyModel(), WithLineBreaks(), WithLineBreaks(), DecodeConfig())
+    assert translator.translate(["one\ntwo\r\nthree\u2028four\x0bfive\n"]) == ["un deux trois"]
+
+
+def test_lines_of_like_length_share_a_batch():
+    model = CopyModel()
+    copying(model, batch_sentences=2).translate(["a" * 9, "b", "c" * 8, "dd"])
+    assert model.shapes == [(2, 3), (2, 10)]  # EOS counted
+
+
+def test_a_window_is_translated_before_the_next_is_read():
+    read = []
+
+    def lines():
+        for line in ("a", "b", "c", "d"):
+            read.append(line)
+            yield line
+
+    stream = copying().stream(lines(), window=2)
+    assert next(stream).text == "a"
+    assert read == ["a", "b"]
+
+
+def test_long_input_is_split_rejoined_and_said_with_its_line(warnings):
+    model = CopyModel()
+    line = "The first sentence. The second one, rather longer. A third?"
+    assert copying(model, max_src_tokens=20).translate(["", "short", line]) == ["", "short", line]
+    assert max(length for _, length in model.shapes) <= 21
+    [message] = warnings()
+    assert message.startswith("line 3: 59 tokens are more than decode.max_src_tokens=20; translated in 4 segments")
+
+
+def test_learned_positions_bound_input_and_output(warnings):
+    model = CopyModel("learned", max_positions=10)
+    translator = copying(model, max_len_constant=50)
+    assert translator.translate(["aaaa bbbb cccc"]) == ["aaaa bbbb cccc"]
+    assert len(warnings()) == 1
+    assert max(length for _, length in model.shapes) <= 10
+    assert translator._max_len(9) == 10
+
+
+def test_translations_that_hit_the_length_limit_are_counted(warnings):
+    translator = copying(beam_size=1, max_len_factor=0.5, max_len_constant=0)
+    translations = list(translator.stream(["abcdefgh", "", "abcdef"]))
+    assert [t.text for t in translations] == ["abcde", "", "abcd"]  # half the source, and the place of EOS
+    assert [t.finished for t in translations] == [False, True, False]
+    [message] = warnings()
+    assert message.startswith("2 of 3 translations hit the length limit")
+
+
+def test_no_warning_without_a_reason(warnings):
+    copying().translate(["abc"])
+    assert warnings() == []
+
+
+def test_a_string_instead_of_a_list_is_refused():
+    with pytest.raises(TypeError, match="a list of lines"):
+        copying().translate("I love oranges.")
+
+
+# From here on a real Transformer with random weights: what it says means nothing, but it must always say the same.
+
+
+@pytest.fixture(scope="module")
+def random_model() -> Transformer:
+    cfg = ModelConfig(d_model=32, d_ff=64, n_heads=4, n_encoder_layers=2, n_decoder_layers=2)
+    torch.manual_seed(5)
+    model = Transformer(cfg, Letters.vocab_size, Letters.vocab_size).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.5)  # far from uniform, so that sources differ in what comes out
+        model.output.bias[EOS_ID] = 1.0
+    return model
+
+
+LINES = ["I love oranges.", "a", "", "The cat sleeps, and it snores.", "Why?", "No.", "bb cc dd", "xyz " * 9]
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_line_is_translated_the_same_alone_in_any_batch_and_in_any_order(random_model, beam_size):
+    translator = Translator(random_model, Letters(), Letters(), DecodeConfig(beam_size=beam_size))
+    alone = [translator.translate([line])[0] for line in LINES]
+    assert len(set(alone)) >= 6  # the model does not say one thing to everything
+    assert translator.translate(LINES) == alone
+    assert translator.translate(LINES[::-1]) == alone[::-1]
+    assert translator.translate(LINES * 3) == alone * 3
+
+
+def test_n_best_never_changes_the_best_and_is_sorted(random_model):
+    translator = Translator(random_model, Letters(), Letters(), DecodeConfig(beam_size=4))
+    best = list(translator.stream(LINES))
+    for one, translation in zip(best, translator.stream(LINES, n_best=4), strict=True):
+        assert translation.n_best[0].ids == one.n_best[0].ids
+        keys = [(candidate.finished, candidate.score) for candidate in translation.n_best]
+        assert keys == sorted(keys, reverse=True)
+        assert len(keys) == (4 if translation.src else 1)
+
+
+def test_decoding_with_caches_finds_what_the_full_model_finds(random_model):
+    """Greedy decoding by hand: the whole prefix through `forward` at every position, no cache."""
+    src = torch.tensor([[*Letters().encode(text), EOS_ID] for text in ("I love oranges.", "You sleep well.")])
+    with torch.no_grad():
+        found = greedy(
+            ModelStep(random_model, src, 1), torch.tensor([25, 25]), SearchConfig(1), bos_id=BOS_ID, eos_id=EOS_ID
+        )
+        for row, [hypothesis] in enumerate(found):
+            prefix = [BOS_ID]
+            while len(prefix) <= 25 and EOS_ID not in prefix:
+                logits = random_model(src[row : row + 1], torch.tensor([prefix]))[0, -1]
+                logits[[PAD_ID, BOS_ID]] = -torch.inf
+                prefix.append(int(logits.argmax()))
+            assert hypothesis.ids == [token for token in prefix[1:] if token != EOS_ID]
+            assert len(hypothesis.ids) > 3
+
+
+def test_pad_and_bos_are_never_chosen_and_the_others_keep_their_log_prob(random_model):
+    src = torch.tensor([[9, 8, EOS_ID]])
+    with torch.no_grad():
+        step = ModelStep(random_model, src, 1)
+        random_model.output.bias[[PAD_ID, BOS_ID]] += 50.0
+        log_probs = step(torch.tensor([[BOS_ID]]))[0, 0]
+        expected = random_model(src, torch.tensor([[BOS_ID]]))[0, 0].log_softmax(0)
+        random_model.output.bias[[PAD_ID, BOS_ID]] -= 50.0
+    assert log_probs[PAD_ID] == log_probs[BOS_ID] == -torch.inf
+    others = [i for i in range(Letters.vocab_size) if i not in (PAD_ID, BOS_ID)]
+    torch.testing.assert_close(log_probs[others], expected[others], atol=1e-4, rtol=1e-5)
+
+
+def test_a_model_in_training_is_translated_with_and_stays_in_training():
+    torch.manual_seed(0)
+    cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, residual_dropout=0.9)
+    model = Transformer(cfg, Letters.vocab_size, Letters.vocab_size)
+    translator = Translator(model, Letters(), Letters(), DecodeConfig(max_len_constant=5))
+    model.eval()
+    expected = translator.translate(LINES)
+    model.train()
+    assert translator.translate(LINES) == expected
+    assert model.training

@@ -1,0 +1,178 @@
+"""`mtkit evaluate` as a user meets it: a model or given translations, a table or JSON, and mistakes."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.config.schema import Config
+from mtkit.data.special_ids import EOS_ID
+from mtkit.data.tokenizer import train_tokenizer
+from mtkit.decoding.bundle import save_bundle
+from mtkit.decoding.translator import Translator
+from mtkit.evaluation.metrics import evaluate
+from mtkit.model.transformer import Transformer
+
+SRC = ["The cat sleeps.", "It rains.", "", "We eat under the table."]
+REF = ["Le chat dort.", "Il pleut.", "", "Nous mangeons sous la table."]
+HYP = ["Le chat dort.", "Il pleut beaucoup.", "", "Nous mangeons sur la table."]
+
+
+def write_lines(path: Path | str, lines: list[str]) -> Path:
+    opened = gzip.open if Path(path).suffix == ".gz" else open
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    return Path(path)
+
+
+def save_tiny_bundle(folder: Path, test: dict[str, str] | None) -> None:
+    """A bundle with random weights: its translations are nonsense, but always the same."""
+    nowhere = {"tsv": "/nowhere.tsv"}
+    sizes = {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    config = Config.model_validate(
+        {
+            "data": {"train": [nowhere], "dev": nowhere, "test": test},
+            "tokenizer": {"src": {"vocab_size": 300}},
+            "model": sizes,
+            "train": {"max_epochs": 1, "threads": 1},
+            "decode": {"beam_size": 3, "max_len_factor": 1.0, "max_len_constant": 4},
+        }
+    )
+    spm = folder.parent / "any.spm"
+    vocab_size = train_tokenizer(SRC + REF, config.tokenizer.src, spm).vocab_size
+    torch.manual_seed(7)
+    model = Transformer(config.model, vocab_size, vocab_size)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3.0)  # far from uniform, so that the beam size matters
+        model.output.bias[: EOS_ID + 257] -= 30  # whole pieces only: no end, no single bytes
+    save_bundle(folder, model.state_dict(), config, spm, spm, training={})
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Path:
+    """A folder with a model, with and without a test set of its own, and files of text."""
+    folder = tmp_path_factory.mktemp("world")
+    write_lines(folder / "src.gz", SRC)
+    write_lines(folder / "ref", REF)
+    write_lines(folder / "hyp", HYP)
+    write_lines(folder / "short", REF[:3])
+    write_lines(folder / "empty", [])
+    (folder / "latin1").write_bytes(b"good\ncaf\xe9\n\n\n")
+    save_tiny_bundle(folder / "tiny/model", {"src": str(folder / "src.gz"), "tgt": str(folder / "ref")})
+    save_tiny_bundle(folder / "no-test/model", None)
+    save_tiny_bundle(folder / "moved/model", {"src": "/gone.en", "tgt": str(folder / "ref")})
+    save_tiny_bundle(folder / "empty-test/model", {"tsv": str(folder / "empty")})
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_the_folder(world, monkeypatch):
+    monkeypatch.chdir(world)
+    monkeypatch.delenv("MTKIT_MODEL", raising=False)
+
+
+def run(*args: str):
+    return CliRunner().invoke(app, ["evaluate", *args])
+
+
+def run_json(*args: str) -> dict:
+    result = run(*args, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def as_dicts(hypotheses: list[str]) -> list[dict]:
+    return [vars(score) for score in evaluate(hypotheses, REF)]
+
+
+def test_given_translations_are_scored_in_a_table():
+    result = run("--hyp", "hyp", "--ref", "ref")
+    summary, header, *rows, note = result.stdout.splitlines()
+    assert summary == "4 sentences, 1.077 words for each word of the reference"  # 14 over 13, full stops counted
+    assert header.split() == ["score", "95", "%", "interval", "signature"]
+    for row, score in zip(rows, evaluate(HYP, REF), strict=True):
+        figures = [f"{score.score:.2f}", f"{score.low:.2f}", "to", f"{score.high:.2f}"]
+        assert row.split() == [score.name, *figures, score.signature]
+    assert note == "TER counts edits: lower is better."
+
+
+def test_given_translations_are_scored_as_json():
+    result = run_json("--hyp", "hyp", "--ref", "ref")
+    assert result.pop("length_ratio") == pytest.approx(14 / 13)
+    assert result == {"hyp": "hyp", "ref": "ref", "n_sentences": 4, "scores": as_dicts(HYP)}
+
+
+def test_given_translations_need_no_torch():
+    code = (
+        "import atexit, sys; sys.argv = ['mtkit', *'--quiet evaluate --hyp hyp --ref ref'.split()]\n"
+        "atexit.register(lambda: print('torch' in sys.modules))\n"
+        "from mtkit.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_a_model_is_scored_on_the_test_set_of_its_config(world):
+    hypotheses = Translator.load("tiny", threads=1).translate(SRC)
+    result = run_json("--model", "tiny")
+    assert result["scores"] == as_dicts(hypotheses)
+    assert (result["src"], result["ref"]) == (str(world / "src.gz"), str(world / "ref"))
+    assert (result["model"], result["beam_size"], result["n_sentences"]) == ("tiny/model", 3, 4)
+    assert result["sentences_per_s"] == pytest.approx(4 / result["seconds"])
+
+
+def test_a_model_is_scored_on_given_files_and_its_translations_are_kept():
+    expected = Translator.load("tiny", threads=1, beam_size=1).translate(SRC)
+    assert expected != Translator.load("tiny", threads=1).translate(SRC)
+    result = run_json("--model", "no-test", "--src", "src.gz", "--ref", "ref", "--beam-size", "1", "-o", "out/kept.gz")
+    assert result["scores"] == as_dicts(expected)
+    assert result["beam_size"] == 1
+    with gzip.open("out/kept.gz", "rt", encoding="utf-8") as kept:
+        assert kept.read().split("\n") == [*expected, ""]
+
+
+def test_stderr_tells_the_model_the_speed_and_blank_references():
+    result = run("--model", "tiny")
+    assert result.stderr.startswith("model: tiny/model\n")
+    assert "sentences/s with beam size 3" in result.stderr
+    assert "warning: 1 of 4 references are blank\n" in result.stderr
+    assert result.stdout.startswith("4 sentences, ")
+    assert "model:" not in run("--model", "tiny", "--quiet").stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code", "message"),
+    [
+        ("--hyp hyp --ref short", 1, "hyp has 4 lines, short has 3; line n of one must be the reference for line n"),
+        ("--hyp empty --ref ref", 1, "empty has 0 lines, ref has 4; line n of one"),
+        ("--hyp empty --ref empty", 1, "empty has 0 lines, empty has 0: nothing to score"),
+        ("--hyp none --ref ref", 1, "none: no such file"),
+        ("--hyp latin1 --ref ref", 1, "latin1: line 2, byte 4: 0xe9 is not UTF-8"),
+        ("--model tiny --src src.gz --ref short", 1, "src.gz has 4 lines, short has 3; line n of one must translate"),
+        ("--model tiny --src empty --ref empty", 1, "empty has 0 lines; empty has 0 lines: nothing to score"),
+        ("--model no-test", 1, "no-test/model/config.yaml: no test set (data.test); give --src and --ref"),
+        ("--model moved", 1, "/gone.en: no such file, though moved/model/config.yaml names it as data.test; give"),
+        ("--model empty-test", 1, "WORLD/empty has 0 lines: nothing to score"),
+        ("--model nowhere", 1, "nowhere: no such folder"),
+        ("", 1, "no model: there is no run in ./runs"),
+        ("--hyp hyp", 2, "--hyp needs --ref"),
+        ("--src src.gz", 2, "give both --src and --ref, or neither"),
+        ("--ref ref", 2, "give both --src and --ref, or neither"),
+        ("--hyp hyp --ref ref --model tiny", 2, "--hyp is scored without a model: leave out --model"),
+        ("--hyp hyp --ref ref --src src.gz", 2, "--hyp is scored without a model"),
+        ("--hyp hyp --ref ref --output out", 2, "--hyp is scored without a model"),
+        ("--hyp hyp --ref ref --beam-size 2", 2, "--hyp is scored without a model"),
+    ],
+)
+def test_mistakes_are_explained(world, args, exit_code, message):
+    result = run(*args.split())
+    assert result.exit_code == exit_code
+    assert f"mtkit: {message.replace('WORLD', str(world))}" in result.stderr
+    assert result.stdout == ""

@@ -1,0 +1,184 @@
+"""Checkpoints: what comes back, what is kept, and what a damaged file or a full disk does."""
+
+import json
+import logging
+import pickle
+import resource
+import signal
+
+import pytest
+import torch
+from torch import nn
+
+from mtkit.errors import CheckpointError
+from mtkit.files import sha256_file
+from mtkit.training.checkpoint import Checkpoints, find_damage
+from mtkit.training.state import Scored, TrainState
+
+
+def make(seed=0):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    return model, optimizer
+
+
+def learn(model, optimizer):
+    optimizer.zero_grad()
+    model(torch.ones(1, 3)).square().sum().backward()
+    optimizer.step()
+
+
+def save(folder, *steps, best=()):
+    """Train through the steps, saving each; returns model and optimizer as they are at the last."""
+    checkpoints = Checkpoints(folder)
+    model, optimizer = make()
+    for step in steps:
+        learn(model, optimizer)
+        state = TrainState(step=step, best=[Scored(number, 1.0, 2.0) for number in best if number <= step])
+        checkpoints.save(state, model, optimizer)
+    return model, optimizer
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_checkpoint_brings_back_weights_optimizer_and_state(tmp_path):
+    model, optimizer = save(tmp_path, 10, 20)
+    checkpoint = Checkpoints(tmp_path).newest()
+    other, other_optimizer = make(seed=1)
+    checkpoint.restore(other, other_optimizer)
+    assert checkpoint.state == TrainState(step=20)
+    for _ in range(2):  # the next update needs Adam's running means too
+        assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+        learn(model, optimizer)
+        learn(other, other_optimizer)
+
+
+def test_a_state_survives_json():
+    state = TrainState(step=3, seconds=0.1 + 0.2, best=[Scored(2, 33.3, 1.5)], grad_scaler={"scale": 65536.0})
+    state.interval.loss_sum = 1 / 3
+    assert TrainState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
+
+
+def test_without_checkpoints_there_is_none(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert checkpoints.newest() is None
+    assert not checkpoints.exist()
+
+
+def test_the_newest_two_and_the_best_are_kept(tmp_path):
+    save(tmp_path, 10, 20, 30, 40, 50, best=[20, 50])
+    assert names(tmp_path) == ["best-20", "step-40", "step-50"]
+    assert names(tmp_path / "best-20") == ["manifest.json", "model.safetensors", "state.json"]
+
+
+def test_what_the_checkpoint_before_counts_among_the_best_is_kept_for_a_fall_back(tmp_path):
+    model, optimizer = make()
+    checkpoints = Checkpoints(tmp_path)
+    for step, best in [(10, [10]), (20, [10, 20]), (30, [10, 20]), (40, [40, 20])]:
+        checkpoints.save(TrainState(step=step, best=[Scored(number, 1.0, 2.0) for number in best]), model, optimizer)
+    assert names(tmp_path) == ["best-10", "best-20", "step-30", "step-40"]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "state.json"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(tmp_path, caplog, name, damage):
+    save(tmp_path, 10, 20)
+    path = tmp_path / "step-20" / name
+    content = bytearray(path.read_bytes())
+    if damage == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    else:
+        path.unlink()
+    with caplog.at_level(logging.WARNING, "mtkit"):
+        checkpoint = Checkpoints(tmp_path).newest()
+    assert checkpoint.state.step == 10
+    assert str(path) in caplog.text
+    assert "trying the checkpoint before it" in caplog.text
+
+
+def test_a_damaged_newer_checkpoint_is_gone_after_the_next_save(tmp_path):
+    save(tmp_path, 10, 20)
+    (tmp_path / "step-20" / "optimizer.pt").write_bytes(b"")
+    model, optimizer = make()
+    Checkpoints(tmp_path).save(TrainState(step=15), model, optimizer)
+    assert names(tmp_path) == ["step-10", "step-15"]
+
+
+def test_if_all_are_damaged_the_error_says_how_to_go_on(tmp_path):
+    save(tmp_path, 10, 20)
+    for step in (10, 20):
+        (tmp_path / f"step-{step}" / "manifest.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints can be read .* remove this folder"):
+        Checkpoints(tmp_path).newest()
+
+
+def test_a_full_disk_is_explained_and_loses_nothing(tmp_path):
+    save(tmp_path, 10)
+    model, optimizer = make()
+    state = TrainState(step=20)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then a write beyond the limit fails like a full disk
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(CheckpointError) as caught:
+            Checkpoints(tmp_path).save(state, model, optimizer)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    message = str(caught.value)
+    assert "step-20: the checkpoint cannot be written" in message
+    assert "MiB are free" in message
+    assert "the run goes on from step 10" in message
+    assert names(tmp_path) == ["step-10"]
+    assert find_damage(tmp_path / "step-10") is None
+
+
+def test_a_process_killed_while_saving_leaves_nothing_that_counts(tmp_path):
+    save(tmp_path, 10)
+    half = tmp_path / ".step-20.abc.tmp"
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(b"half")
+    assert Checkpoints(tmp_path).newest().state.step == 10
+    assert names(tmp_path) == ["step-10"]
+
+
+def test_the_average_is_the_mean_of_the_weights(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    values = {10: 1.0, 20: 2.0, 30: 6.0}
+    for step, value in values.items():
+        model, optimizer = make()
+        for parameter in model.parameters():
+            nn.init.constant_(parameter, value)
+        checkpoints.save(TrainState(step=step, best=[Scored(number, 1.0, 2.0) for number in values]), model, optimizer)
+    checkpoints.load_average([10, 30, 20], model)
+    assert all(torch.equal(parameter, torch.full_like(parameter, 3.0)) for parameter in model.parameters())
+    checkpoints.load_average([20], model)
+    assert all(torch.equal(parameter, torch.full_like(parameter, 2.0)) for parameter in model.parameters())
+
+
+class Trap:
+    """Unpickling it would create a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_no_code_in_a_checkpoint_is_executed(tmp_path):
+    model, optimizer = save(tmp_path, 10)
+    path, manifest = tmp_path / "step-10" / "optimizer.pt", tmp_path / "step-10" / "manifest.json"
+    torch.save(Trap(tmp_path / "sprung"), path)
+    values = json.loads(manifest.read_text())
+    values["sha256"]["optimizer.pt"] = sha256_file(path)
+    manifest.write_text(json.dumps(values))
+    with pytest.raises(pickle.UnpicklingError):
+        Checkpoints(tmp_path).newest().restore(model, optimizer)
+    assert not (tmp_path / "sprung").exists()

@@ -1,0 +1,59 @@
+"""A run goes on only with the settings that shaped it."""
+
+import pytest
+
+from mtkit.config.loading import load_config
+from mtkit.errors import ConfigError
+from mtkit.training.run_folder import open_run
+
+
+def test_the_config_is_written_with_every_default(make_config):
+    cfg = make_config()
+    open_run(cfg, started=False)
+    text = (cfg.run_dir / "config.yaml").read_text()
+    assert "adam_eps" in text
+    assert load_config(cfg.run_dir / "config.yaml") == cfg
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"max_steps": 500},
+        {"max_epochs": 3},
+        {"max_minutes": 1.5},
+        {"patience": 7},
+        {"log_every": 1, "validate_every": 2, "validate_sentences": None, "average_best": 1},
+        {"threads": 2, "device": "auto"},
+        {"decode": {"beam_size": 7}},
+    ],
+)
+def test_limits_looking_and_the_machine_may_change(make_config, changes):
+    open_run(make_config(), started=False)
+    open_run(make_config(**changes), started=True)
+    assert load_config(make_config().run_dir / "config.yaml") == make_config(**changes)
+
+
+def test_what_shapes_the_result_may_not_change(make_config):
+    open_run(make_config(), started=False)
+    with pytest.raises(ConfigError) as caught:
+        open_run(make_config(seed=7, lr=0.5, model={"d_model": 24}), started=True)
+    assert str(caught.value).splitlines()[1:-1] == [
+        "  seed: 1 there, 7 now",
+        "  model.d_model: 16 there, 24 now",
+        "  train.lr: 0.01 there, 0.5 now",
+    ]
+    assert "start a new run (another run_dir), or restore these keys to go on" in str(caught.value)
+    assert load_config(make_config().run_dir / "config.yaml") == make_config(), "the run's config stays"
+
+
+def test_before_the_first_checkpoint_all_but_the_tokenizers_may_change(make_config):
+    open_run(make_config(), started=False)
+    open_run(make_config(lr=0.5, model={"d_model": 24}), started=False)
+    cfg = make_config(tokenizer={"shared": True})
+    open_run(cfg, started=False)
+    (cfg.run_dir / "src.spm").touch()
+    open_run(make_config(tokenizer={"shared": True}, lr=0.7), started=False)
+    with pytest.raises(ConfigError) as caught:
+        open_run(make_config(), started=False)
+    assert "run holds tokenizers with other settings:\n" in str(caught.value)
+    assert "  tokenizer.shared: True there, False now\nremove src.spm and tgt.spm there" in str(caught.value)

@@ -1,0 +1,59 @@
+"""Learning rate and limits; the expected values were worked out by hand from the cited formulas."""
+
+import pytest
+
+from mtkit.config.schema import TrainConfig
+from mtkit.training.schedule import Progress, fraction_done, learning_rate, reason_to_stop
+
+
+def config(**values):
+    return TrainConfig.model_validate({"max_steps": 100, "warmup_steps": 4, "lr": 0.8, **values})
+
+
+@pytest.mark.parametrize(("step", "rate"), [(1, 0.2), (2, 0.4), (4, 0.8), (5, 0.8 * 0.8**0.5), (16, 0.4), (64, 0.2)])
+def test_inverse_sqrt_rises_linearly_then_falls_with_the_root_of_the_step(step, rate):
+    assert learning_rate(config(schedule="inverse_sqrt"), step, fraction=0.0) == pytest.approx(rate, rel=1e-12)
+
+
+@pytest.mark.parametrize(("step", "rate"), [(1, 0.2), (4, 0.8), (5, 0.8), (99, 0.8)])
+def test_constant_stays_after_the_warm_up(step, rate):
+    assert learning_rate(config(schedule="constant"), step, fraction=0.9) == pytest.approx(rate, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "share"),
+    [(0.0, 1.0), (1 / 3, 0.775), (0.5, 0.55), (2 / 3, 0.325), (1.0, 0.1), (1.2, 0.1)],  # 0.1 + 0.9 (1 + cos(pi f)) / 2
+)
+def test_cosine_falls_over_the_whole_run_to_its_floor(fraction, share):
+    cfg = config(schedule="cosine", lr_floor=0.1)
+    assert learning_rate(cfg, 50, fraction) == pytest.approx(0.8 * share, rel=1e-12)
+    assert learning_rate(cfg, 2, fraction) == pytest.approx(0.8 * share / 2, rel=1e-12), "half of the warm-up"
+
+
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "constant"])
+def test_without_warm_up_the_first_update_has_the_full_rate(schedule):
+    cfg = config(schedule=schedule, warmup_steps=0)
+    assert learning_rate(cfg, 1, 0.0) == 0.8
+    assert learning_rate(cfg, 4, 0.0) == (0.4 if schedule == "inverse_sqrt" else 0.8)
+
+
+def test_the_nearest_limit_counts():
+    cfg = config(max_steps=100, max_epochs=4, max_minutes=10.0)
+    assert fraction_done(cfg, Progress(step=30, epochs=1.0, minutes=2.0)) == pytest.approx(0.3)
+    assert fraction_done(cfg, Progress(step=30, epochs=2.5, minutes=2.0)) == pytest.approx(0.625)
+    assert fraction_done(cfg, Progress(step=30, epochs=2.5, minutes=9.0)) == pytest.approx(0.9)
+    assert fraction_done(config(max_steps=None, patience=3), Progress(30, 2.5, 9.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("progress", "reason"),
+    [
+        (Progress(99, 3.99, 9.9, 2), None),
+        (Progress(100, 1.0, 1.0), "max_steps"),
+        (Progress(9, 4.0, 1.0), "max_epochs"),
+        (Progress(9, 1.0, 10.0), "max_minutes"),
+        (Progress(9, 1.0, 1.0, 3), "patience"),
+    ],
+)
+def test_a_run_stops_at_the_first_limit_it_reaches(progress, reason):
+    assert reason_to_stop(config(max_epochs=4, max_minutes=10, patience=3), progress) == reason

@@ -1,0 +1,297 @@
+"""Whole runs on a tiny corpus: stopped, killed, damaged and resumed runs end as one that was never stopped."""
+
+import errno
+import logging
+import math
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mtkit.decoding.translator import Translator
+from mtkit.errors import ConfigError, TrainingError
+from mtkit.files import sha256_file
+from mtkit.training import trainer
+from mtkit.training.metrics_log import MetricsLog, read_metrics
+from mtkit.training.trainer import train
+from mtkit.training.update import Updater
+from mtkit.training.validation import DevScores, Validator
+
+TIMES = {"tokens_per_s", "run_s"}  # figures that differ between two runs that are otherwise alike
+
+
+@pytest.fixture(autouse=True)
+def log_lines(caplog):
+    caplog.set_level(logging.INFO, "mtkit")
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory, config_of):
+    """The folder of a run of 20 steps that was never stopped."""
+    run_dir = tmp_path_factory.mktemp("finished") / "run"
+    train(config_of(run_dir))
+    return run_dir
+
+
+@pytest.fixture
+def copied_run(finished_run, tmp_path):
+    return shutil.copytree(finished_run, tmp_path / "run")
+
+
+@pytest.fixture
+def signal_at(monkeypatch):
+    """Call it to have signals sent to this process in the midst of an update."""
+
+    def send(step, *signals):
+        def update(self, batches, number, *rest):
+            if number == step:
+                for signal_number in signals:
+                    os.kill(os.getpid(), signal_number)
+            return original(self, batches, number, *rest)
+
+        original = Updater.update
+        monkeypatch.setattr(Updater, "update", update)
+
+    return send
+
+
+def untimed_metrics(run_dir):
+    return [{k: v for k, v in entry.items() if k not in TIMES} for entry in read_metrics(run_dir / "metrics.jsonl")]
+
+
+def assert_runs_equal(run_dir, reference):
+    """The same weights and optimizer bit for bit, the same metrics, the same model."""
+    for name in ("checkpoints/step-20/model.safetensors", "model/model.safetensors"):
+        assert (run_dir / name).read_bytes() == (reference / name).read_bytes(), name
+    moments, expected = (
+        torch.load(folder / "checkpoints/step-20/optimizer.pt", weights_only=True)["state"]
+        for folder in (run_dir, reference)
+    )
+    for number, values in moments.items():
+        assert all(torch.equal(value, expected[number][name]) for name, value in values.items())
+    assert untimed_metrics(run_dir) == untimed_metrics(reference)
+
+
+def steps_saved(run_dir):
+    return sorted(int(path.name.removeprefix("step-")) for path in (run_dir / "checkpoints").glob("step-*"))
+
+
+def test_a_run_leaves_a_model_that_translates(config_of, tmp_path):
+    result = train(config_of(tmp_path / "run", max_steps=60, validate_every=30, accumulate=1, lr=0.02))
+    assert result.steps == 60
+    assert result.stopped_by == "max_steps"
+    assert result.dev_scores["loss"] < 2, "from log(300) = 5.7 nats"
+    translator = Translator.load(result.bundle, device="cpu")
+    assert len(translator.translate(["red cat", "blue dog"])) == 2
+
+
+def test_the_metrics_log_has_every_interval_and_validation(finished_run):
+    entries = untimed_metrics(finished_run)
+    assert [entry["step"] for entry in entries if entry["kind"] == "train"] == [4, 8, 12, 16, 20]
+    assert [entry["step"] for entry in entries if entry["kind"] == "validation"] == [6, 12, 18, 20]
+    first, *_, last = [entry for entry in entries if entry["kind"] == "train"]
+    assert last["loss"] < first["loss"]
+    assert first["lr"] == pytest.approx(0.01), "the end of the warm-up"
+    assert last["lr"] == pytest.approx(0.01 * (4 / 20) ** 0.5)
+    assert 0 < first["padding_share"] < 0.5
+
+
+def test_two_runs_from_one_seed_are_equal_and_another_seed_differs(config_of, finished_run, tmp_path):
+    train(config_of(tmp_path / "run"))
+    assert_runs_equal(tmp_path / "run", finished_run)
+    train(config_of(tmp_path / "other", seed=2))
+    assert untimed_metrics(tmp_path / "other") != untimed_metrics(finished_run)
+
+
+def test_a_run_killed_at_random_moments_ends_as_if_never_stopped(config_of, finished_run, tmp_path):
+    cfg = config_of(tmp_path / "run")
+    context = multiprocessing.get_context("forkserver")  # loads torch once
+    context.set_forkserver_preload(["mtkit.training.trainer"])
+    rng = random.Random(0)
+    n_killed = 0
+    while True:
+        process = context.Process(target=train, args=(cfg,))
+        process.start()
+        if n_killed < 6:
+            wait_for_step(cfg.run_dir, rng.choice([4, 8, 12, 16]), process)
+            process.join(rng.uniform(0, 0.04))
+            process.kill()
+        process.join(60)
+        if process.exitcode != -signal.SIGKILL:
+            break
+        n_killed += 1
+    assert process.exitcode == 0
+    assert n_killed >= 3
+    assert_runs_equal(cfg.run_dir, finished_run)
+
+
+def wait_for_step(run_dir, step, process):
+    """Wait until the process has logged a step beyond this one, or is through."""
+    while process.is_alive():
+        path = run_dir / "metrics.jsonl"
+        if path.exists() and max((entry["step"] for entry in read_metrics(path)), default=0) >= step:
+            return
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_update_end_saves_and_leaves(
+    config_of, finished_run, tmp_path, signal_at, signal_number, caplog
+):
+    cfg = config_of(tmp_path / "run")
+    signal_at(9, signal_number)
+    with pytest.raises(KeyboardInterrupt):
+        train(cfg)
+    assert steps_saved(cfg.run_dir) == [6, 9]
+    assert not (cfg.run_dir / "model").exists()
+    assert "saving a checkpoint, then leaving" in caplog.text
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    train(cfg)
+    assert "resuming after step 9" in caplog.text
+    assert_runs_equal(cfg.run_dir, finished_run)
+
+
+def test_a_second_ctrl_c_leaves_at_once(config_of, tmp_path, signal_at):
+    cfg = config_of(tmp_path / "run")
+    signal_at(9, signal.SIGINT, signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        train(cfg)
+    assert steps_saved(cfg.run_dir) == [6]
+
+
+def test_ctrl_c_breaks_a_validation_off_which_is_made_up_for(config_of, finished_run, tmp_path, monkeypatch):
+    cfg = config_of(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(Validator, "run", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            train(cfg)
+    assert steps_saved(cfg.run_dir) == [6]
+    train(cfg)
+    assert_runs_equal(cfg.run_dir, finished_run)
+
+
+def test_a_damaged_newest_checkpoint_costs_its_interval_and_nothing_else(config_of, finished_run, copied_run, caplog):
+    (copied_run / "model" / "manifest.json").unlink()
+    damaged = copied_run / "checkpoints" / "step-20" / "optimizer.pt"
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    train(config_of(copied_run))
+    assert f"{damaged}: damaged (1000 bytes" in caplog.text
+    assert "resuming after step 18" in caplog.text
+    assert_runs_equal(copied_run, finished_run)
+
+
+def test_a_finished_run_says_so_and_goes_on_if_the_limit_is_raised(config_of, copied_run, caplog):
+    model = sha256_file(copied_run / "model" / "model.safetensors")
+    result = train(config_of(copied_run))
+    assert "already finished after 20 steps (train.max_steps=20); raise train.max_steps to go on" in caplog.text
+    assert result.steps == 20
+    assert result.dev_scores["loss"] > 0
+    assert sha256_file(copied_run / "model" / "model.safetensors") == model
+    assert train(config_of(copied_run, max_steps=22)).steps == 22
+    assert "resuming after step 20" in caplog.text
+    assert sha256_file(copied_run / "model" / "model.safetensors") != model
+
+
+def test_a_run_killed_between_its_last_checkpoint_and_its_bundle_makes_the_bundle(config_of, finished_run, copied_run):
+    shutil.rmtree(copied_run / "model")
+    assert train(config_of(copied_run)).steps == 20
+    assert_runs_equal(copied_run, finished_run)
+
+
+@pytest.fixture
+def dev_losses(monkeypatch):
+    """Call it to prescribe what the validations of a run find."""
+
+    def prescribe(*losses, bleu=lambda loss: 0.0):
+        left = iter(losses)
+
+        def run(*_):
+            loss = next(left)
+            return DevScores(loss, math.exp(loss), bleu(loss), 0.0, ())
+
+        monkeypatch.setattr(Validator, "run", run)
+
+    return prescribe
+
+
+def bundle_and_checkpoints(result, *names):
+    checkpoints = result.bundle.parent / "checkpoints"
+    paths = [result.bundle, *(checkpoints / name for name in names)]
+    return [load_file(path / "model.safetensors") for path in paths]
+
+
+def test_the_bundle_is_the_mean_of_the_best_checkpoints(config_of, tmp_path, dev_losses):
+    dev_losses(1.0, 4.0, 2.0, 3.0, 0.9)  # at steps 6, 12, 18, 20, then the mean's
+    result = train(config_of(tmp_path / "run", metric="loss"))
+    assert result.averaged_steps == (6, 18, 20)
+    assert result.dev_scores["loss"] == 0.9
+    bundle, *others = bundle_and_checkpoints(result, "best-6", "step-18", "step-20")
+    for name, weight in bundle.items():
+        torch.testing.assert_close(weight, sum(other[name] for other in others) / 3, rtol=1e-5, atol=1e-7)
+
+
+def test_the_best_checkpoint_is_taken_alone_if_the_mean_is_worse(config_of, tmp_path, dev_losses, caplog):
+    dev_losses(3.0, 1.0, 2.0, 2.5, 1.5, 1.0)  # at steps 6, 12, 18, 20, then the mean's, then the best again
+    result = train(config_of(tmp_path / "run", metric="loss"))
+    assert result.averaged_steps == (12,)
+    assert "not better than the best alone" in caplog.text
+    bundle, best = bundle_and_checkpoints(result, "best-12")
+    assert all(torch.equal(bundle[name], weight) for name, weight in best.items())
+
+
+def test_equal_scores_are_told_apart_by_the_loss(config_of, tmp_path, dev_losses):
+    dev_losses(4.0, 1.0, 3.0, 2.0, 0.9)
+    assert train(config_of(tmp_path / "run", metric="bleu", average_best=2)).averaged_steps == (12, 20)
+
+
+@pytest.mark.parametrize("metric", ["loss", "bleu"])
+def test_patience_counts_validations_since_the_best(config_of, tmp_path, dev_losses, metric):
+    dev_losses(5.0, 4.0, 4.5, 4.0, 4.2, 9.0, 4.0, bleu=lambda loss: -loss)
+    result = train(config_of(tmp_path / "run", max_steps=100, metric=metric, patience=3))
+    assert (result.steps, result.stopped_by) == (5 * 6, "patience")
+
+
+def test_epochs_are_a_limit(config_of, tmp_path):
+    result = train(config_of(tmp_path / "run", max_steps=None, max_epochs=2, accumulate=1))
+    assert result.stopped_by == "max_epochs"
+    [*_, last] = untimed_metrics(tmp_path / "run")
+    assert last["epoch"] == 2.0
+
+
+def test_minutes_are_a_limit_over_all_starts(config_of, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer.time, "monotonic", iter(range(10**6)).__next__)  # each look at the clock takes 1 s
+    cfg = config_of(tmp_path / "run", max_steps=None, max_minutes=1.0)
+    result = train(cfg)
+    assert result.stopped_by == "max_minutes"
+    assert 5 < result.steps < 60
+    assert train(cfg).steps == result.steps, "its minutes are used up"
+    assert train(config_of(tmp_path / "run", max_steps=None, max_minutes=2.0)).steps > result.steps
+
+
+def test_another_training_text_is_refused(config_of, copied_run, corpus, tmp_path):
+    text = tmp_path / "other.en"
+    text.write_text("red cat\n")
+    data = {**corpus, "train": [{"src": str(text), "tgt": str(text)}]}
+    with pytest.raises(ConfigError, match=r"the text of data[.]train has changed since this run was started"):
+        train(config_of(copied_run, max_steps=30, data=data))
+
+
+def test_a_loss_that_is_not_finite_names_lines_of_the_corpus(config_of, tmp_path, corpus):
+    cfg = config_of(tmp_path / "run", max_grad_norm=1e30, warmup_steps=0, schedule="constant", lr=1e30)
+    with pytest.raises(TrainingError, match=r"(?s)step \d+: the loss is nan.*train\.en:\d+\n.*lower train.lr"):
+        train(cfg)
+
+
+def test_a_full_disk_is_explained(config_of, tmp_path, monkeypatch):
+    def full(self, *_):
+        raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
+
+    monkeypatch.setattr(MetricsLog, "write", full)
+    with pytest.raises(TrainingError, match=r"metrics.jsonl: No space left on device; .* make room and run the same"):
+        train(config_of(tmp_path / "run"))

@@ -1,0 +1,174 @@
+"""One update: its gradient, its randomness, and what happens when it cannot be made."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mtkit.config.schema import ModelConfig, TrainConfig
+from mtkit.data.batching import Batch
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.errors import TrainingError
+from mtkit.model.transformer import Transformer
+from mtkit.training.update import Updater, make_optimizer
+
+VOCAB_SIZE = 12
+PAIRS = [([4, 5, 6, 7], [8, 9]), ([10], [11, 4, 5, 6, 7]), ([7, 7], [9]), ([5, 11, 4], [10, 10, 8])]
+
+
+def batch_of(numbers):
+    """A batch of the pairs with these numbers, as long as its longest sentence."""
+    src = pad([[*PAIRS[i][0], EOS_ID] for i in numbers])
+    tgt_in, tgt_out = pad([[BOS_ID, *PAIRS[i][1]] for i in numbers]), pad([[*PAIRS[i][1], EOS_ID] for i in numbers])
+    return Batch(src, tgt_in, tgt_out, np.array(numbers), int((tgt_out != PAD_ID).sum()))
+
+
+def pad(rows):
+    length = max(map(len, rows))
+    return torch.tensor([row + [PAD_ID] * (length - len(row)) for row in rows])
+
+
+def make_updater(dropout=0.0, precision="fp32", **train):
+    torch.manual_seed(3)
+    rates = dict.fromkeys(("embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout"), dropout)
+    shape = {"d_model": 8, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    model = Transformer(ModelConfig(**shape, **rates), VOCAB_SIZE, VOCAB_SIZE)
+    with torch.no_grad():
+        for parameter in model.parameters():  # biases too, so that nothing is zero by symmetry
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    cfg = TrainConfig(max_steps=9, warmup_steps=0, **{"max_grad_norm": 1e9, **train})
+    return Updater(model, cfg, seed=5, precision=precision)
+
+
+def weights(updater):
+    return torch.cat([parameter.detach().flatten() for parameter in updater.model.parameters()])
+
+
+def gradient(updater):
+    return torch.cat([parameter.grad.flatten() for parameter in updater.model.parameters()])
+
+
+@pytest.mark.parametrize("split", [[[0, 1], [2, 3]], [[3], [0, 2], [1]]])
+def test_batches_accumulated_give_the_gradient_of_one_large_batch(split):
+    whole, parts = make_updater(), make_updater()
+    stats = whole.update([batch_of([0, 1, 2, 3])], step=1, lr=0.01)
+    stats_of_parts = parts.update([batch_of(numbers) for numbers in split], step=1, lr=0.01)
+    torch.testing.assert_close(gradient(parts), gradient(whole), rtol=1e-5, atol=1e-7)
+    assert stats_of_parts.loss_sum == pytest.approx(stats.loss_sum, rel=1e-6)
+    assert stats_of_parts.grad_norm == pytest.approx(stats.grad_norm, rel=1e-5)
+    assert stats_of_parts.n_tgt_tokens == stats.n_tgt_tokens == 2 + 5 + 1 + 3 + 4
+
+
+def test_the_loss_is_torchs_smoothed_cross_entropy_per_target_token():
+    updater = make_updater(label_smoothing=0.2)
+    batch = batch_of([0, 1, 2, 3])
+    logits, targets = updater.model(batch.src, batch.tgt_in).flatten(0, 1), batch.tgt_out.flatten()
+    expected = F.cross_entropy(logits, targets, ignore_index=PAD_ID, label_smoothing=0.2)
+    expected_nll = F.cross_entropy(logits, targets, ignore_index=PAD_ID)
+    expected_gradient = torch.autograd.grad(expected, list(updater.model.parameters()))
+    stats = updater.update([batch], step=1, lr=0.01)
+    assert stats.loss_sum / stats.n_tgt_tokens == pytest.approx(expected.item(), rel=1e-5)
+    assert stats.nll_sum / stats.n_tgt_tokens == pytest.approx(expected_nll.item(), rel=1e-5)
+    torch.testing.assert_close(
+        gradient(updater), torch.cat([g.flatten() for g in expected_gradient]), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_counts_of_tokens_and_slots():
+    stats = make_updater().update([batch_of([0, 1])], step=1, lr=0.01)
+    assert stats.n_tokens == (5 + 2) + (3 + 6), "source and target, each with its end"
+    assert stats.n_slots == 2 * 5 + 2 * 6
+
+
+def test_a_long_gradient_is_scaled_to_max_grad_norm():
+    updater = make_updater(max_grad_norm=0.01)
+    stats = updater.update([batch_of([0, 1])], step=1, lr=0.01)
+    assert stats.grad_norm > 0.1, "reported as it was before clipping"
+    assert float(gradient(updater).norm()) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_the_first_adam_step_moves_each_weight_by_the_rate_against_its_gradient():
+    updater = make_updater(adam_eps=1e-20)
+    before = weights(updater)
+    updater.update([batch_of([0, 1])], step=1, lr=0.25)
+    moved, grad = weights(updater) - before, gradient(updater)
+    certain = grad.abs() > 1e-6  # Kingma and Ba 2015: with both running means corrected, step 1 is lr * g / |g|
+    assert certain.sum() > 500
+    torch.testing.assert_close(moved[certain], -0.25 * grad[certain].sign(), rtol=1e-4, atol=1e-6)
+
+
+def test_weight_decay_shrinks_matrices_alone():
+    updater = make_updater(weight_decay=0.5)
+    before = {name: parameter.detach().clone() for name, parameter in updater.model.named_parameters()}
+    optimizer = make_optimizer(updater.model, updater.cfg)
+    for parameter in updater.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1
+    optimizer.step()
+    for name, parameter in updater.model.named_parameters():
+        factor = 1 - 0.1 * 0.5 if before[name].ndim == 2 else 1.0
+        torch.testing.assert_close(parameter.detach(), factor * before[name], rtol=1e-6, atol=0)
+
+
+def test_dropout_depends_on_seed_and_step_and_on_nothing_before():
+    first, second, other_step = make_updater(dropout=0.5), make_updater(dropout=0.5), make_updater(dropout=0.5)
+    loss = first.update([batch_of([0, 1])], step=7, lr=0.01).loss_sum
+    torch.manual_seed(99)
+    assert second.update([batch_of([0, 1])], step=7, lr=0.01).loss_sum == loss
+    assert other_step.update([batch_of([0, 1])], step=8, lr=0.01).loss_sum != loss
+
+
+def test_batches_of_one_update_have_dropout_of_their_own():
+    updater = make_updater(dropout=0.5)
+    once = make_updater(dropout=0.5).update([batch_of([0, 1])], step=7, lr=0.01).loss_sum
+    assert updater.update([batch_of([0, 1])] * 2, step=7, lr=0.01).loss_sum != pytest.approx(2 * once, rel=1e-6)
+
+
+def test_a_loss_that_is_not_finite_stops_before_any_weight_moves():
+    updater = make_updater()
+    with torch.no_grad():
+        updater.model.output.bias[9] = float("nan")  # in every softmax, whichever the pairs
+    before = weights(updater)
+    line_of = ["train.en:10", "train.en:20", "train.en:30", "train.en:40"].__getitem__
+    with pytest.raises(TrainingError) as caught:
+        updater.update([batch_of([1, 3])], step=12, lr=0.03, line_of=line_of)
+    assert torch.equal(weights(updater).nan_to_num(), before.nan_to_num())
+    message = str(caught.value)
+    assert "step 12: the loss is nan" in message
+    assert "  train.en:20\n  train.en:40\n" in message
+    assert "lower train.lr (it is 0.03 at this step)" in message
+
+
+def test_a_gradient_that_is_not_finite_stops_before_any_weight_moves():
+    updater = make_updater()
+    updater.model.output.bias.register_hook(lambda grad: grad * float("inf"))
+    before = weights(updater)
+    with pytest.raises(TrainingError, match=r"the gradient's norm (nan|inf); no weight was changed"):
+        updater.update([batch_of([0])], step=1, lr=0.01)
+    assert torch.equal(weights(updater), before)
+
+
+def test_of_several_batches_the_one_that_is_not_finite_is_named():
+    updater = make_updater()
+    with torch.no_grad():
+        updater.model.src_embedding.weight[10] = float("nan")  # only pair 1 has it in its source
+    with pytest.raises(TrainingError) as caught:
+        updater.update([batch_of([0, 2]), batch_of([1]), batch_of([3])], step=1, lr=0.01, line_of="line {}".format)
+    assert "line 1" in str(caught.value)
+    assert not any(f"line {other}" in str(caught.value) for other in (0, 2, 3))
+
+
+def test_in_fp16_an_overflowing_gradient_leaves_the_update_out_and_lowers_the_scale():
+    updater = make_updater(precision="fp16")
+    scaler = updater.grad_scaler
+    updater.update([batch_of([0, 1])], step=1, lr=0.01)
+    before, scale = weights(updater), scaler.get_scale()
+    handle = updater.model.output.bias.register_hook(lambda grad: grad * float("inf"))
+    stats = updater.update([batch_of([0, 1])], step=2, lr=0.01)
+    assert stats.grad_norm == float("inf") or stats.grad_norm != stats.grad_norm
+    assert torch.equal(weights(updater), before)
+    assert scaler.get_scale() == scale / 2
+    handle.remove()
+    updater.update([batch_of([0, 1])], step=3, lr=0.01)
+    assert not torch.equal(weights(updater), before)
