@@ -10,13 +10,7 @@ if TYPE_CHECKING:
     from mtkit.decoding.translator import Translator
 
 DATA_DIR, RUN_DIR = Path("data/sample"), Path("runs/sample-en-fr")  # in the current folder
-SENTENCES = (
-    "I love oranges.",
-    "She does not eat meat.",
-    "Do you see the big house?",
-    "We have bought three red apples.",
-    "He gives the old books to his sister.",
-)
+PARTS = {"train.0": "train", "dev": "dev", "test": "test"}  # key of the config -> name of the files
 
 
 def demo() -> None:
@@ -25,13 +19,15 @@ def demo() -> None:
     _write_corpus()
 
     from mtkit.decoding.translator import Translator
+    from mtkit.sample import DEMO_PAIRS
     from mtkit.training import trainer
 
     bundle = trainer.train(config).bundle
     translator = Translator.load(bundle)
     print(_test_score(config, translator, bundle))
-    for sentence, translation in zip(SENTENCES, translator.translate(SENTENCES), strict=True):
-        print(f"  {sentence}\n    {translation}")
+    translations = translator.translate([english for english, _ in DEMO_PAIRS])
+    for (english, right), translation in zip(DEMO_PAIRS, translations, strict=True):
+        print(f"  {english}\n    {translation}" + ("" if translation == right else f"    (right: {right})"))
     print('Your turn: mtkit translate "..."')
 
 
@@ -52,7 +48,7 @@ def _load_config() -> "Config":
 
     files = [
         f"data.{section}.{side}={DATA_DIR}/{part}.{language}"
-        for section, part in (("train.0", "train"), ("dev", "dev"), ("test", "test"))
+        for section, part in PARTS.items()
         for side, language in (("src", "en"), ("tgt", "fr"))
     ]
     return load_config(config_file(), [f"run_dir={RUN_DIR}", *files])
@@ -62,10 +58,11 @@ def _write_corpus() -> None:
     from mtkit.console import log
     from mtkit.sample import write_corpus
 
-    if (DATA_DIR / "train.fr").exists():
+    if all((DATA_DIR / f"{part}.{language}").exists() for part in PARTS.values() for language in ("en", "fr")):
         log.info(f"{DATA_DIR}: the sample corpus is there already")
     else:
         write_corpus(DATA_DIR)
+        log.info(f"{DATA_DIR}: wrote the sample corpus")
 
 
 def _test_score(config: "Config", translator: "Translator", bundle: Path) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor
 from mtkit.data.encoded import EncodedCorpus, EncodedSide, Lengths
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 
-# Tokens by which lengths may be off when like ones are put together: pairs then meet others in the next epoch.
+# Tokens by which lengths may be off when like ones are put together, so that pairs meet others in the next epoch.
 _NOISE = 2.0
 Indices = npt.NDArray[np.int64]
 
@@ -43,12 +43,11 @@ def plan_epoch(
     to epoch; without it, batches go from short to long.
     """
     n_pairs = len(src_lengths)
-    rng = np.random.default_rng([seed, epoch])
     if not n_pairs:
         return []
-    order = rng.permutation(n_pairs) if shuffle else np.arange(n_pairs)
+    rng = np.random.default_rng([seed, epoch])
     noise = rng.uniform(0, _NOISE, n_pairs) if shuffle else np.zeros(n_pairs)
-    order = order[_like_lengths_together(src_lengths[order], tgt_lengths[order], noise)]
+    order = _like_lengths_together(src_lengths, tgt_lengths, noise)
     sizes = np.maximum(src_lengths, tgt_lengths)[order].astype(np.int64) + 1
     batches = np.split(order, _batch_starts(sizes, batch_tokens)[1:])
     if shuffle:
@@ -60,7 +59,7 @@ def _like_lengths_together(src_lengths: Lengths, tgt_lengths: Lengths, noise: np
     """The order by the longer side, and within one length by how much longer the source is than the target.
 
     The second key runs up and down in turn, so that it does not jump where the first one steps: each batch then has
-    little padding on both sides. noise is added to it.
+    little padding on both sides. noise (N,) is added to it.
     """
     longer = np.maximum(src_lengths, tgt_lengths)
     difference = src_lengths - tgt_lengths + noise
@@ -68,12 +67,12 @@ def _like_lengths_together(src_lengths: Lengths, tgt_lengths: Lengths, noise: np
 
 
 def _batch_starts(sizes: Indices, batch_tokens: int) -> list[int]:
-    """Where each batch begins, filling one after the other. sizes: tokens that a pair needs on its longer side."""
+    """Where each batch begins, filling one after the other. sizes: tokens on each pair's longer side, ascending."""
     starts = [0]
     while True:
         start = starts[-1]
         candidates = sizes[start : start + batch_tokens // int(sizes[start])]
-        tokens = np.maximum.accumulate(candidates) * np.arange(1, len(candidates) + 1)
+        tokens = candidates * np.arange(1, len(candidates) + 1)
         end = start + max(1, int(np.searchsorted(tokens, batch_tokens, side="right")))
         if end >= len(sizes):
             return starts

@@ -99,7 +99,7 @@ class CrossAttention(nn.Module):
 
 def split_heads(x: Tensor, n_parts: int, n_heads: int) -> tuple[Tensor, ...]:
     """(B, L, n_parts D) -> n_parts tensors (B, H, L, d_head), contiguous."""
-    return x.unflatten(-1, (n_parts, n_heads, -1)).permute(2, 0, 3, 1, 4).contiguous().unbind(0)
+    return x.view(*x.shape[:2], n_parts, n_heads, -1).permute(2, 0, 3, 1, 4).contiguous().unbind(0)
 
 
 def join_heads(x: Tensor) -> Tensor:
@@ -112,5 +112,3 @@ def init_packed(linear: nn.Linear, n_parts: int) -> None:
     for part in linear.weight.chunk(n_parts):
         nn.init.xavier_uniform_(part)
     nn.init.zeros_(linear.bias)
-
-

@@ -11,7 +11,7 @@ class Dropout(nn.Module):
     """Zero each element with probability p and scale the others by 1/(1 - p) (Srivastava et al. 2014), in training.
 
     On a CPU one random byte decides for each element instead of one random float, which is several times faster; p is
-    then the nearest multiple of 1/256, and the scale is exact for that p. The masks come from torch's default generator.
+    then the nearest multiple of 1/256, and the scale is exact for that p. Masks come from torch's default generator.
     """
 
     def __init__(self, p: float) -> None:
@@ -19,6 +19,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
+        """Any shape; returns the same shape."""
         if not self.training or self.p == 0:
             return x
         if x.device.type != "cpu":
@@ -26,12 +27,13 @@ class Dropout(nn.Module):
         return x * scaled_keep_mask(x.shape, self.p, x.dtype)
 
     def extra_repr(self) -> str:
+        """What print(model) shows."""
         return f"p={self.p}"
 
 
 def scaled_keep_mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
-    """A CPU tensor that holds 0 with probability k/256, else 1/(1 - k/256), where k/256 is the multiple nearest to p."""
-    n_dropped = max(1, round(p * 256))  # of the 256 values of a byte
+    """A CPU tensor that holds 0 with probability k/256, the multiple nearest to p (0 < p < 1), else 1/(1 - k/256)."""
+    n_dropped = min(max(1, round(p * 256)), 255)  # of the 256 values of a byte
     n_elements = prod(shape)
     words = torch.empty((n_elements + 7) // 8, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits are random
     values = words.view(torch.uint8)[:n_elements].view(shape)

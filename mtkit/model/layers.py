@@ -1,6 +1,7 @@
 """Encoder and decoder layers: attention and feed-forward sublayers, each with its residual connection and norm."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar, cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -8,6 +9,8 @@ from torch import Tensor, nn
 from mtkit.config.schema import ModelConfig
 from mtkit.model.attention import CrossAttention, KeyValueCache, SelfAttention
 from mtkit.model.dropout import Dropout
+
+_Layer = TypeVar("_Layer", bound=nn.Module)
 
 
 class FeedForward(nn.Module):
@@ -41,10 +44,10 @@ class Residual(nn.Module):
         self.dropout = Dropout(cfg.residual_dropout)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """x and what sublayer returns for it: the same shape, (..., D)."""
         if self.pre:
             return x + self.dropout(sublayer(self.norm(x)))
-        normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
-        return normed
+        return self.norm(x + self.dropout(sublayer(x)))
 
 
 class EncoderLayer(nn.Module):
@@ -100,3 +103,8 @@ class DecoderLayer(nn.Module):
 def make_norm(cfg: ModelConfig) -> nn.Module:
     """Layer normalisation (Ba et al. 2016), or RMSNorm (Zhang and Sennrich 2019)."""
     return nn.LayerNorm(cfg.d_model) if cfg.norm == "layernorm" else nn.RMSNorm(cfg.d_model, eps=1e-6)
+
+
+def stacked(layers: Iterable[_Layer]) -> Sequence[_Layer]:
+    """The layers as a ModuleList, whose members keep their type."""
+    return cast(Sequence[_Layer], nn.ModuleList(layers))

@@ -57,6 +57,7 @@ class NoPositions(nn.Module):
     """Leaves embeddings as they are: the attention turns its queries and keys instead (rotary)."""
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Returns x."""
         return x
 
 

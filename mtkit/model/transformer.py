@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mtkit.config.schema import ModelConfig
 from mtkit.model.attention import CrossAttention, KeyValueCache, SelfAttention, init_packed
 from mtkit.model.dropout import Dropout
-from mtkit.model.layers import DecoderLayer, EncoderLayer, FeedForward, make_norm
+from mtkit.model.layers import DecoderLayer, EncoderLayer, FeedForward, make_norm, stacked
 from mtkit.model.masks import causal_bias, padding_bias
 from mtkit.model.positions import LearnedPositions, added_positions
 
@@ -30,8 +30,8 @@ class Transformer(nn.Module):
         self.src_positions = added_positions(cfg.positions, cfg.d_model, cfg.max_positions)
         self.tgt_positions = added_positions(cfg.positions, cfg.d_model, cfg.max_positions)
         self.embedding_dropout = Dropout(cfg.embedding_dropout)
-        self.encoder_layers = nn.ModuleList(EncoderLayer(cfg) for _ in range(cfg.n_encoder_layers))
-        self.decoder_layers = nn.ModuleList(DecoderLayer(cfg) for _ in range(cfg.n_decoder_layers))
+        self.encoder_layers = stacked(EncoderLayer(cfg) for _ in range(cfg.n_encoder_layers))
+        self.decoder_layers = stacked(DecoderLayer(cfg) for _ in range(cfg.n_decoder_layers))
         pre = cfg.norm_position == "pre"
         self.encoder_norm: nn.Module = make_norm(cfg) if pre else nn.Identity()
         self.decoder_norm: nn.Module = make_norm(cfg) if pre else nn.Identity()
@@ -65,8 +65,7 @@ class Transformer(nn.Module):
 
         logits[:, t] depends on tgt_in[:, : t + 1] alone and predicts what follows it.
         """
-        logits: Tensor = self.output(self.hidden(src, tgt_in))
-        return logits
+        return self.output(self.hidden(src, tgt_in))
 
     def hidden(self, src: Tensor, tgt_in: Tensor) -> Tensor:
         """The decoder's output (B, T, D) before the output projection, as `forward` computes it."""
@@ -87,8 +86,7 @@ class Transformer(nn.Module):
         x = self.embedding_dropout(self.tgt_positions(self._embed(tgt_in, self.tgt_embedding)))
         for layer in self.decoder_layers:
             x = layer(x, bias, memory, pad_bias)
-        decoded: Tensor = self.decoder_norm(x)
-        return decoded
+        return self.decoder_norm(x)
 
     def start_decoding(self, src: Tensor, beam_size: int) -> "DecoderCache":
         """Encode src (B, S) and prepare to decode beam_size hypotheses for each sentence."""
@@ -108,8 +106,7 @@ class Transformer(nn.Module):
         x = self.tgt_positions(x, cache.length).squeeze(-2)
         for layer, own, (keys, values) in zip(self.decoder_layers, cache.own, cache.cross, strict=True):
             x = layer.step(x, own, keys, values, cache.pad_bias)
-        logits: Tensor = self.output(self.decoder_norm(x))
-        return logits.float()
+        return self.output(self.decoder_norm(x)).float()
 
     def _embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
         return F.embedding(ids, embedding.weight) * math.sqrt(self.cfg.d_model)

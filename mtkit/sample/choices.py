@@ -42,8 +42,8 @@ def adjectives_of(noun: Noun) -> tuple[Adjective, ...]:
 
 
 def someone(dice: Dice) -> NounPhrase:
-    """A person as a subject: a pronoun half of the time."""
-    if dice.chance(0.5):
+    """A person as a subject, mostly a pronoun."""
+    if dice.chance(0.6):
         return pronoun(dice.one(PRONOUNS))
     return someone_else(dice)
 
@@ -51,7 +51,7 @@ def someone(dice: Dice) -> NounPhrase:
 def someone_else(dice: Dice) -> NounPhrase:
     """A person or several, not a pronoun: Alice, my sister, the doctors."""
     if dice.chance(0.35):
-        return named(dice.one(NAMES))
+        return somebody_named(dice)
     if dice.chance(0.1):
         return two_people(dice)
     return relative(dice) if dice.chance(0.5) else the_person(dice)
@@ -63,17 +63,28 @@ def two_people(dice: Dice) -> NounPhrase:
     return named(first, second)
 
 
-def relative(dice: Dice) -> NounPhrase:
-    """Somebody's family or friends: my sister, their uncles."""
+def somebody_named(dice: Dice) -> NounPhrase:
+    """One by name: Alice."""
+    return named(dice.one(NAMES))
+
+
+def relative(dice: Dice, several: float = 0.25) -> NounPhrase:
+    """Somebody's family or friends: my sister, their uncles; several: how probable a plural is."""
     noun = dice.one(KIN)
-    plural = noun.has("couple") or (not noun.has("single") and dice.chance(0.25))
+    plural = noun.has("couple") or (noun.has("countable") and dice.chance(several))
     return owned(dice.one(PRONOUNS), noun, plural=plural)
 
 
-def the_person(dice: Dice) -> NounPhrase:
+def the_person(dice: Dice, several: float = 0.25) -> NounPhrase:
     """The doctor, the young women."""
     noun = dice.one(ADULTS)
-    return the(noun, adjective_or_none(dice, noun, 0.15), plural=dice.chance(0.3))
+    return the(noun, adjective_or_none(dice, noun, 0.15), plural=dice.chance(several))
+
+
+def someone_other_than(dice: Dice, subject: NounPhrase) -> NounPhrase:
+    """Not a pronoun, and not the same words as the subject."""
+    person = dice.one((the_person, relative, somebody_named))(dice)
+    return person if person.en != subject.en else relative(dice)
 
 
 def owner(subject: NounPhrase) -> Pronoun:
@@ -105,8 +116,8 @@ def is_ownable(noun: Noun) -> bool:
 
 
 def is_plural(dice: Dice, noun: Noun, probability: float = 0.3) -> bool:
-    """With this probability several of the kind; what cannot be counted never, shoes always."""
-    return not noun.has("mass") and (noun.has("shoes") or dice.chance(probability))
+    """With this probability several of the kind; shoes always, what cannot be counted and places never."""
+    return noun.has("shoes") or (not noun.has("mass place") and dice.chance(probability))
 
 
 def definite(dice: Dice, noun: Noun, subject: NounPhrase) -> NounPhrase:
@@ -127,6 +138,12 @@ def this_one(dice: Dice, noun: Noun) -> NounPhrase:
     """This key, these red cars."""
     adjective = None if noun.has("food") else adjective_or_none(dice, noun)
     return this(noun, adjective, is_plural(dice, noun))
+
+
+def plain(dice: Dice, noun: Noun) -> NounPhrase:
+    """This key, the keys; no adjective."""
+    plural = is_plural(dice, noun)
+    return this(noun, plural=plural) if dice.chance(0.45) else the(noun, plural=plural)
 
 
 def indefinite(dice: Dice, noun: Noun) -> NounPhrase:

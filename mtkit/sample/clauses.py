@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from mtkit.sample import english, french
-from mtkit.sample.entries import Phrase, Pronoun, Verb
+from mtkit.sample.entries import NOTHING, Phrase, Pronoun, Verb
 from mtkit.sample.phrases import NounPhrase
 from mtkit.sample.verbs import BE, CAN, GO, HAVE, MUST, WANT, WOULD_LIKE
 
 Pair = tuple[str, str]  # English, French
-NOTHING = Phrase("", "")
 
 
 class Tense(Enum):

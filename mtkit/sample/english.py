@@ -22,9 +22,9 @@ def with_article(words: str) -> str:
     return f"{'an' if vowel else 'a'} {words}"
 
 
-def possessive(owner: str) -> str:
-    """Of a noun phrase: Paul's, my parents', Thomas's, the children's."""
-    return owner + ("'" if owner.endswith("s") and " " in owner else "'s")
+def possessive(owner: str, plural: bool) -> str:
+    """Of one owner or several: Paul's, Thomas's, my parents', the children's."""
+    return owner + ("'" if plural and owner.endswith("s") else "'s")
 
 
 def be(person: int, plural: bool) -> str:

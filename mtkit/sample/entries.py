@@ -37,8 +37,9 @@ class Adjective:
     before: bool = False  # stands before its noun
     before_vowel: str | None = None  # masculine singular before a vowel: un bel arbre
     invariable: bool = False
-    attributive: bool = True  # False: only after "to be": the door is open
+    attributive: bool = True  # False: used only after "to be": the door is open
     comparative: str | None = None  # "taller"; None: "more intelligent"
+    gradable: bool = True  # False: nobody says "very" of it
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,7 @@ class Verb:
     fr: str
     past: str | None = None  # English past where it is irregular
     ing: str | None = None  # English -ing form where it is irregular
-    present: str | None = None  # the French forms of je, tu, il, nous, ils where they are irregular
-    stem: str | None = None  # stem of je, tu, il, ils where only that changes: achèt-e, but achet-ons
-    participle: str | None = None  # French past participle where it is irregular
+    present: str | None = None  # French forms of je, tu, il, nous, ils, where they are not those of the present tense
     with_etre: bool = False  # passé composé with être: elle est partie
     objects: str = ""  # tags of its direct objects
     stative: bool = False  # English does not use it in the progressive
@@ -74,6 +73,9 @@ class Phrase:
     fr: str
     en_open: str | None = None  # where negations and questions want other words: any milk
     fr_negated: str | None = None  # where negations want other words: (ne ... pas) de lait
+
+
+NOTHING = Phrase("", "")
 
 
 @dataclass(frozen=True)

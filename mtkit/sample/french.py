@@ -6,6 +6,7 @@ and everywhere, elision (je n'aime pas), contraction (du jardin), the capital an
 
 from collections.abc import Callable
 
+from mtkit.sample.conjugations import IRREGULAR, STRONG_STEMS
 from mtkit.sample.entries import Adjective, Gender, Noun, Verb
 
 PERSONS = {(1, False): 0, (2, False): 1, (3, False): 2, (1, True): 3, (3, True): 4}  # je, tu, il, nous, ils
@@ -58,11 +59,13 @@ def _feminine(word: str) -> str:
 def present(verb: Verb, person: int, plural: bool) -> str:
     """The present tense: mange, mangeons, finissent, vont."""
     index = PERSONS[person, plural]
-    if verb.present is not None:
-        return verb.present.split()[index]
+    irregular, _ = IRREGULAR.get(verb.fr, (None, None))
+    forms = verb.present or irregular
+    if forms is not None:
+        return forms.split()[index]
     stem, group = verb.fr[:-2], verb.fr[-2:]
     if group == "er":
-        return _first_group(verb.stem or stem, stem, index)
+        return _first_group(STRONG_STEMS.get(verb.fr, stem), stem, index)
     if group == "ir":
         return stem + ("is", "is", "it", "issons", "issent")[index]
     return stem + ("s", "s", "", "ons", "ent")[index]
@@ -76,7 +79,8 @@ def _first_group(strong: str, stem: str, index: int) -> str:
 
 def participle(verb: Verb, gender: Gender = "m", plural: bool = False) -> str:
     """The past participle, agreeing: mangé, vues, partie."""
-    form = verb.participle or verb.fr[:-2] + {"er": "é", "ir": "i", "re": "u"}[verb.fr[-2:]]
+    _, irregular = IRREGULAR.get(verb.fr, (None, None))
+    form = irregular or verb.fr[:-2] + {"er": "é", "ir": "i", "re": "u"}[verb.fr[-2:]]
     if gender == "f":
         form += "e"
     return form + "s" if plural and not form.endswith("s") else form

@@ -5,12 +5,13 @@ from mtkit.sample.clauses import Pair
 from mtkit.sample.frames import actions, descriptions, places, questions
 
 FRAMES = (  # frame, weight
-    (actions.liking, 10),
+    (actions.liking, 13),
     (actions.liking_to_do, 3),
     (actions.eating_and_drinking, 10),
     (actions.habits, 5),
     (actions.buying_and_making, 14),
     (actions.handling, 14),
+    (actions.sightseeing, 4),
     (actions.mishaps, 7),
     (actions.wearing, 7),
     (actions.having, 10),
@@ -25,7 +26,7 @@ FRAMES = (  # frame, weight
     (actions.meals, 2),
     (actions.languages, 4),
     (actions.wanting_things, 6),
-    (actions.needing, 5),
+    (actions.needing, 8),
     (actions.public_transport, 3),
     (actions.ordering, 7),
     (places.going, 8),

@@ -11,7 +11,7 @@ def _group(tags: str, *nouns: Noun) -> tuple[Noun, ...]:
 
 
 FOODS = _group(  # can be counted: an apple
-    "food edible generic buyable portable",
+    "food edible buyable portable",
     Noun("apple", "pomme", "f", "fruit"),
     Noun("orange", "orange", "f", "fruit"),
     Noun("pear", "poire", "f", "fruit"),
@@ -29,7 +29,7 @@ FOODS = _group(  # can be counted: an apple
 )
 
 DISHES = _group(  # cannot be counted: bread
-    "mass edible generic buyable",
+    "mass edible buyable",
     Noun("bread", "pain", "m", "perishable"),
     Noun("cheese", "fromage", "m"),
     Noun("butter", "beurre", "m", "perishable"),
@@ -43,14 +43,14 @@ DISHES = _group(  # cannot be counted: bread
 )
 
 DRINKS = _group(
-    "mass drinkable generic buyable",
+    "mass drinkable buyable",
     Noun("water", "eau", "f", "bottled"),
     Noun("milk", "lait", "m", "bottled perishable"),
     Noun("coffee", "café", "m", "by_cup served_hot"),
     Noun("tea", "thé", "m", "by_cup served_hot"),
-    Noun("wine", "vin", "m", "bottled"),
-    Noun("beer", "bière", "f", "bottled"),
+    Noun("lemonade", "limonade", "f", "bottled"),
     Noun("orange juice", "jus d'orange", "m", "bottled"),
+    Noun("apple juice", "jus de pomme", "m", "bottled"),
 )
 
 INGREDIENTS = _group(
@@ -66,7 +66,7 @@ MATERIALS = _group(  # needed, and there is some or none
 )
 
 ANIMALS = _group(
-    "animal generic visible drawable",
+    "animal visible drawable",
     Noun("dog", "chien", "m", "pet furry big old fine"),
     Noun("cat", "chat", "m", "pet furry old fine"),
     Noun("horse", "cheval", "m", "farm furry big old fine"),
@@ -93,9 +93,9 @@ THINGS = _group(
     Noun("phone", "téléphone", "m", "gift coloured old repairable"),
     Noun("computer", "ordinateur", "m", "bulky gift old repairable"),
     Noun("camera", "appareil photo", "m", "gift old repairable", fr_plural="appareils photo"),
-    Noun("bag", "sac", "m", "bulky gift coloured big old closable heavy container"),
-    Noun("suitcase", "valise", "f", "bulky coloured big old closable heavy container"),
-    Noun("box", "boîte", "f", "bulky coloured big old closable heavy container"),
+    Noun("bag", "sac", "m", "bulky gift coloured big old closable container"),
+    Noun("suitcase", "valise", "f", "bulky coloured big old closable container"),
+    Noun("box", "boîte", "f", "bulky coloured big old closable container"),
     Noun("umbrella", "parapluie", "m", "lendable bulky gift coloured big old closable"),
     Noun("watch", "montre", "f", "gift fine old repairable"),
     Noun("ring", "bague", "f", "gift fine old"),
@@ -104,7 +104,7 @@ THINGS = _group(
     Noun("toy", "jouet", "m", "gift old repairable breakable"),
     Noun("ball", "ballon", "m", "gift coloured"),
     Noun("guitar", "guitare", "f", "bulky gift fine old repairable"),
-    Noun("map", "carte", "f", "lendable old big readable"),
+    Noun("map", "carte", "f", "lendable old big"),
     Noun("wallet", "portefeuille", "m", "gift coloured old closable"),
 )
 
@@ -124,7 +124,7 @@ KEEPSAKES = _group(  # like things, but nobody would call them expensive
     Noun("newspaper", "journal", "m", "lendable readable buyable old"),
     Noun("gift", "cadeau", "m", "sendable gift fine buyable openable"),
     Noun("painting", "tableau", "m", "bulky gift fine buyable old big"),
-    Noun("flower", "fleur", "f", "drawable gift fine buyable coloured generic"),
+    Noun("flower", "fleur", "f", "drawable gift fine buyable coloured plant"),
 )
 
 CLOTHES = _group(
@@ -134,8 +134,8 @@ CLOTHES = _group(
     Noun("jacket", "veste", "f"),
     Noun("shirt", "chemise", "f"),
     Noun("sweater", "pull", "m"),
-    Noun("dress", "robe", "f"),
-    Noun("skirt", "jupe", "f"),
+    Noun("cap", "casquette", "f"),
+    Noun("belt", "ceinture", "f"),
     Noun("scarf", "écharpe", "f", "big", en_plural="scarves"),
     Noun("tie", "cravate", "f"),
 )
@@ -164,7 +164,7 @@ TRANSPORT = _group(  # it has a timetable
 
 FURNITURE = _group(
     "furniture buyable priced small new old fine big visible modern",
-    Noun("table", "table", "f", "paintable surface shelter round"),
+    Noun("table", "table", "f", "paintable surface shelter"),
     Noun("chair", "chaise", "f", "paintable surface shelter comfortable coloured"),
     Noun("sofa", "canapé", "m", "surface shelter comfortable coloured"),
     Noun("bed", "lit", "m", "surface shelter comfortable"),
@@ -181,7 +181,7 @@ PARTS = _group(  # of a house or garden
     Noun("door", "porte", "f", "closable paintable coloured landmark back"),
     Noun("window", "fenêtre", "f", "closable washable big landmark"),
     Noun("wall", "mur", "m", "outdoors paintable coloured big landmark back"),
-    Noun("tree", "arbre", "m", "outdoors drawable big fine landmark back shelter generic"),
+    Noun("tree", "arbre", "m", "outdoors drawable big fine landmark back shelter plant"),
 )
 
 ROOMS = _group(
@@ -248,19 +248,19 @@ PEOPLE = _group(
 
 KIN = _group(  # always somebody's: my sister
     "kin",
-    Noun("mother", "mère", "f", "single"),
-    Noun("father", "père", "m", "single"),
-    Noun("brother", "frère", "m"),
-    Noun("sister", "sœur", "f"),
-    Noun("son", "fils", "m"),
-    Noun("daughter", "fille", "f"),
-    Noun("uncle", "oncle", "m"),
-    Noun("aunt", "tante", "f"),
-    Noun("cousin", "cousin", "m"),
-    Noun("grandfather", "grand-père", "m", "single", fr_plural="grands-pères"),
-    Noun("grandmother", "grand-mère", "f", "single", fr_plural="grands-mères"),
-    Noun("friend", "ami", "m"),
-    Noun("neighbour", "voisin", "m"),
+    Noun("mother", "mère", "f"),
+    Noun("father", "père", "m"),
+    Noun("brother", "frère", "m", "countable"),
+    Noun("sister", "sœur", "f", "countable"),
+    Noun("son", "fils", "m", "countable"),
+    Noun("daughter", "fille", "f", "countable"),
+    Noun("uncle", "oncle", "m", "countable"),
+    Noun("aunt", "tante", "f", "countable"),
+    Noun("cousin", "cousin", "m", "countable"),
+    Noun("grandfather", "grand-père", "m", fr_plural="grands-pères"),
+    Noun("grandmother", "grand-mère", "f", fr_plural="grands-mères"),
+    Noun("friend", "ami", "m", "countable"),
+    Noun("neighbour", "voisin", "m", "countable"),
     Noun("parent", "parent", "m", "couple"),
 )
 

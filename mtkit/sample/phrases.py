@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mtkit.sample import english, french
-from mtkit.sample.entries import Adjective, Gender, Name, Noun, Phrase, Pronoun
+from mtkit.sample.entries import NOTHING, Adjective, Gender, Name, Noun, Phrase, Pronoun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +100,13 @@ def owned(owner: Pronoun, noun: Noun, adjective: Adjective | None = None, plural
     return _phrase(noun, f"{owner.en_possessive} {en}", f"{determiner} {fr}", plural)
 
 
+def of(owner: NounPhrase, noun: Noun, plural: bool = False) -> NounPhrase:
+    """The doctor's keys: les clés du médecin."""
+    en, fr = described(noun, None, plural)
+    en, fr = f"{english.possessive(owner.en, owner.plural)} {en}", f"{article(noun, plural)} {fr} de {owner.fr}"
+    return _phrase(noun, en, fr, plural)
+
+
 def counted(number: Phrase, noun: Noun, adjective: Adjective | None = None) -> NounPhrase:
     """Three red apples: trois pommes rouges."""
     en, fr = described(noun, adjective, plural=True)
@@ -118,6 +125,17 @@ def described(noun: Noun, adjective: Adjective | None, plural: bool) -> tuple[st
     if adjective.before_vowel and noun.gender == "m" and not plural and french.begins_with_vowel(fr):
         form = adjective.before_vowel
     return f"{adjective.en} {en}", f"{form} {fr}"
+
+
+def quality(adjective: Adjective, subject: NounPhrase, degree: Phrase = NOTHING) -> Phrase:
+    """The adjective as it is said of the subject, with very or too if given: (she is) very tired; très fatiguée."""
+    form = french.agree(adjective, subject.gender, subject.plural)
+    return Phrase(f"{degree.en} {adjective.en}", f"{degree.fr} {form}")
+
+
+def which(noun: Noun, plural: bool) -> str:
+    """French which or what before the noun: quel, quelle, quels, quelles."""
+    return ("quelle" if noun.gender == "f" else "quel") + ("s" if plural else "")
 
 
 def article(noun: Noun, plural: bool = False) -> str:

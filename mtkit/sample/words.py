@@ -21,42 +21,57 @@ NAMES = (
     Name("Emma", "f"),
 )
 
+
+def _colour(
+    en: str, fr: str, tags: str = "coloured", feminine: str | None = None, invariable: bool = False
+) -> Adjective:
+    return Adjective(en, fr, tags, feminine, invariable=invariable, gradable=False)
+
+
+def _state(en: str, fr: str, tags: str, gradable: bool = False) -> Adjective:
+    return Adjective(en, fr, tags, attributive=False, gradable=gradable)
+
+
 COLOURS = (
-    Adjective("red", "rouge", "coloured"),
-    Adjective("blue", "bleu", "coloured"),
-    Adjective("green", "vert", "coloured"),
-    Adjective("black", "noir", "coloured furry"),
-    Adjective("white", "blanc", "coloured furry", feminine="blanche"),
-    Adjective("yellow", "jaune", "coloured"),
-    Adjective("brown", "marron", "coloured furry", invariable=True),
-    Adjective("grey", "gris", "coloured furry"),
-    Adjective("pink", "rose", "coloured"),
-    Adjective("purple", "violet", "coloured", feminine="violette"),
+    _colour("red", "rouge"),
+    _colour("blue", "bleu"),
+    _colour("green", "vert"),
+    _colour("yellow", "jaune"),
+    _colour("pink", "rose"),
+    _colour("purple", "violet", feminine="violette"),
+    _colour("black", "noir", "coloured furry"),
+    _colour("white", "blanc", "coloured furry", feminine="blanche"),
+    _colour("brown", "marron", "coloured furry", invariable=True),
+    _colour("grey", "gris", "coloured furry"),
 )
+BEAUTIFUL = Adjective("beautiful", "beau", "fine moving", feminine="belle", before=True, before_vowel="bel")
+OLD = Adjective("old", "vieux", "old", feminine="vieille", before=True, before_vowel="vieil")
+NEW = Adjective("new", "nouveau", "new", feminine="nouvelle", before=True, before_vowel="nouvel")
+EXPENSIVE = Adjective("expensive", "cher", "priced", attributive=False)
 ADJECTIVES = (  # of nouns
     *COLOURS,
+    BEAUTIFUL,
+    OLD,
+    NEW,
+    EXPENSIVE,
     Adjective("small", "petit", "small animal", before=True),
     Adjective("big", "grand", "big", before=True),
-    Adjective("beautiful", "beau", "fine moving", feminine="belle", before=True, before_vowel="bel"),
-    Adjective("old", "vieux", "old", feminine="vieille", before=True, before_vowel="vieil"),
-    Adjective("new", "nouveau", "new", feminine="nouvelle", before=True, before_vowel="nouvel"),
     Adjective("young", "jeune", "young", before=True),
-    Adjective("good", "bon", "food", feminine="bonne", before=True),
-    Adjective("expensive", "cher", "priced", attributive=False),
+    Adjective("good", "bon", "food", feminine="bonne", before=True, gradable=False),
     Adjective("modern", "moderne", "modern"),
-    Adjective("interesting", "intéressant", "readable watchable"),
     Adjective("comfortable", "confortable", "comfortable"),
-    Adjective("clean", "propre", "washable cleanable", attributive=False),
-    Adjective("dirty", "sale", "washable cleanable", attributive=False),
-    Adjective("broken", "cassé", "breakable repairable", attributive=False),
-    Adjective("empty", "vide", "container", attributive=False),
-    Adjective("full", "plein", "container", attributive=False),
-    Adjective("open", "ouvert", "closable shop", attributive=False),
-    Adjective("closed", "fermé", "closable shop", attributive=False),
-    Adjective("ripe", "mûr", "fruit", attributive=False),
-    Adjective("hot", "chaud", "served_hot", attributive=False),
-    Adjective("cold", "froid", "served_hot drinkable", attributive=False),
-    Adjective("delicious", "délicieux", "edible drinkable", attributive=False),
+    Adjective("interesting", "intéressant", "readable watchable", gradable=False),
+    _state("clean", "propre", "washable cleanable", gradable=True),
+    _state("dirty", "sale", "washable cleanable", gradable=True),
+    _state("broken", "cassé", "breakable repairable"),
+    _state("empty", "vide", "container"),
+    _state("full", "plein", "container"),
+    _state("open", "ouvert", "closable shop"),
+    _state("closed", "fermé", "closable shop"),
+    _state("ripe", "mûr", "fruit"),
+    _state("hot", "chaud", "served_hot", gradable=True),
+    _state("cold", "froid", "served_hot drinkable", gradable=True),
+    _state("delicious", "délicieux", "edible drinkable"),
     Adjective("fresh", "frais", "perishable", feminine="fraîche", attributive=False),
 )
 TRAITS = (  # of people, after "to be"
@@ -81,9 +96,8 @@ MOODS = (  # of people, for a while: not compared
     Adjective("proud", "fier"),
     Adjective("busy", "occupé"),
     Adjective("worried", "inquiet", feminine="inquiète"),
-    Adjective("ready", "prêt"),
+    Adjective("ready", "prêt", gradable=False),
 )
-GRADABLE_MOODS = ("tired", "sick", "proud", "busy", "worried")  # very tired, but not very ready
 NATIONALITIES = (
     Adjective("French", "français"),
     Adjective("English", "anglais"),
@@ -93,7 +107,7 @@ NATIONALITIES = (
     Adjective("American", "américain"),
     Adjective("Canadian", "canadien"),
 )
-LANGUAGES = ("French", "English", "Italian", "German", "Spanish")
+LANGUAGES = NATIONALITIES[:5]  # these are also spoken: le français
 SENSATIONS = (  # I am hungry: j'ai faim
     Phrase("hungry", "faim"),
     Phrase("thirsty", "soif"),
@@ -178,10 +192,11 @@ HABITUAL_TIMES = (
     Phrase("in spring", "au printemps"),
     Phrase("in autumn", "en automne"),
 )
+DAYS_AGO = tuple(Phrase(f"{number.en} days ago", f"il y a {number.fr} jours") for number in NUMBERS[:2])
 RECENT_TIMES = (
     Phrase("yesterday", "hier"),
     Phrase("this morning", "ce matin"),
-    *(Phrase(f"{number.en} days ago", f"il y a {number.fr} jours") for number in NUMBERS[:5]),
+    *DAYS_AGO,
 )
 PAST_TIMES = (
     *RECENT_TIMES,

@@ -66,7 +66,7 @@ class _ChunkedLoss(Function):
         return loss, nll
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
         return grad_hidden * grad_loss, grad_weight * grad_loss, grad_bias * grad_loss, None, None

@@ -89,7 +89,7 @@ class Validator:
             tuple(evenly_spaced(rows, _N_SAMPLES)),
         )
 
-    @torch.inference_mode()
+    @torch.no_grad()  # not inference_mode: tables that the model makes on the way are used in training too
     def _loss(self, model: Transformer) -> float:
         batches = [make_batch(self.corpus, indices) for indices in self.plan]
         sums = [batch_loss(model, batch, 0.0, self.precision)[1] for batch in batches]

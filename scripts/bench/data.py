@@ -6,13 +6,14 @@ The peak is that of the process since its start, torch included.
 """
 
 import argparse
-import random
 import resource
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 from mtkit.config.schema import CorpusFiles, TokenizerConfig
 from mtkit.console import set_up_logging
@@ -23,23 +24,25 @@ from mtkit.data.tokenizer import sample, train_tokenizer
 
 _SYLLABLES = ["ba", "co", "di", "fe", "gu", "la", "mi", "no", "pré", "ru", "sa", "té", "vi", "zo", "chan", "ment"]
 _N_WORDS = 50_000
-_SAMPLED_LINES = 200_000
+_SAMPLED_LINES = 20_000  # few: the trainer holds them in memory, and it is not what is measured here
 
 
 def synthetic_pairs(n_pairs: int, seed: int) -> Iterator[tuple[str, str]]:
     """Pairs of 1 to 60 words (median 16), the words Zipf-distributed, the two sides of like length."""
-    chance = random.Random(seed)
-    vocabularies = [
-        ["".join(chance.choices(_SYLLABLES, k=chance.randint(1, 5))) for _ in range(_N_WORDS)] for _ in range(2)
-    ]
+    rng = np.random.default_rng(seed)
+    src_words, tgt_words = ([_word(rng) for _ in range(_N_WORDS)] for _ in range(2))
     for _ in range(n_pairs):
-        n_src = min(60, max(1, round(chance.lognormvariate(2.8, 0.5))))
-        n_tgt = min(60, max(1, round(n_src * chance.gauss(1.1, 0.15))))
-        src, tgt = (
-            " ".join(words[int(_N_WORDS ** chance.random()) - 1] for _ in range(n))
-            for words, n in zip(vocabularies, (n_src, n_tgt), strict=True)
+        n_src = min(60, max(1, round(rng.lognormal(2.8, 0.5))))
+        n_tgt = min(60, max(1, round(n_src * rng.normal(1.1, 0.15))))
+        ranks = (_N_WORDS ** rng.random(n_src + n_tgt)).astype(int).tolist()  # density 1/rank
+        yield (
+            " ".join(src_words[rank - 1] for rank in ranks[:n_src]),
+            " ".join(tgt_words[rank - 1] for rank in ranks[n_src:]),
         )
-        yield src, tgt
+
+
+def _word(rng: np.random.Generator) -> str:
+    return "".join(rng.choice(_SYLLABLES, size=rng.integers(1, 6)))
 
 
 def peak_mib() -> float:
@@ -68,13 +71,15 @@ def measure(n_pairs: int, batch_tokens: int, folder: Path) -> None:
 
     cfg = TokenizerConfig(vocab_size=8000)
     n_lines = count_pairs([corpus_files])
-    tokenizers = [
+    src_tokenizer, tgt_tokenizer = (
         train_tokenizer(sample(read_side([corpus_files], side), n_lines, _SAMPLED_LINES), cfg, folder / f"{side}.spm")
         for side in SIDES
-    ]
+    )
     done(f"tokenizers ({_SAMPLED_LINES:,} lines)")
 
-    corpus = encode_corpus([corpus_files], *tokenizers, folder / "cache", max_tokens=256, max_length_ratio=None)
+    corpus = encode_corpus(
+        [corpus_files], src_tokenizer, tgt_tokenizer, folder / "cache", max_tokens=256, max_length_ratio=None
+    )
     done("encoded")
 
     plan = plan_epoch(corpus.src_lengths, corpus.tgt_lengths, batch_tokens=batch_tokens, seed=1, epoch=0)

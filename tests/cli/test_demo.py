@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.cli.demo import SENTENCES, config_file
+from mtkit.cli.demo import config_file
 from mtkit.decoding.translator import Translator
+from mtkit.sample import DEMO_PAIRS
 from mtkit.training import trainer
 
 EN, FR = (
@@ -29,7 +30,7 @@ class Perfect:
             yield SimpleNamespace(text=FR[EN.index(line)])
 
     def translate(self, lines):
-        return [line.upper() for line in lines]
+        return ["J'aime les oranges." if line == "I love oranges." else "?" for line in lines]
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def world(tmp_path, monkeypatch):
 
     def write_corpus(folder):
         seen.corpora.append(folder)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for part in ("train", "dev", "test"):
             (folder / f"{part}.en").write_text("\n".join(EN) + "\n")
             (folder / f"{part}.fr").write_text("\n".join(FR) + "\n")
@@ -69,8 +70,9 @@ def test_it_makes_corpus_and_run_in_the_current_folder_and_shows_score_and_trans
     assert world.corpora == [Path("data/sample")]
     score, *translations = result.stdout.splitlines()
     assert score.startswith("BLEU 100.0 on 3 sentences that it never saw (nrefs:1|")
-    assert translations[:2] == ["  I love oranges.", "    I LOVE ORANGES."]
-    assert len(translations) == 2 * len(SENTENCES) + 1
+    assert translations[:2] == ["  I love oranges.", "    J'aime les oranges."]
+    assert translations[3] == f"    ?    (right: {DEMO_PAIRS[1][1]})"
+    assert len(translations) == 2 * len(DEMO_PAIRS) + 1
 
 
 def test_the_second_time_it_goes_straight_to_translating(world):
@@ -80,6 +82,13 @@ def test_the_second_time_it_goes_straight_to_translating(world):
     assert world.translator.n_lines == len(EN)  # measured once
     assert len(world.corpora) == 1
     assert "the sample corpus is there already" in second.stderr
+
+
+def test_a_corpus_that_is_not_all_there_is_written_again(world, tmp_path):
+    CliRunner().invoke(app, ["demo"])
+    (tmp_path / "data/sample/test.fr").unlink()
+    CliRunner().invoke(app, ["demo"])
+    assert len(world.corpora) == 2
 
 
 def test_a_new_model_is_measured_again(world, tmp_path):

@@ -72,6 +72,17 @@ def test_pairs_meet_others_in_the_next_epoch_and_batches_come_in_another_order()
         assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.4  # neither short nor long ones first
 
 
+def test_pairs_of_equal_length_are_mixed_anew_in_each_epoch():
+    src = tgt = np.full(1000, 9, dtype=np.int32)
+    plans = [plan_epoch(src, tgt, batch_tokens=100, seed=1, epoch=epoch) for epoch in (0, 1)]
+    batch_of = [np.empty(1000, dtype=int) for _ in plans]
+    for plan, numbers in zip(plans, batch_of, strict=True):
+        for number, indices in enumerate(plan):
+            numbers[indices] = number
+    together_twice = sum(len(indices) - len(set(batch_of[1][indices])) for indices in plans[0])
+    assert together_twice < 100  # by chance some 45 of 1000
+
+
 def test_without_shuffling_every_epoch_goes_from_short_to_long():
     src, tgt = natural_lengths()
     plans = [plan_epoch(src, tgt, batch_tokens=500, seed=s, epoch=s, shuffle=False) for s in (0, 1)]
@@ -85,6 +96,8 @@ def test_little_of_a_natural_corpus_is_padding():
     for shuffle in (True, False):
         plan = plan_epoch(src, tgt, batch_tokens=4096, seed=1, epoch=0, shuffle=shuffle)
         assert padding_share(src, tgt, plan) < 0.1
+        by_longer_side = np.argsort(np.maximum(src, tgt), kind="stable")
+        assert padding_share(src, tgt, plan) < padding_share(src, tgt, np.array_split(by_longer_side, len(plan))) * 0.75
 
 
 def test_the_padding_share_is_that_of_a_count_by_hand():

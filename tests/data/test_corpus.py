@@ -180,13 +180,24 @@ def test_the_same_text_gives_the_same_compressed_bytes(tmp_path):
     assert (tmp_path / "a.gz").read_bytes()[4:8] == bytes(4)  # no time stamp
 
 
-def test_output_to_a_device_or_through_a_link_replaces_neither(tmp_path):
+def test_output_through_a_link_keeps_the_link(tmp_path):
     link, target = tmp_path / "link", tmp_path / "target"
     link.symlink_to(target)
     with open_output(link) as file:
         file.write("text\n")
     assert link.is_symlink()
     assert target.read_text() == "text\n"
-    with open_output(Path(os.devnull)) as file:
-        file.write("text\n")
-    assert Path(os.devnull).is_char_device()
+
+
+def test_output_to_a_pipe_goes_through_it(tmp_path):
+    """A pipe stands for all that is no ordinary file: were it a device, replacing it would harm the machine."""
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    descriptor = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with open_output(fifo) as file:
+            file.write("text\n")
+        assert fifo.is_fifo()
+        assert os.read(descriptor, 100) == b"text\n"
+    finally:
+        os.close(descriptor)

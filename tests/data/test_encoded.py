@@ -106,15 +106,15 @@ def test_whatever_shapes_the_result_changes_the_fingerprint(
 
 
 @pytest.mark.parametrize("name", ["meta.json", "src.ids", "src.lengths", "tgt.ids", "tgt.lengths", "lines"])
-@pytest.mark.parametrize("damage", ["cut", "missing"])
+@pytest.mark.parametrize("damage", ["cut", "longer", "missing"])
 def test_a_damaged_cache_is_made_anew(encode, write_corpus, make_lines, tmp_path, log_text, name, damage):
     files = write_corpus(make_lines("src", 20), make_lines("tgt", 20))
     ids = encode(files).src.ids.tolist()
     [folder] = (tmp_path / "cache").iterdir()
     content = (folder / name).read_bytes()
     (folder / name).unlink()  # not written in place: the corpus above still has it mapped
-    if damage == "cut":
-        (folder / name).write_bytes(content[: len(content) // 2])
+    if damage != "missing":
+        (folder / name).write_bytes(content[: len(content) // 2] if damage == "cut" else content * 2)
     log_text()
     assert encode(files).src.ids.tolist() == ids
     message = log_text()

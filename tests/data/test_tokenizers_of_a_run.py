@@ -43,8 +43,9 @@ def test_each_side_learns_from_its_own_text(make_config, run_dir):
     assert load_tokenizers(run_dir)[1].encode("maison") == tgt.encode("maison")
 
 
-def test_a_shared_model_learns_from_both_sides_and_stands_on_both(make_config, run_dir):
+def test_a_shared_model_learns_from_both_sides_and_stands_on_both(make_config, run_dir, log_text):
     src, tgt = train_tokenizers(make_config(shared=True, vocab_size=420), run_dir)
+    assert "src.spm: learning 420 bpe pieces from 400 of 400 lines" in log_text()
     assert len(set(spm_bytes(run_dir).values())) == 1
     assert src.vocab_size == tgt.vocab_size == 420
     assert {"▁cat", "▁chat"} <= set(src.pieces(range(src.vocab_size)))
@@ -144,3 +145,12 @@ def test_a_killed_training_leaves_nothing_that_is_taken_for_whole(make_config, r
     src, tgt = train_tokenizers(cfg, run_dir)
     assert (src.vocab_size, tgt.vocab_size) == (345, 350)
     assert json.loads((run_dir / "tokenizers.json").read_text())["settings"]["tokenizer"]["src"]["vocab_size"] == 345
+
+
+def test_bad_text_met_while_learning_is_named(make_config, run_dir):
+    cfg = make_config()
+    path = cfg.data.train[0].tgt
+    path.write_bytes(b"le chat\n" * 150 + b"le \xff\n" + b"le chat\n" * 49)
+    with pytest.raises(DataError, match=r"train\.tgt: line 151, byte 4: 0xff is not UTF-8"):
+        train_tokenizers(cfg, run_dir)
+    assert spm_bytes(run_dir) == {}

@@ -148,7 +148,7 @@ class TestEveryVariant:
 
 def test_reordered_and_kept_hypotheses_continue_their_own_prefix() -> None:
     model = small_model()
-    src = torch.stack([some_ids(1, 6, SRC_VOCAB)[0], some_ids(1, 7, SRC_VOCAB)[0, :6], some_ids(1, 9, SRC_VOCAB)[0, :6]])
+    src = some_ids(3, 6, SRC_VOCAB)
     cache = model.start_decoding(src, beam_size=2)
     model.decode_step(torch.tensor([[4, 5], [6, 7], [8, 9]]), cache)
     cache.keep(torch.tensor([0, 2]))

@@ -12,7 +12,7 @@ from mtkit.sample.choices import (
     other_pronoun,
     relative,
     someone,
-    the_person,
+    someone_other_than,
 )
 from mtkit.sample.clauses import (
     CAN_DO,
@@ -29,8 +29,19 @@ from mtkit.sample.clauses import (
 )
 from mtkit.sample.entries import Phrase, Verb
 from mtkit.sample.frames.telling import some_tense, some_time, tell, written
-from mtkit.sample.nouns import CLOTHES, KIN, SHOES, TRANSPORT, nouns_with
-from mtkit.sample.phrases import NounPhrase, a, bare, counted, described, in_general, named, pronoun, some, the
+from mtkit.sample.nouns import (
+    ANIMALS,
+    CLOTHES,
+    DISHES,
+    DRINKS,
+    FOODS,
+    INGREDIENTS,
+    MATERIALS,
+    SHOES,
+    TRANSPORT,
+    nouns_with,
+)
+from mtkit.sample.phrases import NounPhrase, a, bare, counted, described, in_general, pronoun, some, the
 from mtkit.sample.words import (
     CONTAINERS,
     FREQUENCIES,
@@ -38,8 +49,6 @@ from mtkit.sample.words import (
     INSTRUMENTS,
     LANGUAGES,
     MEALS,
-    NAMES,
-    NATIONALITIES,
     NUMBERS,
     SPORTS,
     YOU,
@@ -50,7 +59,7 @@ PLANNED = tuple(verb for verb in verbs.ACTIVITIES if verb not in (verbs.LAUGH, v
 
 def liking(dice: Dice) -> Pair:
     """I love oranges: j'aime les oranges; but to like is aimer bien, and not to like ne pas aimer."""
-    subject, thing = someone(dice), in_general(dice.one(nouns_with("generic")))
+    subject, thing = someone(dice), in_general(dice.one(dice.one(_LIKED)))
     verb = dice.one((verbs.LOVE, verbs.LOVE, verbs.LIKE, verbs.LIKE, verbs.HATE, verbs.PREFER))
     clause = Clause(subject, verb, thing)
     if verb is verbs.LIKE:
@@ -60,6 +69,9 @@ def liking(dice: Dice) -> Pair:
             return question(clause)
         return statement(replace(clause, complement=Phrase(thing.en, f"bien {thing.fr}")))
     return statement(clause)
+
+
+_LIKED = (FOODS, DISHES, DRINKS, ANIMALS, ANIMALS, nouns_with("plant"))
 
 
 def liking_to_do(dice: Dice) -> Pair:
@@ -78,7 +90,7 @@ def eating_and_drinking(dice: Dice) -> Pair:
 
 
 def habits(dice: Dice) -> Pair:
-    """He often eats bread: il mange souvent du pain. We never drink wine: nous ne buvons jamais de vin."""
+    """He often eats bread: il mange souvent du pain. We never drink milk: nous ne buvons jamais de lait."""
     verb = dice.one((verbs.EAT, verbs.DRINK))
     food = bare(dice.one([noun for noun in nouns_with(verb.objects) if noun.has("mass")]))
     clause = Clause(someone(dice), verb, food)
@@ -109,6 +121,13 @@ def handling(dice: Dice) -> Pair:
     return tell(dice, Clause(subject, verb, thing, tense, when=some_time(dice, tense, 0.3)))
 
 
+def sightseeing(dice: Dice) -> Pair:
+    """We are going to visit the castle tomorrow: nous allons visiter le château demain."""
+    tense = some_tense(dice, verbs.VISIT)
+    sight = the(dice.one(nouns_with(verbs.VISIT.objects)))
+    return tell(dice, Clause(someone(dice), verbs.VISIT, sight, tense, when=some_time(dice, tense, near=False)))
+
+
 def mishaps(dice: Dice) -> Pair:
     """She lost her umbrella yesterday: elle a perdu son parapluie hier."""
     verb, subject = dice.one(verbs.ACCIDENTS), someone(dice)
@@ -134,21 +153,17 @@ def having(dice: Dice) -> Pair:
 
 def _possession(dice: Dice) -> NounPhrase:
     if dice.chance(0.25):
-        noun = dice.one([noun for noun in KIN if not noun.has("single couple")])
+        noun = dice.one(nouns_with("countable"))
         return counted(dice.one(NUMBERS[:4]), noun) if dice.chance(0.5) else a(noun)
     if dice.chance(0.2):
-        return some(dice.one(nouns_with("mass")))
+        return some(dice.one(dice.one((DISHES, DRINKS, INGREDIENTS, MATERIALS))))
     return indefinite(dice, dice.one(nouns_with("portable pet farm vehicle")))
 
 
 def seeing_people(dice: Dice) -> Pair:
     """We are waiting for the doctor: nous attendons le médecin."""
     subject, verb, tense = _toward_a_person(dice)
-    person = dice.one((relative, _somebody_named) if verb is verbs.LOVE else (the_person, relative, _somebody_named))(
-        dice
-    )
-    if person.en == subject.en:
-        person = relative(dice)
+    person = relative(dice) if verb is verbs.LOVE else someone_other_than(dice, subject)
     return tell(dice, Clause(subject, verb, person, tense, when=some_time(dice, tense, 0.3)))
 
 
@@ -170,10 +185,6 @@ def _toward_a_person(dice: Dice) -> tuple[NounPhrase, Verb, Tense]:
     return subject, verb, tense
 
 
-def _somebody_named(dice: Dice) -> NounPhrase:
-    return named(dice.one(NAMES))
-
-
 def giving(dice: Dice) -> Pair:
     """He gave me a book: il m'a donné un livre. I am sending the letter to my aunt: j'envoie la lettre à ma tante."""
     subject, verb = someone(dice), dice.one(verbs.GIVING)
@@ -184,9 +195,7 @@ def giving(dice: Dice) -> Pair:
         gift = a(noun, adjective_or_none(dice, noun, 0.2)) if dice.chance(0.6) else definite(dice, noun, subject)
         whom = other_pronoun(dice, subject)
         return tell(dice, Clause(subject, verb, gift, tense, whom=whom, whom_indirect=True, when=when), negations=0.1)
-    gift, receiver = definite(dice, noun, subject), dice.one((the_person, relative, _somebody_named))(dice)
-    if receiver.en == subject.en:
-        receiver = the_person(dice)
+    gift, receiver = definite(dice, noun, subject), someone_other_than(dice, subject)
     complement = Phrase(f"{gift.en} to {receiver.en}", f"{gift.fr} à {receiver.fr}")
     return tell(dice, Clause(subject, verb, complement, tense, when=when), negations=0.1)
 
@@ -229,7 +238,7 @@ def activities(dice: Dice) -> Pair:
     tense = some_tense(dice, verb)
     if tense is Tense.FUTURE and verb not in PLANNED:
         tense = Tense.PAST
-    babyish = verb in (verbs.SLEEP, verbs.LAUGH, verbs.CRY, verbs.SMILE) and dice.chance(0.2)
+    babyish = verb in (verbs.SLEEP, verbs.LAUGH, verbs.CRY, verbs.SMILE) and dice.chance(0.3)
     subject = the(dice.one(nouns_with("baby"))) if babyish else someone(dice)
     return tell(dice, Clause(subject, verb, tense=tense, when=some_time(dice, tense, 0.7)))
 
@@ -281,7 +290,7 @@ def meals(dice: Dice) -> Pair:
 
 def languages(dice: Dice) -> Pair:
     """He speaks Italian: il parle italien. I am learning German: j'apprends l'allemand."""
-    language = dice.one([adjective for adjective in NATIONALITIES if adjective.en in LANGUAGES])
+    language = dice.one(LANGUAGES)
     if dice.chance(0.5):
         return tell(dice, Clause(someone(dice), verbs.SPEAK, Phrase(language.en, language.fr)))
     complement = Phrase(language.en, f"le {language.fr}")
@@ -308,13 +317,11 @@ def _quantity(dice: Dice) -> Phrase:
 
 def needing(dice: Dice) -> Pair:
     """They need money: ils ont besoin d'argent. I need a coat: j'ai besoin d'un manteau."""
-    if dice.chance(0.4):
-        noun = dice.one(nouns_with("mass"))
+    if dice.chance(0.5):
+        noun = dice.one(dice.one((DISHES, DRINKS, INGREDIENTS, MATERIALS)))
         thing = Phrase(noun.en, f"besoin de {noun.fr}")
     else:
-        needed = a(
-            dice.one([noun for noun in nouns_with("thing tableware clothes vehicle furniture") if noun.has("priced")])
-        )
+        needed = a(dice.one(nouns_with("thing tableware clothes vehicle furniture")))
         thing = Phrase(needed.en, f"besoin de {needed.fr}")
     return tell(dice, Clause(someone(dice), verbs.NEED, thing))
 

@@ -2,12 +2,12 @@
 
 from mtkit.sample import english, verbs
 from mtkit.sample.choices import Dice, definite, is_plural, relative, someone, someone_else
-from mtkit.sample.clauses import NOTHING, Clause, Pair, Tense
-from mtkit.sample.entries import Noun, Phrase
+from mtkit.sample.clauses import Clause, Pair, Tense
+from mtkit.sample.entries import NOTHING, Noun, Phrase
 from mtkit.sample.frames.telling import some_tense, some_time, tell, written
-from mtkit.sample.nouns import PLACES, VEHICLES, nouns_with
-from mtkit.sample.phrases import NounPhrase, a, article, counted, some, the
-from mtkit.sample.words import CITIES, COUNTRIES, HOURS, NUMBERS
+from mtkit.sample.nouns import FURNITURE, NOUNS, PLACES, VEHICLES, nouns_with
+from mtkit.sample.phrases import a, article, counted, described, some, the
+from mtkit.sample.words import CITIES, COUNTRIES, DAYS_AGO, HOURS, NUMBERS
 
 
 def going(dice: Dice) -> Pair:
@@ -23,7 +23,7 @@ def arriving_and_staying(dice: Dice) -> Pair:
     verb = dice.one((verbs.ARRIVE, verbs.STAY))
     tense = dice.one((Tense.PROGRESSIVE, Tense.PAST, Tense.FUTURE))
     when = some_time(dice, tense)
-    if when.en.endswith("ago") and verb is verbs.STAY:  # that would be a point in time
+    if when in DAYS_AGO and verb is verbs.STAY:  # that would be a point in time
         when = NOTHING
     return tell(dice, Clause(someone(dice), verb, _place(dice, "at"), tense, when=when))
 
@@ -51,7 +51,7 @@ def _place(dice: Dice, preposition: str, noun: Noun | None = None) -> Phrase:
     """To or at a place, or somebody's house: to the market, au marché; at my uncle's house, chez mon oncle."""
     if noun is None and dice.chance(0.2):
         host = relative(dice)
-        return Phrase(f"{preposition} {english.possessive(host.en)} house", f"chez {host.fr}")
+        return Phrase(f"{preposition} {english.possessive(host.en, host.plural)} house", f"chez {host.fr}")
     noun = noun or dice.one(PLACES)
     return Phrase(_english_place(preposition, noun), f"à {article(noun)} {noun.fr}")
 
@@ -66,7 +66,7 @@ _WORKPLACES = tuple(noun for noun in PLACES if noun.en not in ("beach", "park", 
 def coming_and_going(dice: Dice) -> Pair:
     """My cousin is leaving tomorrow: mon cousin part demain. She fell: elle est tombée."""
     verb = dice.one((verbs.LEAVE, verbs.ARRIVE, verbs.COME, verbs.COME_BACK, verbs.GO_OUT, verbs.GO_HOME, verbs.FALL))
-    complement = Phrase("", "à la maison") if verb is verbs.GO_HOME else Phrase("", "")
+    complement = Phrase("", "à la maison") if verb is verbs.GO_HOME else NOTHING
     tense = dice.one((Tense.PROGRESSIVE, Tense.PAST, Tense.PAST, Tense.FUTURE))
     if verb is verbs.FALL:
         tense = Tense.PAST
@@ -122,14 +122,15 @@ def there_is(dice: Dice) -> Pair:
     else:
         noun, place = where_it_may_be(dice)
         several = some(noun) if dice.chance(0.5) else counted(dice.one(NUMBERS), noun)
-        thing = several if is_plural(dice, noun, 0.5) and not noun.has("place") else a(noun)
+        thing = several if is_plural(dice, noun, 0.5) else a(noun)
     be = english.be(3, thing.plural)
     if dice.chance(0.15):
         return written(
             f"{be} there {thing.en_open or thing.en} {place.en}", f"est-ce que il y a {thing.fr} {place.fr}", "?"
         )
     if not thing.is_counted and dice.chance(0.2):
-        return written(f"there {be} no {_bare(thing)} {place.en}", f"il ne y a pas {thing.fr_negated} {place.fr}")
+        en, _ = described(noun, None, thing.plural)
+        return written(f"there {be} no {en} {place.en}", f"il ne y a pas {thing.fr_negated} {place.fr}")
     return written(f"there {be} {thing.en} {place.en}", f"il y a {thing.fr} {place.fr}")
 
 
@@ -145,7 +146,7 @@ def putting(dice: Dice) -> Pair:
 
 def where_it_may_be(dice: Dice) -> tuple[Noun, Phrase]:
     """Something, and a place where it may well be."""
-    return dice.one((_kept, _on_furniture, _animal_somewhere, _near_landmark, _in_room))(dice)
+    return dice.one((_kept, _on_furniture, _animal_somewhere, _near_landmark, _beside_door_or_window, _in_room))(dice)
 
 
 def _food_and_place(dice: Dice) -> tuple[Noun, Phrase]:
@@ -161,10 +162,10 @@ def _kept(dice: Dice) -> tuple[Noun, Phrase]:
 
 
 _STORED = (
-    ("food", ("basket", "bag", "fridge", "box")),
+    ("food", ("bag", "fridge", "box")),
     ("clothes shoes", ("suitcase", "wardrobe", "drawer", "bag")),
     ("thing", ("bag", "box", "drawer", "suitcase")),
-    ("tableware", ("cupboard", "box", "basket", "drawer")),
+    ("tableware", ("cupboard", "box", "drawer")),
 )
 
 
@@ -192,6 +193,11 @@ def _near_landmark(dice: Dice) -> tuple[Noun, Phrase]:
     return noun, _relative_to(*dice.one(_BESIDE), landmark)
 
 
+def _beside_door_or_window(dice: Dice) -> tuple[Noun, Phrase]:
+    piece = dice.one([noun for noun in FURNITURE if noun.has("surface")])
+    return piece, _relative_to(*dice.one(_BESIDE[:2]), dice.one((_noun("door"), _noun("window"))))
+
+
 _BESIDE = (
     ("near", "près de"),
     ("next to", "à côté de"),
@@ -201,7 +207,7 @@ _BESIDE = (
 
 
 def _in_room(dice: Dice) -> tuple[Noun, Phrase]:
-    return dice.one(nouns_with("portable pet")), _room(dice)
+    return dice.one([noun for noun in nouns_with("portable pet") if not noun.has("food")]), _room(dice)
 
 
 def _room(dice: Dice) -> Phrase:
@@ -217,9 +223,4 @@ def _relative_to(en: str, fr: str, noun: Noun) -> Phrase:
 
 
 def _noun(en: str) -> Noun:
-    return next(noun for noun in nouns_with("container inside surface") if noun.en == en)
-
-
-def _bare(thing: NounPhrase) -> str:
-    """The phrase without a, an, some."""
-    return thing.en.split(" ", 1)[1]
+    return next(noun for noun in NOUNS if noun.en == en)

@@ -1,7 +1,16 @@
 """Frames that ask: where, who, what, which, how many, how much, when and why; some answer themselves."""
 
 from mtkit.sample import english, french, verbs
-from mtkit.sample.choices import Dice, is_ownable, is_plural, known, now, relative, someone, the_person
+from mtkit.sample.choices import (
+    Dice,
+    is_ownable,
+    is_plural,
+    known,
+    now,
+    plain,
+    relative,
+    someone_else,
+)
 from mtkit.sample.clauses import (
     CAN_DO,
     WANT_TO,
@@ -14,13 +23,12 @@ from mtkit.sample.clauses import (
     question,
     statement,
 )
-from mtkit.sample.entries import Noun, Phrase, Verb
-from mtkit.sample.frames.descriptions import which
+from mtkit.sample.entries import Phrase
 from mtkit.sample.frames.places import where_it_may_be
 from mtkit.sample.frames.telling import written
-from mtkit.sample.nouns import nouns_with
-from mtkit.sample.phrases import NounPhrase, it, named, owned, pronoun, the, this
-from mtkit.sample.words import ADJECTIVES, HE, MOODS, NAMES, PRONOUNS, SHE, THEY, TRAITS, WE, YOU, I
+from mtkit.sample.nouns import PEOPLE, nouns_with
+from mtkit.sample.phrases import NounPhrase, it, named, owned, pronoun, quality, the, this, which
+from mtkit.sample.words import BEAUTIFUL, EXPENSIVE, HE, MOODS, NAMES, OLD, PRONOUNS, SHE, THEY, TRAITS, WE, YOU, I
 
 _ASKED_ABOUT = (YOU, HE, SHE, THEY)
 
@@ -66,24 +74,23 @@ def finding(dice: Dice) -> Pair:
 
 def wishing_for_it(dice: Dice) -> Pair:
     """This car is beautiful. I want to buy it. Cette voiture est belle. Je veux l'acheter."""
-    name, verb, modal, negation = dice.one(_REASONS)
-    adjective = next(adjective for adjective in ADJECTIVES if adjective.en == name)
+    adjective, verb, modal, negation = dice.one(_REASONS)
     noun = dice.one([noun for noun in nouns_with("priced") if noun.has(adjective.fits)])
     plural = is_plural(dice, noun)
-    quality = Phrase(adjective.en, french.agree(adjective, noun.gender, plural))
-    described = statement(Clause(this(noun, plural=plural), verbs.BE, quality))
+    thing = this(noun, plural=plural)
+    described = statement(Clause(thing, verbs.BE, quality(adjective, thing)))
     subject = pronoun(dice.one((I, HE, SHE, WE, THEY)))
     return _both(described, statement(Clause(subject, verb, modal=modal, negation=negation, whom=it(noun, plural))))
 
 
 _REASONS = (
-    ("beautiful", verbs.BUY, WANT_TO, None),
-    ("beautiful", verbs.BUY, WOULD_LIKE_TO, None),
-    ("beautiful", verbs.SELL, WANT_TO, Negation.NOT),
-    ("expensive", verbs.BUY, WANT_TO, Negation.NOT),
-    ("expensive", verbs.BUY, CAN_DO, Negation.NOT),
-    ("old", verbs.SELL, WANT_TO, None),
-    ("old", verbs.BUY, WANT_TO, Negation.NOT),
+    (BEAUTIFUL, verbs.BUY, WANT_TO, None),
+    (BEAUTIFUL, verbs.BUY, WOULD_LIKE_TO, None),
+    (BEAUTIFUL, verbs.SELL, WANT_TO, Negation.NOT),
+    (EXPENSIVE, verbs.BUY, WANT_TO, Negation.NOT),
+    (EXPENSIVE, verbs.BUY, CAN_DO, Negation.NOT),
+    (OLD, verbs.SELL, WANT_TO, None),
+    (OLD, verbs.BUY, WANT_TO, Negation.NOT),
 )
 
 
@@ -110,16 +117,14 @@ def where_when_why(dice: Dice) -> Pair:
         return question(Clause(subject, verb, tense=tense), Phrase("when", "quand"))
     why = Phrase("why", "pourquoi")
     if dice.chance(0.5):
-        mood = dice.one((*MOODS, *TRAITS))
-        form = french.agree(mood, subject.gender, subject.plural)
-        return question(Clause(subject, verbs.BE, Phrase(mood.en, form)), why)
+        return question(Clause(subject, verbs.BE, quality(dice.one((*MOODS, *TRAITS)), subject)), why)
     verb = dice.one((verbs.CRY, verbs.LAUGH, verbs.RUN, verbs.SMILE, verbs.LEAVE))
     return question(Clause(subject, verb, tense=Tense.PROGRESSIVE), why)
 
 
 def what(dice: Dice) -> Pair:
     """What did he buy? Qu'est-ce qu'il a acheté ?"""
-    subject = pronoun(dice.one(_ASKED_ABOUT)) if dice.chance(0.6) else someone(dice)
+    subject = pronoun(dice.one(_ASKED_ABOUT)) if dice.chance(0.7) else someone_else(dice)
     verb = dice.one(
         (verbs.EAT, verbs.DRINK, verbs.BUY, verbs.READ, verbs.WRITE, verbs.DRAW, verbs.SEE, verbs.CHOOSE, verbs.LOSE)
     )
@@ -153,23 +158,22 @@ def which_one(dice: Dice) -> Pair:
 
 def how_many(dice: Dice) -> Pair:
     """How many friends do you have? Combien d'amis est-ce que tu as ?"""
-    verb = dice.one((verbs.HAVE, verbs.HAVE, verbs.SEE, verbs.WANT))
-    tags = {verbs.HAVE: "portable pet farm vehicle", verbs.SEE: "animal vehicle", verbs.WANT: "food"}[verb]
-    nouns = nouns_with(tags)
-    noun = dice.one(
-        [noun for noun in nouns_with("kin") if not noun.has("single couple")] if _kin(dice, verb) else nouns
+    verb, tags = dice.one(
+        (
+            (verbs.HAVE, "portable pet farm vehicle"),
+            (verbs.HAVE, "countable"),
+            (verbs.SEE, "animal vehicle"),
+            (verbs.WANT, "food"),
+        )
     )
+    noun = dice.one(nouns_with(tags))
     asked = Phrase(f"how many {english.plural(noun)}", f"combien de {french.noun_plural(noun)}")
     return question(Clause(pronoun(dice.one(_ASKED_ABOUT)), verb), asked)
 
 
-def _kin(dice: Dice, verb: Verb) -> bool:
-    return verb is verbs.HAVE and dice.chance(0.3)
-
-
 def how_much(dice: Dice) -> Pair:
     """How much does this hat cost? Combien coûte ce chapeau ?"""
-    thing = _plain(dice, dice.one(nouns_with("priced")))
+    thing = plain(dice, dice.one(nouns_with("priced")))
     cost = french.present(verbs.COST, 3, thing.plural)
     do = "do" if thing.plural else "does"
     return written(f"how much {do} {thing.en} cost", f"combien {cost} {thing.fr}", "?")
@@ -186,15 +190,10 @@ def what_colour(dice: Dice) -> Pair:
 
 def how_is(dice: Dice) -> Pair:
     """How old is your brother? Quel âge a ton frère ? How is your mother? Comment va ta mère ?"""
-    person = dice.one((relative, relative, the_person))(dice)
+    person = relative(dice) if dice.chance(0.6) else the(dice.one(PEOPLE), plural=dice.chance(0.2))
     be = english.be(3, person.plural)
     if dice.chance(0.5):
         have = french.present(verbs.HAVE, 3, person.plural)
         return written(f"how old {be} {person.en}", f"quel âge {have} {person.fr}", "?")
     go = french.present(verbs.GO, 3, person.plural)
     return written(f"how {be} {person.en}", f"comment {go} {person.fr}", "?")
-
-
-def _plain(dice: Dice, noun: Noun) -> NounPhrase:
-    plural = is_plural(dice, noun)
-    return this(noun, plural=plural) if dice.chance(0.5) else the(noun, plural=plural)

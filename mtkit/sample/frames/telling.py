@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from mtkit.sample import english, french
 from mtkit.sample.choices import Dice, now
-from mtkit.sample.clauses import NOTHING, Clause, Negation, Pair, Tense, question, statement
-from mtkit.sample.entries import Phrase, Verb
+from mtkit.sample.clauses import Clause, Negation, Pair, Tense, question, statement
+from mtkit.sample.entries import NOTHING, Phrase, Verb
 from mtkit.sample.phrases import NounPhrase
-from mtkit.sample.words import FUTURE_TIMES, PAST_TIMES, RECENT_TIMES, SOON_TIMES
+from mtkit.sample.words import DAYS_AGO, FUTURE_TIMES, PAST_TIMES, RECENT_TIMES, SOON_TIMES
 
 
 def tell(dice: Dice, clause: Clause, questions: float = 0.15, negations: float = 0.2) -> Pair:
@@ -19,7 +19,7 @@ def tell(dice: Dice, clause: Clause, questions: float = 0.15, negations: float =
     if clause.subject.person != 1 and dice.chance(questions):
         return question(clause)
     counted = isinstance(clause.complement, NounPhrase) and clause.complement.is_counted
-    if not counted and not clause.when.en.endswith("ago") and dice.chance(negations):
+    if not counted and clause.when not in DAYS_AGO and dice.chance(negations):
         return statement(replace(clause, negation=Negation.NOT))
     return statement(clause)
 

@@ -1,0 +1,69 @@
+"""The whole road through the real commands: two text files, a model that learns to reverse digits, its score."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFIG = """
+run_dir: runs/digits
+data:
+  train: [{src: train.src, tgt: train.tgt}]
+  dev: {src: dev.src, tgt: dev.tgt}
+  test: {src: test.src, tgt: test.tgt}
+tokenizer:
+  src: {type: char, vocab_size: 300, normalization: identity}
+  tgt: {type: char, vocab_size: 300, normalization: identity}
+model: {d_model: 64, d_ff: 128, n_heads: 4, n_encoder_layers: 1, n_decoder_layers: 2, residual_dropout: 0,
+        embedding_dropout: 0}
+train:
+  {max_steps: 400, lr: 3.0e-3, schedule: cosine, warmup_steps: 40, batch_tokens: 512, validate_every: 200, log_every: 50,
+   label_smoothing: 0, precision: fp32, threads: 2, validate_sentences: 50}
+decode: {beam_size: 2}
+"""
+
+
+def mtkit(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mtkit", *arguments]
+    done = subprocess.run(command, cwd=cwd, input=stdin, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("digits")
+    rng = random.Random(1)
+    numbers = {"".join(rng.choices("0123456789", k=rng.randint(2, 5))): None for _ in range(6000)}
+    parts = {"dev": list(numbers)[:100], "test": list(numbers)[100:300], "train": list(numbers)[300:]}
+    for part, lines in parts.items():
+        (folder / f"{part}.src").write_text("".join(f"{' '.join(line)}\n" for line in lines))
+        (folder / f"{part}.tgt").write_text("".join(f"{' '.join(reversed(line))}\n" for line in lines))
+    (folder / "digits.yaml").write_text(CONFIG)
+    mtkit("train-tokenizer", "--config", "digits.yaml", cwd=folder)
+    mtkit("train", "--config", "digits.yaml", cwd=folder)
+    return folder
+
+
+def test_the_model_reverses_numbers_that_it_never_saw(workplace: Path) -> None:
+    result = json.loads(mtkit("evaluate", "--json", cwd=workplace).stdout)
+    scores = {score["name"]: score["score"] for score in result["scores"]}
+    assert result["n_sentences"] == 200
+    assert scores["TER"] < 10  # one digit in ten wrong at most
+
+
+def test_lines_come_back_in_order_and_number(workplace: Path) -> None:
+    lines = ["1 2 3", "", "4 5", "9 8 7 6"]
+    out = mtkit("translate", cwd=workplace, stdin="\n".join(lines) + "\n").stdout
+    assert out.split("\n") == [" ".join(reversed(line.split())) for line in lines] + [""]
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(workplace: Path) -> None:
+    before = (workplace / "runs/digits/model/model.safetensors").read_bytes()
+    done = mtkit("train", "--config", "digits.yaml", cwd=workplace)
+    assert "already finished" in done.stderr
+    assert "train.max_steps" in done.stderr
+    assert (workplace / "runs/digits/model/model.safetensors").read_bytes() == before
