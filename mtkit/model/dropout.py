@@ -11,7 +11,8 @@ class Dropout(nn.Module):
     """Zero each element with probability p and scale the others by 1/(1 - p) (Srivastava et al. 2014), in training.
 
     On a CPU one random byte decides for each element instead of one random float, which is several times faster; p is
-    then the nearest multiple of 1/256, and the scale is exact for that p. Masks come from torch's default generator.
+    then the nearest multiple of 1/256, and the scale is the one for that p, rounded to x's precision. The masks come
+    from torch's default generator.
     """
 
     def __init__(self, p: float) -> None:

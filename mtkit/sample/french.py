@@ -1,7 +1,7 @@
 """French word forms: agreement, conjugation, and the spelling rules where words meet.
 
-Sentences are put together from full words (je ne aime pas le haricot de le jardin); `sentence` then applies, once
-and everywhere, elision (je n'aime pas), contraction (du jardin), the capital and the space before ? and !.
+Sentences are put together from full words (je ne aime pas le hibou de le jardin); `sentence` then applies, once
+and everywhere, elision (je n'aime pas le hibou), contraction (du jardin), the capital and the space before ? and !.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ PERSONS = {(1, False): 0, (2, False): 1, (3, False): 2, (1, True): 3, (3, True):
 _ELIDED = {"je", "me", "te", "se", "le", "la", "de", "ne", "que"}
 _CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
 _VOWELS = "aâàeéèêëiîïoôuùûœh"
-# They begin with a vowel or an h, and yet nothing is elided before them: le hibou, le yaourt, de onze.
-_NOT_ELIDED = {"hamster", "hamsters", "hibou", "hiboux", "harpe", "huit", "onze"}
+# They begin with a vowel or an h, and yet nothing is elided before them: le hibou, de onze.
+_NOT_ELIDED = {"hamster", "hamsters", "hibou", "hiboux", "huit", "onze"}
 
 
 def begins_with_vowel(words: str) -> bool:

@@ -94,7 +94,6 @@ PERSON_ACTIONS = (
     Verb("thank", "remercier"),
     WAIT_FOR,
     Verb("look for", "chercher"),
-    Verb("look at", "regarder"),
     Verb("listen to", "écouter"),
 )
 PERSON_STATES = (
@@ -133,3 +132,4 @@ ACTIVITIES = (
     Verb("drive", "conduire", past="drove"),
 )
 SLEEP, WORK, RUN, WALK, SWIM, SING, DANCE, COOK, STUDY, TRAVEL, LAUGH, CRY, SMILE, DRIVE = ACTIVITIES
+SKILLS = (SWIM, SING, DANCE, COOK, DRIVE)

@@ -20,7 +20,6 @@ from mtkit.files import atomic_folder, remove_leftovers, sha256_file
 from mtkit.training.state import TrainState
 
 _MODEL, _OPTIMIZER, _STATE, _MANIFEST = "model.safetensors", "optimizer.pt", "state.json", "manifest.json"
-_FORMAT = 1
 _N_RESUMABLE = 2  # so that a damaged newest checkpoint costs one interval, not the run
 
 
@@ -76,8 +75,7 @@ class Checkpoints:
             folder = self.folder / f"step-{step}"
             problem = find_damage(folder)
             if problem is None:
-                state = TrainState.from_dict(json.loads((folder / _STATE).read_text(encoding="utf-8")))
-                return Checkpoint(folder, state)
+                return Checkpoint(folder, _read_state(folder / _STATE))
             log.warning(f"{problem}; trying the checkpoint before it")
         if steps:
             raise CheckpointError(
@@ -152,6 +150,15 @@ def find_damage(folder: Path) -> str | None:
     return None
 
 
+def _read_state(path: Path) -> TrainState:
+    try:
+        return TrainState.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (KeyError, TypeError) as error:  # undamaged, and yet not what this version writes
+        raise CheckpointError(
+            f"{path}: written by another version of mtkit ({error}); go on with that version, or start a new run"
+        ) from error
+
+
 @torch.no_grad()
 def _set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     parameters = dict(model.named_parameters())  # a shared one comes once
@@ -163,7 +170,7 @@ def _set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 def _write_manifest(folder: Path) -> None:
     checksums = {path.name: sha256_file(path) for path in sorted(folder.iterdir())}
-    text = json.dumps({"format": _FORMAT, "sha256": checksums}, indent=1)
+    text = json.dumps({"sha256": checksums}, indent=1)
     (folder / _MANIFEST).write_text(text, encoding="utf-8")
 
 

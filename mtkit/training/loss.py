@@ -23,7 +23,10 @@ def smoothed_cross_entropy_sum(
     nll: Tensor
     if torch.is_autocast_enabled(hidden.device.type):
         hidden = hidden.to(torch.get_autocast_dtype(hidden.device.type))
-    loss, nll = _ChunkedLoss.apply(hidden, weight, bias, targets, label_smoothing)  # type: ignore[no-untyped-call]
+    with_gradients = torch.is_grad_enabled()  # inside the Function it never is
+    loss, nll = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, bias, targets, label_smoothing, with_gradients
+    )
     return loss, nll
 
 
@@ -32,13 +35,20 @@ class _ChunkedLoss(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        label_smoothing: float,
+        with_gradients: bool,
     ) -> tuple[Tensor, Tensor]:
         matrix = weight.to(hidden.dtype)
         buffers = _Buffers(min(_CHUNK, len(hidden)), len(weight), hidden)
-        want_gradients = any(ctx.needs_input_grad[:3])
-        grad_hidden = torch.empty_like(hidden)
-        grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+        if with_gradients:
+            grad_hidden = torch.empty_like(hidden)
+            grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+            ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         loss, nll = weight.new_zeros(()), weight.new_zeros(())
         for start in range(0, len(hidden), _CHUNK):
             rows = slice(start, start + _CHUNK)
@@ -53,7 +63,7 @@ class _ChunkedLoss(Function):
             uniform = (log_norm - logits.mean(dim=1, keepdim=True)).sum()  # cross-entropy with all tokens alike
             nll += chunk_nll
             loss += (1 - label_smoothing) * chunk_nll + label_smoothing * uniform
-            if not want_gradients:
+            if not with_gradients:
                 continue
             grad = probs.sub_(label_smoothing / len(weight))  # d loss / d logits = probs - the smoothed target
             grad.scatter_add_(1, y, grad.new_full(y.shape, label_smoothing - 1))
@@ -61,7 +71,6 @@ class _ChunkedLoss(Function):
             grad = product.copy_(grad)
             torch.mm(grad, matrix, out=grad_hidden[rows])
             grad_weight += grad.T @ x
-        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -69,7 +78,7 @@ class _ChunkedLoss(Function):
     @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
-        return grad_hidden * grad_loss, grad_weight * grad_loss, grad_bias * grad_loss, None, None
+        return grad_hidden * grad_loss, grad_weight * grad_loss, grad_bias * grad_loss, None, None, None
 
 
 class _Buffers:

@@ -63,4 +63,4 @@ def _tensorboard(folder: Path, step: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder), purge_step=step + 1)  # type: ignore[no-untyped-call]
+    return SummaryWriter(str(folder), purge_step=step + 1)

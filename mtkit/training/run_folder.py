@@ -21,26 +21,21 @@ _FREE = (
     *("train." + key for key in ("max_steps", "max_epochs", "max_minutes", "patience", "log_every")),
     *("train." + key for key in ("validate_every", "validate_sentences", "average_best", "threads", "device")),
 )
-_OTHER_TOKENIZERS = ("tokenizers", "remove src.spm and tgt.spm there to train them again")
 
 
 def open_run(cfg: Config, *, started: bool) -> None:
     """Write cfg to the run's config.yaml; started: the run has checkpoints.
 
-    Raises ConfigError if what the run already has, checkpoints or only tokenizers, was made with other settings.
+    Raises ConfigError if they were made with other settings that shape the result.
     """
     assert cfg.run_dir is not None
     path = cfg.run_dir / "config.yaml"
-    changes = differences(load_config(path), cfg) if path.exists() else []
-    if not started:
-        has_tokenizers = any((cfg.run_dir / f"{side}.spm").exists() for side in ("src", "tgt"))
-        changes = [change for change in changes if has_tokenizers and change[0].startswith("tokenizer.")]
+    changes = differences(load_config(path), cfg) if started and path.exists() else []
     if changes:
-        what, remedy = ("a run", "start a new run (another run_dir)") if started else _OTHER_TOKENIZERS
         listed = "\n".join(f"  {key}: {old} there, {new} now" for key, old, new in changes)
         raise ConfigError(
-            f"{cfg.run_dir} holds {what} with other settings:\n{listed}\n"
-            f"{remedy}, or restore these keys to go on with what is there"
+            f"{cfg.run_dir} holds a run with other settings:\n{listed}\n"
+            "start a new run (another run_dir), or restore these keys to go on with that one"
         )
     write_text(path, dump_config(cfg))
 

@@ -6,10 +6,11 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from mtkit.config.schema import Config
@@ -18,9 +19,9 @@ from mtkit.data.batching import make_batch, padding_share, plan_epoch
 from mtkit.data.corpus import read_pairs
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
 from mtkit.data.special_ids import PAD_ID
-from mtkit.data.tokenizer import Tokenizer, load_tokenizers, train_tokenizers
+from mtkit.data.tokenizer import train_tokenizers
 from mtkit.decoding.bundle import save_bundle
-from mtkit.errors import ConfigError, DataError, TrainingError
+from mtkit.errors import ConfigError, TrainingError
 from mtkit.files import remove_leftovers
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import choose_device, choose_precision, set_threads
@@ -35,6 +36,8 @@ from mtkit.training.state import Scored, TrainState
 from mtkit.training.stats import Interval, UpdateStats
 from mtkit.training.update import Updater
 from mtkit.training.validation import DevScores, Validator
+
+_MAKE_ROOM = "what was saved before is untouched: make room and run the same command again"
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> "Trainer":
     device = choose_device(cfg.train.device)
     precision = choose_precision(cfg.train.precision, device)
     n_threads = set_threads(cfg.train.threads)
-    tokenizers = _tokenizers(cfg, run_dir)
+    tokenizers = train_tokenizers(cfg, run_dir)
     cache = run_dir / "cache"
     corpus = encode_corpus(
         cfg.data.train,
@@ -87,8 +90,6 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> "Trainer":
     )
     longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
     dev = encode_corpus([cfg.data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
-    if not corpus.n_pairs or not dev.n_pairs:
-        raise DataError(f"no pair is left to {'train on' if dev.n_pairs else 'validate on'}; see the counts above")
     validator = Validator(cfg, dev, list(read_pairs([cfg.data.dev])), tokenizers, precision)
     torch.manual_seed(cfg.seed)
     model = Transformer(cfg.model, tokenizers[0].vocab_size, tokenizers[1].vocab_size, PAD_ID).to(device)
@@ -102,12 +103,6 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> "Trainer":
         f"dev: {dev.n_pairs:,} pairs"
     )
     return trainer
-
-
-def _tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
-    if all((run_dir / f"{side}.spm").exists() for side in ("src", "tgt")):
-        return load_tokenizers(run_dir)
-    return train_tokenizers(cfg, run_dir)
 
 
 class Trainer:
@@ -143,8 +138,8 @@ class Trainer:
             key = f"{part}_fingerprint"
             if getattr(state, key) != getattr(now, key):
                 raise ConfigError(
-                    f"{self.run_dir}: the text of data.{part} has changed since this run was started; start a new run "
-                    "(another run_dir), or restore the text"
+                    f"{self.run_dir}: the text of data.{part}, or a tokenizer, is not what this run was started with; "
+                    "start a new run (another run_dir), or restore it"
                 )
         checkpoint.restore(self.updater.model, self.updater.optimizer)
         if state.grad_scaler:
@@ -177,6 +172,8 @@ class Trainer:
                     raise KeyboardInterrupt
                 bar.add(self.update(), self.state.progress())
             self.validate(request)
+            if request.received:
+                raise KeyboardInterrupt
         return reason
 
     def update(self) -> UpdateStats:
@@ -224,7 +221,7 @@ class Trainer:
     def finish(self, reason: str) -> TrainResult:
         """Write the bundle: the mean of the best checkpoints' weights, or the best alone if it scores higher on dev."""
         steps, weights, scores = self._choose_weights()
-        figures = scores.figures()
+        figures, signed = scores.figures(), self.validator.signed_scores(scores)
         training = {
             "step": self.state.step,
             "stopped_by": reason,
@@ -232,15 +229,20 @@ class Trainer:
             "minutes": round(self.state.seconds / 60, 2),
             "data_fingerprint": self.state.train_fingerprint,
             "dev": figures,
+            "dev_metrics": [asdict(score) for score in signed],
         }
         folder = self.run_dir / "model"
-        spm = (self.run_dir / "src.spm", self.run_dir / "tgt.spm")
-        save_bundle(folder, weights, self.cfg, *spm, training=training)
+        try:
+            save_bundle(
+                folder, weights, self.cfg, self.run_dir / "src.spm", self.run_dir / "tgt.spm", training=training
+            )
+        except SafetensorError as error:  # its name for the system's errors
+            raise TrainingError(f"{folder}: the model cannot be written: {error}; {_MAKE_ROOM}") from error
         if curves := plot_curves(self.run_dir):
             log.info(f"learning curves: {curves}")
         log.info(
             f"finished after {self.state.step} steps, {self.state.seconds / 60:.1f} minutes (train.{reason}); "
-            f"dev {_figures(scores)}; model: {folder}"
+            f"dev {_figures(scores)} ({signed[0].signature}); model: {folder}"
         )
         return TrainResult(folder, self.state.step, reason, figures, tuple(steps))
 
@@ -293,7 +295,7 @@ class Trainer:
         lines = [f"step {state.step}, epoch {epochs:.2f}: dev {_figures(scores)} ({note})"]
         lines += [
             f"    {sample.src}\n      -> {sample.translation}\n      (reference: {sample.reference})"
-            for sample in scores.samples
+            for sample in self.validator.samples(scores)
         ]
         log.info("\n".join(lines))
         self.metrics.write("validation", state.step, {"epoch": epochs, **scores.figures()})
@@ -317,9 +319,8 @@ def finished_before(cfg: Config, state: TrainState) -> TrainResult | None:
         return None
     if reason is None or training.get("step") != state.step:
         return None
-    limit = getattr(cfg.train, reason)
     log.info(
-        f"{cfg.run_dir}: already finished after {state.step} steps (train.{reason}={limit:g}); "
+        f"{cfg.run_dir}: already finished after {state.step} steps (train.{reason}={getattr(cfg.train, reason)}); "
         f"raise train.{reason} to go on"
     )
     return TrainResult(folder, state.step, reason, training["dev"], tuple(training["averaged_steps"]))
@@ -333,10 +334,7 @@ def disk_full_explained(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise TrainingError(
-            f"{error.filename or folder}: {error.strerror}; what was saved before is untouched: make room and run the "
-            "same command again"
-        ) from error
+        raise TrainingError(f"{error.filename or folder}: {error.strerror}; {_MAKE_ROOM}") from error
 
 
 def _figures(scores: DevScores) -> str:

@@ -13,7 +13,7 @@ from mtkit.data.corpus import Pair
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding.translator import Translator
-from mtkit.evaluation.metrics import corpus_bleu, corpus_chrf
+from mtkit.evaluation.metrics import MetricScore, corpus_bleu, corpus_chrf, evaluate
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision
 from mtkit.training.update import batch_loss
@@ -39,7 +39,7 @@ class DevScores:
     perplexity: float
     bleu: float
     chrf: float
-    samples: tuple[Sample, ...]
+    translations: tuple[str, ...]  # of Validator.pairs
 
     def figures(self) -> dict[str, float]:
         """Name to number."""
@@ -78,16 +78,28 @@ class Validator:
         loss = self._loss(model)
         device = next(model.parameters()).device
         translator = Translator(model, *self.tokenizers, self.cfg.decode, device)
-        references = [pair.tgt for pair in self.pairs]
         translations = translator.translate([pair.src for pair in self.pairs])
-        rows = [Sample(pair.src, pair.tgt, text) for pair, text in zip(self.pairs, translations, strict=True)]
         return DevScores(
             loss,
             math.exp(min(loss, 700.0)),
-            corpus_bleu(translations, references),
-            corpus_chrf(translations, references),
-            tuple(evenly_spaced(rows, _N_SAMPLES)),
+            corpus_bleu(translations, self.references),
+            corpus_chrf(translations, self.references),
+            tuple(translations),
         )
+
+    @property
+    def references(self) -> list[str]:
+        """What the sentences that are translated should become."""
+        return [pair.tgt for pair in self.pairs]
+
+    def samples(self, scores: DevScores) -> list[Sample]:
+        """A few of the translations, always of the same sentences."""
+        rows = zip(self.pairs, scores.translations, strict=True)
+        return evenly_spaced([Sample(pair.src, pair.tgt, text) for pair, text in rows], _N_SAMPLES)
+
+    def signed_scores(self, scores: DevScores) -> list[MetricScore]:
+        """BLEU, chrF2 and TER of the translations with their signatures and intervals."""
+        return evaluate(scores.translations, self.references)
 
     @torch.no_grad()  # not inference_mode: tables that the model makes on the way are used in training too
     def _loss(self, model: Transformer) -> float:

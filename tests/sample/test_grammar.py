@@ -68,7 +68,8 @@ EXPECTED = {
     "He doesn't need water.": "Il n'a pas besoin d'eau.",
     "I need money.": "J'ai besoin d'argent.",
     "There is some milk in the fridge.": "Il y a du lait dans le frigo.",
-    "There is no water on the table.": "Il n'y a pas d'eau sur la table.",
+    "There is no orange juice on the table.": "Il n'y a pas de jus d'orange sur la table.",
+    "Is there any water on the table?": "Est-ce qu'il y a de l'eau sur la table ?",
     "They are working with us.": "Ils travaillent avec nous.",
     "I would like a glass of water.": "Je voudrais un verre d'eau.",
     "She wants a cup of tea.": "Elle veut une tasse de thé.",
@@ -88,7 +89,7 @@ def drawn() -> dict[str, str]:
 
 @pytest.mark.parametrize("en", EXPECTED)
 def test_the_grammar_says_what_a_teacher_would(drawn: dict[str, str], en: str) -> None:
-    assert drawn[en] == EXPECTED[en]
+    assert drawn.get(en) == EXPECTED[en]
 
 
 # --- laws of spelling
@@ -169,8 +170,16 @@ def agreeing(subject: str, ending: str) -> Callable[[str], bool]:
 
 @pytest.mark.parametrize(
     ("subject", "ending"),
-    [("[Ee]lle", "e"), ("Alice", "e"), ("(?<!et )Julie", "e"), ("[Ii]l", ""), ("Paul", ""), ("[Ii]ls", "s"), ("[Nn]ous", "s")],
-)  # fmt: skip
+    [
+        ("[Ee]lle", "e"),
+        ("Alice", "e"),
+        ("(?<!et )Julie", "e"),
+        ("[Ii]l", ""),
+        ("Paul", ""),
+        ("[Ii]ls", "s"),
+        ("[Nn]ous", "s"),
+    ],
+)
 def test_participles_with_etre_agree_with_their_subject(pairs: Pairs, subject: str, ending: str) -> None:
     breaks = agreeing(subject, ending)
     french = [fr for _, fr in pairs if " et " not in fr]

@@ -1,7 +1,8 @@
 """A tiny parallel corpus and a config that trains on it in seconds."""
 
+import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,14 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The data section of a config."""
     folder = tmp_path_factory.mktemp("corpus")
     return {"train": [write_corpus(folder, "train", 120, seed=0)], "dev": write_corpus(folder, "dev", 8, seed=1)}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Files survive a killed process without it, and a busy disk can take seconds each time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 ConfigMaker = Callable[..., Config]

@@ -162,6 +162,19 @@ def test_the_average_is_the_mean_of_the_weights(tmp_path):
     assert all(torch.equal(parameter, torch.full_like(parameter, 2.0)) for parameter in model.parameters())
 
 
+def test_a_checkpoint_of_another_version_is_told_from_a_damaged_one(tmp_path):
+    save(tmp_path, 10)
+    path, manifest = tmp_path / "step-10" / "state.json", tmp_path / "step-10" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "mood": "good"}))
+    manifest.write_text(json.dumps({"sha256": sums(tmp_path / "step-10")}))
+    with pytest.raises(CheckpointError, match=r"written by another version of mtkit .*mood"):
+        Checkpoints(tmp_path).newest()
+
+
+def sums(folder):
+    return {path.name: sha256_file(path) for path in folder.iterdir()}
+
+
 class Trap:
     """Unpickling it would create a file."""
 
@@ -176,9 +189,7 @@ def test_no_code_in_a_checkpoint_is_executed(tmp_path):
     model, optimizer = save(tmp_path, 10)
     path, manifest = tmp_path / "step-10" / "optimizer.pt", tmp_path / "step-10" / "manifest.json"
     torch.save(Trap(tmp_path / "sprung"), path)
-    values = json.loads(manifest.read_text())
-    values["sha256"]["optimizer.pt"] = sha256_file(path)
-    manifest.write_text(json.dumps(values))
+    manifest.write_text(json.dumps({"sha256": sums(tmp_path / "step-10")}))
     with pytest.raises(pickle.UnpicklingError):
         Checkpoints(tmp_path).newest().restore(model, optimizer)
     assert not (tmp_path / "sprung").exists()

@@ -46,14 +46,8 @@ def test_what_shapes_the_result_may_not_change(make_config):
     assert load_config(make_config().run_dir / "config.yaml") == make_config(), "the run's config stays"
 
 
-def test_before_the_first_checkpoint_all_but_the_tokenizers_may_change(make_config):
+def test_before_the_first_checkpoint_everything_may_change(make_config):
     open_run(make_config(), started=False)
-    open_run(make_config(lr=0.5, model={"d_model": 24}), started=False)
-    cfg = make_config(tokenizer={"shared": True})
-    open_run(cfg, started=False)
-    (cfg.run_dir / "src.spm").touch()
-    open_run(make_config(tokenizer={"shared": True}, lr=0.7), started=False)
-    with pytest.raises(ConfigError) as caught:
-        open_run(make_config(), started=False)
-    assert "run holds tokenizers with other settings:\n" in str(caught.value)
-    assert "  tokenizer.shared: True there, False now\nremove src.spm and tgt.spm there" in str(caught.value)
+    changed = make_config(seed=3, lr=0.5, tokenizer={"shared": True})
+    open_run(changed, started=False)
+    assert load_config(changed.run_dir / "config.yaml") == changed

@@ -1,6 +1,7 @@
 """Whole runs on a tiny corpus: stopped, killed, damaged and resumed runs end as one that was never stopped."""
 
 import errno
+import json
 import logging
 import math
 import multiprocessing
@@ -12,23 +13,32 @@ import time
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from mtkit.decoding.translator import Translator
 from mtkit.errors import ConfigError, TrainingError
 from mtkit.files import sha256_file
 from mtkit.training import trainer
+from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 from mtkit.training.validation import DevScores, Validator
 
+PATIENCE_S = 300  # for a run of a second: other work on the machine must not fail the test
 TIMES = {"tokens_per_s", "run_s"}  # figures that differ between two runs that are otherwise alike
 
 
 @pytest.fixture(autouse=True)
 def log_lines(caplog):
     caplog.set_level(logging.INFO, "mtkit")
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch):
+    """Drawing takes longer than these runs."""
+    monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +101,15 @@ def test_a_run_leaves_a_model_that_translates(config_of, tmp_path):
     assert len(translator.translate(["red cat", "blue dog"])) == 2
 
 
+def test_the_model_tells_where_it_comes_from(finished_run):
+    training = json.loads((finished_run / "model" / "manifest.json").read_text())["training"]
+    assert (training["step"], training["stopped_by"]) == (20, "max_steps")
+    assert set(training["dev"]) == {"loss", "perplexity", "bleu", "chrf"}
+    bleu = training["dev_metrics"][0]
+    assert (bleu["name"], bleu["score"]) == ("BLEU", training["dev"]["bleu"])
+    assert "case:mixed" in bleu["signature"]
+
+
 def test_the_metrics_log_has_every_interval_and_validation(finished_run):
     entries = untimed_metrics(finished_run)
     assert [entry["step"] for entry in entries if entry["kind"] == "train"] == [4, 8, 12, 16, 20]
@@ -118,11 +137,14 @@ def test_a_run_killed_at_random_moments_ends_as_if_never_stopped(config_of, fini
     while True:
         process = context.Process(target=train, args=(cfg,))
         process.start()
-        if n_killed < 6:
-            wait_for_step(cfg.run_dir, rng.choice([4, 8, 12, 16]), process)
-            process.join(rng.uniform(0, 0.04))
-            process.kill()
-        process.join(60)
+        try:
+            if n_killed < 6:
+                wait_for_step(cfg.run_dir, rng.choice([4, 8, 12, 16]), process)
+                process.join(rng.uniform(0, 0.04))
+                process.kill()
+            process.join(PATIENCE_S)
+        finally:
+            process.kill()  # nothing is left behind, whatever happens
         if process.exitcode != -signal.SIGKILL:
             break
         n_killed += 1
@@ -213,7 +235,7 @@ def dev_losses(monkeypatch):
 
         def run(*_):
             loss = next(left)
-            return DevScores(loss, math.exp(loss), bleu(loss), 0.0, ())
+            return DevScores(loss, math.exp(loss), bleu(loss), 0.0, ("", "", ""))
 
         monkeypatch.setattr(Validator, "run", run)
 
@@ -253,8 +275,8 @@ def test_equal_scores_are_told_apart_by_the_loss(config_of, tmp_path, dev_losses
 @pytest.mark.parametrize("metric", ["loss", "bleu"])
 def test_patience_counts_validations_since_the_best(config_of, tmp_path, dev_losses, metric):
     dev_losses(5.0, 4.0, 4.5, 4.0, 4.2, 9.0, 4.0, bleu=lambda loss: -loss)
-    result = train(config_of(tmp_path / "run", max_steps=100, metric=metric, patience=3))
-    assert (result.steps, result.stopped_by) == (5 * 6, "patience")
+    result = train(config_of(tmp_path / "run", max_steps=100, metric=metric, patience=3, validate_every=2))
+    assert (result.steps, result.stopped_by) == (5 * 2, "patience")
 
 
 def test_epochs_are_a_limit(config_of, tmp_path):
@@ -274,18 +296,45 @@ def test_minutes_are_a_limit_over_all_starts(config_of, tmp_path, monkeypatch):
     assert train(config_of(tmp_path / "run", max_steps=None, max_minutes=2.0)).steps > result.steps
 
 
-def test_another_training_text_is_refused(config_of, copied_run, corpus, tmp_path):
+@pytest.mark.parametrize("part", ["train", "dev"])
+def test_other_text_is_refused_once_there_are_checkpoints(config_of, copied_run, corpus, tmp_path, part):
     text = tmp_path / "other.en"
-    text.write_text("red cat\n")
-    data = {**corpus, "train": [{"src": str(text), "tgt": str(text)}]}
-    with pytest.raises(ConfigError, match=r"the text of data[.]train has changed since this run was started"):
-        train(config_of(copied_run, max_steps=30, data=data))
+    text.write_text("red cat\n" * 300)
+    files = {"src": str(text), "tgt": str(text)}
+    with pytest.raises(ConfigError, match=r"start a new run \(another run_dir\), or restore"):
+        train(config_of(copied_run, max_steps=30, data={**corpus, part: files if part == "dev" else [files]}))
+
+
+def test_text_that_has_only_moved_is_accepted(config_of, copied_run, corpus, tmp_path):
+    [files] = corpus["train"]
+    moved = {side: shutil.copy(path, tmp_path / f"moved.{side}") for side, path in files.items()}
+    assert train(config_of(copied_run, max_steps=21, data={**corpus, "train": [moved]})).steps == 21
+
+
+def test_exchanged_tokenizers_are_refused(config_of, copied_run, tmp_path):
+    train(config_of(tmp_path / "other", tokenizer={"src": {"type": "unigram", "vocab_size": 290}}))
+    shutil.copy(tmp_path / "other" / "src.spm", copied_run / "src.spm")
+    (copied_run / "tokenizers.json").unlink()  # as if somebody had put both there
+    with pytest.raises(ConfigError, match=r"data.train, or a tokenizer, is not what this run was started with"):
+        train(config_of(copied_run, max_steps=30))
 
 
 def test_a_loss_that_is_not_finite_names_lines_of_the_corpus(config_of, tmp_path, corpus):
     cfg = config_of(tmp_path / "run", max_grad_norm=1e30, warmup_steps=0, schedule="constant", lr=1e30)
     with pytest.raises(TrainingError, match=r"(?s)step \d+: the loss is nan.*train\.en:\d+\n.*lower train.lr"):
         train(cfg)
+
+
+def test_a_model_that_cannot_be_written_is_explained(config_of, copied_run, monkeypatch):
+    def full(*_, **__):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(trainer, "save_bundle", full)
+    shutil.rmtree(copied_run / "model")
+    with pytest.raises(
+        TrainingError, match=r"model: the model cannot be written: .*No space left .* make room and run"
+    ):
+        train(config_of(copied_run))
 
 
 def test_a_full_disk_is_explained(config_of, tmp_path, monkeypatch):
@@ -295,3 +344,19 @@ def test_a_full_disk_is_explained(config_of, tmp_path, monkeypatch):
     monkeypatch.setattr(MetricsLog, "write", full)
     with pytest.raises(TrainingError, match=r"metrics.jsonl: No space left on device; .* make room and run the same"):
         train(config_of(tmp_path / "run"))
+
+
+def test_ctrl_c_during_the_last_save_leaves_before_the_bundle_is_made(config_of, tmp_path, monkeypatch):
+    cfg = config_of(tmp_path / "run")
+    original = Checkpoints.save
+
+    def save(self, state, *rest):
+        if state.step == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, state, *rest)
+
+    monkeypatch.setattr(Checkpoints, "save", save)
+    with pytest.raises(KeyboardInterrupt):
+        train(cfg)
+    assert steps_saved(cfg.run_dir) == [18, 20]
+    assert not (cfg.run_dir / "model").exists()

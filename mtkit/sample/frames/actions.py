@@ -136,14 +136,14 @@ def mishaps(dice: Dice) -> Pair:
 
 
 def wearing(dice: Dice) -> Pair:
-    """He is wearing black shoes: il porte des chaussures noires."""
-    if dice.chance(0.35):
-        noun = dice.one(SHOES)
+    """He is wearing a blue cap: il porte une casquette bleue. We are wearing caps: nous portons des casquettes."""
+    subject = someone(dice)
+    noun = dice.one(SHOES if dice.chance(0.35) else CLOTHES)
+    if noun in SHOES or subject.plural:
         clothes = bare(noun, adjective_or_none(dice, noun, 0.9))
     else:
-        noun = dice.one(CLOTHES)
         clothes = a(noun, adjective_or_none(dice, noun, 0.6))
-    return tell(dice, Clause(someone(dice), verbs.WEAR, clothes, Tense.PROGRESSIVE))
+    return tell(dice, Clause(subject, verbs.WEAR, clothes, Tense.PROGRESSIVE))
 
 
 def having(dice: Dice) -> Pair:
@@ -201,10 +201,11 @@ def giving(dice: Dice) -> Pair:
 
 
 def wishing_and_having_to(dice: Dice) -> Pair:
-    """Paul wants to buy a car: Paul veut acheter une voiture. You can't swim: tu ne peux pas nager."""
+    """Paul wants to buy a car: Paul veut acheter une voiture. You can't work: tu ne peux pas travailler."""
     subject = someone(dice)
     clause = dice.one((_activity, _activity, _purchase, _handling, _handling, _help))(dice, subject)
-    modal = dice.one((CAN_DO, MUST_DO, WANT_TO, WOULD_LIKE_TO))
+    # To be able to swim, because one has learnt to, is savoir nager.
+    modal = dice.one((MUST_DO, WANT_TO, WOULD_LIKE_TO, *(() if clause.verb in verbs.SKILLS else (CAN_DO,))))
     return _tell_modal(dice, replace(clause, modal=modal), modal)
 
 

@@ -178,13 +178,9 @@ def _animal_somewhere(dice: Dice) -> tuple[Noun, Phrase]:
         return dice.one(nouns_with("pet")), _relative_to("under", "sous", dice.one(nouns_with("shelter")))
     if dice.chance(0.5):
         return dice.one(nouns_with("pet")), _relative_to("behind", "derrière", dice.one(nouns_with("back furniture")))
-    return dice.one(nouns_with("farm")), dice.one(
-        (
-            _inside("garden"),
-            _relative_to("behind", "derrière", dice.one(nouns_with("outdoors"))),
-            _relative_to("in front of", "devant", dice.one(nouns_with("outdoors"))),
-        )
-    )
+    farm_animal, landmark = dice.one(nouns_with("farm")), dice.one(nouns_with("outdoors"))
+    behind, in_front = (_relative_to(en, fr, landmark) for en, fr in _BESIDE[2:])
+    return farm_animal, dice.one((_inside("garden"), behind, in_front))
 
 
 def _near_landmark(dice: Dice) -> tuple[Noun, Phrase]:

@@ -25,8 +25,9 @@ def tell(dice: Dice, clause: Clause, questions: float = 0.15, negations: float =
 
 
 def some_tense(dice: Dice, verb: Verb) -> Tense:
-    """Present, past or future."""
-    return dice.one((now(verb), Tense.PAST, Tense.PAST, Tense.FUTURE))
+    """Present, past or future; but "va chercher" would be understood as "is going to fetch"."""
+    future = () if verb.fr == "chercher" else (Tense.FUTURE,)
+    return dice.one((now(verb), Tense.PAST, Tense.PAST, *future))
 
 
 def some_time(dice: Dice, tense: Tense, probability: float = 0.3, near: bool = True) -> Phrase:

@@ -1,0 +1,58 @@
+"""Scores on dev, against torch's own loss and text compared by hand."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mtkit.data.special_ids import BOS_ID, EOS_ID
+from mtkit.decoding.translator import Translator
+from mtkit.evaluation.metrics import corpus_bleu
+from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.trainer import prepare
+from mtkit.training.validation import evenly_spaced
+
+
+@pytest.fixture
+def trainer(make_config):
+    cfg = make_config(label_smoothing=0.3, validate_sentences=None)
+    return prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints"))
+
+
+def test_the_loss_is_the_unsmoothed_cross_entropy_of_all_dev_tokens_without_dropout(trainer):
+    model, dev = trainer.updater.model, trainer.validator.corpus
+    found = trainer.validator.run(model)
+    losses = []
+    with torch.no_grad():
+        for i in range(dev.n_pairs):  # one by one: no padding
+            src, tgt = ([int(token_id) for token_id in side[i]] for side in (dev.src, dev.tgt))
+            logits = model.eval()(torch.tensor([[*src, EOS_ID]]), torch.tensor([[BOS_ID, *tgt]]))
+            losses.append(F.cross_entropy(logits[0], torch.tensor([*tgt, EOS_ID]), reduction="none"))
+    expected = torch.cat(losses).mean()
+    assert found.loss == pytest.approx(expected.item(), rel=1e-5)
+    assert found.perplexity == pytest.approx(expected.exp().item(), rel=1e-4)
+
+
+def test_the_translations_are_those_that_users_get(trainer):
+    validator, model = trainer.validator, trainer.updater.model
+    found = validator.run(model)
+    sources = (trainer.cfg.data.dev.src).read_text().splitlines()
+    references = (trainer.cfg.data.dev.tgt).read_text().splitlines()
+    translator = Translator(model, *validator.tokenizers, trainer.cfg.decode, "cpu")
+    assert list(found.translations) == translator.translate(sources)
+    assert validator.references == references
+    perfect = type(found)(**{**vars(found), "translations": tuple(references)})
+    assert validator.signed_scores(perfect)[0].score == pytest.approx(100)
+    assert [sample.src for sample in validator.samples(found)] == [sources[0], sources[2], sources[5]]
+    assert corpus_bleu(found.translations, references) == found.bleu
+
+
+def test_training_goes_on_after_a_validation(trainer):
+    trainer.validator.run(trainer.updater.model)
+    trainer.plan = trainer.plan[:1]
+    trainer.update()
+    assert trainer.updater.model.training
+
+
+@pytest.mark.parametrize(("n", "chosen"), [(1, [0]), (3, [0, 3, 6]), (10, list(range(10))), (99, list(range(10)))])
+def test_a_subset_is_spread_evenly(n, chosen):
+    assert evenly_spaced(range(10), n) == chosen
