@@ -48,7 +48,6 @@ class _ChunkedLoss(Function):
         if with_gradients:
             grad_hidden = torch.empty_like(hidden)
             grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
-            ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         loss, nll = weight.new_zeros(()), weight.new_zeros(())
         for start in range(0, len(hidden), _CHUNK):
             rows = slice(start, start + _CHUNK)
@@ -71,6 +70,8 @@ class _ChunkedLoss(Function):
             grad = product.copy_(grad)
             torch.mm(grad, matrix, out=grad_hidden[rows])
             grad_weight += grad.T @ x
+        if with_gradients:
+            ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 

@@ -65,6 +65,10 @@ def test_its_python_works_on_the_run_that_the_commands_made(folder: Path) -> Non
     assert len(translations) == 1 and isinstance(translations[0], str)
 
 
+def test_it_has_no_gap_left_to_fill() -> None:
+    assert re.findall(r"@[A-Z_]+@|TODO|TBD|XXX", README) == []
+
+
 def test_every_command_of_its_table_exists() -> None:
     for command in re.findall(r"`mtkit ([a-z-]+)`", README):
         assert "Usage: mtkit" in run(["-m", "mtkit", command, "--help"], ROOT)

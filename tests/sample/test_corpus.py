@@ -101,6 +101,14 @@ def test_the_demo_is_in_no_split_but_its_words_are_in_train(splits: Splits) -> N
             assert set(words(pair[side])) <= known
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_what_the_demo_translates_is_left_out_of_the_corpus(monkeypatch: pytest.MonkeyPatch, side: int) -> None:
+    drawn = sample_pairs(seed=3, n_pairs=50)[20]
+    shown = ("x", drawn[1]) if side else (drawn[0], "x")  # one side is enough
+    monkeypatch.setattr("mtkit.sample.corpus.DEMO_PAIRS", (shown,))
+    assert drawn not in sample_pairs(seed=3, n_pairs=50)
+
+
 def test_the_grammar_would_say_the_first_sentence_of_the_demo() -> None:
     dice = Dice(seed=1)
     said = dict(liking(dice) for _ in range(15_000))

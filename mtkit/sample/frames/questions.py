@@ -147,7 +147,7 @@ def who(dice: Dice) -> Pair:
 
 def which_one(dice: Dice) -> Pair:
     """Which book are you reading? Quel livre est-ce que tu lis ?"""
-    verb = dice.one((verbs.READ, verbs.WRITE, verbs.BUY, verbs.WATCH, verbs.CHOOSE, verbs.OPEN, verbs.LOOK_FOR))
+    verb = dice.one((verbs.READ, verbs.WRITE, verbs.BUY, verbs.WATCH, verbs.CHOOSE, verbs.OPEN, verbs.TAKE))
     noun = dice.one([noun for noun in nouns_with(verb.objects) if not noun.has("mass")])
     plural = is_plural(dice, noun)
     en, fr = (english.plural(noun), french.noun_plural(noun)) if plural else (noun.en, noun.fr)

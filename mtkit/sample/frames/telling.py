@@ -26,7 +26,7 @@ def tell(dice: Dice, clause: Clause, questions: float = 0.15, negations: float =
 
 def some_tense(dice: Dice, verb: Verb) -> Tense:
     """Present, past or future; but "va chercher" would be understood as "is going to fetch"."""
-    future = () if verb.fr == "chercher" else (Tense.FUTURE,)
+    future: tuple[Tense, ...] = () if verb.fr == "chercher" else (Tense.FUTURE,)
     return dice.one((now(verb), Tense.PAST, Tense.PAST, *future))
 
 
