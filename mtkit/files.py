@@ -1,4 +1,4 @@
-"""Files written whole or not at all: temporary name, fsync, rename; and the checksum that tells a changed one."""
+"""Files written whole or not at all: temporary name, fsync, rename; the checksum that tells a changed one; a lock."""
 
 import hashlib
 import os
@@ -7,6 +7,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from mtkit.errors import MtkitError
+
+# The ends of hidden names that no other program gives: what is being written, and a folder that is being replaced.
+_TEMPORARY = ".mtkit-tmp"
+_MOVED_ASIDE = ".old" + _TEMPORARY
 
 
 def sha256_file(path: Path) -> str:
@@ -31,7 +37,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     If the block raises (a full disk too), path stays as it was and the temporary file is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_TEMPORARY, dir=path.parent)
     os.close(descriptor)
     temporary = Path(name)
     try:
@@ -52,7 +58,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     A folder that stood at path is moved aside first and removed last, so that at no moment its content is lost.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_TEMPORARY, dir=path.parent))
     try:
         yield temporary
         os.chmod(temporary, 0o777 & ~_umask())
@@ -61,7 +67,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         sync(temporary)
         old = None
         if path.exists():
-            old = path.with_name(f".{path.name}.old.tmp")
+            old = path.with_name(f".{path.name}{_MOVED_ASIDE}")
             shutil.rmtree(old, ignore_errors=True)
             os.replace(path, old)
         os.replace(temporary, path)
@@ -80,9 +86,9 @@ def write_text(path: Path, text: str) -> None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what a killed process left half-written in this folder; a folder moved aside is put back."""
-    for entry in folder.glob(".*.tmp"):
-        if entry.name.endswith(".old.tmp"):
-            place = entry.with_name(entry.name.removeprefix(".").removesuffix(".old.tmp"))
+    for entry in folder.glob(f".*{_TEMPORARY}"):
+        if entry.name.endswith(_MOVED_ASIDE):
+            place = entry.with_name(entry.name.removeprefix(".").removesuffix(_MOVED_ASIDE))
             if not place.exists():
                 os.replace(entry, place)
                 continue
@@ -90,6 +96,36 @@ def remove_leftovers(folder: Path) -> None:
             shutil.rmtree(entry, ignore_errors=True)
         else:
             entry.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other mtkit processes out of the folder during the block; however this process ends, the lock ends with it.
+
+    Raises MtkitError, naming the other process, if one is in there. Does nothing where the system has no such locks.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not POSIX
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "a+", encoding="utf-8") as file:  # never removed: a waiting process may hold it open
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            pid = file.read().strip() or "unknown"
+            raise MtkitError(
+                f"{folder}: another mtkit is working in this run (pid {pid}); wait until it has ended, or choose "
+                "another run_dir"
+            ) from None
+        except OSError:  # some network file systems know no locks
+            pass
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
 
 
 def _umask() -> int:

@@ -1,5 +1,6 @@
 """Shared by the scripts that bring corpora into data/: verified copies, downloads, one way to fail."""
 
+import http.client
 import sys
 import urllib.error
 import urllib.request
@@ -21,6 +22,9 @@ def run(get: Callable[[], None]) -> None:
         get()
     except MtkitError as error:
         sys.exit(f"{Path(sys.argv[0]).name}: {error}")
+    except OSError as error:  # a full disk, no permission
+        place = f"{error.filename}: " if error.filename is not None else ""
+        sys.exit(f"{Path(sys.argv[0]).name}: {place}{error.strerror or error}; check free space and permissions")
 
 
 def is_complete(folder: Path, checksums: Mapping[str, str]) -> bool:
@@ -64,7 +68,7 @@ def download(url: str, instead: str) -> bytes:
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
             content: bytes = response.read()
-    except OSError as error:  # URLError, timeouts and broken connections are all of this kind
+    except (OSError, http.client.HTTPException) as error:  # URLError, timeouts; connections that break on the way
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise DataError(f"{url}: cannot be downloaded ({reason}); {instead}") from error
     return content

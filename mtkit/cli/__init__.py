@@ -4,6 +4,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -101,7 +102,16 @@ def _set_up(
 
 def main() -> None:
     """Run the command line of this process."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):  # UTF-8 and LF, whatever the locale says
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", newline="\n")
+            stream.reconfigure(encoding="utf-8", newline="\n", errors=stream.errors)
     app(prog_name="mtkit")
+
+
+def _open_closed_streams() -> None:
+    """Let what is written to a closed stdout or stderr (>&-), which Python shows as None, go nowhere."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115

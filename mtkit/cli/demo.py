@@ -19,10 +19,12 @@ def demo() -> None:
     _write_corpus()
 
     from mtkit.decoding.translator import Translator
+    from mtkit.runtime import set_threads
     from mtkit.sample import DEMO_PAIRS
     from mtkit.training import trainer
 
     bundle = trainer.train(config).bundle
+    set_threads(config.train.threads)
     translator = Translator.load(bundle)
     print(_test_score(config, translator, bundle))
     translations = translator.translate([english for english, _ in DEMO_PAIRS])
@@ -67,7 +69,7 @@ def _write_corpus() -> None:
 
 def _test_score(config: "Config", translator: "Translator", bundle: Path) -> str:
     """BLEU on the test sentences in a line of text; measured once for a bundle, then read from its run."""
-    from mtkit.console import progress_bar
+    from mtkit.cli.translating import with_bar
     from mtkit.data.corpus import read_pairs
     from mtkit.evaluation.metrics import evaluate
     from mtkit.files import write_text
@@ -76,11 +78,8 @@ def _test_score(config: "Config", translator: "Translator", bundle: Path) -> str
     if known.exists() and known.stat().st_mtime > (bundle / "manifest.json").stat().st_mtime:
         return known.read_text(encoding="utf-8")
     pairs = list(read_pairs([config.data.test] if config.data.test else []))
-    hypotheses = []
-    with progress_bar(len(pairs), "test", "sentence") as bar:
-        for translation in translator.stream(pair.src for pair in pairs):
-            hypotheses.append(translation.text)
-            bar.update()
+    translations = with_bar(translator.stream(pair.src for pair in pairs), len(pairs), "test", "sentence")
+    hypotheses = [translation.text for translation in translations]
     bleu = next(score for score in evaluate(hypotheses, [pair.tgt for pair in pairs]) if score.name == "BLEU")
     line = f"BLEU {bleu.score:.1f} on {len(pairs)} sentences that it never saw ({bleu.signature})"
     write_text(known, line)

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtkit.cli.options import BeamSizeOption, ModelOption
+from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from mtkit.config.schema import CorpusFiles
-    from mtkit.decoding.translator import Translator
     from mtkit.evaluation.metrics import MetricScore
 
 
 def evaluate(
-    model: Annotated[
-        Path | None, typer.Option(help="Run or bundle folder; default: $MTKIT_MODEL, else the newest run in ./runs.")
-    ] = None,
+    model: ModelOption = None,
     src: Annotated[Path | None, typer.Option(help="Text to translate; default: the test set of the config.")] = None,
     ref: Annotated[Path | None, typer.Option(help="Reference translations, line by line.")] = None,
     hyp: Annotated[
@@ -28,9 +27,7 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Keep the model's translations in this file (.gz by name).")
     ] = None,
-    beam_size: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: the model's config.")
-    ] = None,
+    beam_size: BeamSizeOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
     """Score a model on a test set, or given translations: BLEU, chrF, TER with 95 % intervals.
@@ -88,21 +85,23 @@ def _given(hyp: Path, ref: Path) -> _Work:
 def _translated(
     model: Path | None, src: Path | None, ref: Path | None, beam_size: int | None, output: Path | None
 ) -> _Work:
+    from mtkit.cli.translating import load_translator, with_bar
     from mtkit.config.schema import CorpusFiles
     from mtkit.console import log
     from mtkit.decoding.bundle import find_model
-    from mtkit.decoding.translator import Translator
 
     folder = find_model(model)
-    log.info(f"model: {folder}")
     files = CorpusFiles(src=src, tgt=ref) if src else _test_files(folder)
     sources, references = _read(files)
-    translator = Translator.load(folder, beam_size=beam_size)
+    translator = load_translator(folder, beam_size=beam_size)
     start = time.perf_counter()
-    hypotheses = _translate(translator, sources)
+    translations = with_bar(translator.stream(sources), len(sources), "translating", "sentence")
+    hypotheses = [translation.text for translation in translations]
     seconds = time.perf_counter() - start
     if output is not None:
-        _write(output, hypotheses)
+        with line_writer(output) as write:
+            for hypothesis in hypotheses:
+                write(hypothesis)
     beam = translator.decode.beam_size
     speed = len(sources) / seconds
     log.info(f"{len(sources):,} sentences in {seconds:.1f} s: {speed:.1f} sentences/s with beam size {beam}")
@@ -137,24 +136,6 @@ def _read(files: "CorpusFiles") -> tuple[list[str], list[str]]:
     if not pairs:
         raise DataError("; ".join(f"{path} has 0 lines" for path in _names(files).values()) + ": nothing to score")
     return [pair.src for pair in pairs], [pair.tgt for pair in pairs]
-
-
-def _translate(translator: "Translator", sources: list[str]) -> list[str]:
-    from mtkit.console import progress_bar
-
-    hypotheses = []
-    with progress_bar(len(sources), "translating", "sentence") as bar:
-        for translation in translator.stream(sources):
-            hypotheses.append(translation.text)
-            bar.update()
-    return hypotheses
-
-
-def _write(path: Path, lines: list[str]) -> None:
-    from mtkit.data.corpus import open_output
-
-    with open_output(path) as file:
-        file.writelines(f"{line}\n" for line in lines)
 
 
 def _print_table(scores: "list[MetricScore]") -> None:

@@ -1,9 +1,12 @@
 """Options that several commands have."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from mtkit.errors import UsageError
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The run's YAML file; see configs/ for examples.")]
 SetOption = Annotated[
@@ -14,3 +17,24 @@ SetOption = Annotated[
         help="Change one key of the config; repeat as needed. Paths start from the current folder.",
     ),
 ]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option("--model", help="Run or bundle folder; default: $MTKIT_MODEL, else the newest run in ./runs."),
+]
+BeamSizeOption = Annotated[
+    int | None,
+    typer.Option("--beam-size", min=1, help="Hypotheses kept; 1 is greedy. Default: the model's config."),
+]
+InputOption = Annotated[Path | None, typer.Option("--input", "-i", help="Text file, .gz too; default: stdin.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write here (.gz by name) once all is done; default: stdout.")
+]
+
+
+def _known_device(name: str) -> str:
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
+        raise UsageError(f"--device {name}: not one of auto, cpu, mps, cuda, cuda:N")
+    return name
+
+
+DeviceOption = Annotated[str, typer.Option("--device", callback=_known_device, help="auto, cpu, mps, cuda or cuda:N.")]

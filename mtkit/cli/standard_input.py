@@ -1,12 +1,12 @@
 """Standard input as lines, in windows of whatever has arrived: a line is not kept waiting for the next one."""
 
-import codecs
 import os
 import select
 import sys
 from collections.abc import Iterator
 
-from mtkit.errors import DataError
+from mtkit.data.corpus import decode_line
+from mtkit.errors import UsageError
 
 _CHUNK_BYTES = 1 << 16
 
@@ -15,11 +15,13 @@ def arriving_windows(max_lines: int) -> Iterator[list[str]]:
     """Lists of 1 to max_lines lines each, as soon as there is one: `tail -f` gives single lines, a file full windows.
 
     Strict UTF-8; a BOM and the CR of CRLF are dropped; the last line needs no LF.
-    Raises DataError with line and byte where the input is no UTF-8.
+    Raises DataError with line and byte where the input is no UTF-8, UsageError if there is no standard input.
     """
+    if sys.stdin is None:  # so Python shows that it was closed (<&-)
+        raise UsageError("standard input is closed; give a file with --input, or pipe lines into the command")
     n_lines = 0
     for raw_lines in _arriving(max_lines):
-        lines = [_decode(raw, n_lines + i) for i, raw in enumerate(raw_lines, start=1)]
+        lines = [decode_line(raw, n_lines + i, "standard input") for i, raw in enumerate(raw_lines, start=1)]
         n_lines += len(lines)
         yield lines
 
@@ -52,15 +54,3 @@ def _more_is_ready() -> bool:
         return bool(select.select([sys.stdin.fileno()], [], [], 0)[0])
     except OSError:  # no file number, or (on Windows) a pipe, of which one cannot ask
         return False
-
-
-def _decode(raw: bytes, line: int) -> str:
-    if line == 1:
-        raw = raw.removeprefix(codecs.BOM_UTF8)
-    try:
-        return raw.removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"standard input: line {line}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 "
-            f"({error.reason}); convert it, for example: iconv -f LATIN1 -t UTF-8"
-        ) from None

@@ -1,7 +1,6 @@
 """`mtkit tokenize` and `mtkit detokenize`: text to pieces and back, line by line, as filters."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtkit.cli.options import InputOption, OutputOption
+from mtkit.cli.output import line_writer
 from mtkit.errors import BundleError, DataError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Side(StrEnum):
     tgt = "tgt"
 
 
-ModelOption = Annotated[
+AnyModelOption = Annotated[
     Path | None,
     typer.Option(
         "--model",
@@ -32,36 +33,37 @@ ModelOption = Annotated[
     ),
 ]
 SideOption = Annotated[Side, typer.Option("--side", help="Which of the model's two tokenizers.")]
-InputOption = Annotated[Path | None, typer.Option("--input", "-i", help="Text file, .gz too; default: stdin.")]
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write here (.gz by name) once all is done; default: stdout.")
-]
 
 
 def tokenize(
-    model: ModelOption = None,
+    model: AnyModelOption = None,
     side: SideOption = Side.src,
     input_path: InputOption = None,
     output_path: OutputOption = None,
 ) -> None:
     """Cut each line into the model's pieces, with spaces between them."""
     tokenizer = _find_tokenizer(model, side)
-    with _line_writer(output_path) as write:
+    with line_writer(output_path) as write:
         for window in _windows(input_path):
             for ids in tokenizer.encode_batch(window):
                 write(" ".join(tokenizer.pieces(ids)))
 
 
 def detokenize(
-    model: ModelOption = None,
+    model: AnyModelOption = None,
     side: SideOption = Side.tgt,
     input_path: InputOption = None,
     output_path: OutputOption = None,
 ) -> None:
-    """Put lines of pieces together to text again: the inverse of tokenize, up to normalisation."""
+    """Put lines of pieces together to text again: the inverse of tokenize, up to normalisation.
+
+    A line gives a line: line breaks that pieces spell, such as <0x0A>, become spaces.
+    """
+    from mtkit.data.corpus import as_one_line
+
     tokenizer = _find_tokenizer(model, side)
     n_lines = 0
-    with _line_writer(output_path) as write:
+    with line_writer(output_path) as write:
         for window in _windows(input_path):
             for line in window:
                 n_lines += 1
@@ -69,7 +71,7 @@ def detokenize(
                     ids = tokenizer.piece_ids([piece for piece in line.split(" ") if piece])
                 except DataError as error:
                     raise DataError(f"{input_path or 'standard input'}: line {n_lines}: {error}") from error
-                write(tokenizer.decode(ids))
+                write(as_one_line(tokenizer.decode(ids)))
 
 
 def _find_tokenizer(model: Path | None, side: Side) -> "Tokenizer":
@@ -98,16 +100,3 @@ def _windows(path: Path | None) -> Iterator[list[str]]:
 
     lines = read_lines(path)
     return iter(lambda: list(islice(lines, _WINDOW_LINES)), [])
-
-
-@contextmanager
-def _line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """A function that writes one line: to the file, which appears when all is done, or at once to stdout."""
-    if path is None:
-        yield lambda line: print(line, flush=True)
-        return
-
-    from mtkit.data.corpus import open_output
-
-    with open_output(path) as file:
-        yield lambda line: print(line, file=file)

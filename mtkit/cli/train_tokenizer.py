@@ -27,9 +27,11 @@ def train_tokenizer(
 
     from mtkit.data.tokenizer import train_tokenizers  # after the config's checks
     from mtkit.data.tokenizer_report import report_sides
+    from mtkit.files import locked
 
     assert config.run_dir is not None  # load_config fills it in
-    tokenizers = train_tokenizers(config, config.run_dir)
+    with locked(config.run_dir):
+        tokenizers = train_tokenizers(config, config.run_dir)
     reports = report_sides(config, tokenizers)
     if as_json:
         print(json.dumps({side: asdict(report) for side, report in reports.items()}, indent=2))

@@ -1,15 +1,15 @@
 """`mtkit translate`: sentences, files or a stream in; their translations out, line by line."""
 
 import json
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtkit.cli.options import BeamSizeOption, DeviceOption, InputOption, ModelOption, OutputOption
+from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -18,40 +18,29 @@ if TYPE_CHECKING:
 
 def translate(
     text: Annotated[list[str] | None, typer.Argument(help="Sentences; without any, lines from stdin.")] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="Run or bundle folder; default: $MTKIT_MODEL, else the newest run in ./runs.")
-    ] = None,
-    input_path: Annotated[Path | None, typer.Option("--input", "-i", help="Text file, .gz too.")] = None,
-    output_path: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write here (.gz by name) once all is done; default: stdout.")
-    ] = None,
-    beam_size: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: the model's config.")
-    ] = None,
+    model: ModelOption = None,
+    input_path: InputOption = None,
+    output_path: OutputOption = None,
+    beam_size: BeamSizeOption = None,
     n_best: Annotated[
         int | None, typer.Option(min=1, help="Translations of each line, with scores, as JSON lines.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines, also for a single translation.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, mps, cuda or cuda:N.")] = "auto",
+    device: DeviceOption = "auto",
 ) -> None:
     """Translate sentences, the lines of a file, or a stream."""
     if text and input_path:
         raise UsageError("give either sentences or --input, not both")
-    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", device):
-        raise UsageError(f"--device {device}: not one of auto, cpu, mps, cuda, cuda:N")
     _check_arguments(text or [])
 
-    from mtkit.console import log  # these and those below: here, so that `mtkit --help` loads no torch
+    from mtkit.cli.translating import load_translator  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.decoding.bundle import find_model
-    from mtkit.decoding.translator import Translator
 
-    folder = find_model(model)
-    log.info(f"model: {folder}")
-    translator = Translator.load(folder, device=device, beam_size=beam_size)
+    translator = load_translator(find_model(model), device=device, beam_size=beam_size)
     if (n_best or 1) > translator.decode.beam_size:
         raise UsageError(f"--n-best {n_best} is more than the beam holds; add --beam-size {n_best}")
     translations = _translations(translator, text, input_path, n_best or 1)
-    with _writer(output_path) as write:
+    with line_writer(output_path) as write:
         for line, translation in enumerate(translations, start=1):
             write(_as_json(line, translation) if as_json or n_best else translation.text)
 
@@ -62,41 +51,18 @@ def _translations(
     if text:
         return translator.stream(text, n_best=n_best)
     if input_path:
-        from mtkit.data.corpus import read_lines
+        from mtkit.cli.translating import with_bar
+        from mtkit.data.corpus import count_lines, read_lines
 
-        return _with_progress(translator.stream(read_lines(input_path), n_best=n_best), input_path)
+        total = count_lines(input_path) if input_path.is_file() else None  # a pipe can be read only once
+        return with_bar(translator.stream(read_lines(input_path), n_best=n_best), total, "translating", "line")
 
     from mtkit.cli.standard_input import arriving_windows
     from mtkit.console import log
 
-    if sys.stdin.isatty():
+    if sys.stdin is not None and sys.stdin.isatty():
         log.info("reading lines from the terminal; Ctrl-D ends")
     return translator.stream_windows(arriving_windows(translator.window), n_best=n_best)
-
-
-def _with_progress(translations: "Iterable[Translation]", path: Path) -> "Iterator[Translation]":
-    """The translations, with a progress bar over the file's lines (counted first, unless it is a pipe)."""
-    from mtkit.console import progress_bar
-    from mtkit.data.corpus import count_lines
-
-    total = count_lines(path) if path.is_file() else None
-    with progress_bar(total, "translating", "line") as bar:
-        for translation in translations:
-            yield translation
-            bar.update()
-
-
-@contextmanager
-def _writer(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """A function that writes one line: to the file, which appears when all is done, or at once to stdout."""
-    if path is None:
-        yield lambda line: print(line, flush=True)
-        return
-
-    from mtkit.data.corpus import open_output
-
-    with open_output(path) as file:
-        yield lambda line: print(line, file=file)
 
 
 def _as_json(line: int, translation: "Translation") -> str:

@@ -64,6 +64,10 @@ def explain(error: ErrorDetails, values: object, origins: Mapping[KeyPath, Origi
     """Turn one of pydantic's complaints about `values` into a Problem with its place."""
     path: KeyPath = error["loc"]
     kind = error["type"]
+    if kind == "json_invalid":  # YAML can write it, JSON cannot
+        too_deep = "recursion" in str(error["ctx"]["error"])
+        what = "brackets are nested too deeply" if too_deep else "text holds half of a surrogate pair, like \\ud800"
+        return Problem(None, "", f"not a config: {what}")
     if kind == "extra_forbidden":
         return Problem(origin_of(path, origins), dotted(path), f"unknown key; {_right_key(path)}")
     if kind == "value_error":

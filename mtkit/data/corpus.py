@@ -1,6 +1,7 @@
 """Text files in, lines and sentence pairs out, one at a time; and the way back to a file. The only reader of text."""
 
 import gzip
+import hashlib
 import io
 import zlib
 from collections.abc import Iterator, Sequence
@@ -10,11 +11,13 @@ from typing import BinaryIO, Literal, NamedTuple, TextIO, cast
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.errors import DataError
-from mtkit.files import atomic_file, sha256_file
+from mtkit.files import atomic_file
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 20
+# What ends a line for some program or other: inside a line it would make two lines of one.
+_LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
 
 Side = Literal["src", "tgt"]
 SIDES: tuple[Side, Side] = ("src", "tgt")
@@ -37,13 +40,26 @@ def read_lines(path: Path) -> Iterator[str]:
     """
     with _reading(path) as file:
         for number, raw in enumerate(file, start=1):
-            if number == 1:
-                raw = raw.removeprefix(_BOM)
-            raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-            try:
-                yield raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise DataError(_no_utf8(path, number, raw, error)) from None
+            yield decode_line(raw, number, path)
+
+
+def decode_line(raw: bytes, number: int, file: Path | str) -> str:
+    """The text of a file's line (numbers count from 1), without its end, LF or CRLF, and a first line's BOM.
+
+    Raises DataError, with line and byte, where it is no UTF-8.
+    """
+    if number == 1:
+        raw = raw.removeprefix(_BOM)
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(_no_utf8(file, number, raw, error)) from None
+
+
+def as_one_line(text: str) -> str:
+    """The text with a space for every character that some program takes for the end of a line."""
+    return text.translate(_LINE_BREAKS)
 
 
 def count_lines(path: Path) -> int:
@@ -95,7 +111,7 @@ def corpus_name(corpus: CorpusFiles) -> str:
 
 
 def text_checksums(corpora: Sequence[CorpusFiles]) -> list[dict[str, str]]:
-    """For each corpus the sha256 of its files, by role (src, tgt, tsv): equal where the text is, whatever its place."""
+    """For each corpus the sha256 of its text, by role (src, tgt, tsv): equal wherever it lies, compressed or not."""
     checksums = []
     for corpus in corpora:
         files = {role: getattr(corpus, role) for role in ("src", "tgt", "tsv")}
@@ -109,8 +125,10 @@ def open_output(path: Path) -> Iterator[TextIO]:
 
     What is no ordinary file, such as /dev/stdout or a named pipe, is written to directly.
     """
-    path = path.resolve()
+    # Asked before links are followed: /dev/stdout leads to /proc/N/fd/pipe:[M], a name for which there is no file.
     special = path.exists() and not path.is_file()
+    if not special:
+        path = path.resolve()
     with nullcontext(path) if special else atomic_file(path) as place, place.open("wb") as raw:
         if path.suffix == ".gz":
             # No name and no time in the header: the same text gives the same bytes.
@@ -141,11 +159,11 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
-def _no_utf8(path: Path, line: int, raw: bytes, error: UnicodeDecodeError) -> str:
+def _no_utf8(path: Path | str, line: int, raw: bytes, error: UnicodeDecodeError) -> str:
     where = f"{path}: line {line}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 ({error.reason})"
     if line == 1 and raw.startswith(_GZIP_MAGIC):
         return f"{where}; the file is compressed: give it a name that ends in .gz"
-    return f"{where}; convert the file, for example: iconv -f LATIN1 -t UTF-8"
+    return f"{where}; convert it, for example: iconv -f LATIN1 -t UTF-8"
 
 
 def _two_files(corpus: CorpusFiles) -> tuple[Path, Path]:
@@ -183,5 +201,8 @@ def _read_tsv(path: Path) -> Iterator[Pair]:
 
 
 def _checksum(path: Path) -> str:
-    with _reading(path):  # turns a missing or unreadable file into a DataError
-        return sha256_file(path)
+    digest = hashlib.sha256()
+    with _reading(path) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -125,9 +125,19 @@ def _write(path: Path, model: bytes) -> None:
 def _learn(lines: Iterable[str], cfg: TokenizerConfig, out: Path) -> bytes:
     model = io.BytesIO()
     identity = cfg.normalization == "identity"
+    unreadable: list[DataError] = []
+
+    def prepared() -> Iterator[str]:
+        try:
+            for line in lines:
+                yield line.translate(_TRAINER_MARKS)
+        except DataError as error:  # SentencePiece would bury it in a message of its own
+            unreadable.append(error)
+            raise
+
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(line.translate(_TRAINER_MARKS) for line in lines),
+            sentence_iterator=prepared(),
             model_writer=model,
             model_type=cfg.type,
             vocab_size=cfg.vocab_size,
@@ -145,7 +155,7 @@ def _learn(lines: Iterable[str], cfg: TokenizerConfig, out: Path) -> bytes:
             minloglevel=2,  # errors come as exceptions, and nothing else is for the user
         )
     except RuntimeError as error:
-        raise _explained(error, cfg, out) from error
+        raise (unreadable[0] if unreadable else _explained(error, cfg, out)) from error
     return _checked_size(model.getvalue(), cfg, out)
 
 
@@ -180,13 +190,19 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
 
     They are learnt anew if the settings or the text have changed since; models without a `tokenizers.json` beside
     them were put there by somebody and are taken as they are.
-    Raises ConfigError if they have changed and the run has checkpoints, DataError if a model was exchanged.
+    Raises ConfigError if they have changed and the run has checkpoints, or if two different models were put there for
+    a config that shares one, DataError if a model was exchanged.
     """
     settings = {"tokenizer": cfg.tokenizer.model_dump(mode="json"), "text": text_checksums(cfg.data.train)}
     models = {side: run_dir / f"{side}.spm" for side in SIDES}
     record = _read_record(run_dir / _RECORD)
     if all(path.exists() for path in models.values()):
         if not record:
+            if cfg.tokenizer.shared and sha256_file(models["src"]) != sha256_file(models["tgt"]):
+                raise ConfigError(
+                    f"{run_dir}: tokenizer.shared=true, but src.spm and tgt.spm are two different models; put one "
+                    "there under both names, or set tokenizer.shared to false (and model.tie to decoder or none)"
+                )
             log.info(f"{run_dir}: src.spm and tgt.spm were put there: taken as they are")
             return load_tokenizers(run_dir)
         for path in models.values():

@@ -27,7 +27,12 @@ from mtkit.model.transformer import Transformer
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 FILES = ("config.yaml", "src.spm", "tgt.spm", "model.safetensors")
-_RUN_FILES = ("config.yaml", "checkpoints", "metrics.jsonl")  # what a run folder has before its training ends
+_RUN_FILES = (
+    "config.yaml",
+    "tokenizers.json",
+    "checkpoints",
+    "metrics.jsonl",
+)  # what a run folder has before its training ends
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,9 @@ def _bundle_in(path: Path) -> Path:
     if not path.is_dir():
         raise BundleError(f"{path}: a file, but a model is a run or bundle folder; perhaps {path.parent}?")
     if any((path / name).exists() for name in ("model.safetensors", "src.spm")) and not _is_run(path):
-        raise BundleError(f"{path}: a bundle without its {MANIFEST}; copy the folder again, with all of its files")
+        raise BundleError(f"{path}: a bundle without its {MANIFEST}; {_remedy(path)}")
+    if _is_run(path) and (path / "model").is_dir():
+        raise BundleError(f"{path / 'model'}: a bundle without its {MANIFEST}; {_remedy(path / 'model')}")
     if _is_run(path):
         raise BundleError(
             f"{path} has no model/ yet: its training has not finished; `mtkit train` with its config goes on with it"
@@ -134,6 +141,14 @@ def _is_run(path: Path) -> bool:
     return any((path / name).exists() for name in _RUN_FILES) and not (path / "model.safetensors").exists()
 
 
+def _remedy(folder: Path) -> str:
+    """How to come by a whole bundle instead of a damaged one."""
+    remedy = "copy the bundle again, with all of its files"
+    if folder.name == "model" and (folder.parent / "checkpoints").is_dir():
+        remedy += f", or remove {folder} and run `mtkit train` again: the run's checkpoints make it anew"
+    return remedy
+
+
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
@@ -141,7 +156,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise BundleError(f"{folder}: no {MANIFEST}, so this is not a bundle") from None
     except ValueError as error:
-        raise BundleError(f"{path}: not valid JSON ({error}); copy the bundle again") from None
+        raise BundleError(f"{path}: not valid JSON ({error}); {_remedy(folder)}") from None
     if not isinstance(manifest, dict) or "format_version" not in manifest:
         raise BundleError(f"{path}: no format_version, so this is not an mtkit bundle")
     version = manifest["format_version"]
@@ -151,18 +166,18 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             f"use the mtkit that wrote it ({manifest.get('mtkit_version', 'unknown version')})"
         )
     if not isinstance(manifest.get("sha256"), dict):
-        raise BundleError(f"{path}: no sha256 of the files; copy the bundle again")
+        raise BundleError(f"{path}: no sha256 of the files; {_remedy(folder)}")
     return manifest
 
 
 def _verify(path: Path, expected: str) -> None:
     if not path.is_file():
-        raise BundleError(f"{path}: missing from the bundle; copy the folder again, with all of its files")
+        raise BundleError(f"{path}: missing from the bundle; {_remedy(path.parent)}")
     found = sha256_file(path)
     if found != expected:
         raise BundleError(
             f"{path}: {path.name} is not the file this model was made with "
-            f"(sha256 {found[:12]}..., the manifest says {expected[:12]}...); copy the bundle again"
+            f"(sha256 {found[:12]}..., the manifest says {expected[:12]}...); {_remedy(path.parent)}"
         )
 
 

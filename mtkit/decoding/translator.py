@@ -11,19 +11,19 @@ from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
+from mtkit.data.corpus import as_one_line
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding.bundle import find_model, load_bundle
 from mtkit.decoding.search import Hypothesis, SearchConfig, search
 from mtkit.decoding.segments import join_segments, split_long
 from mtkit.decoding.steps import ModelStep
+from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import choose_device, set_threads
 
 _T = TypeVar("_T")
 _BATCHES_A_WINDOW = 16
-# What ends a line for some program or other: inside a line it would make two lines of one.
-_LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,12 @@ class Translator:
     ) -> "Translator":
         """The translator of a run or bundle folder; by default $MTKIT_MODEL, else the newest run in ./runs.
 
-        beam_size, threads: instead of the values in the model's config. Raises BundleError if there is no such model.
+        beam_size: instead of the one in the model's config. threads: how many torch uses on the CPU from now on, in
+        the whole process; by default it stays with those that it has. Raises BundleError if there is no such model.
         """
         bundle = load_bundle(find_model(None if path is None else Path(path)))
-        set_threads(threads or bundle.config.train.threads)
+        if threads is not None:
+            set_threads(threads)
         decode = bundle.config.decode
         if beam_size is not None:
             decode = decode.model_copy(update={"beam_size": beam_size})
@@ -139,7 +141,7 @@ class Translator:
             )
 
     def _translate_window(self, lines: Sequence[str], first_line: int, n_best: int) -> list[Translation]:
-        texts = [line.translate(_LINE_BREAKS).strip() for line in lines]
+        texts = [as_one_line(line).strip() for line in lines]
         segments, owners = self._segment(texts, first_line)
         candidates: list[list[list[Candidate]]] = [[] for _ in lines]
         for owner, found in zip(owners, self._search_all(segments, n_best), strict=True):
@@ -188,8 +190,17 @@ class Translator:
         cfg = SearchConfig(self.decode.beam_size, self.decode.length_penalty, n_best)
         src = _pad([[*ids, EOS_ID] for ids in batch]).to(self.device)
         max_lens = torch.tensor([self._max_len(len(ids)) for ids in batch], device=self.device)
-        step = ModelStep(self.model, src, cfg.beam_size)
-        return search(step, max_lens, cfg, bos_id=BOS_ID, eos_id=EOS_ID)
+        try:
+            step = ModelStep(self.model, src, cfg.beam_size)
+            return search(step, max_lens, cfg, bos_id=BOS_ID, eos_id=EOS_ID)
+        except RuntimeError as error:
+            if not _is_out_of_memory(error):
+                raise
+            raise MtkitError(
+                f"{self.device}: the memory does not hold a batch of {len(batch)} sentences of up to {src.size(1)} "
+                f"tokens; lower decode.batch_sentences={self.decode.batch_sentences} or "
+                f"decode.beam_size={self.decode.beam_size}"
+            ) from error
 
     def _max_len(self, n_src_tokens: int) -> int:
         """The most target tokens, EOS counted, for a source of so many tokens without EOS."""
@@ -197,7 +208,7 @@ class Translator:
         return max_len if self._max_positions is None else min(max_len, self._max_positions)
 
     def _candidate(self, hypothesis: Hypothesis) -> Candidate:
-        text = self.tgt_tokenizer.decode(hypothesis.ids).translate(_LINE_BREAKS).strip()
+        text = as_one_line(self.tgt_tokenizer.decode(hypothesis.ids)).strip()
         return Candidate(text, hypothesis.ids, hypothesis.log_prob, hypothesis.score, hypothesis.finished)
 
 
@@ -217,6 +228,12 @@ def _join(parts: list[list[Candidate]]) -> list[Candidate]:
         )
         for kth in zip(*parts, strict=False)
     ]
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether a device has no memory left; only for GPUs has torch a class of error of its own."""
+    says_so = any(words in str(error) for words in ("not enough memory", "out of memory"))
+    return isinstance(error, torch.OutOfMemoryError) or says_so
 
 
 def _windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from mtkit.console import log
 from mtkit.errors import CheckpointError
-from mtkit.files import atomic_folder, remove_leftovers, sha256_file
+from mtkit.files import atomic_folder, sha256_file
 from mtkit.training.state import TrainState
 
 _MODEL, _OPTIMIZER, _STATE, _MANIFEST = "model.safetensors", "optimizer.pt", "state.json", "manifest.json"
@@ -69,7 +69,6 @@ class Checkpoints:
 
         Returns None for a run without checkpoints; raises CheckpointError if all are damaged.
         """
-        remove_leftovers(self.folder)
         steps = self._steps("step")
         for step in reversed(steps):
             folder = self.folder / f"step-{step}"
@@ -84,20 +83,41 @@ class Checkpoints:
             )
         return None
 
+    def usable(self, steps: Sequence[int]) -> list[int]:
+        """Those of the steps, in order, whose weights are whole; if none are, the newest of the others.
+
+        What is missing or damaged is named in a warning. Raises CheckpointError if no weights are left.
+        """
+        whole = [step for step in sorted(steps) if self._has_weights(step)]
+        if whole:
+            return whole
+        for step in sorted({*self._steps("step"), *self._steps("best")} - set(steps), reverse=True):
+            if self._has_weights(step):
+                log.warning(f"{self.folder}: none of the best checkpoints is left: taking the weights of step {step}")
+                return [step]
+        raise CheckpointError(
+            f"{self.folder}: no checkpoint has weights that can be read (see the warnings above); restore them from a "
+            "copy, or remove this folder to train from the beginning"
+        )
+
     def load_average(self, steps: Sequence[int], model: nn.Module) -> None:
         """Give the model the mean of the weights that it had at these steps; the sum is made in float64."""
         sums: dict[str, Tensor] = {}
         for step in sorted(steps):
-            for name, weight in load_file(self._weights_of(step)).items():
+            for name, weight in load_file(self._holding(step) / _MODEL).items():
                 sums[name] = sums[name].add_(weight) if name in sums else weight.double()
         _set_weights(model, {name: total / len(steps) for name, total in sums.items()})
 
-    def _weights_of(self, step: int) -> Path:
-        for kind in ("step", "best"):
-            path = self.folder / f"{kind}-{step}" / _MODEL
-            if path.exists():
-                return path
-        raise CheckpointError(f"{self.folder}: the weights of step {step}, one of the best, are missing")
+    def _has_weights(self, step: int) -> bool:
+        problem = find_damage(self._holding(step), (_MODEL,))
+        if problem is not None:
+            log.warning(f"{problem}; the model is made without this checkpoint")
+        return problem is None
+
+    def _holding(self, step: int) -> Path:
+        """The checkpoint of this step, whether it can be resumed from or not."""
+        resumable = self.folder / f"step-{step}"
+        return resumable if resumable.exists() else self.folder / f"best-{step}"
 
     def _steps(self, kind: str) -> list[int]:
         names = [path.name.removeprefix(f"{kind}-") for path in self.folder.glob(f"{kind}-*")]
@@ -134,14 +154,14 @@ class Checkpoints:
         )
 
 
-def find_damage(folder: Path) -> str | None:
-    """What is wrong with a checkpoint's files, naming the file; None if each is what the manifest says."""
+def find_damage(folder: Path, names: Sequence[str] = (_MODEL, _OPTIMIZER, _STATE)) -> str | None:
+    """What is wrong with these of a checkpoint's files, naming the file; None if each is what the manifest says."""
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         checksums: dict[str, str] = manifest["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"{folder / _MANIFEST}: missing or not readable ({error})"
-    for name in (_MODEL, _OPTIMIZER, _STATE):
+    for name in names:
         path = folder / name
         if not path.exists():
             return f"{path}: missing"

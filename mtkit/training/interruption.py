@@ -1,9 +1,9 @@
-"""Ctrl-C and SIGTERM: finish the running update and save, then leave; a second Ctrl-C leaves at once."""
+"""Ctrl-C, SIGTERM and SIGHUP: finish the running update and save, then leave; a second Ctrl-C leaves at once."""
 
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -33,18 +33,25 @@ class StopRequest:
         again, self.received = self.received, True
         if not again:
             name = "Ctrl-C" if signal_number == signal.SIGINT else signal.Signals(signal_number).name
-            log.warning(f"{name}: saving a checkpoint, then leaving; Ctrl-C (again) leaves without")
+            with suppress(OSError):  # after SIGHUP the terminal may be gone
+                log.warning(f"{name}: saving a checkpoint, then leaving; Ctrl-C (again) leaves without")
         if again or self._may_break_off:
             raise KeyboardInterrupt
 
 
 @contextmanager
 def stop_request() -> Iterator[StopRequest]:
-    """Receive SIGINT and SIGTERM as a request during the block; only the main thread can."""
+    """Receive SIGINT, SIGTERM and SIGHUP as a request during the block; only the main thread can.
+
+    A SIGHUP that is ignored stays so: the run was started with nohup.
+    """
     request = StopRequest()
     previous: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        previous = {number: signal.signal(number, request.receive) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
+        previous = {number: signal.signal(number, request.receive) for number in numbers}
     try:
         yield request
     finally:

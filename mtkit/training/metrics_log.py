@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from mtkit.console import log
 from mtkit.files import atomic_file
 
 
@@ -45,13 +46,30 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl, in order; a last line that was cut off when a process died is left out."""
-    entries = []
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if line.endswith("\n"):
-                entries.append(json.loads(line))
+    """The lines of a metrics.jsonl, in order.
+
+    A last line that was cut off when a process died is left out; others that cannot be read too, with a warning.
+    """
+    entries, unreadable = [], []
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            entry = _read(line)
+            if entry is not None:
+                entries.append(entry)
+            elif line.endswith("\n"):
+                unreadable.append(number)
+    if unreadable:
+        log.warning(f"{path}: {len(unreadable)} lines cannot be read, the first is line {unreadable[0]}; left out")
     return entries
+
+
+def _read(line: str) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    known = isinstance(entry, dict) and "kind" in entry and isinstance(entry.get("step"), int)
+    return entry if known and line.endswith("\n") else None
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -23,12 +23,19 @@ _FREE = (
 )
 
 
-def open_run(cfg: Config, *, started: bool) -> None:
-    """Write cfg to the run's config.yaml; started: the run has checkpoints.
+def check_run(cfg: Config, *, started: bool) -> None:
+    """See whether cfg can start the run in cfg.run_dir, or go on with it; started: it has checkpoints.
 
-    Raises ConfigError if they were made with other settings that shape the result.
+    Raises ConfigError if they were made with other settings that shape the result, or if the run has a finished model
+    and no checkpoints any more.
     """
     assert cfg.run_dir is not None
+    model = cfg.run_dir / "model"
+    if not started and (model / "manifest.json").exists():
+        raise ConfigError(
+            f"{cfg.run_dir}: this run has finished, and without checkpoints/ it cannot go on; translate with {model}, "
+            "or choose another run_dir, or remove model/ to train from the beginning"
+        )
     path = cfg.run_dir / "config.yaml"
     changes = differences(load_config(path), cfg) if started and path.exists() else []
     if changes:
@@ -37,7 +44,12 @@ def open_run(cfg: Config, *, started: bool) -> None:
             f"{cfg.run_dir} holds a run with other settings:\n{listed}\n"
             "start a new run (another run_dir), or restore these keys to go on with that one"
         )
-    write_text(path, dump_config(cfg))
+
+
+def write_config(cfg: Config) -> None:
+    """Write cfg, with every default, to the run's config.yaml."""
+    assert cfg.run_dir is not None
+    write_text(cfg.run_dir / "config.yaml", dump_config(cfg))
 
 
 def differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:

@@ -46,12 +46,12 @@ def fraction_done(cfg: TrainConfig, progress: Progress) -> float | None:
     return max(shares, default=None)
 
 
-def reason_to_stop(cfg: TrainConfig, progress: Progress) -> str | None:
-    """The key of the limit that the run has reached, such as "max_steps"; None while it goes on."""
+def limits_reached(cfg: TrainConfig, progress: Progress) -> list[str]:
+    """The keys of the limits that the run has reached, such as ["max_steps"]; none while it goes on."""
     reached = {
         "max_steps": cfg.max_steps is not None and progress.step >= cfg.max_steps,
         "max_epochs": cfg.max_epochs is not None and progress.epochs >= cfg.max_epochs,
         "max_minutes": cfg.max_minutes is not None and progress.minutes >= cfg.max_minutes,
         "patience": cfg.patience is not None and progress.bad_validations >= cfg.patience,
     }
-    return next((key for key, is_reached in reached.items() if is_reached), None)
+    return [key for key, is_reached in reached.items() if is_reached]

@@ -1,10 +1,9 @@
 """From a config to a trained bundle: prepares the data, trains, validates, saves, resumes, averages the best."""
 
 import errno
-import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,16 +12,16 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from mtkit.config.schema import Config
+from mtkit.config.schema import Config, CorpusFiles, TrainConfig
 from mtkit.console import log
 from mtkit.data.batching import make_batch, padding_share, plan_epoch
-from mtkit.data.corpus import read_pairs
+from mtkit.data.corpus import Pair, read_pairs
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import train_tokenizers
-from mtkit.decoding.bundle import save_bundle
-from mtkit.errors import ConfigError, TrainingError
-from mtkit.files import remove_leftovers
+from mtkit.decoding.bundle import MANIFEST, load_bundle, save_bundle
+from mtkit.errors import BundleError, ConfigError, DataError, TrainingError
+from mtkit.files import locked, remove_leftovers
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import choose_device, choose_precision, set_threads
 from mtkit.training.checkpoint import Checkpoint, Checkpoints
@@ -30,12 +29,12 @@ from mtkit.training.curves import plot_curves
 from mtkit.training.interruption import StopRequest, stop_request
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.run_bar import RunBar
-from mtkit.training.run_folder import open_run
-from mtkit.training.schedule import fraction_done, learning_rate, reason_to_stop
+from mtkit.training.run_folder import check_run, write_config
+from mtkit.training.schedule import fraction_done, learning_rate, limits_reached
 from mtkit.training.state import Scored, TrainState
 from mtkit.training.stats import Interval, UpdateStats
 from mtkit.training.update import Updater
-from mtkit.training.validation import DevScores, Validator
+from mtkit.training.validation import DevScores, Validator, bleu_signature
 
 _MAKE_ROOM = "what was saved before is untouched: make room and run the same command again"
 
@@ -46,7 +45,7 @@ class TrainResult:
 
     bundle: Path  # RUN/model
     steps: int  # updates made, all starts together
-    stopped_by: str  # the limit that ended it, such as "max_steps"
+    stopped_by: str  # the limit that ended it, such as "max_steps"; of several "max_steps, max_epochs"
     dev_scores: dict[str, float]  # of the bundle: loss, perplexity, bleu, chrf
     averaged_steps: tuple[int, ...]  # the checkpoints whose weights' mean the bundle holds
 
@@ -55,23 +54,26 @@ def train(cfg: Config) -> TrainResult:
     """Train the model that cfg describes in cfg.run_dir, from where an earlier start of it stopped.
 
     Makes the tokenizers if the run has none. A run that has reached its limits is left as it is.
-    Raises KeyboardInterrupt after saving if the user stops it (Ctrl-C, SIGTERM), and MtkitError for whatever input or
-    the machine makes impossible.
+    Raises KeyboardInterrupt after saving if the user stops it (Ctrl-C, SIGTERM, SIGHUP), and MtkitError for whatever
+    input or the machine makes impossible, and if another process is working in the run.
     """
-    if cfg.run_dir is None:
+    run_dir = cfg.run_dir
+    if run_dir is None:
         raise ValueError("cfg.run_dir is not set")
-    with disk_full_explained(cfg.run_dir):
-        remove_leftovers(cfg.run_dir)
-        checkpoints = Checkpoints(cfg.run_dir / "checkpoints")
-        open_run(cfg, started=checkpoints.exist())
+    with disk_full_explained(run_dir), locked(run_dir):
+        for folder in (run_dir, run_dir / "checkpoints", run_dir / "cache"):
+            remove_leftovers(folder)
+        checkpoints = Checkpoints(run_dir / "checkpoints")
+        check_run(cfg, started=checkpoints.exist())
         checkpoint = checkpoints.newest()
         if checkpoint and (result := finished_before(cfg, checkpoint.state)):
             return result
-        trainer = prepare(cfg, cfg.run_dir, checkpoints)
+        trainer = prepare(cfg, run_dir, checkpoints)
         if checkpoint:
             trainer.resume(checkpoint)
-        reason = trainer.fit()
-        return trainer.finish(reason)
+        write_config(cfg)
+        limits = trainer.fit()
+        return trainer.finish(limits)
 
 
 def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> "Trainer":
@@ -79,6 +81,9 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> "Trainer":
     device = choose_device(cfg.train.device)
     precision = choose_precision(cfg.train.precision, device)
     n_threads = set_threads(cfg.train.threads)
+    dev_pairs = list(read_pairs([cfg.data.dev]))  # before the tokenizers, which take minutes
+    require_text("data.dev", [cfg.data.dev], dev_pairs)
+    require_text("data.train", cfg.data.train, read_pairs(cfg.data.train))
     tokenizers = train_tokenizers(cfg, run_dir)
     cache = run_dir / "cache"
     corpus = encode_corpus(
@@ -90,7 +95,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> "Trainer":
     )
     longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
     dev = encode_corpus([cfg.data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
-    validator = Validator(cfg, dev, list(read_pairs([cfg.data.dev])), tokenizers, precision)
+    validator = Validator(cfg, dev, dev_pairs, tokenizers, precision)
     torch.manual_seed(cfg.seed)
     model = Transformer(cfg.model, tokenizers[0].vocab_size, tokenizers[1].vocab_size, PAD_ID).to(device)
     trainer = Trainer(cfg, run_dir, corpus, validator, Updater(model, cfg.train, cfg.seed, precision), checkpoints)
@@ -100,9 +105,20 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> "Trainer":
     padding = padding_share(corpus.src_lengths, corpus.tgt_lengths, trainer.plan)
     log.info(
         f"data: {corpus.n_pairs:,} pairs in {len(trainer.plan):,} batches an epoch, {padding:.1%} of them padding; "
-        f"dev: {dev.n_pairs:,} pairs"
+        f"dev: {dev.n_pairs:,} pairs, {len(validator.pairs):,} translated at a validation (BLEU: {bleu_signature()})"
     )
     return trainer
+
+
+def require_text(key: str, corpora: Sequence[CorpusFiles], pairs: Iterable[Pair]) -> None:
+    """Raise DataError, naming the config's key and its files, if no pair has text on both sides."""
+    n_read = 0
+    for pair in pairs:
+        if pair.src.strip() and pair.tgt.strip():
+            return
+        n_read += 1
+    files = [str(path) for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path]
+    raise DataError(f"{key}: of {n_read:,} lines in {', '.join(files)} none has text on both sides")
 
 
 class Trainer:
@@ -124,6 +140,7 @@ class Trainer:
         self.updater = updater
         self.checkpoints = checkpoints
         self.state = TrainState(train_fingerprint=corpus.fingerprint, dev_fingerprint=validator.corpus.fingerprint)
+        self._saved: tuple[int, int] | None = None  # the step, and the last one validated, of the newest checkpoint
         self._running_since = time.monotonic()
         self._seconds_before = 0.0
         self._plan_epoch()
@@ -152,8 +169,8 @@ class Trainer:
             f"{state.seconds / 60:.1f} minutes of training behind"
         )
 
-    def fit(self) -> str:
-        """Train until a limit is reached, validate and save; returns the limit's key, such as "max_steps"."""
+    def fit(self) -> list[str]:
+        """Train until a limit is reached, validate and save; returns the limit's key (or keys): ["max_steps"]."""
         cfg = self.cfg.train
         self._running_since = time.monotonic()
         with (
@@ -165,7 +182,7 @@ class Trainer:
                 if self.state.step % cfg.validate_every == 0:
                     self.validate(request)
                 self._update_clock()
-                if reason := reason_to_stop(cfg, self.state.progress()):
+                if limits := limits_reached(cfg, self.state.progress()):
                     break
                 if request.received:
                     self.save()
@@ -174,7 +191,7 @@ class Trainer:
             self.validate(request)
             if request.received:
                 raise KeyboardInterrupt
-        return reason
+        return limits
 
     def update(self) -> UpdateStats:
         """Make the next update of the plan, and the line of the metrics log if it is time for one."""
@@ -212,19 +229,23 @@ class Trainer:
         self.save()
 
     def save(self) -> None:
-        """Write a checkpoint of where the run stands."""
+        """Write a checkpoint of where the run stands, unless this start of it has done so."""
+        standing = self.state.step, self.state.validated_step
+        if standing == self._saved:
+            return
         self._update_clock()
         self.state.grad_scaler = self.updater.grad_scaler.state_dict()
         self.metrics.sync()
         self.checkpoints.save(self.state, self.updater.model, self.updater.optimizer)
+        self._saved = standing
 
-    def finish(self, reason: str) -> TrainResult:
+    def finish(self, limits: list[str]) -> TrainResult:
         """Write the bundle: the mean of the best checkpoints' weights, or the best alone if it scores higher on dev."""
         steps, weights, scores = self._choose_weights()
         figures, signed = scores.figures(), self.validator.signed_scores(scores)
         training = {
             "step": self.state.step,
-            "stopped_by": reason,
+            "stopped_by": ", ".join(limits),
             "averaged_steps": list(steps),
             "minutes": round(self.state.seconds / 60, 2),
             "data_fingerprint": self.state.train_fingerprint,
@@ -241,14 +262,16 @@ class Trainer:
         if curves := plot_curves(self.run_dir):
             log.info(f"learning curves: {curves}")
         log.info(
-            f"finished after {self.state.step} steps, {self.state.seconds / 60:.1f} minutes (train.{reason}); "
+            f"finished after {self.state.step} steps, {self.state.seconds / 60:.1f} minutes "
+            f"({_values(self.cfg.train, limits)}); "
             f"dev {_figures(scores)} ({signed[0].signature}); model: {folder}"
         )
-        return TrainResult(folder, self.state.step, reason, figures, tuple(steps))
+        return TrainResult(folder, self.state.step, ", ".join(limits), figures, tuple(steps))
 
     def _choose_weights(self) -> tuple[list[int], dict[str, Tensor], DevScores]:
         best = self.state.best[: self.cfg.train.average_best]
-        steps = sorted(scored.step for scored in best)
+        steps = self.checkpoints.usable([scored.step for scored in best])
+        best = [scored for scored in best if scored.step in steps]
         scores = self._load_average(steps)
         if len(steps) > 1 and self._quality(self._scored(scores)) < self._quality(best[0]):
             log.info(f"the mean of the best {len(steps)} checkpoints is not better than the best alone: taking that")
@@ -309,21 +332,27 @@ class Trainer:
 
 
 def finished_before(cfg: Config, state: TrainState) -> TrainResult | None:
-    """The result of a run that has reached a limit and has its bundle; None if there is something left to do."""
+    """The result of a run that has reached a limit and has its bundle; None if there is something left to do.
+
+    A bundle that is damaged is named in a warning: it has to be made again.
+    """
     assert cfg.run_dir is not None
-    reason = reason_to_stop(cfg.train, state.progress())
+    limits = limits_reached(cfg.train, state.progress())
     folder = cfg.run_dir / "model"
-    try:
-        training = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["training"]
-    except (OSError, ValueError, KeyError):
+    if not limits or not (folder / MANIFEST).exists():
         return None
-    if reason is None or training.get("step") != state.step:
+    try:
+        training = load_bundle(folder).manifest.get("training", {})
+    except BundleError as error:
+        log.warning(f"{folder}: the model is damaged and made again from the checkpoints ({error})")
+        return None
+    if training.get("step") != state.step:
         return None
     log.info(
-        f"{cfg.run_dir}: already finished after {state.step} steps (train.{reason}={getattr(cfg.train, reason)}); "
-        f"raise train.{reason} to go on"
+        f"{cfg.run_dir}: already finished after {state.step} steps ({_values(cfg.train, limits)}); "
+        f"raise {' and '.join(f'train.{key}' for key in limits)} to go on"
     )
-    return TrainResult(folder, state.step, reason, training["dev"], tuple(training["averaged_steps"]))
+    return TrainResult(folder, state.step, ", ".join(limits), training["dev"], tuple(training["averaged_steps"]))
 
 
 @contextmanager
@@ -335,6 +364,10 @@ def disk_full_explained(folder: Path) -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise TrainingError(f"{error.filename or folder}: {error.strerror}; {_MAKE_ROOM}") from error
+
+
+def _values(cfg: TrainConfig, keys: Sequence[str]) -> str:
+    return ", ".join(f"train.{key}={getattr(cfg, key)}" for key in keys)
 
 
 def _figures(scores: DevScores) -> str:

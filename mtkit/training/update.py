@@ -1,7 +1,8 @@
 """One optimizer step: batches in, moved weights and the figures of the step out."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from mtkit.training.loss import smoothed_cross_entropy_sum
 from mtkit.training.stats import UpdateStats
 
 _LINES_NAMED = 5  # of a batch that cannot be learnt from
+_OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")  # torch on GPUs and on CPUs
 
 
 class Updater:
@@ -37,21 +39,22 @@ class Updater:
         """Make update number `step`; the loss is the mean over all target tokens of the batches.
 
         line_of names a training pair for people. Raises TrainingError, before any weight moves, if the loss or the
-        gradient is not finite.
+        gradient is not finite; and if the memory does not suffice.
         """
         self.model.train()
         self.optimizer.zero_grad()
         n_tgt_tokens = sum(batch.n_tgt_tokens for batch in batches)
-        sums = [self._backward(batch, n_tgt_tokens, step, number) for number, batch in enumerate(batches)]
-        self.grad_scaler.unscale_(self.optimizer)
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
-        loss_sum, nll_sum, grad_norm = torch.stack([*torch.stack(sums).sum(dim=0), norm]).tolist()  # one wait
-        if not math.isfinite(loss_sum) or not self._can_use(grad_norm):
-            raise TrainingError(_not_finite(step, lr, loss_sum / n_tgt_tokens, grad_norm, batches, sums, line_of))
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.grad_scaler.step(self.optimizer)
-        self.grad_scaler.update()
+        with _out_of_memory_explained(step, self.cfg):
+            sums = [self._backward(batch, n_tgt_tokens, step, number) for number, batch in enumerate(batches)]
+            self.grad_scaler.unscale_(self.optimizer)
+            norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
+            loss_sum, nll_sum, grad_norm = torch.stack([*torch.stack(sums).sum(dim=0), norm]).tolist()  # one wait
+            if not math.isfinite(loss_sum) or not self._can_use(grad_norm):
+                raise TrainingError(_not_finite(step, lr, loss_sum / n_tgt_tokens, grad_norm, batches, sums, line_of))
+            for group in self.optimizer.param_groups:
+                group["lr"] = lr
+            self.grad_scaler.step(self.optimizer)
+            self.grad_scaler.update()
         return UpdateStats(
             loss_sum,
             nll_sum,
@@ -101,6 +104,22 @@ def batch_loss(model: Transformer, batch: Batch, label_smoothing: float, precisi
 def derived_seed(*numbers: int) -> int:
     """A seed that depends on all of the numbers, for torch.manual_seed."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
+@contextmanager
+def _out_of_memory_explained(step: int, cfg: TrainConfig) -> Iterator[None]:
+    """Turn torch's error for memory that cannot be had into one that says what to do."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        if not any(words in reason.lower() for words in _OUT_OF_MEMORY):
+            raise
+        raise TrainingError(
+            f"step {step}: the memory does not suffice ({reason}); halve train.batch_tokens={cfg.batch_tokens} and "
+            f"double train.accumulate={cfg.accumulate}, so that an update stays as large (once there are checkpoints, "
+            "in a new run), or end other programs and run the same command again"
+        ) from error
 
 
 def _not_finite(

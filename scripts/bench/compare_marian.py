@@ -22,7 +22,7 @@ from statistics import harmonic_mean
 import marian
 
 from mtkit.config.loading import load_config
-from mtkit.config.schema import Config
+from mtkit.config.schema import Config, DecodeConfig
 from mtkit.console import log, set_up_logging
 from mtkit.data.corpus import open_output, read_lines, read_pairs
 from mtkit.errors import MtkitError
@@ -69,7 +69,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, required=True, help="training time of Marian")
     parser.add_argument("--work", type=Path, required=True, help="folder for everything made here")
     parser.add_argument("--environment", type=Path, default=Path("build/venv-marian"), help="where Marian is, or goes")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="CPU threads of Marian")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="CPU threads")
     parser.add_argument("--batch-words", type=int, default=500, help="target words in a batch, per thread")
     parser.add_argument("--lr", type=float, default=1e-3, help="Marian's highest learning rate")
     parser.add_argument("--warmup", type=int, default=600, help="updates until it is reached")
@@ -87,9 +87,10 @@ def compare(arguments: argparse.Namespace) -> None:
     n_pairs = write_data(cfg, arguments.run, work)
     if arguments.prepare:
         return
-    systems = [*mtkit_system(arguments.run, work, arguments.beam_size)]
+    decode = cfg.decode.model_copy(update={"beam_size": arguments.beam_size})
+    systems = [*mtkit_system(arguments.run, work, arguments.beam_size, arguments.threads)]
     trained = train_marian(arguments, cfg, environment, work, n_pairs)
-    systems.append(marian_system(environment, work, trained, arguments.beam_size))
+    systems.append(marian_system(environment, work, trained, decode, arguments.threads))
     table = "\n".join(as_table(systems))
     (work / "table.txt").write_text(table + "\n", encoding="utf-8")
     results = json.dumps([asdict(system) for system in systems], indent=2)
@@ -117,7 +118,7 @@ def write_data(cfg: Config, run: Path, work: Path) -> int:
     return n_pairs["train"]
 
 
-def mtkit_system(run: Path, work: Path, beam_size: int) -> list[System]:
+def mtkit_system(run: Path, work: Path, beam_size: int, threads: int) -> list[System]:
     """mtkit's line; none if the run has no model yet."""
     from mtkit.decoding.translator import Translator
     from mtkit.training.metrics_log import read_metrics
@@ -125,7 +126,7 @@ def mtkit_system(run: Path, work: Path, beam_size: int) -> list[System]:
     if not (run / "model").exists():
         log.warning(f"{run} has no model: Marian alone is measured")
         return []
-    translator = Translator.load(run, device="cpu", beam_size=beam_size)
+    translator = Translator.load(run, device="cpu", beam_size=beam_size, threads=threads)
     scores = {}
     for part in _PARTS:
         hypotheses = translator.translate(list(read_lines(work / f"{part}.src")))
@@ -134,7 +135,9 @@ def mtkit_system(run: Path, work: Path, beam_size: int) -> list[System]:
     entries = [entry for entry in read_metrics(run / "metrics.jsonl") if entry["kind"] == "train"]
     last = entries[-1]
     speed = harmonic_mean([entry["tokens_per_s"] for entry in entries])  # lines stand for equal numbers of updates
-    return [System("mtkit", last["run_s"] / 60, last["step"], last["epoch"], speed, **scores)]
+    manifest = json.loads((run / "model" / "manifest.json").read_text(encoding="utf-8"))
+    minutes = manifest["training"]["minutes"]  # all of them: the last line of the log may be older than the last update
+    return [System("mtkit", minutes, last["step"], last["epoch"], speed, **scores)]
 
 
 def train_marian(
@@ -162,21 +165,15 @@ def train_marian(
     return trained
 
 
-def marian_system(environment: Path, work: Path, trained: marian.Trained, beam_size: int) -> System:
+def marian_system(environment: Path, work: Path, trained: marian.Trained, decode: DecodeConfig, threads: int) -> System:
     """Marian's line: decoded by CTranslate2 with the length penalty that gives the better BLEU on dev."""
     marian.convert(environment, work)
     references = {part: list(read_lines(work / f"{part}.tgt")) for part in _PARTS}
 
     def score(part: str, length_penalty: float) -> list[MetricScore]:
         hypotheses = work / f"{part}.marian-{length_penalty}.hyp"
-        marian.translate(
-            environment,
-            work,
-            work / f"{part}.src",
-            hypotheses,
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-        )
+        settings = decode.model_copy(update={"length_penalty": length_penalty})
+        marian.translate(environment, work, work / f"{part}.src", hypotheses, settings, threads)
         return evaluate(list(read_lines(hypotheses)), references[part])
 
     dev = {length_penalty: score("dev", length_penalty) for length_penalty in _LENGTH_PENALTIES}

@@ -17,7 +17,7 @@ from typing import Any
 import sentencepiece
 import yaml
 
-from mtkit.config.schema import Config, ModelConfig
+from mtkit.config.schema import Config, DecodeConfig, ModelConfig
 from mtkit.console import log
 from mtkit.errors import MtkitError
 
@@ -230,10 +230,8 @@ def _check_vocabularies(folder: Path, model: Path) -> None:
             raise MtkitError(f"{path}: not the pieces of the SentencePiece model, or not in their order")
 
 
-def translate(
-    environment: Path, folder: Path, source: Path, output: Path, *, beam_size: int, length_penalty: float
-) -> None:
-    """Translate a file of lines with the converted model."""
+def translate(environment: Path, folder: Path, source: Path, output: Path, decode: DecodeConfig, threads: int) -> None:
+    """Translate a file of lines with the converted model, as decode says."""
     sides = [str(folder / "src.spm"), str(folder / "tgt.spm")]
     command = [
         "python",
@@ -243,7 +241,8 @@ def translate(
         str(source),
         str(output),
     ]
-    run_in(environment, [*command, str(beam_size), str(length_penalty)])
+    settings = (decode.beam_size, decode.length_penalty, threads, decode.max_len_factor, decode.max_len_constant)
+    run_in(environment, [*command, *map(str, settings)])
 
 
 def _last_lines(text: str, n: int = 15) -> str:

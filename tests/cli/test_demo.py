@@ -1,4 +1,4 @@
-"""`mtkit demo` with the training left out; the whole of it runs in tests/end_to_end."""
+"""`mtkit demo` with the training left out; tests/end_to_end/test_demo.py, which is slow, runs the whole of it."""
 
 import os
 from pathlib import Path
@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.cli.demo import config_file
+from mtkit.console import log
 from mtkit.decoding.translator import Translator
 from mtkit.sample import DEMO_PAIRS
 from mtkit.training import trainer
@@ -31,6 +32,14 @@ class Perfect:
 
     def translate(self, lines):
         return ["J'aime les oranges." if line == "I love oranges." else "?" for line in lines]
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was():
+    level, propagate, handlers = log.level, log.propagate, log.handlers
+    yield
+    log.setLevel(level)
+    log.propagate, log.handlers = propagate, handlers
 
 
 @pytest.fixture

@@ -122,6 +122,21 @@ def test_a_full_disk_behind_stdout_is_reported(small):
     assert done.returncode == 1
 
 
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_closed_stdout_or_stderr_swallows_what_is_written(small, stream):
+    closing = ["sh", "-c", f'exec "$@" {stream}>&-', "sh"]
+    done = subprocess.run([*closing, *MTKIT, "config", small], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert bool(done.stdout) == (stream == "2")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs file names that are any bytes")
+def test_a_name_that_is_no_text_is_shown_all_the_same():
+    done = subprocess.run([*MTKIT, "config", b"caf\xe9.yaml"], capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"mtkit: caf\\udce9.yaml: no such file")
+
+
 def test_output_is_utf_8_with_lf_in_any_locale(small):
     env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run([*MTKIT, "config", small], capture_output=True, env=env, check=True)

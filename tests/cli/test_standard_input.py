@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from mtkit.cli.standard_input import arriving_windows
-from mtkit.errors import DataError
+from mtkit.errors import DataError, UsageError
 
 
 @pytest.fixture
@@ -70,6 +70,12 @@ def in_memory(monkeypatch, content: bytes):
 def test_only_lf_and_crlf_end_a_line_and_a_bom_is_dropped(monkeypatch, content, lines):
     with in_memory(monkeypatch, content):
         assert [line for window in arriving_windows(5) for line in window] == lines
+
+
+def test_a_closed_standard_input_is_explained(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UsageError, match=r"^standard input is closed; give a file with --input"):
+        next(arriving_windows(5))
 
 
 def test_bytes_that_are_no_utf8_are_located(monkeypatch):

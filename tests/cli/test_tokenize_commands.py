@@ -3,6 +3,9 @@
 import gzip
 import json
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,6 +98,23 @@ def test_tokenize_and_detokenize_are_inverse_up_to_normalisation(folder, side):
     assert text.stdout.split("\n") == ["the cat", "", "the dog sees <s> 10 000 \u2603", "", ""]
     assert pieces.stdout.count("\n") == 4
     assert pieces.stderr == text.stderr == ""
+
+
+def test_both_work_in_a_pipeline_of_the_shell(folder):
+    script = '"$@" tokenize --model run | "$@" detokenize --model run --side src'
+    command = ["bash", "-o", "pipefail", "-c", script, "bash", sys.executable, "-m", "mtkit"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        command, cwd=folder, env=env, input="".join(f"{line}\n" for line in LINES).encode(), capture_output=True
+    )
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+    assert done.stdout.decode().split("\n") == ["the cat", "", "the dog sees <s> 10 000 \u2603", "", ""]
+
+
+def test_line_breaks_that_pieces_spell_do_not_break_the_line(folder):
+    for piece in ("<0x0A>", "<0x0D>", "<0x0B>", "<0xE2> <0x80> <0xA8>"):
+        result = mtkit("detokenize", "--model", str(folder / "run"), "--side", "src", stdin=f"▁ c {piece} a\n▁ d\n")
+        assert result.stdout == "c a\nd\n"
 
 
 def test_pieces_are_separated_by_single_spaces(folder):

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.loading import dump_config, json_schema, load_config
@@ -173,6 +173,9 @@ def test_a_corpus_without_its_dash_is_explained(tmp_path):
         (b"a: !!python/name:os.system\n", "line 1: a: the tag tag:yaml.org,2002:python/name:os.system cannot be"),
         (b"? [1]\n: 2\n", "line 1: a key must be a word"),
         (b"[" * 100_000, "nested too deeply"),
+        (b"a: " + b"[" * 250 + b"]" * 250 + b"\n", "not a config: brackets are nested too deeply"),
+        (b'seed: "\\ud800"\n', "not a config: text holds half of a surrogate pair"),
+        (b'"\\ud800": 1\n', "not a config: text holds half of a surrogate pair"),
     ],
 )
 def test_a_file_that_is_no_config_gives_a_clear_error(tmp_path, text, message):
@@ -326,6 +329,7 @@ configs = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(configs)
 def test_a_written_config_reads_back_as_the_same_config(tmp_path_factory, config):
     config = config.model_validate(config.model_dump(), context={"base": Path("/")})
@@ -341,6 +345,7 @@ plain_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(plain_values)
 def test_formatted_yaml_is_parsed_back_to_the_same_value(value):
     parsed = parse_yaml(format_yaml(value))

@@ -1,10 +1,11 @@
 import gzip
+import hashlib
 import os
 import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.schema import CorpusFiles
@@ -103,6 +104,15 @@ def test_checksums_follow_the_text_and_its_role_not_its_place(tmp_path):
     assert here != text_checksums([CorpusFiles(src=b, tgt=a)])
 
 
+def test_the_checksum_is_that_of_the_text_however_it_is_compressed(tmp_path):
+    plain, packed = write(tmp_path / "a", b"text\n" * 999), tmp_path / "a.gz"
+    expected = [{"tsv": hashlib.sha256(b"text\n" * 999).hexdigest()}]
+    assert text_checksums([CorpusFiles(tsv=plain)]) == expected
+    for level in (1, 9):
+        packed.write_bytes(gzip.compress(b"text\n" * 999, compresslevel=level, mtime=level))
+        assert text_checksums([CorpusFiles(tsv=packed)]) == expected
+
+
 def test_pairs_come_from_several_corpora_with_their_places(tmp_path):
     src, tgt = write(tmp_path / "c.en.gz", b"one\ntwo\n"), write(tmp_path / "c.fr", b"un\r\ndeux\r\n")
     tsv = write(tmp_path / "more.tsv", b"\xef\xbb\xbfthree\ttrois\tLicence\n\tx\n")
@@ -153,6 +163,7 @@ def test_reading_does_not_hold_the_file(tmp_path):
     producer.join(10)
 
 
+@settings(deadline=None)
 @given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
 @pytest.mark.parametrize("name", ["text", "text.gz"])
 def test_what_is_written_is_what_is_read(tmp_path_factory, name, lines):
@@ -187,6 +198,19 @@ def test_output_through_a_link_keeps_the_link(tmp_path):
         file.write("text\n")
     assert link.is_symlink()
     assert target.read_text() == "text\n"
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs names for open files")
+def test_output_to_an_open_pipe_by_its_name_goes_through_it():
+    """As with `-o /dev/stdout | less` and `-o >(gzip)`: the name is a link to what is no file."""
+    reading, writing = os.pipe()
+    try:
+        with open_output(Path(f"/dev/fd/{writing}")) as file:
+            file.write("text\n")
+        assert os.read(reading, 100) == b"text\n"
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def test_output_to_a_pipe_goes_through_it(tmp_path):

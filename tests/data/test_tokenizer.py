@@ -1,9 +1,10 @@
 import itertools
+import logging
 import unicodedata
 
 import pytest
 import sentencepiece
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.schema import TokenizerConfig
@@ -39,6 +40,7 @@ def any_tokenizer(make_lines, tmp_path_factory):
     return make
 
 
+@settings(deadline=None)
 @given(text=TEXTS)
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("kind", TYPES)
@@ -50,6 +52,7 @@ def test_encode_then_decode_is_the_normalised_text_for_any_text(any_tokenizer, k
     assert all(0 <= token_id < tokenizer.vocab_size for token_id in ids)
 
 
+@settings(deadline=None)
 @given(text=TEXTS)
 def test_identity_keeps_every_character_except_the_mark_that_stands_for_a_space(any_tokenizer, text):
     assert any_tokenizer("unigram", "identity").normalize(text) == text.replace("▁", " ")
@@ -143,7 +146,8 @@ def test_no_text_is_an_error_and_leaves_no_file(tmp_path, capfd, kind, lines):
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_training_is_repeatable_and_quiet(make_lines, tmp_path, capfd, kind):
+def test_training_is_repeatable_and_quiet(make_lines, tmp_path, capfd, monkeypatch, kind):
+    monkeypatch.setattr(logging.getLogger("mtkit"), "handlers", [logging.NullHandler()])  # SentencePiece has its own
     cfg = TokenizerConfig(type=kind, vocab_size=310)
     for name in ("a.spm", "b.spm"):
         train_tokenizer(iter(make_lines("src", 300)), cfg, tmp_path / name)

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -102,6 +103,16 @@ def test_models_that_somebody_put_there_are_taken_as_they_are(make_config, run_d
     assert spm_bytes(run_dir) == before
 
 
+def test_a_shared_tokenizer_that_somebody_put_there_must_be_one_model(make_config, run_dir, tokenizers):
+    run_dir.mkdir(parents=True)
+    for tokenizer in tokenizers:
+        (run_dir / tokenizer.path.name).write_bytes(tokenizer.path.read_bytes())
+    with pytest.raises(ConfigError, match=r"src\.spm and tgt\.spm are two different models; put one there under both"):
+        train_tokenizers(make_config(shared=True), run_dir)
+    (run_dir / "tgt.spm").write_bytes((run_dir / "src.spm").read_bytes())
+    assert train_tokenizers(make_config(shared=True), run_dir)[1].vocab_size == tokenizers[0].vocab_size
+
+
 def test_an_exchanged_model_is_noticed(make_config, run_dir, tokenizers):
     train_tokenizers(make_config(), run_dir)
     (run_dir / "tgt.spm").write_bytes(tokenizers[1].path.read_bytes())
@@ -151,6 +162,6 @@ def test_bad_text_met_while_learning_is_named(make_config, run_dir):
     cfg = make_config()
     path = cfg.data.train[0].tgt
     path.write_bytes(b"le chat\n" * 150 + b"le \xff\n" + b"le chat\n" * 49)
-    with pytest.raises(DataError, match=r"train\.tgt: line 151, byte 4: 0xff is not UTF-8"):
+    with pytest.raises(DataError, match=rf"^{re.escape(str(path))}: line 151, byte 4: 0xff is not UTF-8"):
         train_tokenizers(cfg, run_dir)
     assert spm_bytes(run_dir) == {}

@@ -150,6 +150,37 @@ def test_without_any_model_the_remedy_is_said(tmp_path, monkeypatch):
         find_model()
 
 
+def test_a_run_that_has_only_its_tokenizers_is_one_that_has_not_finished(spm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MTKIT_MODEL", raising=False)
+    run = Path("runs/new")
+    run.mkdir(parents=True)
+    for name in ("src.spm", "tgt.spm"):
+        shutil.copyfile(spm, run / name)
+    (run / "tokenizers.json").write_text("{}")
+    with pytest.raises(BundleError, match=r"^runs/new has no model/ yet: its training has not finished"):
+        find_model(run)
+    with pytest.raises(BundleError, match=r"^no model: of runs/new none has finished training"):
+        find_model()
+
+
+@pytest.mark.parametrize("damage", ["config.yaml", "src.spm", "manifest.json"])
+def test_a_damaged_bundle_of_a_run_can_be_made_anew(bundle, tmp_path, damage):
+    model = bundle.rename(tmp_path / "model")
+    (tmp_path / "config.yaml").touch()
+    (model / damage).unlink()
+    anew = f"or remove {model} and run `mtkit train` again: the run's checkpoints make it anew"
+    for folder in (tmp_path, model):
+        with pytest.raises(BundleError) as without_checkpoints:
+            load_bundle(find_model(folder))
+        assert str(without_checkpoints.value).endswith("; copy the bundle again, with all of its files")
+        (tmp_path / "checkpoints").mkdir()
+        with pytest.raises(BundleError) as with_checkpoints:
+            load_bundle(find_model(folder))
+        assert str(with_checkpoints.value) == f"{without_checkpoints.value}, {anew}"
+        (tmp_path / "checkpoints").rmdir()
+
+
 def test_a_folder_that_is_no_model_is_described(bundle, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)

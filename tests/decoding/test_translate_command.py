@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from mtkit.cli import app
@@ -91,6 +92,33 @@ def test_json_gives_the_single_best(run, expected):
 def test_the_beam_size_can_be_chosen(run, shared_bundle):
     greedy = Translator.load(shared_bundle, beam_size=1, threads=1).translate(LINES)
     assert run("--beam-size", "1", *LINES).stdout.splitlines() == greedy
+
+
+def test_the_command_takes_the_threads_of_the_models_config(run):
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        assert run("a").exit_code == 0
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_output_may_go_to_an_open_pipe(run, expected):
+    reading, writing = os.pipe()
+    try:
+        assert run("--output", f"/dev/fd/{writing}", *LINES).exit_code == 0
+        assert os.read(reading, 10_000) == as_bytes(expected)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_a_closed_standard_input_is_explained(shared_bundle):
+    command = [sys.executable, "-m", "mtkit", "--quiet", "translate", "--model", str(shared_bundle)]
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "mtkit: standard input is closed; give a file with --input, or pipe lines into the command\n"
 
 
 def test_stderr_says_which_model_unless_quiet(run, shared_bundle):

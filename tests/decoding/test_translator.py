@@ -14,6 +14,7 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.decoding.search import SearchConfig, greedy
 from mtkit.decoding.steps import ModelStep
 from mtkit.decoding.translator import Translator
+from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?\n\u2028"
@@ -163,6 +164,45 @@ def test_no_warning_without_a_reason(warnings):
 def test_a_string_instead_of_a_list_is_refused():
     with pytest.raises(TypeError, match="a list of lines"):
         copying().translate("I love oranges.")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:118] . DefaultCPUAllocator: not enough memory: you tried to"),
+    ],
+)
+def test_a_batch_that_does_not_fit_into_memory_is_an_error_with_its_remedy(error):
+    class TooLarge(CopyModel):
+        def start_decoding(self, src, beam_size):
+            raise error
+
+    with pytest.raises(
+        MtkitError, match=r"^cpu: .* 2 sentences of up to 4 tokens; lower decode\.batch_sentences=64 or "
+    ):
+        copying(TooLarge()).translate(["abc", "", "de"])
+
+
+def test_any_other_error_of_torch_stays_what_it_is():
+    class Broken(CopyModel):
+        def start_decoding(self, src, beam_size):
+            raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match=r"^mat1 and mat2"):
+        copying(Broken()).translate(["abc"])
+
+
+def test_a_program_keeps_its_threads_unless_it_asks_for_others(shared_bundle):
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        Translator.load(shared_bundle, device="cpu")
+        assert torch.get_num_threads() == 3
+        Translator.load(shared_bundle, device="cpu", threads=2)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 # From here on a real Transformer with random weights: what it says means nothing, but it must always say the same.

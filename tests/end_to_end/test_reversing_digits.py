@@ -20,8 +20,8 @@ tokenizer:
 model: {d_model: 64, d_ff: 128, n_heads: 4, n_encoder_layers: 1, n_decoder_layers: 2, residual_dropout: 0,
         embedding_dropout: 0}
 train:
-  {max_steps: 400, lr: 3.0e-3, schedule: cosine, warmup_steps: 40, batch_tokens: 512, validate_every: 200, log_every: 50,
-   label_smoothing: 0, precision: fp32, threads: 1, validate_sentences: 50}
+  {max_steps: 400, lr: 3.0e-3, schedule: cosine, warmup_steps: 40, batch_tokens: 512, validate_every: 200,
+   log_every: 50, label_smoothing: 0, precision: fp32, threads: 1, validate_sentences: 50}
 decode: {beam_size: 2}
 """
 
@@ -34,7 +34,7 @@ def mtkit(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedPr
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits")
     rng = random.Random(1)
     numbers = {"".join(rng.choices("0123456789", k=rng.randint(2, 5))): None for _ in range(6000)}
@@ -48,22 +48,22 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_model_reverses_numbers_that_it_never_saw(workplace: Path) -> None:
-    result = json.loads(mtkit("evaluate", "--json", cwd=workplace).stdout)
+def test_the_model_reverses_numbers_that_it_never_saw(folder: Path) -> None:
+    result = json.loads(mtkit("evaluate", "--json", cwd=folder).stdout)
     scores = {score["name"]: score["score"] for score in result["scores"]}
     assert result["n_sentences"] == 200
     assert scores["TER"] < 10  # one digit in ten wrong at most
 
 
-def test_lines_come_back_in_order_and_number(workplace: Path) -> None:
+def test_lines_come_back_in_order_and_number(folder: Path) -> None:
     lines = ["1 2 3", "", "4 5", "9 8 7 6"]
-    out = mtkit("translate", cwd=workplace, stdin="\n".join(lines) + "\n").stdout
+    out = mtkit("translate", cwd=folder, stdin="\n".join(lines) + "\n").stdout
     assert out.split("\n") == [" ".join(reversed(line.split())) for line in lines] + [""]
 
 
-def test_a_finished_run_says_so_and_stays_as_it_is(workplace: Path) -> None:
-    before = (workplace / "runs/digits/model/model.safetensors").read_bytes()
-    done = mtkit("train", "--config", "digits.yaml", cwd=workplace)
+def test_a_finished_run_says_so_and_stays_as_it_is(folder: Path) -> None:
+    before = (folder / "runs/digits/model/model.safetensors").read_bytes()
+    done = mtkit("train", "--config", "digits.yaml", cwd=folder)
     assert "already finished" in done.stderr
     assert "train.max_steps" in done.stderr
-    assert (workplace / "runs/digits/model/model.safetensors").read_bytes() == before
+    assert (folder / "runs/digits/model/model.safetensors").read_bytes() == before

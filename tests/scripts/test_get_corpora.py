@@ -1,6 +1,8 @@
 """The scripts that bring corpora into data/."""
 
+import errno
 import hashlib
+import http.client
 import importlib
 import io
 import itertools
@@ -137,6 +139,29 @@ def test_without_a_network_the_script_says_what_else_to_do(name, tmp_path, monke
     assert "cannot be downloaded (no network in tests); get" in str(stop.value)
     assert "--from" in str(stop.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_download_that_breaks_off_is_explained(multi30k, tmp_path, monkeypatch):
+    class Broken(io.BytesIO):
+        def read(self, *_):
+            raise http.client.IncompleteRead(b"half", 8)
+
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: Broken())
+    with pytest.raises(
+        DataError, match=r"train\.en\.gz: cannot be downloaded \(IncompleteRead.*8 more expected\)\); get"
+    ):
+        multi30k.get(None, tmp_path / "out")
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_line(multi30k, monkeypatch):
+    def fail() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "data/multi30k")
+
+    monkeypatch.setattr(sys, "argv", ["scripts/get_multi30k.py"])
+    with pytest.raises(SystemExit) as stop:
+        sys.modules["corpus_files"].run(fail)
+    message = "get_multi30k.py: data/multi30k: Permission denied; check free space and permissions"
+    assert str(stop.value) == message
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import logging
 import pickle
 import resource
+import shutil
 import signal
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from mtkit.errors import CheckpointError
-from mtkit.files import sha256_file
+from mtkit.files import atomic_folder, sha256_file
 from mtkit.training.checkpoint import Checkpoints, find_damage
 from mtkit.training.state import Scored, TrainState
 
@@ -141,11 +142,11 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path):
 
 def test_a_process_killed_while_saving_leaves_nothing_that_counts(tmp_path):
     save(tmp_path, 10)
-    half = tmp_path / ".step-20.abc.tmp"
-    half.mkdir()
-    (half / "model.safetensors").write_bytes(b"half")
-    assert Checkpoints(tmp_path).newest().state.step == 10
-    assert names(tmp_path) == ["step-10"]
+    with atomic_folder(tmp_path / "step-20") as half:
+        (half / "model.safetensors").write_bytes(b"half")
+        checkpoints = Checkpoints(tmp_path)
+        assert checkpoints.newest().state.step == 10
+        assert checkpoints.usable([10, 20]) == [10]
 
 
 def test_the_average_is_the_mean_of_the_weights(tmp_path):
@@ -160,6 +161,29 @@ def test_the_average_is_the_mean_of_the_weights(tmp_path):
     assert all(torch.equal(parameter, torch.full_like(parameter, 3.0)) for parameter in model.parameters())
     checkpoints.load_average([20], model)
     assert all(torch.equal(parameter, torch.full_like(parameter, 2.0)) for parameter in model.parameters())
+
+
+def test_weights_that_are_damaged_or_missing_are_left_out_of_the_average(tmp_path, caplog):
+    save(tmp_path, 10, 20, 30, 40, best=[10, 20, 40])
+    path = tmp_path / "best-10" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    shutil.rmtree(tmp_path / "best-20")
+    (tmp_path / "step-40" / "optimizer.pt").unlink()  # not needed for this
+    assert Checkpoints(tmp_path).usable([40, 20, 10]) == [40]
+    assert f"{path}: damaged" in caplog.text
+    assert f"{tmp_path / 'best-20'}" in caplog.text
+    assert "step-40" not in caplog.text
+
+
+def test_without_the_best_weights_the_newest_are_taken(tmp_path, caplog):
+    save(tmp_path, 10, 20, 30, best=[10])
+    for name, expected in [("best-10", 30), ("step-30", 20)]:
+        (tmp_path / name / "model.safetensors").unlink()
+        assert Checkpoints(tmp_path).usable([10]) == [expected]
+        assert f"taking the weights of step {expected}" in caplog.text
+    (tmp_path / "step-20" / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"no checkpoint has weights that can be read .* remove this folder"):
+        Checkpoints(tmp_path).usable([10])
 
 
 def test_a_checkpoint_of_another_version_is_told_from_a_damaged_one(tmp_path):

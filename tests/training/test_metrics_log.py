@@ -39,6 +39,19 @@ def test_a_line_cut_off_by_a_crash_is_dropped(tmp_path):
     assert [entry["step"] for entry in read_metrics(path)] == [10, 10, 20, 20, 30, 30]
 
 
+@pytest.mark.parametrize("damaged", [b"\0\0\0", b'{"kind": \xff', b"[1, 2]", b'{"kind": "train"}'])
+def test_lines_that_cannot_be_read_are_left_out_with_one_warning(tmp_path, caplog, damaged):
+    write(tmp_path, 10, 20)
+    path = tmp_path / "metrics.jsonl"
+    first, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + damaged + b"\n" + damaged + b"\n" + b"".join(rest))
+    write(tmp_path, 30, resumed_at=20)
+    assert [entry["step"] for entry in read_metrics(path)] == [10, 10, 20, 20, 30, 30]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}: 2 lines cannot be read, the first is line 2; left out"
+    ]
+
+
 def test_tensorboard_gets_the_same_figures(tmp_path):
     pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -3,7 +3,7 @@
 import pytest
 
 from mtkit.config.schema import TrainConfig
-from mtkit.training.schedule import Progress, fraction_done, learning_rate, reason_to_stop
+from mtkit.training.schedule import Progress, fraction_done, learning_rate, limits_reached
 
 
 def config(**values):
@@ -46,14 +46,15 @@ def test_the_nearest_limit_counts():
 
 
 @pytest.mark.parametrize(
-    ("progress", "reason"),
+    ("progress", "limits"),
     [
-        (Progress(99, 3.99, 9.9, 2), None),
-        (Progress(100, 1.0, 1.0), "max_steps"),
-        (Progress(9, 4.0, 1.0), "max_epochs"),
-        (Progress(9, 1.0, 10.0), "max_minutes"),
-        (Progress(9, 1.0, 1.0, 3), "patience"),
+        (Progress(99, 3.99, 9.9, 2), []),
+        (Progress(100, 1.0, 1.0), ["max_steps"]),
+        (Progress(9, 4.0, 1.0), ["max_epochs"]),
+        (Progress(9, 1.0, 10.0), ["max_minutes"]),
+        (Progress(9, 1.0, 1.0, 3), ["patience"]),
+        (Progress(100, 4.0, 1.0), ["max_steps", "max_epochs"]),
     ],
 )
-def test_a_run_stops_at_the_first_limit_it_reaches(progress, reason):
-    assert reason_to_stop(config(max_epochs=4, max_minutes=10, patience=3), progress) == reason
+def test_a_run_stops_at_the_first_limit_it_reaches(progress, limits):
+    assert limits_reached(config(max_epochs=4, max_minutes=10, patience=3), progress) == limits

@@ -10,15 +10,17 @@ import random
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from mtkit.config.loading import load_config
 from mtkit.decoding.translator import Translator
-from mtkit.errors import ConfigError, TrainingError
-from mtkit.files import sha256_file
+from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
+from mtkit.files import locked, sha256_file
 from mtkit.training import trainer
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import MetricsLog, read_metrics
@@ -92,11 +94,12 @@ def steps_saved(run_dir):
     return sorted(int(path.name.removeprefix("step-")) for path in (run_dir / "checkpoints").glob("step-*"))
 
 
-def test_a_run_leaves_a_model_that_translates(config_of, tmp_path):
+def test_a_run_leaves_a_model_that_translates(config_of, tmp_path, caplog):
     result = train(config_of(tmp_path / "run", max_steps=60, validate_every=30, accumulate=1, lr=0.02))
     assert result.steps == 60
     assert result.stopped_by == "max_steps"
     assert result.dev_scores["loss"] < 2, "from log(300) = 5.7 nats"
+    assert "3 translated at a validation (BLEU: nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|" in caplog.text
     translator = Translator.load(result.bundle, device="cpu")
     assert len(translator.translate(["red cat", "blue dog"])) == 2
 
@@ -220,6 +223,40 @@ def test_a_finished_run_says_so_and_goes_on_if_the_limit_is_raised(config_of, co
     assert sha256_file(copied_run / "model" / "model.safetensors") != model
 
 
+def test_a_finished_run_whose_model_is_damaged_makes_it_again(config_of, finished_run, copied_run, caplog):
+    path = copied_run / "model" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert train(config_of(copied_run)).steps == 20
+    assert "model: the model is damaged and made again from the checkpoints" in caplog.text
+    assert_runs_equal(copied_run, finished_run)
+
+
+def test_a_finished_run_without_its_checkpoints_is_not_started_over(config_of, copied_run):
+    shutil.rmtree(copied_run / "checkpoints")
+    with pytest.raises(ConfigError, match=r"this run has finished, .* or remove model/ to train from the beginning"):
+        train(config_of(copied_run))
+    assert (copied_run / "model" / "manifest.json").exists()
+
+
+def test_the_config_of_a_finished_run_stays(config_of, copied_run):
+    before = (copied_run / "config.yaml").read_text()
+    train(config_of(copied_run, decode={"beam_size": 7}))
+    assert (copied_run / "config.yaml").read_text() == before
+
+
+def test_a_run_that_goes_on_writes_its_config(config_of, copied_run):
+    cfg = config_of(copied_run, max_steps=21)
+    train(cfg)
+    assert load_config(copied_run / "config.yaml") == cfg
+
+
+def test_a_run_is_locked_while_a_process_works_in_it(config_of, tmp_path):
+    run_dir = tmp_path / "run"
+    with locked(run_dir), pytest.raises(MtkitError, match=rf"another mtkit .*\(pid {os.getpid()}\)"):
+        train(config_of(run_dir))
+    assert [path.name for path in run_dir.iterdir()] == [".lock"]
+
+
 def test_a_run_killed_between_its_last_checkpoint_and_its_bundle_makes_the_bundle(config_of, finished_run, copied_run):
     shutil.rmtree(copied_run / "model")
     assert train(config_of(copied_run)).steps == 20
@@ -256,6 +293,24 @@ def test_the_bundle_is_the_mean_of_the_best_checkpoints(config_of, tmp_path, dev
     bundle, *others = bundle_and_checkpoints(result, "best-6", "step-18", "step-20")
     for name, weight in bundle.items():
         torch.testing.assert_close(weight, sum(other[name] for other in others) / 3, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "deleted"])
+def test_the_mean_is_made_without_damaged_weights(config_of, tmp_path, dev_losses, damage, caplog):
+    dev_losses(1.0, 4.0, 2.0, 3.0, 0.9, 0.8)  # at steps 6, 12, 18, 20, then the means'
+    cfg = config_of(tmp_path / "run", metric="loss")
+    shutil.rmtree(train(cfg).bundle)
+    path = cfg.run_dir / "checkpoints" / "best-6" / "model.safetensors"
+    if damage == "truncated":
+        path.write_bytes(path.read_bytes()[:100])
+    else:
+        path.unlink()
+    result = train(cfg)
+    assert result.averaged_steps == (18, 20)
+    assert str(path) in caplog.text
+    bundle, *others = bundle_and_checkpoints(result, "step-18", "step-20")
+    for name, weight in bundle.items():
+        torch.testing.assert_close(weight, sum(other[name] for other in others) / 2, rtol=1e-5, atol=1e-7)
 
 
 def test_the_best_checkpoint_is_taken_alone_if_the_mean_is_worse(config_of, tmp_path, dev_losses, caplog):
@@ -301,8 +356,34 @@ def test_other_text_is_refused_once_there_are_checkpoints(config_of, copied_run,
     text = tmp_path / "other.en"
     text.write_text("red cat\n" * 300)
     files = {"src": str(text), "tgt": str(text)}
+    before = (copied_run / "config.yaml").read_text()
     with pytest.raises(ConfigError, match=r"start a new run \(another run_dir\), or restore"):
         train(config_of(copied_run, max_steps=30, data={**corpus, part: files if part == "dev" else [files]}))
+    assert (copied_run / "config.yaml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ((1, 2), r"other\.en has 1 lines, .*other\.fr has 2"),
+        ((0, 0), r"data\.dev: of 0 lines in .*other\.en, .*other\.fr none has text on both sides"),
+    ],
+)
+def test_dev_text_that_cannot_be_used_is_found_before_anything_is_learnt(config_of, tmp_path, corpus, lines, message):
+    files = {side: str(tmp_path / f"other.{side}") for side in ("en", "fr")}
+    for path, n in zip(files.values(), lines, strict=True):
+        Path(path).write_text("word\n" * n)
+    with pytest.raises(DataError, match=message):
+        train(config_of(tmp_path / "run", data={**corpus, "dev": {"src": files["en"], "tgt": files["fr"]}}))
+    assert not (tmp_path / "run" / "src.spm").exists()
+
+
+@pytest.mark.parametrize(("text", "n"), [("", 0), ("\n \n", 2)])
+def test_training_text_without_any_text_is_named(config_of, tmp_path, corpus, text, n):
+    empty = tmp_path / "empty.en"
+    empty.write_text(text)
+    with pytest.raises(DataError, match=rf"data\.train: of {n} lines in {empty}, {empty} none has text on both sides"):
+        train(config_of(tmp_path / "run", data={**corpus, "train": [{"src": str(empty), "tgt": str(empty)}]}))
 
 
 def test_text_that_has_only_moved_is_accepted(config_of, copied_run, corpus, tmp_path):
@@ -346,16 +427,34 @@ def test_a_full_disk_is_explained(config_of, tmp_path, monkeypatch):
         train(config_of(tmp_path / "run"))
 
 
-def test_ctrl_c_during_the_last_save_leaves_before_the_bundle_is_made(config_of, tmp_path, monkeypatch):
+@pytest.fixture
+def ctrl_c_while_saving(monkeypatch):
+    """Call it with a step; returns the steps that are saved from then on."""
+
+    def interrupt(step):
+        def save(self, state, *rest):
+            steps.append(state.step)
+            if state.step == step:
+                os.kill(os.getpid(), signal.SIGINT)
+            return original(self, state, *rest)
+
+        original, steps = Checkpoints.save, []
+        monkeypatch.setattr(Checkpoints, "save", save)
+        return steps
+
+    return interrupt
+
+
+def test_ctrl_c_during_a_save_is_content_with_that(config_of, tmp_path, ctrl_c_while_saving):
+    steps = ctrl_c_while_saving(6)
+    with pytest.raises(KeyboardInterrupt):
+        train(config_of(tmp_path / "run"))
+    assert steps == [6]
+
+
+def test_ctrl_c_during_the_last_save_leaves_before_the_bundle_is_made(config_of, tmp_path, ctrl_c_while_saving):
     cfg = config_of(tmp_path / "run")
-    original = Checkpoints.save
-
-    def save(self, state, *rest):
-        if state.step == 20:
-            os.kill(os.getpid(), signal.SIGINT)
-        return original(self, state, *rest)
-
-    monkeypatch.setattr(Checkpoints, "save", save)
+    ctrl_c_while_saving(20)
     with pytest.raises(KeyboardInterrupt):
         train(cfg)
     assert steps_saved(cfg.run_dir) == [18, 20]

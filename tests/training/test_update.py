@@ -149,6 +149,33 @@ def test_a_gradient_that_is_not_finite_stops_before_any_weight_moves():
     assert torch.equal(weights(updater), before)
 
 
+def test_memory_that_does_not_suffice_is_explained():
+    updater = make_updater(batch_tokens=4096, accumulate=3)
+    updater.model.output.bias.register_hook(lambda grad: torch.empty(2**50))  # more than a process can address
+    with pytest.raises(TrainingError, match=r"step 7: .*memory.*halve train.batch_tokens=4096 .*train.accumulate=3"):
+        updater.update([batch_of([0])], step=7, lr=0.01)
+
+
+def test_a_gpu_without_memory_is_explained(monkeypatch):
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has ...")
+
+    updater = make_updater()
+    monkeypatch.setattr(updater.optimizer, "step", full)
+    with pytest.raises(TrainingError, match=r"CUDA out of memory.* halve train.batch_tokens"):
+        updater.update([batch_of([0])], step=1, lr=0.01)
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("a defect")
+
+    updater = make_updater()
+    monkeypatch.setattr(updater.optimizer, "step", fail)
+    with pytest.raises(RuntimeError, match="a defect"):
+        updater.update([batch_of([0])], step=1, lr=0.01)
+
+
 def test_of_several_batches_the_one_that_is_not_finite_is_named():
     updater = make_updater()
     with torch.no_grad():

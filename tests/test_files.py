@@ -1,0 +1,145 @@
+"""Files and folders that appear whole or not at all, also where a process is killed, and the lock on a folder."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mtkit.errors import MtkitError
+from mtkit.files import atomic_file, atomic_folder, locked, remove_leftovers
+
+# `python -c` with a folder: like kill -9 in the midst of the work
+KILLED_WHILE_WRITING = """
+import os, pathlib, sys
+from mtkit.files import atomic_file, atomic_folder
+os.fsync = lambda descriptor: None
+with atomic_file(pathlib.Path(sys.argv[1], "file")) as file, atomic_folder(pathlib.Path(sys.argv[1], "folder")):
+    file.write_text("half")
+    os._exit(9)
+"""
+KILLED_BETWEEN_THE_RENAMES = """
+import itertools, os, pathlib, sys
+from mtkit.files import atomic_folder
+os.fsync = lambda descriptor: None
+replace, calls = os.replace, itertools.count()
+os.replace = lambda *names: replace(*names) if next(calls) == 0 else os._exit(9)
+with atomic_folder(pathlib.Path(sys.argv[1], "folder")) as temporary:
+    (temporary / "text").write_text("new")
+"""
+LOCKS_AND_WAITS = """
+import pathlib, sys
+from mtkit.files import locked
+with locked(pathlib.Path(sys.argv[1])):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch):
+    """Files survive a killed process without it, and a busy disk can take seconds each time."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def run_killed(code, folder):
+    assert subprocess.run([sys.executable, "-c", code, str(folder)], timeout=60).returncode == 9
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def fill(path, text):
+    with atomic_folder(path) as temporary:
+        (temporary / "text").write_text(text)
+
+
+def test_a_file_is_replaced_when_the_block_ends(tmp_path):
+    path = tmp_path / "new folder" / "file"
+    for text in ("first", "second"):
+        with atomic_file(path) as temporary:
+            temporary.write_text(text)
+        assert path.read_text() == text
+    assert names(path.parent) == ["file"]
+
+
+def test_an_exception_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt), atomic_file(path) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_files_and_folders_get_the_rights_that_others_would_have(tmp_path):
+    mask = os.umask(0o027)
+    try:
+        with atomic_file(tmp_path / "file"):
+            pass
+        fill(tmp_path / "folder", "text")
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_folder_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "folder"
+    fill(path, "old")
+    with atomic_folder(path) as temporary:
+        (temporary / "other").write_text("new")
+        assert (path / "text").read_text() == "old", "until the block ends"
+    assert names(path) == ["other"]
+    assert names(tmp_path) == ["folder"]
+
+
+def test_an_exception_leaves_the_folder_as_it_was(tmp_path):
+    fill(tmp_path / "folder", "old")
+    with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "folder") as temporary:
+        (temporary / "text").write_text("half")
+        raise KeyboardInterrupt
+    assert (tmp_path / "folder" / "text").read_text() == "old"
+    assert names(tmp_path) == ["folder"]
+
+
+def test_what_a_killed_process_was_writing_is_removed_and_nothing_else(tmp_path):
+    for foreign in (".notes.tmp", ".old.tmp", "text.mtkit-tmp"):
+        (tmp_path / foreign).write_text("not ours")
+    (tmp_path / ".cache.tmp").mkdir()
+    before = names(tmp_path)
+    run_killed(KILLED_WHILE_WRITING, tmp_path)
+    assert len(names(tmp_path)) == len(before) + 2
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == before
+
+
+def test_a_folder_moved_aside_by_a_killed_process_is_put_back(tmp_path):
+    fill(tmp_path / "folder", "old")
+    run_killed(KILLED_BETWEEN_THE_RENAMES, tmp_path)
+    assert not (tmp_path / "folder").exists()
+    remove_leftovers(tmp_path)
+    assert (tmp_path / "folder" / "text").read_text() == "old"
+    assert names(tmp_path) == ["folder"]
+
+
+def test_leftovers_are_looked_for_where_no_folder_is(tmp_path):
+    remove_leftovers(tmp_path / "none")
+    assert names(tmp_path) == []
+
+
+def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path):
+    command = [sys.executable, "-c", LOCKS_AND_WAITS, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "locked\n"
+            message = rf"another mtkit is working in this run \(pid {process.pid}\)"
+            with pytest.raises(MtkitError, match=message), locked(tmp_path):
+                pass
+        finally:
+            process.kill()
+    for _ in range(2):  # it ends with the block, too
+        with locked(tmp_path):
+            assert (tmp_path / ".lock").read_text() == str(os.getpid())
