@@ -60,3 +60,9 @@ def set_threads(n_threads: int | None) -> int:
     n = n_threads or usable
     torch.set_num_threads(n)
     return n
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch failed for want of memory; it has a class of error for that on GPUs only."""
+    reason = str(error).lower()
+    return any(words in reason for words in ("out of memory", "not enough memory", "can't allocate memory"))

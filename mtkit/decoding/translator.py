@@ -20,7 +20,7 @@ from mtkit.decoding.segments import join_segments, split_long
 from mtkit.decoding.steps import ModelStep
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import choose_device, set_threads
+from mtkit.runtime import choose_device, is_out_of_memory, set_threads
 
 _T = TypeVar("_T")
 _BATCHES_A_WINDOW = 16
@@ -194,7 +194,7 @@ class Translator:
             step = ModelStep(self.model, src, cfg.beam_size)
             return search(step, max_lens, cfg, bos_id=BOS_ID, eos_id=EOS_ID)
         except RuntimeError as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             raise MtkitError(
                 f"{self.device}: the memory does not hold a batch of {len(batch)} sentences of up to {src.size(1)} "
@@ -228,12 +228,6 @@ def _join(parts: list[list[Candidate]]) -> list[Candidate]:
         )
         for kth in zip(*parts, strict=False)
     ]
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether a device has no memory left; only for GPUs has torch a class of error of its own."""
-    says_so = any(words in str(error) for words in ("not enough memory", "out of memory"))
-    return isinstance(error, torch.OutOfMemoryError) or says_so
 
 
 def _windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:

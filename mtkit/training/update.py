@@ -13,12 +13,11 @@ from mtkit.data.batching import Batch
 from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import TrainingError
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import Precision, autocast
+from mtkit.runtime import Precision, autocast, is_out_of_memory
 from mtkit.training.loss import smoothed_cross_entropy_sum
 from mtkit.training.stats import UpdateStats
 
 _LINES_NAMED = 5  # of a batch that cannot be learnt from
-_OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")  # torch on GPUs and on CPUs
 
 
 class Updater:
@@ -112,9 +111,9 @@ def _out_of_memory_explained(step: int, cfg: TrainConfig) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).partition("\n")[0]
-        if not any(words in reason.lower() for words in _OUT_OF_MEMORY):
+        if not is_out_of_memory(error):
             raise
+        reason = str(error).partition("\n")[0]
         raise TrainingError(
             f"step {step}: the memory does not suffice ({reason}); halve train.batch_tokens={cfg.batch_tokens} and "
             f"double train.accumulate={cfg.accumulate}, so that an update stays as large (once there are checkpoints, "
