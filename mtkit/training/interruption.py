@@ -43,15 +43,14 @@ class StopRequest:
 def stop_request() -> Iterator[StopRequest]:
     """Receive SIGINT, SIGTERM and SIGHUP as a request during the block; only the main thread can.
 
-    A SIGHUP that is ignored stays so: the run was started with nohup.
+    One that is ignored stays so: the run was started with nohup, or in a script with & (Ctrl-C is for others then).
     """
     request = StopRequest()
     previous: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-            numbers.append(signal.SIGHUP)
-        previous = {number: signal.signal(number, request.receive) for number in numbers}
+        numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+        wanted = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+        previous = {number: signal.signal(number, request.receive) for number in wanted}
     try:
         yield request
     finally:

@@ -15,6 +15,14 @@ def hangup_does():
     signal.signal(signal.SIGHUP, original)
 
 
+def test_ctrl_c_that_a_script_ignores_stays_ignored():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with stop_request() as request:
+        signal.raise_signal(signal.SIGINT)
+    assert not request.received
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
 def test_a_hangup_is_a_request_to_stop(hangup_does, caplog):
     hangup_does(signal.SIG_DFL)
     with stop_request() as request:
