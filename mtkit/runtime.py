@@ -1,11 +1,11 @@
 """The machine that a run uses: device, working precision, threads."""
 
-import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
 
+from mtkit.cores import usable_cores
 from mtkit.errors import MtkitError
 
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -56,8 +56,7 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
 
 def set_threads(n_threads: int | None) -> int:
     """Let torch use n_threads CPU threads, by default one per core this process may use; returns the number."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    n = n_threads or usable
+    n = n_threads or usable_cores()
     torch.set_num_threads(n)
     return n
 

@@ -93,7 +93,7 @@ def _translated(
     folder = find_model(model)
     files = CorpusFiles(src=src, tgt=ref) if src else _test_files(folder)
     sources, references = _read(files)
-    translator = load_translator(folder, beam_size=beam_size)
+    translator = load_translator([folder], beam_size=beam_size)
     start = time.perf_counter()
     translations = with_bar(translator.stream(sources), len(sources), "translating", "sentence")
     hypotheses = [translation.text for translation in translations]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,7 +77,7 @@ def _find_tokenizer(model: Path | None, side: Side) -> "Tokenizer":
     from mtkit.data.tokenizer import Tokenizer
 
     if model is None:
-        from mtkit.decoding.bundle import find_model  # loads torch: only if there is something to find
+        from mtkit.decoding.bundle import find_model
 
         model = find_model()
     if model.is_file():
@@ -96,7 +95,6 @@ def _windows(path: Path | None) -> Iterator[list[str]]:
 
         return arriving_windows(_WINDOW_LINES)
 
-    from mtkit.data.corpus import read_lines
+    from mtkit.data.corpus import read_lines, windows
 
-    lines = read_lines(path)
-    return iter(lambda: list(islice(lines, _WINDOW_LINES)), [])
+    return windows(read_lines(path), _WINDOW_LINES)

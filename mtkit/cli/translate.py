@@ -36,7 +36,7 @@ def translate(
     from mtkit.cli.translating import load_translator  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.decoding.bundle import find_model
 
-    translator = load_translator(find_model(model), device=device, beam_size=beam_size)
+    translator = load_translator([find_model(model)], device=device, beam_size=beam_size)
     if (n_best or 1) > translator.decode.beam_size:
         raise UsageError(f"--n-best {n_best} is more than the beam holds; add --beam-size {n_best}")
     translations = _translations(translator, text, input_path, n_best or 1)

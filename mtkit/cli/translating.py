@@ -1,6 +1,6 @@
 """What the commands that translate share: a translator ready for work, and a bar that shows how far it is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,17 +8,19 @@ if TYPE_CHECKING:
     from mtkit.decoding.translator import Translation, Translator
 
 
-def load_translator(folder: Path, *, beam_size: int | None, device: str = "auto") -> "Translator":
-    """The bundle's translator; torch then uses as many CPU threads as its config says (train.threads)."""
-    from mtkit.config.loading import load_config
+def load_translator(
+    folders: Sequence[Path], *, overrides: Sequence[str] = (), beam_size: int | None = None, device: str = "auto"
+) -> "Translator":
+    """The translator of a bundle, or of an ensemble of several; it uses as many threads as the config says."""
     from mtkit.console import log
+    from mtkit.cores import usable_cores
+    from mtkit.decoding.bundle import read_bundle
     from mtkit.decoding.translator import Translator
-    from mtkit.runtime import set_threads
 
-    log.info(f"model: {folder}")
-    translator = Translator.load(folder, device=device, beam_size=beam_size)
-    set_threads(load_config(folder / "config.yaml").train.threads)
-    return translator
+    log.info(f"model: {', '.join(map(str, folders))}")
+    overrides = [*overrides, *([f"decode.beam_size={beam_size}"] if beam_size else [])]
+    members = [read_bundle(folder, overrides) for folder in folders]
+    return Translator.of(members, device=device, threads=members[0].config.train.threads or usable_cores())
 
 
 def with_bar(

@@ -98,12 +98,20 @@ class ModelConfig(Section):
     n_heads: int = Field(4, ge=1, description="heads per attention; must divide d_model")
     n_encoder_layers: int = Field(3, ge=1, description="layers of the encoder")
     n_decoder_layers: int = Field(3, ge=1, description="layers of the decoder")
-    activation: Literal["relu", "gelu", "swiglu"] = Field("relu", description="non-linearity of the feed-forward")
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
+        "relu", description="non-linearity of the feed-forward; silu is also called swish"
+    )
+    decoder: Literal["attention", "ssru"] = Field(
+        "attention",
+        description="how a target position sees those before it: self-attention, or a recurrent unit (fast to decode)",
+    )
     norm: Literal["layernorm", "rmsnorm"] = Field("layernorm", description="kind of normalisation")
     norm_position: Literal["pre", "post"] = Field(
         "pre", description="before each sublayer (stable), or after it (as in the paper; needs a longer warm-up)"
     )
-    positions: Literal["sinusoidal", "learned", "rotary"] = Field("sinusoidal", description="how order is told")
+    positions: Literal["sinusoidal", "marian", "learned", "rotary"] = Field(
+        "sinusoidal", description="how order is told; marian: sinusoids with the rates of that toolkit, for its models"
+    )
     max_positions: int = Field(1024, ge=8, description="longest sentence in tokens that learned positions can tell")
     embedding_dropout: float = Field(0.1, ge=0, lt=1, description="dropout after embeddings and positions")
     residual_dropout: float = Field(0.1, ge=0, lt=1, description="dropout of each sublayer's output")
@@ -120,7 +128,7 @@ class ModelConfig(Section):
             raise ValueError(f"d_model={self.d_model} does not split into {self.n_heads} heads")
         if self.positions == "rotary" and (self.d_model // self.n_heads) % 2:
             raise ValueError(f"rotary positions need an even head width, not {self.d_model // self.n_heads}")
-        if self.positions == "sinusoidal" and self.d_model % 2:
+        if self.positions in ("sinusoidal", "marian") and self.d_model % 2:
             raise ValueError(f"sinusoidal positions need an even d_model, not {self.d_model}")
         return self
 
@@ -182,16 +190,72 @@ class TrainConfig(Section):
 
 
 class DecodeConfig(Section):
-    """How a trained model translates; `mtkit translate` has options for a few of these."""
+    """How a trained model translates; `mtkit translate --set decode.KEY=VALUE` changes any of it for one call."""
 
     beam_size: int = Field(4, ge=1, description="hypotheses kept; 1 is greedy")
-    length_penalty: float = Field(0.6, ge=0, description="alpha of ((5 + n) / 6)^alpha (Wu et al. 2016); 0: none")
+    length_normalization: Literal["gnmt", "average", "none"] = Field(
+        "gnmt", description="what a score is divided by: ((5 + n) / 6)^length_penalty (Wu et al. 2016), n, or nothing"
+    )
+    length_penalty: float = Field(0.6, ge=0, description="alpha of gnmt; 0: none")
+    coverage_penalty: float = Field(
+        0.0, ge=0, description="beta: what source tokens that got little attention cost (Wu et al. 2016); 0: nothing"
+    )
     max_len_factor: float = Field(2.0, gt=0, description="at most factor x source tokens + constant target tokens")
     max_len_constant: int = Field(20, ge=0, description="see max_len_factor")
-    batch_sentences: int = Field(64, ge=1, description="sentences translated together")
+    max_len: int | None = Field(None, ge=1, description="at most this many target tokens, whatever the source's length")
+    min_len_factor: float = Field(0.0, ge=0, description="at least factor x source tokens target tokens")
+    min_len: int = Field(0, ge=0, description="at least this many target tokens, unless the upper limit is lower")
+    no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of so many target tokens comes twice; 0: any may")
+    repetition_penalty: float = Field(
+        1.0, ge=1, description="log-probabilities of tokens already used are multiplied by this; 1: none"
+    )
+    beam_groups: int = Field(
+        1, ge=1, description="diverse beam search (Vijayakumar et al. 2018): groups that must differ; divides beam_size"
+    )
+    diversity_penalty: float = Field(
+        0.5, ge=0, description="nats that a token costs for each hypothesis of an earlier group that has just chosen it"
+    )
+    sampling: bool = Field(False, description="draw tokens at random instead of searching; n-best: so many draws")
+    temperature: float = Field(1.0, gt=0, description="sampling: log-probabilities are divided by this first")
+    top_k: int = Field(0, ge=0, description="sampling: only among the k likeliest tokens; 0: all")
+    top_p: float = Field(1.0, gt=0, le=1, description="sampling: only among the likeliest that hold this probability")
+    epsilon: float = Field(0.0, ge=0, lt=1, description="sampling: only among tokens of at least this probability")
+    seed: int = Field(1, ge=0, lt=2**32, description="sampling: fixes the draws of each sentence, whatever the batch")
+    mbr_samples: int = Field(
+        0, ge=0, description="so many samples a line, of which the one most like the others (chrF) is taken; 0: off"
+    )
+    terminology: ConfigPath | None = Field(
+        None, description="TSV with the columns source, target, forbidden: phrases that must, or must not, appear"
+    )
+    on_suspect: Literal["retry", "warn", "mark", "off"] = Field(
+        "retry",
+        description="translations that look broken (empty, looping, far too short or long, copied, a number or URL "
+        "lost): translate again with another setting and warn; only warn; mark them in the output; or do not look",
+    )
+    engine: Literal["auto", "native", "ctranslate2"] = Field(
+        "auto", description="auto: CTranslate2 where the bundle has its model and all options are known to it"
+    )
+    precision: Literal["fp32", "bf16", "int8"] = Field(
+        "fp32", description="of the native engine's matrix products; fp32 is exact, int8 the fastest on a CPU"
+    )
+    workers: int = Field(
+        1, ge=1, description="processes that translate files side by side, each with its share of the threads"
+    )
+    shortlist: bool = Field(
+        False, description="choose only among target tokens that the bundle's lexicon knows for the source; faster"
+    )
+    batch_sentences: int = Field(64, ge=1, description="most sentences translated together")
     max_src_tokens: int = Field(
         200, ge=8, description="longer input is split at sentence ends or clauses and rejoined, never cut"
     )
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> Self:
+        if self.beam_size % self.beam_groups:
+            raise ValueError(f"beam_groups={self.beam_groups} does not divide beam_size={self.beam_size}")
+        if self.sampling and self.mbr_samples:
+            raise ValueError("mbr_samples draws its own samples: leave sampling out")
+        return self
 
 
 class Config(Section):

@@ -3,11 +3,12 @@
 import gzip
 import hashlib
 import io
+import itertools
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, TextIO, cast
+from typing import BinaryIO, Literal, NamedTuple, TextIO, TypeVar, cast
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.errors import DataError
@@ -18,6 +19,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 20
 # What ends a line for some program or other: inside a line it would make two lines of one.
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
+
+_T = TypeVar("_T")
 
 Side = Literal["src", "tgt"]
 SIDES: tuple[Side, Side] = ("src", "tgt")
@@ -43,6 +46,21 @@ def read_lines(path: Path) -> Iterator[str]:
             yield decode_line(raw, number, path)
 
 
+def read_windows(path: Path, size: int) -> Iterator[tuple[list[str], int]]:
+    """Lists of `size` lines each (the last may be shorter), with the share of the file read so far, in bytes.
+
+    Lines and errors as in `read_lines`. The bytes are those on disk, compressed if the file is: they tell how much of
+    it is left, though a `.gz` is read a little ahead of its lines.
+    """
+    n_lines, n_bytes = 0, 0
+    with _reading(path) as file:
+        for raw_lines in windows(file, size):
+            lines = [decode_line(raw, n_lines + i, path) for i, raw in enumerate(raw_lines, start=1)]
+            n_lines += len(lines)
+            n_bytes += sum(map(len, raw_lines))
+            yield lines, file.fileobj.tell() if isinstance(file, gzip.GzipFile) else n_bytes
+
+
 def decode_line(raw: bytes, number: int, file: Path | str) -> str:
     """The text of a file's line (numbers count from 1), without its end, LF or CRLF, and a first line's BOM.
 
@@ -55,6 +73,13 @@ def decode_line(raw: bytes, number: int, file: Path | str) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(_no_utf8(file, number, raw, error)) from None
+
+
+def windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    """The items in lists of size items, of which the last may be shorter; read as they are asked for."""
+    iterator = iter(items)
+    while window := list(itertools.islice(iterator, size)):
+        yield window
 
 
 def as_one_line(text: str) -> str:

@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.console import log, progress_bar
-from mtkit.data.corpus import Pair, corpus_name, count_pairs, read_pairs, text_checksums
+from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, text_checksums, windows
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, sha256_file
@@ -161,7 +161,7 @@ def _encode(
         bar = stack.enter_context(progress_bar(count_pairs(corpora), "encoding", "pair"))
         for corpus in corpora:
             kept_before = counts["n_kept"]
-            for pairs in _chunks(read_pairs([corpus])):
+            for pairs in windows(read_pairs([corpus]), _CHUNK_PAIRS):
                 src_ids = src_tokenizer.encode_batch([pair.src for pair in pairs])
                 tgt_ids = tgt_tokenizer.encode_batch([pair.tgt for pair in pairs])
                 reasons = [filters.reason(len(src), len(tgt)) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
@@ -182,11 +182,6 @@ def _encode(
         "dtypes": {side: dtype.name for side, dtype in dtypes.items()},
     }
     (folder / _META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
-
-
-def _chunks(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
-    while chunk := list(islice(pairs, _CHUNK_PAIRS)):
-        yield chunk
 
 
 def _id_dtype(tokenizer: Tokenizer) -> np.dtype[Any]:

@@ -17,7 +17,7 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import atomic_file, sha256_file, write_text
 
-_SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
+SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
 _RECORD = "tokenizers.json"
 # A constant, not the machine's cores: the trainer adds up its statistics per thread, and so the pieces depend on it.
 _TRAINING_THREADS = 4
@@ -42,12 +42,13 @@ class Tokenizer:
         except RuntimeError as error:
             raise DataError(f"{path}: not a SentencePiece model, or a damaged one") from error
         self.path = path
+        self.fingerprint = hashlib.sha256(model).hexdigest()
         self.vocab_size: int = self._processor.get_piece_size()
         processor = self._processor
         found = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         if found != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
             raise DataError(f"{path}: its pad, unk, bos and eos ids are {found}; they must be 0, 1, 2, 3")
-        self._adds_prefix = self._processor.normalize("a").startswith(_SPACE)
+        self._adds_prefix = self._processor.normalize("a").startswith(SPACE)
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
@@ -76,8 +77,8 @@ class Tokenizer:
         """The text as the model sees it: what decode(encode(text)) gives back."""
         normalized: str = self._processor.normalize(_spaced(text)).decode("utf-8")
         if self._adds_prefix:
-            normalized = normalized.removeprefix(_SPACE)
-        return normalized.replace(_SPACE, " ")
+            normalized = normalized.removeprefix(SPACE)
+        return normalized.replace(SPACE, " ")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """What each id stands for; a space shows as U+2581, a byte as <0x41>."""
@@ -98,7 +99,7 @@ class Tokenizer:
 
 def _spaced(text: str) -> bytes:
     """The text as the model is given it; raises UnicodeEncodeError where it holds half a surrogate pair."""
-    return text.replace(_SPACE, " ").encode("utf-8")
+    return text.replace(SPACE, " ").encode("utf-8")
 
 
 def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:

@@ -1,14 +1,13 @@
 """A tokenizer and text in, figures out that tell whether its vocabulary fits: size, tokens per word, rare pieces."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from mtkit.config.schema import Config
-from mtkit.data.corpus import SIDES, count_pairs, read_side
+from mtkit.data.corpus import SIDES, count_pairs, read_side, windows
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.data.tokenizer import Tokenizer, sample
 
@@ -47,14 +46,14 @@ def report(tokenizer: Tokenizer, lines: Iterable[str], training_lines: Iterable[
     """The figures for `lines`; how rare a piece is, is told by the training lines."""
     n_words = n_sentences = longest = 0
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-    for chunk in _chunks(lines):
+    for chunk in windows(lines, _CHUNK_LINES):
         encoded = tokenizer.encode_batch(chunk)
         n_words += sum(len(line.split()) for line in chunk)
         n_sentences += sum(bool(ids) for ids in encoded)
         longest = max(longest, *map(len, encoded))
         counts += _occurrences(encoded, tokenizer.vocab_size)
     training_counts = np.zeros_like(counts)
-    for chunk in _chunks(training_lines):
+    for chunk in windows(training_lines, _CHUNK_LINES):
         training_counts += _occurrences(tokenizer.encode_batch(chunk), tokenizer.vocab_size)
     rare = training_counts < RARE_BELOW
     bytes_ = tokenizer.byte_ids()
@@ -72,12 +71,6 @@ def report(tokenizer: Tokenizer, lines: Iterable[str], training_lines: Iterable[
         n_unknown=int(counts[UNK_ID]),
         longest=longest,
     )
-
-
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    lines = iter(lines)
-    while chunk := list(islice(lines, _CHUNK_LINES)):
-        yield chunk
 
 
 def _occurrences(encoded: list[list[int]], vocab_size: int) -> npt.NDArray[np.int64]:

@@ -1,32 +1,33 @@
-"""A bundle: one folder with all that translating needs, verified when it is read.
+"""A bundle: one folder with all that translating needs, verified when it is read. Reading it needs no torch.
 
-`config.yaml`, `src.spm`, `tgt.spm`, `model.safetensors` and `manifest.json`, which holds the sha256 of each of them.
+`config.yaml`, `src.spm`, `tgt.spm`, `model.safetensors` and `manifest.json`, which holds the sha256 of each of them,
+and of what was added later: `ctranslate2/`, `shortlist.npz`, `confidence.json`.
 """
 
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from mtkit import __version__
 from mtkit.config.loading import dump_config, load_config
-from mtkit.config.schema import Config, ModelConfig
+from mtkit.config.schema import Config
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.errors import BundleError
-from mtkit.files import atomic_folder, sha256_file
-from mtkit.model.transformer import Transformer
+from mtkit.errors import BundleError, UsageError
+from mtkit.files import atomic_file, atomic_folder, sha256_file, write_text
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mtkit.model.transformer import Transformer
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
-FILES = ("config.yaml", "src.spm", "tgt.spm", "model.safetensors")
+_WEIGHTS = "model.safetensors"
+FILES = ("config.yaml", "src.spm", "tgt.spm", _WEIGHTS)
 _RUN_FILES = (
     "config.yaml",
     "tokenizers.json",
@@ -36,19 +37,26 @@ _RUN_FILES = (
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """A trained model with everything around it; the model is on the CPU and in evaluation mode."""
+class BundleFiles:
+    """A bundle without its weights."""
 
+    folder: Path
     config: Config
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
-    model: Transformer
     manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Bundle(BundleFiles):
+    """A trained model with everything around it; the model is on the CPU and in evaluation mode."""
+
+    model: "Transformer"
 
 
 def save_bundle(
     folder: Path,
-    model_state: Mapping[str, Tensor],
+    model_state: "Mapping[str, Tensor]",
     cfg: Config,
     src_spm: Path,
     tgt_spm: Path,
@@ -60,40 +68,91 @@ def save_bundle(
     model_state: the model's `state_dict()`; weights are stored as float32, shared ones once.
     training: what the manifest tells about the model's origin, as JSON: data fingerprint, dev scores.
     """
-    vocab_sizes = [model_state[f"{side}_embedding.weight"].size(0) for side in ("src", "tgt")]
-    second_names = _second_names(_new_model(cfg.model, *vocab_sizes))
-    weights = {
-        name: weight.detach().to("cpu", torch.float32).contiguous()
-        for name, weight in model_state.items()
-        if name not in second_names
-    }
+    from mtkit.decoding.weights import save_weights
+
     with atomic_folder(folder) as temporary:
         (temporary / "config.yaml").write_text(dump_config(cfg), encoding="utf-8", newline="\n")
         shutil.copyfile(src_spm, temporary / "src.spm")
         shutil.copyfile(tgt_spm, temporary / "tgt.spm")
-        save_file(weights, temporary / "model.safetensors")
+        save_weights(temporary / _WEIGHTS, model_state, cfg.model)
         manifest = {
             "format_version": FORMAT_VERSION,
             "mtkit_version": __version__,
             "sha256": {name: sha256_file(temporary / name) for name in FILES},
             "training": dict(training),
         }
-        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        (temporary / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
+        (temporary / MANIFEST).write_text(_as_text(manifest), encoding="utf-8", newline="\n")
+
+
+def read_bundle(folder: Path, overrides: Sequence[str] = ()) -> BundleFiles:
+    """Read and verify all of a bundle but its weights, and without torch.
+
+    overrides: changes of the config's decode section, such as "decode.beam_size=1".
+    Raises BundleError, naming the file, if one is missing or is not the one that the bundle was made with, and
+    ConfigError for an override that cannot be.
+    """
+    for override in overrides:
+        if not override.strip().startswith("decode."):
+            raise UsageError(
+                f"--set {override}: only keys of the decode section can change once a model is trained; "
+                "see `mtkit config --schema`"
+            )
+    manifest = _read_manifest(folder)
+    for name in FILES:
+        if name != _WEIGHTS:
+            _verify(folder / name, str(manifest["sha256"].get(name)))
+    config = load_config(folder / "config.yaml", overrides)
+    src_tokenizer, tgt_tokenizer = Tokenizer.load(folder / "src.spm"), Tokenizer.load(folder / "tgt.spm")
+    return BundleFiles(folder, config, src_tokenizer, tgt_tokenizer, manifest)
+
+
+def load_model(files: BundleFiles) -> "Transformer":
+    """The bundle's model, on the CPU and in evaluation mode. Raises BundleError if its weights are damaged."""
+    from mtkit.decoding.weights import load_weights
+
+    path = files.folder / _WEIGHTS
+    _verify(path, str(files.manifest["sha256"].get(_WEIGHTS)))
+    vocab_sizes = files.src_tokenizer.vocab_size, files.tgt_tokenizer.vocab_size
+    return load_weights(path, files.config.model, *vocab_sizes)
 
 
 def load_bundle(folder: Path) -> Bundle:
-    """Read and verify a bundle.
+    """Read and verify a whole bundle.
 
     Raises BundleError, naming the file, if one is missing or is not the one that the bundle was made with.
     """
-    manifest = _read_manifest(folder)
-    for name in FILES:
-        _verify(folder / name, str(manifest["sha256"].get(name)))
-    config = load_config(folder / "config.yaml")
-    src_tokenizer, tgt_tokenizer = Tokenizer.load(folder / "src.spm"), Tokenizer.load(folder / "tgt.spm")
-    model = _load_model(folder / "model.safetensors", config.model, src_tokenizer.vocab_size, tgt_tokenizer.vocab_size)
-    return Bundle(config, src_tokenizer, tgt_tokenizer, model, manifest)
+    files = read_bundle(folder)
+    return Bundle(**vars(files), model=load_model(files))
+
+
+def add_to_bundle(folder: Path, name: str, write: Callable[[Path], None]) -> None:
+    """Put a file, or a folder if its name has no suffix, into a bundle in place of an older one of this name.
+
+    write: makes it at the path that it is given; the folder is there already. If it raises, nothing has changed.
+    The manifest gets the checksums; killed between the two, the bundle is as if it had no such file.
+    """
+    manifest = dict(_read_manifest(folder))
+    place = folder / name
+    others = {key: value for key, value in manifest["sha256"].items() if key.split("/")[0] != name}
+    with (atomic_file if place.suffix else atomic_folder)(place) as temporary:
+        write(temporary)
+        made = [temporary] if place.suffix else [path for path in sorted(temporary.rglob("*")) if path.is_file()]
+        checksums = {
+            (place / path.relative_to(temporary)).relative_to(folder).as_posix(): sha256_file(path) for path in made
+        }
+        write_text(folder / MANIFEST, _as_text({**manifest, "sha256": others}))
+    write_text(folder / MANIFEST, _as_text({**manifest, "sha256": {**others, **checksums}}))
+
+
+def bundle_file(files: BundleFiles, name: str) -> Path | None:
+    """A file or folder that was added to the bundle, verified; None if there is none of this name.
+
+    Raises BundleError if it is not what was added.
+    """
+    checksums = {key: value for key, value in files.manifest["sha256"].items() if key.split("/")[0] == name}
+    for key, checksum in checksums.items():
+        _verify(files.folder / key, checksum)
+    return files.folder / name if checksums else None
 
 
 def find_model(path: Path | None = None) -> Path:
@@ -181,24 +240,5 @@ def _verify(path: Path, expected: str) -> None:
         )
 
 
-def _load_model(path: Path, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> Transformer:
-    model = _new_model(cfg, src_vocab_size, tgt_vocab_size)
-    try:
-        missing, unexpected = model.load_state_dict(load_file(path), strict=False)
-    except (SafetensorError, RuntimeError) as error:
-        raise BundleError(f"{path}: the weights do not fit config.yaml and the tokenizers: {error}") from None
-    absent = sorted(set(missing) - _second_names(model))
-    if absent or unexpected:
-        raise BundleError(f"{path}: weights missing: {absent or 'none'}; unknown: {sorted(unexpected) or 'none'}")
-    return model.eval()
-
-
-def _new_model(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> Transformer:
-    with torch.random.fork_rng(devices=[]):  # its initial weights are of no use: leave the caller's random state alone
-        return Transformer(cfg, src_vocab_size, tgt_vocab_size)
-
-
-def _second_names(model: Transformer) -> set[str]:
-    """The further names of weights that are shared."""
-    names = {name for name, _ in model.named_parameters()}
-    return {name for name, _ in model.named_parameters(remove_duplicate=False)} - names
+def _as_text(manifest: Mapping[str, Any]) -> str:
+    return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"

@@ -1,28 +1,20 @@
-"""Lines in, translations out, in the same order and number."""
+"""Lines in, translations out, in the same order and number. Nothing here needs torch, unless the engine does."""
 
-import itertools
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-import torch
-from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
-from mtkit.data.corpus import as_one_line
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.bundle import find_model, load_bundle
-from mtkit.decoding.search import Hypothesis, SearchConfig, search
+from mtkit.decoding.bundle import BundleFiles, find_model, read_bundle
+from mtkit.decoding.engine import Engine, Hypothesis, Segment
+from mtkit.decoding.engines import choose_engine
 from mtkit.decoding.segments import join_segments, split_long
-from mtkit.decoding.steps import ModelStep
-from mtkit.errors import MtkitError
-from mtkit.model.transformer import Transformer
-from mtkit.runtime import choose_device, is_out_of_memory, set_threads
+from mtkit.errors import BundleError
 
-_T = TypeVar("_T")
 _BATCHES_A_WINDOW = 16
 
 
@@ -64,46 +56,60 @@ _BLANK = Candidate("", [], 0.0, 0.0, True)
 
 
 class Translator:
-    """A model with its tokenizers. A line's translation does not depend on the lines around it."""
+    """An engine with its tokenizers. A line's translation does not depend on the lines around it."""
 
     def __init__(
         self,
-        model: Transformer,
+        engine: Engine,
         src_tokenizer: Tokenizer,
         tgt_tokenizer: Tokenizer,
         decode: DecodeConfig,
-        device: torch.device | str = "cpu",
+        other_src_tokenizers: Sequence[Tokenizer] = (),
     ) -> None:
-        """Moves the model to the device."""
-        self.model = model.to(device)
+        """other_src_tokenizers: those of an ensemble's further models, unless all have the first one's."""
+        self.engine = engine
         self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
         self.decode = decode
-        self.device = torch.device(device)
-        # Learned positions end; the other kinds go on for ever.
-        self._max_positions = model.cfg.max_positions if model.cfg.positions == "learned" else None
+        self.src_tokenizers = [src_tokenizer, *other_src_tokenizers]
 
     @classmethod
     def load(
         cls,
-        path: str | Path | None = None,
+        path: str | Path | Sequence[str | Path] | None = None,
         *,
         device: str = "auto",
-        beam_size: int | None = None,
         threads: int | None = None,
+        overrides: Sequence[str] = (),
+        **decode: object,
     ) -> "Translator":
         """The translator of a run or bundle folder; by default $MTKIT_MODEL, else the newest run in ./runs.
 
-        beam_size: instead of the one in the model's config. threads: how many torch uses on the CPU from now on, in
-        the whole process; by default it stays with those that it has. Raises BundleError if there is no such model.
+        path: several are an ensemble. threads: how many the engine uses on the CPU from now on (torch: in the whole
+        process); by default those that it has. Other keywords stand for keys of the config's decode section, such as
+        beam_size=1; overrides are the same as text, such as "decode.beam_size=1".
+        Raises BundleError if there is no such model, ConfigError for a wrong key or value.
         """
-        bundle = load_bundle(find_model(None if path is None else Path(path)))
-        if threads is not None:
-            set_threads(threads)
-        decode = bundle.config.decode
-        if beam_size is not None:
-            decode = decode.model_copy(update={"beam_size": beam_size})
-        return cls(bundle.model, bundle.src_tokenizer, bundle.tgt_tokenizer, decode, choose_device(device))
+        paths = [path] if path is None or isinstance(path, str | Path) else path
+        overrides = [*overrides, *(f"decode.{key}={json.dumps(value)}" for key, value in decode.items())]
+        folders = [find_model(None if name is None else Path(name)) for name in paths]
+        return cls.of([read_bundle(folder, overrides) for folder in folders], device=device, threads=threads)
+
+    @classmethod
+    def of(cls, members: Sequence[BundleFiles], *, device: str = "auto", threads: int | None = None) -> "Translator":
+        """The translator of bundles that have been read; more than one are an ensemble, led by the first's config."""
+        first, *others = members
+        for other in others:
+            if other.tgt_tokenizer.fingerprint != first.tgt_tokenizer.fingerprint:
+                raise BundleError(
+                    f"{first.folder} and {other.folder} cannot be an ensemble: their target tokenizers differ "
+                    f"({first.tgt_tokenizer.vocab_size:,} and {other.tgt_tokenizer.vocab_size:,} pieces); models that "
+                    "vote on the next token must mean the same tokens by the same ids"
+                )
+        engine = choose_engine(members, device, threads)
+        same = all(other.src_tokenizer.fingerprint == first.src_tokenizer.fingerprint for other in others)
+        further = () if same else [other.src_tokenizer for other in others]
+        return cls(engine, first.src_tokenizer, first.tgt_tokenizer, first.config.decode, further)
 
     @property
     def window(self) -> int:
@@ -119,9 +125,9 @@ class Translator:
     def stream(self, lines: Iterable[str], *, n_best: int = 1, window: int | None = None) -> Iterator[Translation]:
         """Translations in order, as they come; lines are read window by window (default: a few batches).
 
-        n_best: candidates per line, at most the beam size.
+        n_best: candidates per line, at most the beam size; when sampling, so many draws.
         """
-        return self.stream_windows(_windows(lines, window or self.window), n_best=n_best)
+        return self.stream_windows(windows(lines, window or self.window), n_best=n_best)
 
     def stream_windows(self, windows: Iterable[Sequence[str]], *, n_best: int = 1) -> Iterator[Translation]:
         """Translations in order; each window of lines is translated, and given, before the next one is asked for.
@@ -137,75 +143,87 @@ class Translator:
         if n_unfinished:
             log.warning(
                 f"{n_unfinished} of {n_lines} translations hit the length limit (decode.max_len_factor, "
-                "decode.max_len_constant): they may be incomplete or repeat themselves"
+                "decode.max_len_constant, decode.max_len): they may be incomplete or repeat themselves"
             )
 
     def _translate_window(self, lines: Sequence[str], first_line: int, n_best: int) -> list[Translation]:
-        texts = [as_one_line(line).strip() for line in lines]
-        segments, owners = self._segment(texts, first_line)
-        candidates: list[list[list[Candidate]]] = [[] for _ in lines]
-        for owner, found in zip(owners, self._search_all(segments, n_best), strict=True):
-            candidates[owner].append([self._candidate(hypothesis) for hypothesis in found])
-        return [Translation(line, _join(parts)) for line, parts in zip(lines, candidates, strict=True)]
+        found = self.search(lines, n_best=n_best, first_line=first_line)
+        return [Translation(line, n_best) for line, n_best in zip(lines, found, strict=True)]
 
-    def _segment(self, texts: list[str], first_line: int) -> tuple[list[list[int]], list[int]]:
-        """Token ids of what is to be translated, and for each the number of the text that it is (a part of)."""
-        limit = self.decode.max_src_tokens
-        if self._max_positions is not None:
-            limit = min(limit, self._max_positions - 1)  # EOS
-        segments: list[list[int]] = []
+    def search(
+        self,
+        texts: Sequence[str],
+        *,
+        decode: DecodeConfig | None = None,
+        n_best: int = 1,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        first_line: int | None = None,
+    ) -> list[list[Candidate]]:
+        """The n best translations of each text; a blank text has a single empty one.
+
+        decode: other settings than the translator's own. prefixes: target tokens that each translation begins with.
+        first_line: the first text's number, for messages about texts that are too long; none: no messages.
+        """
+        decode = decode or self.decode
+        texts = [as_one_line(text).strip() for text in texts]
+        segments, owners = self._segment(texts, decode, prefixes, first_line)
+        parts: list[list[list[Candidate]]] = [[] for _ in texts]
+        found: list[list[Hypothesis]] = [[] for _ in segments]
+        for number, hypotheses in self.engine.decode(segments, decode, n_best):
+            found[number] = hypotheses
+        for owner, hypotheses in zip(owners, found, strict=True):
+            parts[owner].append([self._candidate(hypothesis) for hypothesis in hypotheses])
+        return [_join(part) for part in parts]
+
+    def _segment(
+        self,
+        texts: list[str],
+        decode: DecodeConfig,
+        prefixes: Sequence[Sequence[int]] | None,
+        first_line: int | None,
+    ) -> tuple[list[Segment], list[int]]:
+        """What is to be translated, and for each segment the number of the text that it is (a part of)."""
+        limit = decode.max_src_tokens
+        if self.engine.max_positions is not None:
+            limit = min(limit, self.engine.max_positions - 1)  # EOS
+        segments: list[Segment] = []
         owners: list[int] = []
-        for owner, ids in enumerate(self.src_tokenizer.encode_batch(texts)):
+        for owner, ids in enumerate(self._encode(texts)):
             parts = [ids]
-            if len(ids) > limit:
-                pieces = split_long(texts[owner], lambda text: len(self.src_tokenizer.encode(text)) <= limit)
-                parts = self.src_tokenizer.encode_batch(pieces)
-                log.warning(
-                    f"line {first_line + owner}: {len(ids)} tokens are more than decode.max_src_tokens={limit}; "
-                    f"translated in {len(parts)} segments and joined again"
-                )
-            parts = [part for part in parts if part]
-            segments += parts
-            owners += [owner] * len(parts)
+            if len(max(ids, key=len)) > limit:
+                pieces = split_long(texts[owner], lambda text: self._n_tokens(text) <= limit)
+                parts = self._encode(pieces)
+                if first_line is not None:
+                    log.warning(
+                        f"line {first_line + owner}: {len(max(ids, key=len))} tokens are more than "
+                        f"decode.max_src_tokens={limit}; translated in {len(parts)} segments and joined again"
+                    )
+            prefix = tuple(prefixes[owner]) if prefixes is not None else ()
+            for part in parts:
+                if part[0]:
+                    segments.append(self._ask(part, decode, prefix))
+                    owners.append(owner)
+                    prefix = ()  # it was the beginning of the first segment
         return segments, owners
 
-    def _search_all(self, segments: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
-        """The n best hypotheses of each segment; segments of like length share a batch."""
-        found: list[list[Hypothesis]] = [[] for _ in segments]
-        by_length = sorted(range(len(segments)), key=lambda number: len(segments[number]))
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            for numbers in _windows(by_length, self.decode.batch_sentences):
-                results = self._search([segments[number] for number in numbers], n_best)
-                for number, hypotheses in zip(numbers, results, strict=True):
-                    found[number] = hypotheses
-        finally:
-            self.model.train(was_training)
-        return found
+    def _encode(self, texts: Sequence[str]) -> list[tuple[list[int], ...]]:
+        """Of each text the tokens of every member's source tokenizer."""
+        return list(zip(*(tokenizer.encode_batch(texts) for tokenizer in self.src_tokenizers), strict=True))
 
-    # Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
-    @torch.no_grad()
-    def _search(self, batch: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
-        cfg = SearchConfig(self.decode.beam_size, self.decode.length_penalty, n_best)
-        src = _pad([[*ids, EOS_ID] for ids in batch]).to(self.device)
-        max_lens = torch.tensor([self._max_len(len(ids)) for ids in batch], device=self.device)
-        try:
-            step = ModelStep(self.model, src, cfg.beam_size)
-            return search(step, max_lens, cfg, bos_id=BOS_ID, eos_id=EOS_ID)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            raise MtkitError(
-                f"{self.device}: the memory does not hold a batch of {len(batch)} sentences of up to {src.size(1)} "
-                f"tokens; lower decode.batch_sentences={self.decode.batch_sentences} or "
-                f"decode.beam_size={self.decode.beam_size}"
-            ) from error
+    def _n_tokens(self, text: str) -> int:
+        return max(len(tokenizer.encode(text)) for tokenizer in self.src_tokenizers)
 
-    def _max_len(self, n_src_tokens: int) -> int:
-        """The most target tokens, EOS counted, for a source of so many tokens without EOS."""
-        max_len = int(self.decode.max_len_factor * n_src_tokens) + self.decode.max_len_constant + 1
-        return max_len if self._max_positions is None else min(max_len, self._max_positions)
+    def _ask(self, ids: tuple[list[int], ...], decode: DecodeConfig, prefix: tuple[int, ...]) -> Segment:
+        """The segment with its limits."""
+        n_src_tokens = len(ids[0])
+        max_len = int(decode.max_len_factor * n_src_tokens) + decode.max_len_constant
+        if decode.max_len is not None:
+            max_len = min(max_len, decode.max_len)
+        max_len = max(max_len, len(prefix)) + 1  # EOS
+        if self.engine.max_positions is not None:
+            max_len = min(max_len, self.engine.max_positions)
+        min_len = max(decode.min_len, int(decode.min_len_factor * n_src_tokens))
+        return Segment(ids[0], max_len, min_len, prefix, others=ids[1:])
 
     def _candidate(self, hypothesis: Hypothesis) -> Candidate:
         text = as_one_line(self.tgt_tokenizer.decode(hypothesis.ids)).strip()
@@ -228,15 +246,3 @@ def _join(parts: list[list[Candidate]]) -> list[Candidate]:
         )
         for kth in zip(*parts, strict=False)
     ]
-
-
-def _windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    iterator = iter(items)
-    while window := list(itertools.islice(iterator, size)):
-        yield window
-
-
-def _pad(sequences: list[list[int]]) -> Tensor:
-    """Sequences of ids as one tensor (B, longest), PAD on the right."""
-    longest = max(map(len, sequences))
-    return torch.tensor([ids + [PAD_ID] * (longest - len(ids)) for ids in sequences])

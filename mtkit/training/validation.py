@@ -12,6 +12,7 @@ from mtkit.data.batching import make_batch, plan_epoch
 from mtkit.data.corpus import Pair
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.tokenizer import Tokenizer
+from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
 from mtkit.evaluation.metrics import MetricScore, corpus_bleu, corpus_chrf, evaluate
 from mtkit.model.transformer import Transformer
@@ -77,7 +78,7 @@ class Validator:
         model.eval()
         loss = self._loss(model)
         device = next(model.parameters()).device
-        translator = Translator(model, *self.tokenizers, self.cfg.decode, device)
+        translator = Translator(NativeEngine([model], device), *self.tokenizers, self.cfg.decode)
         translations = translator.translate([pair.src for pair in self.pairs])
         return DevScores(
             loss,

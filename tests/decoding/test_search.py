@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mtkit.decoding.search import DecodeStep, Hypothesis, SearchConfig, beam_search, greedy, search
+from mtkit.decoding.engine import Hypothesis
+from mtkit.decoding.search import DecodeStep, SearchConfig, beam_search, greedy, search
 from mtkit.errors import MtkitError
 
 EOS, BOS = 0, 1  # any two ids; the search knows them only by what it is told
@@ -83,7 +84,8 @@ class TableStep:
 
 def run(tables: list[RandomTable], max_lens: list[int], cfg: SearchConfig, method=beam_search):
     step: DecodeStep = TableStep(tables, cfg.beam_size)
-    return method(step, torch.tensor(max_lens, dtype=torch.long), cfg, bos_id=BOS, eos_id=EOS)
+    results = method(step, torch.tensor(max_lens, dtype=torch.long), cfg, bos_id=BOS, eos_id=EOS)
+    return [result.n_best for result in results]
 
 
 def beams(beam_size: int, alpha: float = 0.6, n_best: int = 1) -> SearchConfig:
@@ -109,13 +111,13 @@ def test_stopping_early_loses_nothing(n_best):
         table = RandomTable(vocab_size=5, seed=seed)
         cfg = beams(3, alpha=1.0, n_best=n_best)
         step = TableStep([table], 3)
-        found = beam_search(step, torch.tensor([12]), cfg, bos_id=BOS, eos_id=EOS)
-        assert found == _exhausted(table, 12, cfg)
+        [found] = beam_search(step, torch.tensor([12]), cfg, bos_id=BOS, eos_id=EOS)
+        assert found.n_best == _exhausted(table, 12, cfg)
         n_early += step.n_steps < 12
     assert n_early > 30  # or the comparison would say nothing
 
 
-def _exhausted(table: RandomTable, max_len: int, cfg: SearchConfig) -> list[list[Hypothesis]]:
+def _exhausted(table: RandomTable, max_len: int, cfg: SearchConfig) -> list[Hypothesis]:
     """The same beam without a stop rule, written plainly: lists, one hypothesis at a time."""
     live, finished = [((), 0.0)], []
     for _ in range(max_len):
@@ -128,7 +130,7 @@ def _exhausted(table: RandomTable, max_len: int, cfg: SearchConfig) -> list[list
         for done, group in ((True, finished), (False, live))
         for t, lp in group
     ]
-    return [sorted(hypotheses, key=lambda h: (not h.finished, -h.score))[: cfg.n_best]]
+    return sorted(hypotheses, key=lambda h: (not h.finished, -h.score))[: cfg.n_best]
 
 
 @pytest.mark.parametrize("decimals", [None, 1])
@@ -236,7 +238,8 @@ def test_a_sentence_that_is_done_stays_as_it_is_while_it_waits_for_others(beam_s
 
     step = TableStep([AlwaysEnds(4, 0)] + [NeverEnds(4, 0)] * 7, beam_size)
     limits = torch.tensor([3] + [9] * 7)
-    [[first], *others] = search(step, limits, beams(beam_size), bos_id=BOS, eos_id=EOS)
+    results = search(step, limits, beams(beam_size), bos_id=BOS, eos_id=EOS)
+    [[first], *others] = [result.n_best for result in results]
     assert (first.ids, first.log_prob, first.finished) == ([], -0.1, True)
     assert all(h.ids == [2] * 9 for [h] in others)
 

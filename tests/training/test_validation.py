@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.data.special_ids import BOS_ID, EOS_ID
+from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
 from mtkit.evaluation.metrics import corpus_bleu
 from mtkit.training.checkpoint import Checkpoints
@@ -37,7 +38,7 @@ def test_the_translations_are_those_that_users_get(trainer):
     found = validator.run(model)
     sources = (trainer.cfg.data.dev.src).read_text().splitlines()
     references = (trainer.cfg.data.dev.tgt).read_text().splitlines()
-    translator = Translator(model, *validator.tokenizers, trainer.cfg.decode, "cpu")
+    translator = Translator(NativeEngine([model]), *validator.tokenizers, trainer.cfg.decode)
     assert list(found.translations) == translator.translate(sources)
     assert validator.references == references
     perfect = type(found)(**{**vars(found), "translations": tuple(references)})

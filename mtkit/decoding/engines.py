@@ -1,0 +1,60 @@
+"""Which engine decodes: the native one in PyTorch, or CTranslate2 where the bundle holds its model."""
+
+from collections.abc import Sequence
+
+from mtkit.config.schema import DecodeConfig
+from mtkit.console import log
+from mtkit.decoding.bundle import BundleFiles, bundle_file, load_model
+from mtkit.decoding.engine import Engine
+from mtkit.errors import MtkitError
+
+
+def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | None) -> Engine:
+    """The engine that the first member's decode.engine names; `auto` is CTranslate2 where it can do all it asks for.
+
+    members: the models, more than one for an ensemble. threads: on the CPU; None: as they are.
+    Raises MtkitError if CTranslate2 is asked for and cannot do it, with the reasons.
+    """
+    decode = members[0].config.decode
+    if decode.engine == "native":
+        return native_engine(members, decode, device, threads)
+    reasons = _against_ctranslate2(members, decode)
+    if not reasons:
+        from mtkit.decoding.ctranslate2_engine import CTranslate2Engine
+
+        folder = bundle_file(members[0], "ctranslate2")
+        if folder is not None:
+            return CTranslate2Engine(folder, device=device, threads=threads)
+        reasons = [f"{members[0].folder} holds no CTranslate2 model; `mtkit export --to ctranslate2` adds it"]
+        if decode.engine == "auto":
+            return native_engine(members, decode, device, threads)
+    if decode.engine == "ctranslate2":
+        raise MtkitError("decode.engine=ctranslate2: " + "; ".join(reasons))
+    if any(key.startswith("ctranslate2/") for key in members[0].manifest["sha256"]):
+        log.info(f"native engine: {'; '.join(reasons)}")
+    return native_engine(members, decode, device, threads)
+
+
+def native_engine(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, threads: int | None) -> Engine:
+    """The engine in PyTorch."""
+    from mtkit.decoding.native import NativeEngine
+    from mtkit.runtime import choose_device, set_threads
+
+    if threads is not None:
+        set_threads(threads)
+    return NativeEngine([load_model(files) for files in members], choose_device(device), decode.precision)
+
+
+def _against_ctranslate2(members: Sequence[BundleFiles], decode: DecodeConfig) -> list[str]:
+    """Why CTranslate2 cannot do what is asked for."""
+    if len(members) > 1:
+        return ["CTranslate2 knows no ensembles"]
+    if not any(key.startswith("ctranslate2/") for key in members[0].manifest["sha256"]):
+        return []
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError:
+        return ["ctranslate2 is not installed; pip install 'mtkit[fast]'"]
+    from mtkit.decoding.ctranslate2_engine import unsupported
+
+    return unsupported(decode)

@@ -1,0 +1,117 @@
+"""The engine in PyTorch: batches of segments through one model, or several at once, and a search."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from mtkit.config.schema import DecodeConfig
+from mtkit.data.corpus import windows
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.decoding.engine import Hypothesis, Segment
+from mtkit.decoding.rules import make_rules
+from mtkit.decoding.sampling import Truncation, sample, uniform_numbers
+from mtkit.decoding.search import DecodeStep, SearchConfig, SearchResult, search
+from mtkit.decoding.steps import EnsembleStep, ModelStep
+from mtkit.errors import MtkitError
+from mtkit.model.transformer import Transformer
+from mtkit.runtime import is_out_of_memory
+
+# A choice won by less than this many nats could have been lost in another batch: shapes decide how sums are rounded.
+# Log-probabilities of one sentence in different batches were seen to differ by up to 2e-5.
+_CLOSE_CALL = 2e-4
+
+
+class NativeEngine:
+    """An `Engine` over Transformers of one target vocabulary; several are an ensemble."""
+
+    name = "native"
+
+    def __init__(
+        self, models: Sequence[Transformer], device: torch.device | str = "cpu", precision: str = "fp32"
+    ) -> None:
+        """Moves the models to the device; a precision other than fp32 works on copies of them."""
+        self.device = torch.device(device)
+        self.models = [model.to(self.device) for model in models]
+        if precision != "fp32":
+            from mtkit.model.quantization import quantize
+
+            self.models = [quantize(model, precision) for model in self.models]
+        self.precision = precision
+        # Learned positions end; the other kinds go on for ever.
+        limits = [model.cfg.max_positions for model in models if model.cfg.positions == "learned"]
+        self.max_positions = min(limits, default=None)
+
+    def decode(
+        self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Segments of like length share a batch; the n best of each as its batch is done.
+
+        In fp32 a sentence whose search was decided by less than rounding errors is searched once more, alone: so its
+        translation is the same in any batch.
+        """
+        by_length = sorted(range(len(segments)), key=lambda number: len(segments[number].ids))
+        free = [number for number in by_length if segments[number].constraints is None]
+        constrained = [[number] for number in by_length if segments[number].constraints is not None]
+        training = [model.training for model in self.models]
+        for model in self.models:
+            model.eval()
+        try:
+            for numbers in itertools.chain(windows(free, cfg.batch_sentences), constrained):
+                results = self._batch([segments[number] for number in numbers], cfg, n_best)
+                for number, result in zip(numbers, results, strict=True):
+                    if result.margin < _CLOSE_CALL and self.precision == "fp32" and len(numbers) > 1:
+                        [result] = self._batch([segments[number]], cfg, n_best)
+                    yield number, result.n_best
+        finally:
+            for model, was_training in zip(self.models, training, strict=True):
+                model.train(was_training)
+
+    # Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
+    @torch.no_grad()
+    def _batch(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
+        try:
+            return self._search(segments, cfg, n_best)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            longest = max(len(segment.ids) for segment in segments) + 1
+            raise MtkitError(
+                f"{self.device}: the memory does not hold a batch of {len(segments)} sentences of up to {longest} "
+                f"tokens; lower decode.batch_sentences={cfg.batch_sentences} or decode.beam_size={cfg.beam_size}"
+            ) from error
+
+    def _search(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
+        limits = [segment.max_len for segment in segments]
+        max_lens = torch.tensor(limits, device=self.device)
+        rules = make_rules(cfg, segments, EOS_ID, self.device)
+        ends = {"bos_id": BOS_ID, "eos_id": EOS_ID}
+        if cfg.sampling:
+            search_cfg = SearchConfig.of(cfg.model_copy(update={"beam_size": n_best, "beam_groups": 1}), n_best)
+            step = self._step(segments, n_best)
+            numbers = uniform_numbers(cfg.seed, [segment.ids for segment in segments], n_best, limits)
+            return sample(step, max_lens, search_cfg, Truncation.of(cfg), numbers.to(self.device), **ends, rules=rules)
+        search_cfg = SearchConfig.of(cfg, n_best)
+        step = self._step(segments, cfg.beam_size, attention=cfg.coverage_penalty > 0)
+        constraints = [segment.constraints for segment in segments]
+        if any(constraints):
+            from mtkit.decoding.constrained import constrained_search
+
+            found = constrained_search(step, max_lens, search_cfg, constraints, **ends)
+            return [SearchResult(n_best, math.inf) for n_best in found]
+        return search(step, max_lens, search_cfg, **ends, rules=rules)
+
+    def _step(self, segments: Sequence[Segment], beam_size: int, *, attention: bool = False) -> DecodeStep:
+        steps: list[DecodeStep] = []
+        for member, model in enumerate(self.models):
+            src = pad([[*segment.src(member), EOS_ID] for segment in segments]).to(self.device)
+            steps.append(ModelStep(model, src, beam_size, attention=attention and not steps))
+        return steps[0] if len(steps) == 1 else EnsembleStep(steps)
+
+
+def pad(sequences: Sequence[Sequence[int]]) -> Tensor:
+    """Sequences of ids as one tensor (B, longest), PAD on the right."""
+    longest = max(map(len, sequences))
+    return torch.tensor([[*ids, *[PAD_ID] * (longest - len(ids))] for ids in sequences])
