@@ -236,7 +236,9 @@ class _Live:
             self.margin[:, group] = torch.minimum(self.margin[:, group], gap.to(self.margin.dtype))
             places.append(candidates + group * width * vocab_size)
             if costs is not None:
-                costs.scatter_add_(1, candidates % vocab_size, self.cfg.diversity_penalty * best.isfinite())
+                costs.scatter_add_(
+                    1, candidates % vocab_size, self.cfg.diversity_penalty * best.isfinite().to(costs.dtype)
+                )
         place = torch.cat(places, dim=1)
         return place // vocab_size, place % vocab_size
 
