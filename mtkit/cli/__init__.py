@@ -11,9 +11,16 @@ import typer
 from typer.core import TyperGroup
 
 import mtkit
+from mtkit.cli.alternatives import alternatives
+from mtkit.cli.calibrate import calibrate
 from mtkit.cli.config import config
 from mtkit.cli.demo import demo
+from mtkit.cli.doctor import doctor
 from mtkit.cli.evaluate import evaluate
+from mtkit.cli.export import export
+from mtkit.cli.import_model import import_model
+from mtkit.cli.score import score
+from mtkit.cli.shortlist import shortlist
 from mtkit.cli.tokenize import detokenize, tokenize
 from mtkit.cli.train import train
 from mtkit.cli.train_tokenizer import train_tokenizer
@@ -79,6 +86,13 @@ app.command(short_help="Put pieces together to text again.")(detokenize)
 app.command()(train)
 app.command()(translate)
 app.command(short_help="Score a model, or given translations, on a test set.")(evaluate)
+app.command(short_help="Score given pairs by the model's own probabilities.")(score)
+app.command(short_help="Other words for one place of a translation.")(alternatives)
+app.command(short_help="Let a model tell how sure it is, learnt on dev.")(calibrate)
+app.command(short_help="Learn which target tokens a source can need: faster decoding.")(shortlist)
+app.command(short_help="Write a model for another system: CTranslate2, Marian, Hugging Face.")(export)
+app.command("import", short_help="Make a model of another system an mtkit bundle.")(import_model)
+app.add_typer(doctor, name="doctor", short_help="Check what mtkit promises on a model of yours.")
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import BeamSizeOption, ModelOption
+from mtkit.cli.options import BeamSizeOption, EngineOption, EnsembleOption, SetOption
 from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: ModelOption = None,
+    models: EnsembleOption = None,
     src: Annotated[Path | None, typer.Option(help="Text to translate; default: the test set of the config.")] = None,
     ref: Annotated[Path | None, typer.Option(help="Reference translations, line by line.")] = None,
     hyp: Annotated[
@@ -28,6 +28,8 @@ def evaluate(
         Path | None, typer.Option("--output", "-o", help="Keep the model's translations in this file (.gz by name).")
     ] = None,
     beam_size: BeamSizeOption = None,
+    engine: EngineOption = None,
+    overrides: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
     """Score a model on a test set, or given translations: BLEU, chrF, TER with 95 % intervals.
@@ -39,13 +41,14 @@ def evaluate(
     if hyp is not None:
         if ref is None:
             raise UsageError("--hyp needs --ref: the file with the reference translations")
-        if model or src or output or beam_size:
-            raise UsageError("--hyp is scored without a model: leave out --model, --src, --output and --beam-size")
+        if models or src or output or beam_size or engine or overrides:
+            raise UsageError("--hyp is scored without a model: leave out --model and what is for translating")
         work = _given(hyp, ref)
     else:
         if (src is None) != (ref is None):
             raise UsageError("give both --src and --ref, or neither for the test set of the model's config")
-        work = _translated(model, src, ref, beam_size, output)
+        settings = [*(overrides or []), *([f"decode.engine={engine}"] if engine else [])]
+        work = _translated(models or [], src, ref, beam_size, settings, output)
     from mtkit.evaluation import metrics
 
     if n_blank := sum(not line.strip() for line in work.references):
@@ -83,17 +86,22 @@ def _given(hyp: Path, ref: Path) -> _Work:
 
 
 def _translated(
-    model: Path | None, src: Path | None, ref: Path | None, beam_size: int | None, output: Path | None
+    models: list[Path],
+    src: Path | None,
+    ref: Path | None,
+    beam_size: int | None,
+    overrides: list[str],
+    output: Path | None,
 ) -> _Work:
     from mtkit.cli.translating import load_translator, with_bar
     from mtkit.config.schema import CorpusFiles
     from mtkit.console import log
     from mtkit.decoding.bundle import find_model
 
-    folder = find_model(model)
-    files = CorpusFiles(src=src, tgt=ref) if src else _test_files(folder)
+    folders = [find_model(model) for model in models] if models else [find_model()]
+    files = CorpusFiles(src=src, tgt=ref) if src else _test_files(folders[0])
     sources, references = _read(files)
-    translator = load_translator([folder], beam_size=beam_size)
+    translator = load_translator(folders, overrides=overrides, beam_size=beam_size)
     start = time.perf_counter()
     translations = with_bar(translator.stream(sources), len(sources), "translating", "sentence")
     hypotheses = [translation.text for translation in translations]
@@ -105,7 +113,14 @@ def _translated(
     beam = translator.decode.beam_size
     speed = len(sources) / seconds
     log.info(f"{len(sources):,} sentences in {seconds:.1f} s: {speed:.1f} sentences/s with beam size {beam}")
-    origin = {"model": str(folder), **_names(files), "beam_size": beam, "seconds": seconds, "sentences_per_s": speed}
+    origin = {
+        "model": ", ".join(map(str, folders)),
+        "engine": translator.engine.name,
+        **_names(files),
+        "beam_size": beam,
+        "seconds": seconds,
+        "sentences_per_s": speed,
+    }
     return _Work(hypotheses, references, origin)
 
 

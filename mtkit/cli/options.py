@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,6 +21,13 @@ ModelOption = Annotated[
     Path | None,
     typer.Option("--model", help="Run or bundle folder; default: $MTKIT_MODEL, else the newest run in ./runs."),
 ]
+EnsembleOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--model",
+        help="Run or bundle folder; default: $MTKIT_MODEL, else the newest run in ./runs. Several are an ensemble.",
+    ),
+]
 BeamSizeOption = Annotated[
     int | None,
     typer.Option("--beam-size", min=1, help="Hypotheses kept; 1 is greedy. Default: the model's config."),
@@ -38,3 +45,8 @@ def _known_device(name: str) -> str:
 
 
 DeviceOption = Annotated[str, typer.Option("--device", callback=_known_device, help="auto, cpu, mps, cuda or cuda:N.")]
+Engine = Literal["auto", "native", "ctranslate2"]
+EngineOption = Annotated[
+    Engine | None,
+    typer.Option(help="auto takes CTranslate2 where the bundle has its model and it knows all options."),
+]

@@ -1,76 +1,238 @@
 """`mtkit translate`: sentences, files or a stream in; their translations out, line by line."""
 
-import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from mtkit.cli.options import BeamSizeOption, DeviceOption, InputOption, ModelOption, OutputOption
+from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, InputOption, SetOption
 from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from mtkit.decoding.translator import Translation, Translator
+    from mtkit.cli.rendering import Rendering
+    from mtkit.decoding.session import Session
+    from mtkit.decoding.translator import Translator
+    from mtkit.decoding.unknown import UnknownCharacters
 
 
 def translate(
     text: Annotated[list[str] | None, typer.Argument(help="Sentences; without any, lines from stdin.")] = None,
-    model: ModelOption = None,
+    models: EnsembleOption = None,
     input_path: InputOption = None,
-    output_path: OutputOption = None,
+    output_path: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write here (.gz by name) once all is done; default: stdout. With --input an interrupted job goes on "
+            "where it stopped when the same command is given again.",
+        ),
+    ] = None,
     beam_size: BeamSizeOption = None,
     n_best: Annotated[
         int | None, typer.Option(min=1, help="Translations of each line, with scores, as JSON lines.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines, also for a single translation.")] = False,
+    tokens: Annotated[bool, typer.Option("--tokens", help="In JSON, each token's log-probability, too.")] = False,
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="Word alignments, too (0-0 1-2: source - target), after a tab.")
+    ] = False,
+    prefix: Annotated[str, typer.Option(help="What every translation begins with, in whole words.")] = "",
+    terminology: Annotated[
+        Path | None, typer.Option(help="TSV with the columns source, target, forbidden: see the README.")
+    ] = None,
+    on_suspect: Annotated[
+        Literal["retry", "warn", "mark", "off"] | None,
+        typer.Option(help="What to do about translations that look broken. Default: the model's config (retry)."),
+    ] = None,
+    engine: EngineOption = None,
+    live: Annotated[bool, typer.Option("--live", help="Show each translation while it is being made.")] = False,
+    explain_unknown: Annotated[
+        bool, typer.Option("--explain-unknown", help="List characters that the tokenizer never saw, on stderr.")
+    ] = False,
+    overrides: SetOption = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Forget an interrupted job for this --output instead of going on.")
+    ] = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Translate sentences, the lines of a file, or a stream."""
+    """Translate sentences, the lines of a file, or a stream.
+
+    How it searches is in the model's config, section decode; --set decode.KEY=VALUE changes any of it for this call.
+    """
     if text and input_path:
         raise UsageError("give either sentences or --input, not both")
+    as_json = as_json or n_best is not None
+    if tokens and not as_json:
+        raise UsageError("--tokens needs --json or --n-best: plain text has no place for them")
+    if engine == "ctranslate2" and (live or alignments or tokens):
+        raise UsageError("--engine ctranslate2 knows no --live, --alignments and --tokens: leave the engine to mtkit")
+    if live and (as_json or alignments or output_path or prefix):
+        raise UsageError("--live shows plain text on stdout: leave --json, --n-best, --alignments, --output, --prefix")
     _check_arguments(text or [])
 
-    from mtkit.cli.translating import load_translator  # these and those below: here, for `mtkit --help` to be quick
+    from mtkit.cli.rendering import Rendering  # these and those below: here, for `mtkit --help` to be quick
+    from mtkit.cli.translating import load_translator
     from mtkit.decoding.bundle import find_model
 
-    translator = load_translator([find_model(model)], device=device, beam_size=beam_size)
-    if (n_best or 1) > translator.decode.beam_size:
+    settings = list(overrides or [])
+    settings += [f"decode.terminology={terminology}"] if terminology else []
+    settings += [f"decode.on_suspect={on_suspect}"] if on_suspect else []
+    settings += [f"decode.engine={engine}"] if engine else []
+    settings += ["decode.engine=native"] if live or alignments or tokens else []
+    folders = [find_model(model) for model in models] if models else [find_model()]
+    translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
+    decode = translator.decode
+    if not decode.sampling and not decode.mbr_samples and (n_best or 1) > decode.beam_size:
         raise UsageError(f"--n-best {n_best} is more than the beam holds; add --beam-size {n_best}")
-    translations = _translations(translator, text, input_path, n_best or 1)
-    with line_writer(output_path) as write:
-        for line, translation in enumerate(translations, start=1):
-            write(_as_json(line, translation) if as_json or n_best else translation.text)
+    unknown = _unknown(translator) if explain_unknown else None
+    if live:
+        _show_live(translator, _noted(_windows(translator, text, input_path), unknown))
+    else:
+        work = _Work(
+            translator.session(n_best=n_best or 1, prefix=prefix),
+            Rendering(translator, as_json, tokens, alignments),
+            {"models": [_checksums(folder) for folder in folders], "prefix": prefix, "n_best": n_best},
+        )
+        if input_path and output_path and _can_resume(input_path, output_path):
+            work.as_job(input_path, output_path, unknown, restart=restart)
+        else:
+            work.as_stream(_noted(_windows(translator, text, input_path), unknown), output_path)
+    if unknown is not None:
+        _print_unknown(unknown)
 
 
-def _translations(
-    translator: "Translator", text: list[str] | None, input_path: Path | None, n_best: int
-) -> "Iterator[Translation]":
+@dataclass(frozen=True)
+class _Work:
+    """Lines to be translated, and how they are given out."""
+
+    session: "Session"
+    rendering: "Rendering"
+    origin: dict[str, Any]  # what the output depends on, beside settings and input
+
+    def as_stream(self, windows: Iterable[Sequence[str]], output_path: Path | None) -> None:
+        with line_writer(output_path) as write:
+            for window in windows:
+                first_line = self.session.n_lines + 1
+                for line in self.rendering.lines(self.session.translate(window), first_line):
+                    write(line)
+        self.session.report()
+
+    def as_job(
+        self, input_path: Path, output_path: Path, unknown: "UnknownCharacters | None", *, restart: bool
+    ) -> None:
+        """From file to file, in windows that are kept as they are done."""
+        from mtkit import __version__
+        from mtkit.decoding.file_job import run_job
+
+        session, rendering = self.session, self.rendering
+        translator = session.translator
+
+        def translate_window(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
+            [lines] = _noted([lines], unknown)
+            before = session.counts()
+            found = rendering.lines(session.translate(lines, first_line), first_line)
+            return found, dict(session.counts() - before)
+
+        decode = translator.decode.model_dump(mode="json")
+        output = {"json": rendering.as_json, "tokens": rendering.tokens, "alignments": rendering.alignments}
+        identity = {
+            **self.origin,
+            "decode": decode,
+            "engine": translator.engine.name,
+            "output": output,
+            "mtkit": __version__,
+        }
+        result = run_job(
+            input_path, output_path, translate_window, identity, window_lines=translator.window, restart=restart
+        )
+        if result.n_lines_before:
+            _report_resumed(result.n_lines, result.n_lines_before, result.counts)
+        session.report()
+
+
+def _report_resumed(n_lines: int, n_before: int, counts: Any) -> None:
+    from mtkit.console import log
+
+    log.info(f"{n_lines:,} lines, of which {n_before:,} had been translated before; noticed in all of them:")
+    found = ", ".join(f"{number:,} {kind.replace('_', ' ')}" for kind, number in counts.items() if number)
+    log.info(f"  {found or 'nothing'}")
+
+
+def _windows(translator: "Translator", text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
+    """The lines to translate, as many at once as are worth it, or as have arrived."""
+    from mtkit.data.corpus import windows
+
     if text:
-        return translator.stream(text, n_best=n_best)
+        return windows(text, translator.window)
     if input_path:
-        from mtkit.cli.translating import with_bar
-        from mtkit.data.corpus import count_lines, read_lines
-
-        total = count_lines(input_path) if input_path.is_file() else None  # a pipe can be read only once
-        return with_bar(translator.stream(read_lines(input_path), n_best=n_best), total, "translating", "line")
+        return _with_bar(input_path, translator.window)
 
     from mtkit.cli.standard_input import arriving_windows
     from mtkit.console import log
 
     if sys.stdin is not None and sys.stdin.isatty():
         log.info("reading lines from the terminal; Ctrl-D ends")
-    return translator.stream_windows(arriving_windows(translator.window), n_best=n_best)
+    return arriving_windows(translator.window)
 
 
-def _as_json(line: int, translation: "Translation") -> str:
-    hypotheses = [
-        {"text": c.text, "score": round(c.score, 6), "log_prob": round(c.log_prob, 6), "finished": c.finished}
-        for c in translation.n_best
-    ]
-    return json.dumps({"line": line, "src": translation.src, "hypotheses": hypotheses}, ensure_ascii=False)
+def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
+    from mtkit.console import progress_bar
+    from mtkit.data.corpus import count_lines, read_lines, windows
+
+    total = count_lines(path) if path.is_file() else None  # a pipe can be read only once
+    with progress_bar(total, "translating", "line") as bar:
+        for window in windows(read_lines(path), size):
+            yield window
+            bar.update(len(window))
+
+
+def _show_live(translator: "Translator", windows: Iterable[Sequence[str]]) -> None:
+    from mtkit.decoding.live import translate_live
+
+    for window in windows:
+        for line in window:
+            translate_live(translator, line, lambda part: print(part, end="", flush=True))
+            print(flush=True)
+
+
+def _can_resume(input_path: Path, output_path: Path) -> bool:
+    from mtkit.decoding.file_job import can_resume
+
+    return can_resume(input_path, output_path)
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    import json
+
+    checksums: dict[str, str] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["sha256"]
+    return checksums
+
+
+def _unknown(translator: "Translator") -> "UnknownCharacters":
+    from mtkit.decoding.unknown import UnknownCharacters
+
+    return UnknownCharacters(translator.src_tokenizer)
+
+
+def _noted(windows: Iterable[Sequence[str]], unknown: "UnknownCharacters | None") -> Iterator[Sequence[str]]:
+    """The windows as they come; their characters are noted on the way if that is wanted."""
+    for window in windows:
+        if unknown is not None:
+            for line in window:
+                unknown.add(line)
+        yield window
+
+
+def _print_unknown(unknown: "UnknownCharacters") -> None:
+    from mtkit.decoding.unknown import table
+
+    for line in table(unknown.all()):
+        print(line, file=sys.stderr)
 
 
 def _check_arguments(texts: list[str]) -> None:

@@ -1,8 +1,8 @@
 """The engine in PyTorch: batches of segments through one model, or several at once, and a search."""
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -13,7 +13,9 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.decoding.engine import Hypothesis, Segment
 from mtkit.decoding.rules import make_rules
 from mtkit.decoding.sampling import Truncation, sample, uniform_numbers
-from mtkit.decoding.search import DecodeStep, SearchConfig, SearchResult, search
+from mtkit.decoding.search import DecodeStep, SearchConfig, SearchResult, Watch, beam_search, search
+from mtkit.decoding.shortlist import Shortlist
+from mtkit.decoding.shortlisted import LocalVocabulary, ShortlistedStep
 from mtkit.decoding.steps import EnsembleStep, ModelStep
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
@@ -24,15 +26,27 @@ from mtkit.runtime import is_out_of_memory
 _CLOSE_CALL = 2e-4
 
 
+class _Ends(TypedDict):
+    bos_id: int
+    eos_id: int
+
+
 class NativeEngine:
     """An `Engine` over Transformers of one target vocabulary; several are an ensemble."""
 
     name = "native"
 
     def __init__(
-        self, models: Sequence[Transformer], device: torch.device | str = "cpu", precision: str = "fp32"
+        self,
+        models: Sequence[Transformer],
+        device: torch.device | str = "cpu",
+        precision: str = "fp32",
+        shortlist: Shortlist | None = None,
     ) -> None:
-        """Moves the models to the device; a precision other than fp32 works on copies of them."""
+        """Moves the models to the device; a precision other than fp32 works on copies of them.
+
+        shortlist: for the first model's source tokens; looked at where decode.shortlist says so.
+        """
         self.device = torch.device(device)
         self.models = [model.to(self.device) for model in models]
         if precision != "fp32":
@@ -40,6 +54,7 @@ class NativeEngine:
 
             self.models = [quantize(model, precision) for model in self.models]
         self.precision = precision
+        self.shortlist = shortlist
         # Learned positions end; the other kinds go on for ever.
         limits = [model.cfg.max_positions for model in models if model.cfg.positions == "learned"]
         self.max_positions = min(limits, default=None)
@@ -84,31 +99,77 @@ class NativeEngine:
             ) from error
 
     def _search(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
+        width = n_best if cfg.sampling else cfg.beam_size
+        attention = cfg.coverage_penalty > 0 and not cfg.sampling
+        # what a constraint demands may be on no list
+        if self.shortlist is None or not cfg.shortlist or any(segment.constraints for segment in segments):
+            return self._found(self.make_step(segments, width, attention=attention), segments, cfg, n_best)
+        vocabulary = LocalVocabulary.of(self.shortlist, segments, self.device)
+        step = self._shortlisted_step(segments, width, vocabulary, attention=attention)
+        return vocabulary.globalize(self._found(step, vocabulary.localize(segments), cfg, n_best))
+
+    def _found(
+        self, step: DecodeStep, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
+    ) -> list[SearchResult]:
         limits = [segment.max_len for segment in segments]
         max_lens = torch.tensor(limits, device=self.device)
         rules = make_rules(cfg, segments, EOS_ID, self.device)
-        ends = {"bos_id": BOS_ID, "eos_id": EOS_ID}
+        ends = _Ends(bos_id=BOS_ID, eos_id=EOS_ID)
         if cfg.sampling:
             search_cfg = SearchConfig.of(cfg.model_copy(update={"beam_size": n_best, "beam_groups": 1}), n_best)
-            step = self._step(segments, n_best)
-            numbers = uniform_numbers(cfg.seed, [segment.ids for segment in segments], n_best, limits)
-            return sample(step, max_lens, search_cfg, Truncation.of(cfg), numbers.to(self.device), **ends, rules=rules)
+            numbers = uniform_numbers(cfg.seed, [segment.ids for segment in segments], n_best, limits).to(self.device)
+            return sample(
+                step,
+                max_lens,
+                search_cfg,
+                Truncation.of(cfg),
+                numbers.to(self.device),
+                bos_id=BOS_ID,
+                eos_id=EOS_ID,
+                rules=rules,
+            )
         search_cfg = SearchConfig.of(cfg, n_best)
-        step = self._step(segments, cfg.beam_size, attention=cfg.coverage_penalty > 0)
         constraints = [segment.constraints for segment in segments]
         if any(constraints):
             from mtkit.decoding.constrained import constrained_search
 
-            found = constrained_search(step, max_lens, search_cfg, constraints, **ends)
-            return [SearchResult(n_best, math.inf) for n_best in found]
+            return constrained_search(step, max_lens, search_cfg, constraints, **ends, rules=rules)
         return search(step, max_lens, search_cfg, **ends, rules=rules)
 
-    def _step(self, segments: Sequence[Segment], beam_size: int, *, attention: bool = False) -> DecodeStep:
+    @torch.no_grad()
+    def watch(self, segment: Segment, cfg: DecodeConfig, watch: Watch) -> Hypothesis:
+        """The segment's best hypothesis; at each step `watch` is told all that may still become it.
+
+        Not for sampling and constraints. Raises MtkitError if the config asks for sampling.
+        """
+        if cfg.sampling:
+            raise MtkitError("decode.sampling=true: tokens are streamed from a search only; leave sampling out")
+        step = self.make_step([segment], cfg.beam_size, attention=cfg.coverage_penalty > 0)
+        limit = torch.tensor([segment.max_len], device=self.device)
+        rules = make_rules(cfg, [segment], EOS_ID, self.device)
+        ends = _Ends(bos_id=BOS_ID, eos_id=EOS_ID)
+        [result] = beam_search(step, limit, SearchConfig.of(cfg, 1), **ends, rules=rules, watch=watch)
+        return result.n_best[0]
+
+    def make_step(self, segments: Sequence[Segment], beam_size: int, *, attention: bool = False) -> DecodeStep:
+        """What a search over these segments asks for its log-probabilities."""
         steps: list[DecodeStep] = []
-        for member, model in enumerate(self.models):
-            src = pad([[*segment.src(member), EOS_ID] for segment in segments]).to(self.device)
+        for model, src in self._members(segments):
             steps.append(ModelStep(model, src, beam_size, attention=attention and not steps))
         return steps[0] if len(steps) == 1 else EnsembleStep(steps)
+
+    def _shortlisted_step(
+        self, segments: Sequence[Segment], beam_size: int, vocabulary: LocalVocabulary, *, attention: bool
+    ) -> DecodeStep:
+        steps: list[DecodeStep] = []
+        for model, src in self._members(segments):
+            steps.append(ShortlistedStep(model, src, beam_size, vocabulary, attention=attention and not steps))
+        return steps[0] if len(steps) == 1 else EnsembleStep(steps)
+
+    def _members(self, segments: Sequence[Segment]) -> Iterator[tuple[Transformer, Tensor]]:
+        """Each model with the source (B, S) in its own tokens."""
+        for member, model in enumerate(self.models):
+            yield model, pad([[*segment.src(member), EOS_ID] for segment in segments]).to(self.device)
 
 
 def pad(sequences: Sequence[Sequence[int]]) -> Tensor:

@@ -6,7 +6,7 @@ depend on what else is in the batch.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,10 +15,12 @@ from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.decoding.engine import Hypothesis
+from mtkit.decoding.length_penalty import length_divisor
 from mtkit.decoding.rules import NO_RULES, Rules
 from mtkit.errors import MtkitError
 
 _LEAVE_SHARE = 0.25  # finished sentences leave the batch at this share: every copy costs, idle rows cost too
+_STRANDS = 16  # in which a long row is searched for its largest values
 
 
 class DecodeStep(Protocol):
@@ -83,13 +85,8 @@ class SearchConfig:
         )
 
     def divisor(self, n_tokens: int) -> float:
-        """What a sum of n_tokens log-probabilities, EOS counted, is divided by; it never falls as n_tokens grows.
-
-        gnmt: ((5 + n) / 6)^alpha (Wu et al. 2016, eq. 14).
-        """
-        if self.length_normalization == "gnmt":
-            return float(((5 + n_tokens) / 6) ** self.length_penalty)
-        return float(n_tokens) if self.length_normalization == "average" else 1.0
+        """What a sum of n_tokens log-probabilities, EOS counted, is divided by; it never falls as n_tokens grows."""
+        return length_divisor(self.length_normalization, self.length_penalty, n_tokens)
 
 
 @dataclass(frozen=True)
@@ -98,6 +95,10 @@ class SearchResult:
 
     n_best: list[Hypothesis]  # best first
     margin: float  # nats by which its closest decision was won: below rounding errors, chance decided
+
+
+# Called after each step with the ids, without BOS and EOS, of every hypothesis that may still turn out the best.
+Watch = Callable[[list[list[int]]], None]
 
 
 def search(
@@ -109,7 +110,14 @@ def search(
 
 
 def beam_search(
-    step: DecodeStep, max_lens: Tensor, cfg: SearchConfig, *, bos_id: int, eos_id: int, rules: Rules = NO_RULES
+    step: DecodeStep,
+    max_lens: Tensor,
+    cfg: SearchConfig,
+    *,
+    bos_id: int,
+    eos_id: int,
+    rules: Rules = NO_RULES,
+    watch: Watch | None = None,
 ) -> list[SearchResult]:
     """Up to n_best hypotheses per sentence, best score first; those that ended with EOS before those that did not.
 
@@ -125,6 +133,8 @@ def beam_search(
     diversity, Vijayakumar et al. 2018; it steers the choice and is no part of the score). The result is then led by
     the best of each group.
 
+    watch: told, after each step, what the first sentence's translation may begin with.
+
     Raises MtkitError if the step's log-probabilities are not numbers.
     """
     live = _Live.start(max_lens, cfg, bos_id)
@@ -133,6 +143,8 @@ def beam_search(
         parents = live.extend(step, rules)
         live.move_ended(eos_id, results)
         live.close_settled(results)
+        if watch is not None and live.sentences[0] == 0:
+            watch([*live.texts_of_first(), *(h.ids for group in results[0].groups for h in group)])
         parents = live.drop_closed(step, rules, parents)
         if live.sentences:
             step.reorder(parents)
@@ -154,10 +166,10 @@ def greedy(
         own = step(ids[:, :, -1])
         ruled = rules.apply(own, ids)
         # The best sum, not the best log-prob: rounding can make two sums equal, and beam search compares sums.
-        sums = ruled[:, 0] + total[:, None]
-        total, last_ids = sums.max(dim=1)  # a tie: the lower id
+        best, positions, gap = _top(ruled[:, 0].add_(total[:, None]), 1)  # a tie: the lower id
+        total, last_ids = best[:, 0], positions[:, 0]
         log_prob = total if ruled is own else log_prob + own[:, 0].gather(1, last_ids[:, None])[:, 0]
-        margin = torch.minimum(margin, _gap_to_second(sums, total, last_ids).to(margin.dtype))
+        margin = torch.minimum(margin, gap.to(margin.dtype))
         ids = torch.cat([ids, last_ids[:, None, None]], dim=2)
         values, n_tokens = _numbers(total), ids.size(2) - 1
         last = last_ids.tolist()
@@ -296,6 +308,11 @@ class _Live:
             by_group[rows, groups] = -math.inf
             self.total = by_group.flatten(1)
 
+    def texts_of_first(self) -> list[list[int]]:
+        """The first sentence's live hypotheses, without BOS."""
+        texts: list[list[int]] = self.ids[0][self.total[0].isfinite()][:, 1:].tolist()
+        return texts
+
     def drop_closed(self, step: DecodeStep, rules: Rules, parents: Tensor) -> Tensor:
         """Let closed sentences leave the batch if there are enough of them; returns the parents (B', K) of the rest."""
         rows = rows_to_keep([all(groups) for groups in self.closed])
@@ -378,7 +395,7 @@ def _top(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     `topk` leaves open which of equals it takes, and lets that depend on the shape. So one more is asked for: if two
     neighbours are equal, that row is done again, and only that row.
     """
-    best, positions = values.topk(min(k + 1, values.size(1)), dim=1)
+    best, positions = _topk(values, min(k + 1, values.size(1)))
     tied = ((best[:, 1:] == best[:, :-1]) & best[:, 1:].isfinite()).any(dim=1)
     gap = best[:, k - 1] - best[:, k] if best.size(1) > k else torch.full_like(best[:, 0], math.inf)
     gap = gap.nan_to_num(nan=math.inf, posinf=math.inf)  # -inf minus -inf: nothing left to choose from
@@ -391,10 +408,23 @@ def _top(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     return best, positions, gap
 
 
-def _gap_to_second(values: Tensor, best: Tensor, positions: Tensor) -> Tensor:
-    """By how much best, the largest of each row of values (B, V), is ahead of the second; overwrites it there."""
-    second = values.scatter_(1, positions[:, None], -math.inf).amax(dim=1)
-    return (best - second).nan_to_num(nan=math.inf, posinf=math.inf)
+def _topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """`values.topk(k)` of each row of values (B, N), much faster on long rows of a CPU.
+
+    A row is seen as _STRANDS strands of C values below each other: whatever is among its k largest values is in one of
+    the k columns whose largest values are largest.
+    """
+    n_rows, n_columns = values.size(0), values.size(1) // _STRANDS
+    if values.device.type != "cpu" or values.numel() < 16_000 or n_columns < k:
+        best, positions = values.topk(k)
+        return best, positions
+    width = n_columns * _STRANDS
+    columns = values[:, :width].view(n_rows, _STRANDS, n_columns).amax(1).topk(k, sorted=False).indices
+    places = (columns[:, None, :] + torch.arange(0, width, n_columns)[:, None]).flatten(1)
+    if width < values.size(1):
+        places = torch.cat([places, torch.arange(width, values.size(1)).expand(n_rows, -1)], dim=1)
+    best, chosen = values.gather(1, places).topk(k)
+    return best, places.gather(1, chosen)
 
 
 def rows_to_keep(closed: Sequence[bool]) -> list[int] | None:

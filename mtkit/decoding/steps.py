@@ -13,6 +13,21 @@ from mtkit.model.attention import CrossAttention
 from mtkit.model.transformer import Transformer
 
 
+def log_probs_to_choose_from(logits: Tensor) -> Tensor:
+    """The log-probabilities (..., V), float32, of what may follow.
+
+    PAD and BOS are never chosen: they get -inf after the softmax, so that the others keep the model's own
+    log-probabilities (PAD is never a training target, so it holds next to nothing).
+    """
+    if logits.requires_grad or logits.dtype != torch.float32:
+        log_probs = torch.log_softmax(logits, dim=-1, dtype=torch.float32)
+    else:
+        log_probs = torch.log_softmax(logits, dim=-1, out=logits)  # the one large tensor of a step: no second copy
+    log_probs[..., PAD_ID] = -math.inf
+    log_probs[..., BOS_ID] = -math.inf
+    return log_probs
+
+
 class ModelStep:
     """A `DecodeStep` over one Transformer, whose key/value caches it keeps."""
 
@@ -26,17 +41,13 @@ class ModelStep:
         self._attention: list[Tensor] | None = [] if attention else None
 
     def __call__(self, last_ids: Tensor) -> Tensor:
-        """last_ids: (B, K). Returns log-probabilities (B, K, V) of what follows, float32.
+        """last_ids: (B, K). Returns log-probabilities (B, K, V) of what follows, float32."""
+        return log_probs_to_choose_from(self.logits(last_ids))
 
-        PAD and BOS are never chosen: they get -inf after the softmax, so that the others keep the model's own
-        log-probabilities (PAD is never a training target, so it holds next to nothing).
-        """
+    def logits(self, last_ids: Tensor) -> Tensor:
+        """The same before the softmax; each call is a step."""
         with self._attention_noted():
-            logits = self._model.decode_step(last_ids, self._cache)
-        log_probs = torch.log_softmax(logits, dim=-1, dtype=torch.float32)
-        log_probs[..., PAD_ID] = -math.inf
-        log_probs[..., BOS_ID] = -math.inf
-        return log_probs
+            return self._model.decode_step(last_ids, self._cache)
 
     def attention(self) -> Tensor:
         """The latest step's attention to the source (B, K, S), the mean over all layers and heads."""

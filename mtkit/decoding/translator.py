@@ -3,17 +3,25 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.bundle import BundleFiles, find_model, read_bundle
+from mtkit.decoding.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.decoding.engine import Engine, Hypothesis, Segment
 from mtkit.decoding.engines import choose_engine
 from mtkit.decoding.segments import join_segments, split_long
+from mtkit.decoding.suspects import Fault
+from mtkit.decoding.terminology import Terminology
 from mtkit.errors import BundleError
+
+if TYPE_CHECKING:
+    from mtkit.decoding.confidence import Confidence
+    from mtkit.decoding.session import Session
 
 _BATCHES_A_WINDOW = 16
 
@@ -35,6 +43,7 @@ class Translation:
 
     src: str
     n_best: list[Candidate]
+    faults: tuple[Fault, ...] = ()  # what looks wrong with the best one
 
     @property
     def text(self) -> str:
@@ -64,14 +73,25 @@ class Translator:
         src_tokenizer: Tokenizer,
         tgt_tokenizer: Tokenizer,
         decode: DecodeConfig,
+        *,
         other_src_tokenizers: Sequence[Tokenizer] = (),
+        tgt_lang: str | None = None,
+        files: BundleFiles | None = None,
     ) -> None:
-        """other_src_tokenizers: those of an ensemble's further models, unless all have the first one's."""
+        """other_src_tokenizers: those of an ensemble's further models, unless all have the first one's.
+
+        tgt_lang: language of the translations, such as "fr", for the look at suspect ones.
+        files: the bundle that all this comes from; its calibration, if it has one, gives `confidence`.
+        Raises DataError if decode.terminology cannot be read.
+        """
         self.engine = engine
         self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
         self.decode = decode
         self.src_tokenizers = [src_tokenizer, *other_src_tokenizers]
+        self.tgt_lang = tgt_lang
+        self.files = files
+        self.terminology = None if decode.terminology is None else Terminology.load(decode.terminology, tgt_tokenizer)
 
     @classmethod
     def load(
@@ -109,7 +129,35 @@ class Translator:
         engine = choose_engine(members, device, threads)
         same = all(other.src_tokenizer.fingerprint == first.src_tokenizer.fingerprint for other in others)
         further = () if same else [other.src_tokenizer for other in others]
-        return cls(engine, first.src_tokenizer, first.tgt_tokenizer, first.config.decode, further)
+        return cls(
+            engine,
+            first.src_tokenizer,
+            first.tgt_tokenizer,
+            first.config.decode,
+            other_src_tokenizers=further,
+            tgt_lang=first.config.data.tgt_lang,
+            files=first,
+        )
+
+    def confidence(self, candidate: Candidate) -> float | None:
+        """How sure one can be of a translation, 0 to 1, by the calibration in the bundle (`mtkit calibrate`).
+
+        None without a calibration, and for a translation that is empty or was ended by the length limit.
+        """
+        if self._calibration is None:
+            return None
+        return self._calibration.of(
+            candidate.log_prob, len(candidate.ids) + candidate.finished, finished=candidate.finished
+        )
+
+    @cached_property
+    def _calibration(self) -> "Confidence | None":
+        path = None if self.files is None else bundle_file(self.files, "confidence.json")
+        if path is None:
+            return None
+        from mtkit.decoding.confidence import Confidence
+
+        return Confidence.load(path)
 
     @property
     def window(self) -> int:
@@ -132,23 +180,18 @@ class Translator:
     def stream_windows(self, windows: Iterable[Sequence[str]], *, n_best: int = 1) -> Iterator[Translation]:
         """Translations in order; each window of lines is translated, and given, before the next one is asked for.
 
-        Warns at the end if translations hit the length limit.
+        Says at the end what was noticed: translations that hit the length limit or look suspect, terms met.
         """
-        n_lines, n_unfinished = 0, 0
+        session = self.session(n_best=n_best)
         for window in windows:
-            translations = self._translate_window(window, first_line=n_lines + 1, n_best=n_best)
-            n_lines += len(translations)
-            n_unfinished += sum(not translation.finished for translation in translations)
-            yield from translations
-        if n_unfinished:
-            log.warning(
-                f"{n_unfinished} of {n_lines} translations hit the length limit (decode.max_len_factor, "
-                "decode.max_len_constant, decode.max_len): they may be incomplete or repeat themselves"
-            )
+            yield from session.translate(window)
+        session.report()
 
-    def _translate_window(self, lines: Sequence[str], first_line: int, n_best: int) -> list[Translation]:
-        found = self.search(lines, n_best=n_best, first_line=first_line)
-        return [Translation(line, n_best) for line, n_best in zip(lines, found, strict=True)]
+    def session(self, *, n_best: int = 1, prefix: str = "") -> "Session":
+        """A text that is translated window by window. prefix: what every translation begins with, in whole words."""
+        from mtkit.decoding.session import Session
+
+        return Session(self, n_best, self.tgt_tokenizer.encode(prefix))
 
     def search(
         self,
@@ -165,8 +208,12 @@ class Translator:
         first_line: the first text's number, for messages about texts that are too long; none: no messages.
         """
         decode = decode or self.decode
+        if decode.mbr_samples:
+            from mtkit.decoding.mbr import rerank
+
+            return rerank(self, texts, decode, n_best=n_best, prefixes=prefixes)
         texts = [as_one_line(text).strip() for text in texts]
-        segments, owners = self._segment(texts, decode, prefixes, first_line)
+        segments, owners = self.segments(texts, decode, prefixes, first_line)
         parts: list[list[list[Candidate]]] = [[] for _ in texts]
         found: list[list[Hypothesis]] = [[] for _ in segments]
         for number, hypotheses in self.engine.decode(segments, decode, n_best):
@@ -175,12 +222,12 @@ class Translator:
             parts[owner].append([self._candidate(hypothesis) for hypothesis in hypotheses])
         return [_join(part) for part in parts]
 
-    def _segment(
+    def segments(
         self,
-        texts: list[str],
+        texts: Sequence[str],
         decode: DecodeConfig,
-        prefixes: Sequence[Sequence[int]] | None,
-        first_line: int | None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        first_line: int | None = None,
     ) -> tuple[list[Segment], list[int]]:
         """What is to be translated, and for each segment the number of the text that it is (a part of)."""
         limit = decode.max_src_tokens
@@ -189,7 +236,7 @@ class Translator:
         segments: list[Segment] = []
         owners: list[int] = []
         for owner, ids in enumerate(self._encode(texts)):
-            parts = [ids]
+            pieces, parts = [texts[owner]], [ids]
             if len(max(ids, key=len)) > limit:
                 pieces = split_long(texts[owner], lambda text: self._n_tokens(text) <= limit)
                 parts = self._encode(pieces)
@@ -199,9 +246,9 @@ class Translator:
                         f"decode.max_src_tokens={limit}; translated in {len(parts)} segments and joined again"
                     )
             prefix = tuple(prefixes[owner]) if prefixes is not None else ()
-            for part in parts:
+            for piece, part in zip(pieces, parts, strict=True):
                 if part[0]:
-                    segments.append(self._ask(part, decode, prefix))
+                    segments.append(self._ask(piece, part, decode, prefix))
                     owners.append(owner)
                     prefix = ()  # it was the beginning of the first segment
         return segments, owners
@@ -213,8 +260,8 @@ class Translator:
     def _n_tokens(self, text: str) -> int:
         return max(len(tokenizer.encode(text)) for tokenizer in self.src_tokenizers)
 
-    def _ask(self, ids: tuple[list[int], ...], decode: DecodeConfig, prefix: tuple[int, ...]) -> Segment:
-        """The segment with its limits."""
+    def _ask(self, text: str, ids: tuple[list[int], ...], decode: DecodeConfig, prefix: tuple[int, ...]) -> Segment:
+        """The segment with its limits, and what the terminology asks of its translation."""
         n_src_tokens = len(ids[0])
         max_len = int(decode.max_len_factor * n_src_tokens) + decode.max_len_constant
         if decode.max_len is not None:
@@ -223,7 +270,8 @@ class Translator:
         if self.engine.max_positions is not None:
             max_len = min(max_len, self.engine.max_positions)
         min_len = max(decode.min_len, int(decode.min_len_factor * n_src_tokens))
-        return Segment(ids[0], max_len, min_len, prefix, others=ids[1:])
+        constraints = self.terminology.constraints_for(text) if self.terminology else None
+        return Segment(ids[0], max_len, min_len, prefix, constraints, ids[1:])
 
     def _candidate(self, hypothesis: Hypothesis) -> Candidate:
         text = as_one_line(self.tgt_tokenizer.decode(hypothesis.ids)).strip()

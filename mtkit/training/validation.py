@@ -78,7 +78,9 @@ class Validator:
         model.eval()
         loss = self._loss(model)
         device = next(model.parameters()).device
-        translator = Translator(NativeEngine([model], device), *self.tokenizers, self.cfg.decode)
+        # what the model says by itself: no second try, no words put into its mouth
+        decode = self.cfg.decode.model_copy(update={"on_suspect": "off", "terminology": None})
+        translator = Translator(NativeEngine([model], device), *self.tokenizers, decode)
         translations = translator.translate([pair.src for pair in self.pairs])
         return DevScores(
             loss,

@@ -68,7 +68,9 @@ class CopyCache:
 
 
 def copying(model: nn.Module | None = None, **decode: object) -> Translator:
-    return Translator(NativeEngine([model or CopyModel()]), Letters(), Letters(), DecodeConfig(**decode))
+    return Translator(
+        NativeEngine([model or CopyModel()]), Letters(), Letters(), DecodeConfig(**({"on_suspect": "off"} | decode))
+    )
 
 
 @pytest.fixture
@@ -107,7 +109,9 @@ def test_line_breaks_inside_a_line_are_spaces_on_both_sides():
         def decode(self, ids):
             return "un\ndeux\u2028trois\x85"
 
-    translator = Translator(NativeEngine([CopyModel()]), WithLineBreaks(), WithLineBreaks(), DecodeConfig())
+    translator = Translator(
+        NativeEngine([CopyModel()]), WithLineBreaks(), WithLineBreaks(), DecodeConfig(on_suspect="off")
+    )
     assert translator.translate(["one\ntwo\r\nthree\u2028four\x0bfive\n"]) == ["un deux trois"]
 
 
@@ -225,7 +229,9 @@ LINES = ["I love oranges.", "a", "", "The cat sleeps, and it snores.", "Why?", "
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_line_is_translated_the_same_alone_in_any_batch_and_in_any_order(random_model, beam_size):
-    translator = Translator(NativeEngine([random_model]), Letters(), Letters(), DecodeConfig(beam_size=beam_size))
+    translator = Translator(
+        NativeEngine([random_model]), Letters(), Letters(), DecodeConfig(beam_size=beam_size, on_suspect="off")
+    )
     alone = [translator.translate([line])[0] for line in LINES]
     assert len(set(alone)) >= 6  # the model does not say one thing to everything
     assert translator.translate(LINES) == alone
@@ -234,7 +240,9 @@ def test_a_line_is_translated_the_same_alone_in_any_batch_and_in_any_order(rando
 
 
 def test_n_best_never_changes_the_best_and_is_sorted(random_model):
-    translator = Translator(NativeEngine([random_model]), Letters(), Letters(), DecodeConfig(beam_size=4))
+    translator = Translator(
+        NativeEngine([random_model]), Letters(), Letters(), DecodeConfig(beam_size=4, on_suspect="off")
+    )
     best = list(translator.stream(LINES))
     for one, translation in zip(best, translator.stream(LINES, n_best=4), strict=True):
         assert translation.n_best[0].ids == one.n_best[0].ids
@@ -277,7 +285,9 @@ def test_a_model_in_training_is_translated_with_and_stays_in_training():
     torch.manual_seed(0)
     cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, residual_dropout=0.9)
     model = Transformer(cfg, Letters.vocab_size, Letters.vocab_size)
-    translator = Translator(NativeEngine([model]), Letters(), Letters(), DecodeConfig(max_len_constant=5))
+    translator = Translator(
+        NativeEngine([model]), Letters(), Letters(), DecodeConfig(max_len_constant=5, on_suspect="off")
+    )
     model.eval()
     expected = translator.translate(LINES)
     model.train()

@@ -1,0 +1,86 @@
+"""Translations as lines of output: plain text, or JSON with all that is known about them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mtkit.decoding.scoring import PairScore
+    from mtkit.decoding.translator import Candidate, Translation, Translator
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """How translations become lines."""
+
+    translator: "Translator"
+    as_json: bool = False
+    tokens: bool = False  # each token's log-probability (JSON only)
+    alignments: bool = False
+
+    def lines(self, translations: "Sequence[Translation]", first_line: int) -> list[str]:
+        """A line for each translation; first_line: the number of the first of them."""
+        links = self._links(translations) if self.alignments else None
+        if not self.as_json:
+            texts = [self._text(translation) for translation in translations]
+            return texts if links is None else [f"{t}\t{link[0]}" for t, link in zip(texts, links, strict=True)]
+        scores = self._scores(translations) if self.tokens else None
+        return [
+            json.dumps(
+                self._record(
+                    first_line + row,
+                    translation,
+                    None if links is None else links[row],
+                    None if scores is None else scores[row],
+                ),
+                ensure_ascii=False,
+            )
+            for row, translation in enumerate(translations)
+        ]
+
+    def _text(self, translation: "Translation") -> str:
+        if self.translator.decode.on_suspect != "mark":
+            return translation.text
+        from mtkit.decoding.review import marked
+
+        return marked(translation.text, translation.faults)
+
+    def _record(
+        self, line: int, translation: "Translation", links: list[str] | None, scores: "list[PairScore] | None"
+    ) -> dict[str, Any]:
+        hypotheses = [self._hypothesis(candidate) for candidate in translation.n_best]
+        for hypothesis, link in zip(hypotheses, links or [], strict=False):
+            hypothesis["alignment"] = link
+        for hypothesis, score in zip(hypotheses, scores or [], strict=False):
+            found = zip(score.pieces, score.log_probs, strict=True)
+            hypothesis["tokens"] = [[piece, round(log_prob, 6)] for piece, log_prob in found]
+        record: dict[str, Any] = {"line": line, "src": translation.src, "hypotheses": hypotheses}
+        if translation.faults:
+            record["faults"] = [{"kind": fault.kind, "detail": fault.detail} for fault in translation.faults]
+        return record
+
+    def _hypothesis(self, candidate: "Candidate") -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "text": candidate.text,
+            "score": round(candidate.score, 6),
+            "log_prob": round(candidate.log_prob, 6),
+            "finished": candidate.finished,
+        }
+        confidence = self.translator.confidence(candidate)
+        return found if confidence is None else {**found, "confidence": confidence}
+
+    def _links(self, translations: "Sequence[Translation]") -> list[list[str]]:
+        """The word alignment of each candidate of each translation, in Pharaoh format."""
+        from mtkit.decoding.alignment import align
+        from mtkit.decoding.scoring import native_models
+
+        models = native_models(self.translator.engine, "word alignments")
+        pairs = [(t.src, candidate.text) for t in translations for candidate in t.n_best]
+        links = iter(align(models[0], self.translator.src_tokenizer, self.translator.tgt_tokenizer, pairs))
+        return [[next(links) for _ in translation.n_best] for translation in translations]
+
+    def _scores(self, translations: "Sequence[Translation]") -> "list[list[PairScore]]":
+        from mtkit.decoding.scoring import score_candidates
+
+        return score_candidates(self.translator, translations)

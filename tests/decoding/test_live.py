@@ -1,0 +1,51 @@
+"""A translation shown while it is made: what has been shown is never taken back, and adds up to the translation."""
+
+import pytest
+
+from mtkit.decoding.live import translate_live
+from mtkit.decoding.translator import Translator
+from mtkit.errors import MtkitError
+
+TEXTS = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house?", "", "It rains. " * 30]
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_the_parts_add_up_to_what_is_translated_at_once(shared_bundle, beam_size):
+    translator = Translator.load(shared_bundle, threads=1, beam_size=beam_size, max_src_tokens=30)
+    for text in TEXTS:
+        parts: list[str] = []
+        whole = translate_live(translator, text, parts.append)
+        assert "".join(parts) == whole == translator.translate([text])[0]
+        assert "" not in parts
+        if beam_size == 1 and text:
+            assert len(parts) > 2
+
+
+def test_only_what_no_hypothesis_disagrees_about_is_shown(shared_bundle):
+    """At every step, what is out begins every hypothesis that the engine says may still be the best."""
+    translator = Translator.load(shared_bundle, threads=1, beam_size=2)
+    shown: list[str] = []
+    real = translator.engine.watch
+
+    def checked(segment, cfg, watch):
+        def look(hypotheses):
+            watch(hypotheses)
+            for ids in hypotheses:
+                assert translator.tgt_tokenizer.decode(ids).lstrip().startswith("".join(shown))
+
+        return real(segment, cfg, look)
+
+    translator.engine.watch = checked
+    n_parts = 0
+    for text in TEXTS[:4]:
+        shown.clear()
+        translate_live(translator, text, shown.append)
+        n_parts += len(shown)
+    assert n_parts > 3
+
+
+def test_what_cannot_be_shown_live_is_said(shared_bundle):
+    with pytest.raises(MtkitError, match=r"decode\.sampling=true"):
+        translate_live(Translator.load(shared_bundle, sampling=True), "Hello", print)
+    with pytest.raises(MtkitError, match="mbr_samples"):
+        translate_live(Translator.load(shared_bundle, mbr_samples=4), "Hello", print)
