@@ -147,7 +147,7 @@ def test_a_value_that_yaml_cannot_give_is_one_problem_not_two(tmp_path):
 
 def test_an_unknown_key_like_none_is_answered_with_the_sections_keys(tmp_path):
     [problem] = problems(tmp_path, MINIMAL + "decode:\n  zzz: 1\n")[1:]
-    assert problem.startswith("line 7: decode.zzz: unknown key; the keys here are beam_size, length_penalty, ")
+    assert problem.startswith("line 7: decode.zzz: unknown key; the keys here are beam_size, length_normalization, ")
 
 
 def test_a_corpus_without_its_dash_is_explained(tmp_path):
