@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 
-set_up dev,plot,tensorboard
+set_up dev,fast,plot,tensorboard
 run() {
     echo "+ $*" >&2
     ".venv/bin/$1" "${@:2}"

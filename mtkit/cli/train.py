@@ -1,6 +1,11 @@
 """`mtkit train`: a config in, a trained translator in its run folder out."""
 
+from typing import TYPE_CHECKING
+
 from mtkit.cli.options import ConfigOption, SetOption
+
+if TYPE_CHECKING:
+    from mtkit.config.schema import ModelConfig
 
 
 def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
@@ -11,7 +16,18 @@ def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
     from mtkit.config.loading import load_config
 
     config = load_config(config_path, overrides or [])
+    _say_exports(config.model)
 
     from mtkit.training import trainer  # after the config's checks: importing torch takes a second
 
     print(trainer.train(config).bundle)
+
+
+def _say_exports(cfg: "ModelConfig") -> None:
+    """Say, before hours are spent, into which formats the model will not go, and why."""
+    from mtkit.console import log
+    from mtkit.interop.support import NAMES, export_problems
+
+    for target, name in NAMES.items():
+        if problems := export_problems(cfg, target):
+            log.info(f"this model will have no export to {name}: {'; '.join(problems)}")

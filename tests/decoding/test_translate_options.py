@@ -1,0 +1,210 @@
+"""The options of `mtkit translate` that steer it: settings, ensembles, prefixes, terminology, what is shown beside."""
+
+import gzip
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.decoding.bundle import add_to_bundle
+from mtkit.decoding.translator import Translator
+
+LINES = ["I love oranges.", "", "The cat sleeps under the house.", "Do you see the rain?"]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MTKIT_MODEL", raising=False)
+
+
+@pytest.fixture
+def run(shared_bundle):
+    def run(*args: str, stdin: bytes | None = None):
+        return CliRunner().invoke(app, ["translate", "--model", str(shared_bundle), *args], input=stdin)
+
+    return run
+
+
+@pytest.fixture
+def second_bundle(shared_bundle, make_bundle, tmp_path) -> Path:
+    """A model with the same tokenizers and other weights: every matrix shrunk."""
+    from safetensors.torch import load_file
+
+    from mtkit.decoding.bundle import load_bundle, save_bundle
+
+    bundle = load_bundle(shared_bundle)
+    state = {name: weight * 0.8 for name, weight in load_file(shared_bundle / "model.safetensors").items()}
+    bundle.model.load_state_dict(state, strict=False)
+    folder = tmp_path / "second"
+    spm = shared_bundle / "src.spm"
+    save_bundle(folder, bundle.model.state_dict(), bundle.config, spm, shared_bundle / "tgt.spm", training={})
+    return folder
+
+
+def texts(result) -> list[str]:
+    assert result.exit_code == 0, result.stderr
+    return result.stdout.splitlines()
+
+
+def test_set_changes_any_key_of_the_decode_section(run, shared_bundle):
+    found = texts(run("--set", "decode.beam_size=1", "--set", "decode.max_len=4", *LINES))
+    assert found == Translator.load(shared_bundle, threads=1, beam_size=1, max_len=4).translate(LINES)
+    assert found != texts(run(*LINES))
+
+
+@pytest.mark.parametrize(
+    "override, exit_code, message",
+    [
+        ("decode.beam=3", 1, "--set decode.beam=3: unknown key; did you mean beam_size?"),
+        ("decode.beam_size=0", 1, "--set decode.beam_size=0: must be a whole number of at least 1"),
+        ("decode.beam_groups=2", 1, "decode.beam_groups=2 does not divide decode.beam_size=3"),
+        ("model.d_model=3", 2, "--set model.d_model=3: only keys of the decode section can change"),
+        ("decode.engine=ctranslate2", 1, "mtkit export --to ctranslate2"),
+        ("decode.terminology=none.tsv", 1, "none.tsv: no such file"),
+    ],
+)
+def test_wrong_settings_are_explained(run, override, exit_code, message):
+    result = run("--set", override, "a")
+    assert message in result.stderr
+    assert (result.exit_code, result.stdout) == (exit_code, "")
+
+
+def test_two_models_are_an_ensemble(run, shared_bundle, second_bundle):
+    alone = texts(run(*LINES))
+    together = texts(run("--model", str(second_bundle), *LINES))
+    assert together != alone
+    assert together == Translator.load([shared_bundle, second_bundle], threads=1).translate(LINES)
+    assert texts(run("--model", str(shared_bundle), *LINES)) == alone
+
+
+def test_models_that_mean_other_tokens_are_no_ensemble(run, shared_bundle, tmp_path):
+    from mtkit.config.schema import TokenizerConfig
+    from mtkit.data.tokenizer import train_tokenizer
+    from mtkit.decoding.bundle import load_bundle, save_bundle
+
+    bundle = load_bundle(shared_bundle)
+    other = tmp_path / "other.spm"
+    cfg = TokenizerConfig(vocab_size=bundle.tgt_tokenizer.vocab_size)
+    train_tokenizer(["Something else altogether, and more of it."] * 3 + ["xyz wvu"], cfg, other)
+    folder = tmp_path / "other"
+    save_bundle(folder, bundle.model.state_dict(), bundle.config, shared_bundle / "src.spm", other, training={})
+    result = run("--model", str(folder), "a")
+    assert result.exit_code == 1
+    assert "cannot be an ensemble: their target tokenizers differ" in result.stderr
+
+
+def test_every_translation_begins_with_the_prefix(run):
+    prefixed = texts(run("--prefix", "The cat", *LINES))
+    assert [line for line in prefixed if not line.startswith("The cat")] == [""]
+
+
+def test_samples_are_the_same_again_and_others_with_another_seed(run):
+    sampling = ["--set", "decode.sampling=true", "--set", "decode.top_k=20", "--n-best", "5"]
+    first, again = (texts(run(*sampling, *LINES)) for _ in range(2))
+    assert first == again
+    assert first != texts(run(*sampling, "--set", "decode.seed=2", *LINES))
+    assert [len(json.loads(line)["hypotheses"]) for line in first] == [5, 1, 5, 5]
+
+
+def test_terms_are_put_in_and_counted(run):
+    Path("terms.tsv").write_text("source\ttarget\noranges\ttable | house\ncat\tbig\n")
+    result = run("--terminology", "terms.tsv", "--set", "decode.max_len_constant=40", "--beam-size", "12", *LINES)
+    first, _, third, _ = texts(result)
+    assert "table" in first or "house" in first
+    assert "big" in third
+    assert "terminology: 2 of 2 terms met" in result.stderr
+
+
+def test_alignments_stand_after_a_tab_or_in_the_json(run):
+    for line, text in zip(LINES, texts(run("--alignments", *LINES)), strict=True):
+        translation, links = text.split("\t")
+        for link in links.split():
+            source, target = map(int, link.split("-"))
+            assert source < len(line.split())
+            assert target < len(translation.split())
+    record = json.loads(texts(run("--alignments", "--n-best", "2", LINES[0]))[0])
+    assert len([hypothesis["alignment"] for hypothesis in record["hypotheses"]]) == 2
+
+
+def test_token_scores_add_up_to_the_translations(run):
+    for line in texts(run("--tokens", "--n-best", "3", *LINES)):
+        for hypothesis in json.loads(line)["hypotheses"]:
+            total = sum(log_prob for _, log_prob in hypothesis["tokens"])
+            assert total == pytest.approx(hypothesis["log_prob"], abs=1e-3)
+            assert (hypothesis["tokens"][-1:] or [["</s>"]])[0][0] == "</s>" or not hypothesis["finished"]
+
+
+def test_a_suspect_line_is_told_in_the_way_that_was_asked_for(run):
+    long = "I love oranges and I love the cat and I love the house and I love the rain and I love it."
+    cut = ["--set", "decode.max_len=1", "--set", "decode.max_len_constant=1", long]
+    marked = run("--on-suspect", "mark", *cut)
+    assert texts(marked)[0].startswith("[suspect: ")
+    assert "1 of 1 translation looks suspect" in run("--on-suspect", "warn", *cut).stderr
+    assert json.loads(texts(run("--on-suspect", "warn", "--json", *cut))[0])["faults"]
+    off = run("--on-suspect", "off", *cut)
+    assert "suspect" not in off.stderr
+    assert texts(off)[0] == texts(marked)[0].split("] ", 1)[1]
+
+
+def test_characters_that_the_tokenizer_never_saw_are_listed(run):
+    result = run("--explain-unknown", "I love № 7 and 🍊.")
+    assert "TANGERINE" in result.stderr
+    assert "NUMERO SIGN" in result.stderr
+    assert len(texts(result)) == 1
+
+
+def test_live_output_is_the_translation(run):
+    plain = texts(run(*LINES))
+    assert texts(run("--live", *LINES)) == plain
+    assert texts(run("--live", stdin="".join(f"{line}\n" for line in LINES).encode())) == plain
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (["--tokens", "a"], "--tokens needs --json or --n-best"),
+        (["--live", "--json", "a"], "--live shows plain text on stdout"),
+        (["--engine", "ctranslate2", "--alignments", "a"], "--engine ctranslate2 knows no --live, --alignments"),
+        (["--on-suspect", "cry", "a"], "'cry' is not one of"),
+    ],
+)
+def test_options_that_cannot_go_together_are_refused(run, args, message):
+    result = run(*args)
+    assert message in result.stderr
+    assert result.exit_code == 2
+
+
+def test_a_file_to_file_job_gives_what_a_stream_gives_and_leaves_nothing_beside(run, tmp_path):
+    Path("in.txt").write_text("".join(f"{line}\n" for line in LINES * 3))
+    for args in ([], ["--json"], ["--alignments"]):
+        expected = run("--input", "in.txt", *args)
+        for output in ("out.txt", "out.gz"):
+            assert run("--input", "in.txt", "--output", output, *args).exit_code == 0
+            data = Path(output).read_bytes()
+            assert (gzip.decompress(data) if output == "out.gz" else data).decode() == expected.stdout
+            Path(output).unlink()
+    assert [path.name for path in Path().iterdir()] == ["in.txt"]
+
+
+def test_confidence_is_in_the_json_of_a_calibrated_bundle_only(run, bundle):
+    assert "confidence" not in texts(run("--json", "a"))[0]
+    reliability = {"n": 2, "good": 0.5, "calibration_error": 0.1, "brier": 0.2, "auc": None, "bins": []}
+    found = {"format_version": 1, "slope": 2.0, "intercept": 0.5, "threshold": 50.0, "n_fitted": 2, "decode": {}}
+    add_to_bundle(
+        bundle, "confidence.json", lambda path: path.write_text(json.dumps({**found, "held_out": reliability}))
+    )
+    drawn = ["--set", "decode.sampling=true", "--set", "decode.temperature=3", "--n-best", "60", "--tokens"]
+    result = CliRunner().invoke(app, ["translate", "--model", str(bundle), *drawn, *LINES])
+    for line in texts(result):
+        for hypothesis in json.loads(line)["hypotheses"]:
+            if hypothesis["finished"] and hypothesis["text"]:
+                mean = hypothesis["log_prob"] / len(hypothesis["tokens"])
+                assert hypothesis["confidence"] == pytest.approx(1 / (1 + math.exp(-(2.0 * mean + 0.5))), abs=1e-3)
+            else:
+                assert "confidence" not in hypothesis
+    assert "confidence" in result.stdout
