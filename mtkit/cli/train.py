@@ -1,6 +1,6 @@
 """`mtkit train`: a config in, a trained translator in its run folder out."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from mtkit.cli.options import ConfigOption, SetOption
 
@@ -26,8 +26,8 @@ def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
 def _say_exports(cfg: "ModelConfig") -> None:
     """Say, before hours are spent, into which formats the model will not go, and why."""
     from mtkit.console import log
-    from mtkit.interop.support import NAMES, export_problems
+    from mtkit.interop.support import Target, export_problems
 
-    for target, name in NAMES.items():
+    for target in get_args(Target):
         if problems := export_problems(cfg, target):
-            log.info(f"this model will have no export to {name}: {'; '.join(problems)}")
+            log.info(f"this model will not export to {target}: {'; '.join(problems)}")

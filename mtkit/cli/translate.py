@@ -83,7 +83,9 @@ def translate(
     settings += [f"decode.terminology={terminology}"] if terminology else []
     settings += [f"decode.on_suspect={on_suspect}"] if on_suspect else []
     settings += [f"decode.engine={engine}"] if engine else []
-    settings += ["decode.engine=native"] if live or alignments or tokens else []
+    in_one_process = live or alignments or tokens
+    settings += ["decode.engine=native"] if in_one_process else []
+    settings += ["decode.workers=1"] if in_one_process or text else []  # for a few sentences they would start too late
     folders = [find_model(model) for model in models] if models else [find_model()]
     translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
     decode = translator.decode

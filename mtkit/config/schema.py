@@ -255,6 +255,8 @@ class DecodeConfig(Section):
             raise ValueError(f"beam_groups={self.beam_groups} does not divide beam_size={self.beam_size}")
         if self.sampling and self.mbr_samples:
             raise ValueError("mbr_samples draws its own samples: leave sampling out")
+        if self.terminology and (self.sampling or self.mbr_samples):
+            raise ValueError("terminology is kept to by a search, not by draws: leave sampling and mbr_samples out")
         return self
 
 

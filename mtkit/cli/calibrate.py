@@ -1,0 +1,86 @@
+"""`mtkit calibrate`: a model and sentences with references in; how far to trust its translations into the bundle."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.cli.options import DeviceOption, ModelOption, SetOption
+from mtkit.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from mtkit.config.schema import CorpusFiles
+    from mtkit.data.corpus import Pair
+    from mtkit.decoding.confidence import Confidence
+
+
+def calibrate(
+    model: ModelOption = None,
+    src: Annotated[Path | None, typer.Option(help="Text to translate; default: the dev set of the config.")] = None,
+    ref: Annotated[Path | None, typer.Option(help="Reference translations, line by line.")] = None,
+    threshold: Annotated[
+        float, typer.Option(min=0, max=100, help="Sentence chrF2 from which a translation counts as good.")
+    ] = 60.0,
+    max_sentences: Annotated[
+        int, typer.Option("--max-sentences", min=20, help="Use at most so many, evenly chosen.")
+    ] = 1000,
+    overrides: SetOption = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Calibrate the confidence that `mtkit translate --json` gives: the probability that a translation is good.
+
+    Good means a sentence chrF2 of at least --threshold. Fitted on every other sentence, reported on those between,
+    and kept in the bundle as confidence.json. It holds for text like the dev set.
+    """
+    if (src is None) != (ref is None):
+        raise UsageError("give both --src and --ref, or neither for the dev set of the model's config")
+
+    from mtkit.cli.translating import load_translator, with_bar  # these and those below: for a quick `mtkit --help`
+    from mtkit.config.schema import CorpusFiles
+    from mtkit.data.corpus import read_pairs
+    from mtkit.decoding.bundle import add_to_bundle, find_model, read_bundle
+    from mtkit.decoding.confidence import CONFIDENCE_FILE, calibrate_translations
+
+    folder = find_model(model)
+    files = CorpusFiles(src=src, tgt=ref) if src else _dev_files(read_bundle(folder).config.data.dev, folder)
+    pairs = [pair for pair in read_pairs([files]) if pair.src.strip() and pair.tgt.strip()]
+    pairs = _evenly(pairs, max_sentences)
+    translator = load_translator([folder], overrides=overrides or [], device=device)
+    stream = translator.stream([pair.src for pair in pairs])
+    translations = list(with_bar(stream, len(pairs), "translating", "sentence"))
+    found = calibrate_translations(
+        [translation.n_best[0] for translation in translations],
+        [pair.tgt for pair in pairs],
+        threshold=threshold,
+        decode=translator.decode,
+    )
+    add_to_bundle(folder, CONFIDENCE_FILE, found.dump)
+    _print(found, folder / CONFIDENCE_FILE)
+
+
+def _dev_files(files: "CorpusFiles", bundle: Path) -> "CorpusFiles":
+    for path in (files.src, files.tgt, files.tsv):
+        if path is not None and not path.exists():
+            raise DataError(
+                f"{path}: no such file, though {bundle / 'config.yaml'} names it as data.dev; give --src and --ref"
+            )
+    return files
+
+
+def _evenly(pairs: "list[Pair]", n: int) -> "list[Pair]":
+    n = min(n, len(pairs))
+    return [pairs[number * len(pairs) // n] for number in range(n)]
+
+
+def _print(found: "Confidence", path: Path) -> None:
+    report = found.held_out
+    print(f"{path}: fitted on {found.n_fitted:,} sentences, measured on {report.n:,} others")
+    print(f"good (chrF2 at least {found.threshold:g}): {report.good:.1%}")
+    auc = "-" if report.auc is None else f"{report.auc:.3f}"
+    error = f"expected calibration error {report.calibration_error:.3f} ({report.by_chance:.3f} by chance alone)"
+    print(f"{error}, Brier score {report.brier:.3f}, AUC {auc}")
+    print(f"{'confidence':<12}{'sentences':>9}{'mean':>8}{'good':>8}")
+    for entry in report.bins:
+        if entry.n:
+            span = f"{entry.low:.1f}-{entry.high:.1f}"
+            print(f"{span:<12}{entry.n:>9}{entry.confidence:>8.3f}{entry.good:>8.3f}")

@@ -1,0 +1,331 @@
+"""Phrases that a translation must, or must not, contain: how far each hypothesis of a search has come with them.
+
+Phrases are looked for in the text that the tokens spell, so it does not matter in which pieces the model writes one.
+They are found as whole words: "orange" is not in "oranges", but it is in "l'orange". A phrase without capitals is found
+in any case, one with capitals as it is written (its first letter may be a capital: it may open a sentence).
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from mtkit.data.tokenizer import SPACE, Tokenizer
+
+# Marked text has this before each word, after it, and around every other character: a phrase that is marked likewise
+# is in the text as whole words just where it is in it as a string.
+_EDGE = "\0"
+# Scripts that set no spaces between words (and Korean, which adds particles without one): there any part may match.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]"
+)
+_SENTENCE_ENDS = ".!?…:"
+
+
+@lru_cache(maxsize=1 << 16)
+def joins(char: str) -> bool:
+    """Whether a word goes on through this character: a letter, digit or accent of a script that spaces its words."""
+    return bool(char) and (char.isalnum() or unicodedata.category(char)[0] == "M") and not _UNSPACED.match(char)
+
+
+def marked(text: str, before: str = "") -> str:
+    """The text with an edge mark wherever two neighbours are not of one word; of several spaces one counts.
+
+    before: the character that the text follows.
+    """
+    parts = []
+    for char in text:
+        if char != " " or before not in ("", " "):
+            parts.append(char if joins(before) and joins(char) else _EDGE + char)
+            before = char
+    return "".join(parts)
+
+
+def chunks(text: str) -> list[str]:
+    """The words of the text, and one by one the characters between them; spaces too."""
+    return marked(text).split(_EDGE)[1:]
+
+
+def folded(text: str) -> str:
+    """The text in lower case, character by character, so that its length stays."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+
+
+def any_case(phrase: str) -> bool:
+    """Whether the phrase is found in whatever case: if it has no capitals itself."""
+    return folded(phrase) == phrase
+
+
+def capitalised(phrase: str) -> str:
+    """The phrase as it would open a sentence."""
+    return phrase[:1].upper() + phrase[1:]
+
+
+class Matcher:
+    """Finds any of several phrases in marked text."""
+
+    def __init__(self, phrases: Sequence[str]) -> None:
+        """phrases: as plain text."""
+        written = [form for phrase in phrases if not any_case(phrase) for form in (phrase, capitalised(phrase))]
+        self._as_written = tuple(marked(phrase) + _EDGE for phrase in written)
+        self._any_case = tuple(marked(phrase) + _EDGE for phrase in phrases if any_case(phrase))
+        self._longest = max(map(len, self._any_case), default=0)
+
+    def ends_at(self, text: str, end: int, start: int = 0) -> bool:
+        """Whether a phrase that begins at start or later ends just before end, which is just after an edge mark."""
+        if text.endswith(self._as_written, start, end):
+            return True
+        return bool(self._longest) and folded(text[max(start, end - self._longest) : end]).endswith(self._any_case)
+
+    def count(self, text: str) -> int:
+        """How often the phrases occur in plain text, each time taking the one that ends first; they do not overlap."""
+        text = marked(text) + _EDGE
+        n, start = 0, 0
+        for end in _edges(text, 0):
+            if self.ends_at(text, end, start):
+                n, start = n + 1, end - 1
+        return n
+
+
+def _edges(text: str, start: int) -> list[int]:
+    """The positions just after each edge mark from start on."""
+    return [position + 1 for position in range(start, len(text)) if text[position] == _EDGE]
+
+
+class Spelling:
+    """What each token adds to the text."""
+
+    def __init__(self, texts: Sequence[str], byte_values: Mapping[int, int] | None = None) -> None:
+        """texts: one for each token id; byte_values: those of tokens that stand for a single byte."""
+        self._texts = texts
+        self._byte_values = byte_values or {}
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> "Spelling":
+        """The tokens of a SentencePiece model."""
+        texts = [piece.replace(SPACE, " ") for piece in tokenizer.pieces(range(tokenizer.vocab_size))]
+        for token_id, text in {PAD_ID: "", BOS_ID: "", EOS_ID: "", UNK_ID: " \u2047 "}.items():
+            texts[token_id] = text  # as SentencePiece decodes them
+        return cls(texts, {token_id: int(texts[token_id][1:-1], 16) for token_id in tokenizer.byte_ids()})
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What tokens spell; spaces are not tidied up."""
+        values = self._byte_values
+        spelled = (bytes([values[i]]) if i in values else self._texts[i].encode("utf-8") for i in ids)
+        return b"".join(spelled).decode("utf-8", "replace")
+
+    def extend(self, text: str, token_id: int, pending: bytes = b"") -> tuple[str, bytes]:
+        """Marked text and the bytes of an unfinished character, with one more token."""
+        value = self._byte_values.get(token_id)
+        if value is not None:
+            pending += bytes([value])
+            try:
+                return text + marked(pending.decode("utf-8"), text[-1:]), b""
+            except UnicodeDecodeError as error:
+                if error.reason == "unexpected end of data":
+                    return text, pending
+                return text + marked(pending.decode("utf-8", "replace"), text[-1:]), b""
+        if pending:
+            text += marked(pending.decode("utf-8", "replace"), text[-1:])
+        return text + marked(self._texts[token_id], text[-1:]), b""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way of writing a phrase in tokens, which the search tries."""
+
+    ids: tuple[int, ...]
+    spaced: bool = True  # it begins with a space; otherwise it can only follow what ends no word: l'|orange
+    opens: bool = False  # its first letter is a capital only to open a sentence
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """Text that must, or must not, appear."""
+
+    text: str
+    forms: tuple[Form, ...] = ()  # at least one for a phrase that must appear
+
+    @classmethod
+    def spelled(cls, text: str, tokenizer: Tokenizer, spelling: Spelling) -> "Phrase":
+        """The phrase with the forms that the tokenizer gives it within a sentence. text: normalised."""
+        forms = []
+        for written in dict.fromkeys((text, capitalised(text))):
+            opens = written != text
+            forms.append(Form(tuple(tokenizer.encode(written)), opens=opens))
+            bracketed = tokenizer.encode("(" + written)  # as it is cut where no space goes before it
+            for n in range(1, len(bracketed)):
+                if spelling.text(bracketed[:n]).strip() == "(":
+                    forms.append(Form(tuple(bracketed[n:]), spaced=False, opens=opens))
+        return cls(text, tuple(dict.fromkeys(forms)))
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Phrases of which one or another must appear, together at least so many times; they are not counted twice."""
+
+    phrases: tuple[Phrase, ...]
+    times: int = 1
+
+    @cached_property
+    def matcher(self) -> Matcher:
+        """Finds the phrases."""
+        return Matcher([phrase.text for phrase in self.phrases])
+
+    @cached_property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms of all the phrases."""
+        return tuple(form for phrase in self.phrases for form in phrase.forms)
+
+    @cached_property
+    def n_tokens(self) -> int:
+        """The tokens that it takes at least, for one time."""
+        return min(len(form.ids) for form in self.forms)
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """All that is asked of one translation. Equal ones with one spelling are equal, so they can be a key."""
+
+    spelling: Spelling
+    required: tuple[Requirement, ...] = ()
+    forbidden: tuple[Phrase, ...] = ()
+
+    @cached_property
+    def n_tokens(self) -> int:
+        """The tokens that the required phrases take at least."""
+        return sum(requirement.times * requirement.n_tokens for requirement in self.required)
+
+    @cached_property
+    def blocker(self) -> Matcher:
+        """Finds the forbidden phrases."""
+        return Matcher([phrase.text for phrase in self.forbidden])
+
+    def start(self) -> "ConstraintState":
+        """The state of a hypothesis without tokens."""
+        none = (0,) * len(self.required)
+        return ConstraintState(self, "", b"", none, none, none, ())
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A required phrase that is being written."""
+
+    requirement: int  # its number
+    form: Form
+    n_written: int  # tokens of the form
+
+    @property
+    def n_left(self) -> int:
+        return len(self.form.ids) - self.n_written
+
+
+@dataclass(frozen=True)
+class ConstraintState:
+    """How far one hypothesis has come."""
+
+    constraints: Constraints
+    _text: str  # marked; the mark after its last character comes with the next one
+    _pending: bytes  # of a character that byte tokens have begun
+    _confirmed: tuple[int, ...]  # for each requirement: how often it is met, whatever comes
+    _ends: tuple[int, ...]  # for each requirement: where what is counted ends
+    _met: tuple[int, ...]  # for each requirement: how often it is met if the text ends here
+    _attempts: tuple[_Attempt, ...]
+
+    def advance(self, token_id: int) -> "ConstraintState | None":
+        """The state with one more token (not EOS); None if that completes a forbidden phrase."""
+        constraints = self.constraints
+        if not constraints.required and not constraints.forbidden:
+            return self
+        text, pending = constraints.spelling.extend(self._text, token_id, self._pending)
+        confirmed, ends = list(self._confirmed), list(self._ends)
+        for end in _edges(text, len(self._text)):
+            if constraints.blocker.ends_at(text, end):
+                return None
+            for number, requirement in enumerate(constraints.required):
+                if requirement.matcher.ends_at(text, end, ends[number]):
+                    confirmed[number] += 1
+                    ends[number] = end - 1  # the mark itself may begin the next one
+        closed = text + _EDGE
+        if not joins(text[-1:]) and constraints.blocker.ends_at(closed, len(closed)):
+            return None  # whatever comes
+        met = tuple(
+            n + requirement.matcher.ends_at(closed, len(closed), start)
+            for n, start, requirement in zip(confirmed, ends, constraints.required, strict=True)
+        )
+        attempts = self._continued(token_id, met)
+        return replace(
+            self,
+            _text=text,
+            _pending=pending,
+            _confirmed=tuple(confirmed),
+            _ends=tuple(ends),
+            _met=met,
+            _attempts=attempts,
+        )
+
+    def _continued(self, token_id: int, met: tuple[int, ...]) -> tuple[_Attempt, ...]:
+        """The attempts that go on with this token, those that it begins included, of requirements not just met."""
+        return tuple(
+            _Attempt(attempt.requirement, attempt.form, attempt.n_written + 1)
+            for attempt in (*self._attempts, *self._beginnings())
+            if attempt.form.ids[attempt.n_written] == token_id
+            and attempt.n_left > 1
+            and met[attempt.requirement] == self._met[attempt.requirement]
+        )
+
+    def _beginnings(self) -> list[_Attempt]:
+        """The forms that can begin here, of requirements that are not met."""
+        after_word = joins(self._text[-1:])
+        opening = self._text.rstrip(" " + _EDGE)[-1:] in _SENTENCE_ENDS  # also where there is no text yet
+        return [
+            _Attempt(number, form, 0)
+            for number, requirement in enumerate(self.constraints.required)
+            if self._met[number] < requirement.times
+            and self._met[number] == self._confirmed[number]  # or it would just be said twice in a row
+            for form in requirement.forms
+            if (form.spaced or not after_word) and (opening or not form.opens)
+        ]
+
+    def next_ids(self) -> list[int]:
+        """The tokens that would begin or continue a required phrase which is not yet there, in rising order."""
+        unmet = (a for a in (*self._attempts, *self._beginnings()) if not self._is_met(a.requirement))
+        return sorted({attempt.form.ids[attempt.n_written] for attempt in unmet})
+
+    def _is_met(self, number: int) -> bool:
+        return self._met[number] >= self.constraints.required[number].times
+
+    @property
+    def n_met(self) -> int:
+        """How many of the constraints' n_tokens are written: all if is_done."""
+        n_left = 0
+        for number, requirement in enumerate(self.constraints.required):
+            times = requirement.times - self._met[number]
+            if times > 0:
+                begun = [a.n_left for a in self._attempts if a.requirement == number]
+                n_left += (times - 1) * requirement.n_tokens + min([requirement.n_tokens, *begun])
+        return self.constraints.n_tokens - n_left
+
+    @property
+    def n_requirements_met(self) -> int:
+        """How many requirements the text meets if it ends here."""
+        return sum(map(self._is_met, range(len(self._met))))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the text meets all requirements if it ends here."""
+        return self.n_requirements_met == len(self._met)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the text holds no forbidden phrase if it ends here."""
+        closed = self._text + _EDGE
+        return not self.constraints.blocker.ends_at(closed, len(closed))
+
+    @property
+    def may_end(self) -> bool:
+        """Whether EOS may follow."""
+        return self.is_done and self.is_clean

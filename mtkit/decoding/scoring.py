@@ -1,0 +1,279 @@
+"""Given translations in, the log-probability that a model gives each of their tokens out (forced decoding)."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtkit.console import log
+from mtkit.data.batching import plan_epoch
+from mtkit.data.corpus import as_one_line
+from mtkit.data.special_ids import BOS_ID, EOS_ID
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.decoding.engine import Engine
+from mtkit.decoding.native import NativeEngine, pad
+from mtkit.errors import MtkitError
+from mtkit.model.transformer import Transformer
+from mtkit.runtime import is_out_of_memory
+
+if TYPE_CHECKING:
+    from mtkit.decoding.translator import Translation, Translator
+
+BLANK = "the source is blank"
+_BATCH_TOKENS = 4096  # sentences times longest sentence
+_CHUNK = 512  # target positions whose log-probabilities over the vocabulary exist at the same time
+
+
+@dataclass(frozen=True)
+class ForcedPair:
+    """A source and the translation to be scored, as token ids without special ones."""
+
+    src: Sequence[int]
+    tgt: Sequence[int]
+    ends: bool = True  # whether the translation ends with EOS, as a finished hypothesis does
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """What the model thinks of a translation, or why it was not asked."""
+
+    n_src_tokens: int
+    pieces: list[str] = field(default_factory=list)  # target tokens, EOS last
+    log_probs: list[float] = field(default_factory=list)  # nats, of each of them
+    problem: str | None = None  # why there are none
+
+    @property
+    def n_tokens(self) -> int:
+        """EOS counted."""
+        return len(self.log_probs)
+
+    @property
+    def log_prob(self) -> float:
+        """Of the whole translation, in nats; NaN if it was not scored."""
+        return math.nan if self.problem else math.fsum(self.log_probs)
+
+    @property
+    def mean(self) -> float:
+        """Nats per token."""
+        return self.log_prob / self.n_tokens if self.n_tokens else math.nan
+
+    @property
+    def perplexity(self) -> float:
+        """Between how many tokens, all equally likely, the model as good as chose at each position."""
+        return perplexity(self.mean)
+
+
+def perplexity(mean_log_prob: float) -> float:
+    """e^-mean; infinite beyond what a float holds."""
+    try:
+        return math.exp(-mean_log_prob)
+    except OverflowError:
+        return math.inf
+
+
+@dataclass(frozen=True)
+class ForcedBatch:
+    """Pairs of like length as tensors, padded on the right with PAD."""
+
+    numbers: list[int]  # of the pairs, in the caller's order
+    src: Tensor  # (B, S): ids, EOS
+    tgt_in: Tensor  # (B, T): BOS, ids
+    tgt_out: list[list[int]]  # what is to be predicted: ids, EOS if the translation ends; at most T each
+
+
+def forced_batches(
+    pairs: Sequence[ForcedPair], device: torch.device, *, batch_tokens: int = _BATCH_TOKENS
+) -> Iterator[ForcedBatch]:
+    """All pairs, those of like length together.
+
+    A batch holds at most batch_tokens tokens (sentences times longest sentence), or a single pair.
+    """
+    src_lengths = np.array([len(pair.src) for pair in pairs], dtype=np.int32)
+    tgt_lengths = np.array([len(pair.tgt) for pair in pairs], dtype=np.int32)
+    for numbers in plan_epoch(src_lengths, tgt_lengths, batch_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
+        batch = [pairs[number] for number in numbers]
+        tgt_out = [[*pair.tgt, EOS_ID] if pair.ends else [*pair.tgt] for pair in batch]
+        src = pad([[*pair.src, EOS_ID] for pair in batch]).to(device)
+        tgt_in = pad([[BOS_ID, *ids[:-1]] for ids in tgt_out]).to(device)
+        yield ForcedBatch(numbers.tolist(), src, tgt_in, tgt_out)
+
+
+# Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
+@torch.no_grad()
+def token_log_probs(
+    model: Transformer, pairs: Sequence[ForcedPair], *, batch_tokens: int = _BATCH_TOKENS
+) -> list[list[float]]:
+    """The log-probabilities of each pair's target tokens and, if it ends, of EOS; in the order of the pairs.
+
+    What shares a batch (see `forced_batches`) changes no result by more than rounding.
+    """
+    scores: list[list[float]] = [[] for _ in pairs]
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    try:
+        for batch in forced_batches(pairs, device, batch_tokens=batch_tokens):
+            for number, found in zip(batch.numbers, _score(model, batch), strict=True):
+                scores[number] = found
+    finally:
+        model.train(was_training)
+    return scores
+
+
+def native_models(engine: Engine, what: str) -> list[Transformer]:
+    """The engine's models. Raises MtkitError, saying what needs them, for an engine that shows only translations."""
+    if isinstance(engine, NativeEngine):
+        return engine.models
+    raise MtkitError(f"{what}: the {engine.name} engine cannot give them; use the native one (decode.engine=native)")
+
+
+def ensemble_log_probs(members: Sequence[Sequence[float]]) -> list[float]:
+    """The tokens' log-probabilities by several models at once, whose probabilities are averaged as in a search."""
+    return [float(np.logaddexp.reduce(token) - math.log(len(members))) for token in zip(*members, strict=True)]
+
+
+def _score(model: Transformer, batch: ForcedBatch) -> list[list[float]]:
+    device = batch.src.device
+    lengths = [len(ids) for ids in batch.tgt_out]
+    is_token = torch.arange(batch.tgt_in.size(1)) < torch.tensor(lengths)[:, None]
+    try:
+        hidden = model.hidden(batch.src, batch.tgt_in)[is_token.to(device)]  # (N, D): padding left out
+        ids = torch.tensor([token_id for ids in batch.tgt_out for token_id in ids], device=device)
+        chunks = [slice(start, start + _CHUNK) for start in range(0, len(ids), _CHUNK)]
+        log_probs = [_chosen(model, hidden[chunk], ids[chunk]) for chunk in chunks]
+        numbers = iter(torch.cat([hidden.new_empty(0), *log_probs]).tolist())
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise MtkitError(
+            f"{device}: the memory does not hold {len(lengths)} pairs of up to {max(batch.src.size(1), max(lengths))} "
+            "tokens; leave out the longest lines"
+        ) from error
+    return [list(itertools.islice(numbers, length)) for length in lengths]
+
+
+def _chosen(model: Transformer, hidden: Tensor, ids: Tensor) -> Tensor:
+    """Log-probabilities (N,) of the ids (N,) given the decoder's output (N, D)."""
+    log_probs = torch.log_softmax(model.output(hidden), dim=-1, dtype=torch.float32)
+    return log_probs.gather(1, ids[:, None])[:, 0]
+
+
+class Scorer:
+    """A model with its tokenizers, asked what it thinks of given translations."""
+
+    def __init__(self, model: Transformer, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
+        """The model stays on its device."""
+        self.model = model
+        self.src_tokenizer = src_tokenizer
+        self.tgt_tokenizer = tgt_tokenizer
+        self.max_positions = model.cfg.max_positions if model.cfg.positions == "learned" else None
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        """One score per pair of source and translation, in order; nothing is cut.
+
+        A pair whose source is blank, or a side of which is longer than the model's learned positions, is not scored:
+        its `problem` says so.
+        """
+        src_ids = self.src_tokenizer.encode_batch([as_one_line(src).strip() for src, _ in pairs])
+        tgt_ids = self.tgt_tokenizer.encode_batch([as_one_line(tgt).strip() for _, tgt in pairs])
+        forced = [ForcedPair(src, tgt) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
+        problems = [self._problem(pair) for pair in forced]
+        fit = [pair for pair, problem in zip(forced, problems, strict=True) if not problem]
+        found = iter(token_log_probs(self.model, fit))
+        return [
+            PairScore(len(pair.src), problem=problem) if problem else _scored(pair, next(found), self.tgt_tokenizer)
+            for pair, problem in zip(forced, problems, strict=True)
+        ]
+
+    def _problem(self, pair: ForcedPair) -> str | None:
+        if not pair.src:
+            return BLANK
+        for side, ids in (("source", pair.src), ("translation", pair.tgt)):
+            if self.max_positions is not None and len(ids) + 1 > self.max_positions:
+                return f"the {side} is longer than model.max_positions={self.max_positions}"
+        return None
+
+
+def score_candidates(translator: "Translator", translations: "Sequence[Translation]") -> list[list[PairScore]]:
+    """How each token of each candidate of each translation was scored; in fp32 the sum is what the search reported.
+
+    (Not with a shortlist: its search shares the probability out among fewer tokens.)
+    Blank lines, and those that were translated in segments, are not scored: their `problem` says so.
+    Raises MtkitError if the translator's engine is not the native one.
+    """
+    models = native_models(translator.engine, "token scores")
+    tokenizers = translator.src_tokenizers * (len(models) if len(translator.src_tokenizers) == 1 else 1)
+    limit = segment_limit(translator)
+    problems: list[str | None] = []
+    members: list[list[ForcedPair]] = [[] for _ in models]
+    for translation in translations:
+        srcs = [tokenizer.encode(as_one_line(translation.src).strip()) for tokenizer in tokenizers]
+        longest = max(map(len, srcs))
+        problem = None if 0 < longest <= limit else "the line was translated in segments" if longest else BLANK
+        problems.append(problem)
+        if problem is None:
+            for pairs, src in zip(members, srcs, strict=True):
+                pairs += [ForcedPair(src, candidate.ids, candidate.finished) for candidate in translation.n_best]
+    scores = [token_log_probs(model, pairs) for model, pairs in zip(models, members, strict=True)]
+    found = (ensemble_log_probs(tokens) if len(tokens) > 1 else tokens[0] for tokens in zip(*scores, strict=True))
+    scored = (_scored(pair, tokens, translator.tgt_tokenizer) for pair, tokens in zip(members[0], found, strict=True))
+    return [
+        [PairScore(0, problem=problem) if problem else next(scored) for _ in translation.n_best]
+        for translation, problem in zip(translations, problems, strict=True)
+    ]
+
+
+def segment_limit(translator: "Translator") -> int:
+    """The most source tokens that the translator does not split."""
+    limit = translator.decode.max_src_tokens
+    positions = translator.engine.max_positions
+    return limit if positions is None else min(limit, positions - 1)  # EOS
+
+
+def _scored(pair: ForcedPair, log_probs: list[float], tokenizer: Tokenizer) -> PairScore:
+    ids = [*pair.tgt, EOS_ID] if pair.ends else pair.tgt
+    return PairScore(len(pair.src), tokenizer.pieces(ids), log_probs)
+
+
+class ScoreTotals:
+    """What the scores of a corpus come to."""
+
+    def __init__(self) -> None:
+        self.n_pairs, self.n_scored, self.n_tokens, self.log_prob = 0, 0, 0, 0.0
+        self._n_long = 0
+        self._unscored: dict[str, tuple[int, int]] = {}  # by problem: first line, number
+
+    def add(self, score: PairScore, max_src_tokens: int) -> None:
+        """Count the next pair. max_src_tokens: longer sources are split by `translate`."""
+        self.n_pairs += 1
+        if score.problem is not None:
+            line, n = self._unscored.get(score.problem, (self.n_pairs, 0))
+            self._unscored[score.problem] = (line, n + 1)
+            return
+        self.n_scored += 1
+        self.n_tokens += score.n_tokens
+        self.log_prob += score.log_prob
+        self._n_long += score.n_src_tokens > max_src_tokens
+
+    def report(self, max_src_tokens: int) -> None:
+        """Log the totals, after warnings about pairs that were not scored, or not as `translate` sees them."""
+        for problem, (line, n) in self._unscored.items():
+            log.warning(f"{n:,} of {self.n_pairs:,} pairs not scored: {problem} (first: line {line:,})")
+        if self._n_long:
+            log.warning(
+                f"{self._n_long:,} of {self.n_pairs:,} sources have more than decode.max_src_tokens={max_src_tokens} "
+                "tokens: scored whole, though `mtkit translate` splits such lines"
+            )
+        if not self.n_scored:
+            log.info(f"{self.n_pairs:,} pairs, none scored")
+            return
+        mean = self.log_prob / self.n_tokens
+        log.info(
+            f"{self.n_scored:,} of {self.n_pairs:,} pairs scored: {self.n_tokens:,} target tokens, log-probability "
+            f"{self.log_prob:.2f}, {mean:.4f} per token, perplexity {perplexity(mean):.3f}"
+        )

@@ -1,0 +1,157 @@
+"""Word alignment: by hand, against torch's own attention, and on a model that can look at nothing but one position."""
+
+import pytest
+import torch
+
+from mtkit.decoding import alignment
+from mtkit.decoding.alignment import align, attention_weights, piece_words, word_links, words_of
+from mtkit.decoding.bundle import load_bundle
+from mtkit.decoding.scoring import ForcedPair
+from mtkit.model.transformer import Transformer
+
+SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "It rains, it rains."]
+
+
+@pytest.fixture(scope="module")
+def loaded(shared_bundle):
+    return load_bundle(shared_bundle)
+
+
+@pytest.fixture(scope="module")
+def same_place(loaded):
+    """A model whose every prediction looks at the source token of its own place: its weights leave only positions."""
+    cfg = loaded.config.model.model_copy(update={"n_heads": 1, "n_decoder_layers": 3})
+    model = Transformer(cfg, loaded.src_tokenizer.vocab_size, loaded.tgt_tokenizer.vocab_size).eval()
+    with torch.no_grad():
+        model.src_embedding.weight.zero_()
+        model.tgt_embedding.weight.zero_()
+        for layer in [*model.encoder_layers, *model.decoder_layers]:
+            layer.self_attention.out_proj.weight.zero_()
+            layer.feed_forward.out_proj.weight.zero_()
+        for layer in model.decoder_layers:
+            layer.cross_attention.q_proj.weight.copy_(10 * torch.eye(cfg.d_model))
+            layer.cross_attention.kv_proj.weight[: cfg.d_model] = 10 * torch.eye(cfg.d_model)
+            layer.cross_attention.out_proj.weight.zero_()
+    return model
+
+
+def test_a_word_is_linked_to_the_word_that_got_most_attention():
+    attention = torch.tensor(
+        [
+            [0.3, 0.3, 0.4, 0.0],  # word 0 of the source has 0.6 in two tokens
+            [0.1, 0.1, 0.7, 0.1],
+            [0.5, 0.0, 0.2, 0.3],  # these two are one word, which likes word 0 best on average
+            [0.3, 0.1, 0.5, 0.1],
+            [0.2, 0.1, 0.3, 0.4],  # most for the end of the sentence: no link
+        ]
+    )
+    links = word_links(attention, src_words=[0, 0, 1], tgt_words=[0, 1, 2, 2, 3])
+    assert links == {(0, 0), (1, 1), (0, 2)}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "numbers"),
+    [
+        (["▁I", "▁lo", "ve", "▁", "orange", "s", "."], [0, 1, 1, 2, 2, 2, 2]),
+        (["I", "▁love"], [0, 1]),
+        (["▁a▁b", "▁c"], [0, 2]),
+        (["▁a", "▁", "▁"], [0, 0, 0]),
+        (["▁", "<0xE2>", "<0x82>", "<0xAC>", "5", "▁<", "0x20>"], [0, 0, 0, 0, 0, 1, 1]),
+        (["▁a", "<0x20>", "b", "<0xC2>", "<0xA0>", "c"], [0, 1, 1, 2, 2, 2]),  # U+00A0 is a space, too
+        (["▁", "<0xE2>", "<0x28>"], [0, 0, 0]),  # no UTF-8
+        (["▁"], [0]),
+        ([], []),
+    ],
+)
+def test_pieces_know_their_word(pieces, numbers):
+    assert piece_words(pieces) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("the cat", ["the", "cat"]),
+        ("the\u00a0cat", ["the", "cat"]),
+        ("the \u200b cat", ["the", "cat"]),  # a word of nothing visible: it has no tokens
+        ("rain\u00b4s the cat", ["rain\u00b4s", "the", "cat"]),  # NFKC puts a space before the accent
+    ],
+)
+def test_words_are_those_of_the_text_before_normalisation(loaded, text, words):
+    tokenizer = loaded.src_tokenizer
+    ids = tokenizer.encode(text)
+    found = words_of(text, tokenizer, ids)
+    assert len(found) == len(ids)
+    for word in words:
+        number = text.split().index(word)
+        own = [token_id for token_id, owner in zip(ids, found, strict=True) if owner == number]
+        assert tokenizer.decode(own) == tokenizer.normalize(word)
+    assert set(found) == {text.split().index(word) for word in words}
+
+
+def test_weights_are_those_of_torchs_attention(loaded):
+    model, layer = loaded.model, loaded.model.decoder_layers[0].cross_attention
+    d_model = loaded.config.model.d_model
+    torchs = torch.nn.MultiheadAttention(d_model, layer.n_heads, batch_first=True).eval()
+    torchs.in_proj_weight.data = torch.cat([layer.q_proj.weight, layer.kv_proj.weight])
+    torchs.in_proj_bias.data = torch.cat([layer.q_proj.bias, layer.kv_proj.bias])
+    pairs = [ForcedPair([5, 6, 7, 8], [9, 10]), ForcedPair([11], [12, 13, 14])]
+    for pair, found in zip(pairs, attention_weights(model, pairs), strict=True):
+        queries = []
+        handle = layer.register_forward_pre_hook(lambda _, inputs, queries=queries: queries.append(inputs[0]))
+        with torch.no_grad():
+            src = torch.tensor([[*pair.src, 3]])
+            model(src, torch.tensor([[2, *pair.tgt]]))
+            memory, _ = model.encode(src)
+            expected = torchs(queries[0], memory, memory, need_weights=True)[1][0]
+        handle.remove()
+        assert found.shape == (len(pair.tgt), len(pair.src) + 1)
+        torch.testing.assert_close(found, expected[: len(pair.tgt)])
+
+
+@pytest.mark.parametrize(("n_layers", "layer"), [(1, 0), (2, 1), (3, 1), (6, 4)])
+def test_the_layer_that_shows_alignment_best(n_layers, layer):
+    assert alignment.alignment_layer(n_layers) == layer
+
+
+def test_the_last_layer_but_one_is_asked_and_then_left_alone(loaded, same_place, monkeypatch):
+    asked = []
+    weights = alignment._weights
+    monkeypatch.setattr(alignment, "_weights", lambda *args: asked.append(args[2]) or weights(*args))
+    pairs = [ForcedPair([5], [6])]
+    attention_weights(loaded.model, pairs)
+    attention_weights(same_place, pairs)
+    attention_weights(same_place, pairs, layer=2)
+    assert asked == [0, 1, 2]
+    assert not any(layer.cross_attention._forward_pre_hooks for layer in same_place.decoder_layers)
+
+
+def test_a_copy_is_aligned_word_by_word(loaded, same_place):
+    tokenizers = loaded.src_tokenizer, loaded.tgt_tokenizer
+    assert align(same_place, *tokenizers, [(text, text) for text in SENTENCES]) == [
+        " ".join(f"{number}-{number}" for number in range(len(text.split()))) for text in SENTENCES
+    ]
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "expected"),
+    [
+        ("a bcd", "a b c", "0-0 1-1 1-2"),  # the tokens of b and c stand where those of bcd do
+        ("a bc", "a bc d", "0-0 1-1"),  # and those of d where the source has ended
+    ],
+)
+def test_links_lead_from_the_source_to_the_target_and_to_no_end(loaded, same_place, src, tgt, expected):
+    tokenizers = loaded.src_tokenizer, loaded.tgt_tokenizer
+    assert all(len(tokenizers[0].encode(text)) == len(text) + 1 for text in (src, tgt))  # each letter and space
+    assert align(same_place, *tokenizers, [(src, tgt)]) == [expected]
+
+
+def test_blank_and_too_long_sides_have_no_links(loaded, caplog):
+    cfg = loaded.config.model.model_copy(update={"positions": "learned", "max_positions": 8})
+    model = Transformer(cfg, loaded.src_tokenizer.vocab_size, loaded.tgt_tokenizer.vocab_size)
+    found = align(
+        model, loaded.src_tokenizer, loaded.tgt_tokenizer, [("", "a"), ("a", " "), ("a" * 9, "a"), ("a", "a")]
+    )
+    assert found[:3] == ["", "", ""]
+    assert caplog.messages == ["1 of 4 pairs not aligned: longer than model.max_positions=8"]
+    assert align(model, loaded.src_tokenizer, loaded.tgt_tokenizer, []) == []
+    assert model.training

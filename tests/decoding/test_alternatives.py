@@ -1,0 +1,164 @@
+"""Alternatives: every word that a tiny model can continue with, found by trying all token sequences."""
+
+import math
+
+import pytest
+import torch
+
+from mtkit.data.special_ids import BOS_ID, EOS_ID
+from mtkit.decoding.alternatives import find_alternatives
+from mtkit.decoding.bundle import load_bundle
+from mtkit.decoding.native import NativeEngine
+from mtkit.decoding.translator import Translator
+from mtkit.errors import MtkitError
+
+SRC = "The cat sleeps."
+GIVEN = "I rains te so rains I"
+POSSIBLE = ["▁I", "▁rains", "▁t", "▁s", "▁", "e", "o", "s", "le", ".", "</s>"]  # few enough to try all sequences
+LEAST = 1e-4  # what find_alternatives looks for
+
+
+@pytest.fixture(scope="module")
+def bundle(shared_bundle):
+    return load_bundle(shared_bundle)
+
+
+@pytest.fixture(scope="module")
+def models(shared_bundle):
+    """Two that differ, and say nothing but what is possible."""
+    made = []
+    for seed in range(2):
+        loaded = load_bundle(shared_bundle)
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            for parameter in loaded.model.parameters():
+                parameter += 0.1 * torch.randn_like(parameter)
+            loaded.model.output.bias.fill_(-40.0)
+            loaded.model.output.bias[_ids(loaded)] = torch.tensor([-(piece[0] != "▁") * 3.5 for piece in POSSIBLE])
+        made.append(loaded.model)
+    return made
+
+
+def _ids(loaded) -> list[int]:
+    return loaded.tgt_tokenizer.piece_ids(POSSIBLE)
+
+
+@pytest.fixture(scope="module")
+def translator(models, bundle):
+    return make_translator(bundle, models[:1])
+
+
+def make_translator(bundle, models) -> Translator:
+    decode = bundle.config.decode.model_copy(update={"on_suspect": "off"})
+    return Translator(NativeEngine(models), bundle.src_tokenizer, bundle.tgt_tokenizer, decode)
+
+
+class Oracle:
+    """All words above LEAST after a prefix, by whole forward passes and depth-first search."""
+
+    def __init__(self, bundle, models):
+        self.models, self.tokenizer = models, bundle.tgt_tokenizer
+        self.src = torch.tensor([[*bundle.src_tokenizer.encode(SRC), EOS_ID]])
+        self.possible = _ids(bundle)
+        self.ends = [i for i, piece in zip(self.possible, POSSIBLE, strict=True) if piece[0] == "▁" or i == EOS_ID]
+
+    def probs(self, ids):
+        tgt_in = torch.tensor([[BOS_ID, *ids]])
+        with torch.no_grad():
+            return sum(model(self.src, tgt_in)[0, -1].softmax(-1) for model in self.models) / len(self.models)
+
+    def words(self, prefix: list[int]) -> dict[str, float]:
+        """The probability of the likeliest way to spell each word; "" is the end."""
+        found: dict[str, float] = {}
+
+        def spell(ids, p, probs):
+            word = self.tokenizer.decode(ids)
+            ended = p * probs[self.ends].sum().item()
+            if word and "\ufffd" not in word and ended >= LEAST:
+                found[word] = max(ended, found.get(word, 0.0))
+            for token_id in self.possible:
+                longer = p * probs[token_id].item()
+                if token_id not in self.ends and longer >= LEAST:
+                    spell([*ids, token_id], longer, self.probs([*prefix, *ids, token_id]))
+
+        first = self.probs(prefix)
+        if prefix:
+            first = torch.zeros_like(first).index_copy(0, torch.tensor(self.ends), first[self.ends])
+            first = first / first.sum()
+        if first[EOS_ID] >= LEAST:
+            found[""] = first[EOS_ID].item()
+        for token_id in (first >= LEAST).nonzero()[:, 0].tolist():
+            if token_id != EOS_ID:
+                spell([token_id], first[token_id].item(), self.probs([*prefix, token_id]))
+        return found
+
+
+@pytest.mark.parametrize("n_models", [1, 2])
+@pytest.mark.parametrize("position", [1, 2, 4])
+def test_the_likeliest_words_are_found_with_their_probabilities(bundle, models, position, n_models):
+    found = find_alternatives(make_translator(bundle, models[:n_models]), SRC, position, n=9, translation=GIVEN)
+    words = GIVEN.split()
+    assert (found.text, found.word, found.position) == (GIVEN, words[position - 1], position)
+    prefix = bundle.tgt_tokenizer.encode(" ".join(words[: position - 1]))
+    expected = Oracle(bundle, models[:n_models]).words(prefix)
+    assert found.probability == pytest.approx(expected.pop(found.word), rel=1e-3)
+    best = sorted(expected.items(), key=lambda item: -item[1])[:9]
+    assert len(best) == 9
+    assert [other.word for other in found.others] == [word for word, _ in best]
+    assert [other.probability for other in found.others] == pytest.approx([p for _, p in best], rel=1e-3)
+
+
+def test_a_word_of_several_tokens_has_the_probability_of_them_and_of_its_end(bundle, models, translator):
+    oracle = Oracle(bundle, models[:1])
+    prefix, word = [bundle.tgt_tokenizer.encode(text) for text in ("I rains", "te")]
+    assert len(word) == 2
+    before = oracle.probs(prefix)
+    expected = before[word[0]] / before[oracle.ends].sum()  # given that the word before has ended
+    expected *= oracle.probs([*prefix, word[0]])[word[1]]
+    expected *= oracle.probs([*prefix, *word])[oracle.ends].sum()
+    found = find_alternatives(translator, SRC, 3, n=1, translation=GIVEN)
+    assert math.isclose(found.probability, expected.item(), rel_tol=1e-3)
+
+
+@pytest.mark.parametrize("translation", [GIVEN, None])
+@pytest.mark.parametrize("position", [1, 2])
+def test_each_alternative_stands_at_its_place_after_the_same_words(translator, translation, position):
+    found = find_alternatives(translator, SRC, position, n=8, translation=translation)
+    words = [other.word for other in found.others]
+    assert len(set(words)) == len(words) > 2
+    assert found.word not in words
+    assert [other.probability for other in found.others] == sorted((o.probability for o in found.others), reverse=True)
+    before = found.text.split()[: position - 1]
+    for other in found.others:
+        assert other.text.split()[: len(before)] == before
+        assert other.text.split()[position - 1 :][:1] == ([other.word] if other.word else [])
+
+
+def test_without_a_given_translation_it_is_the_models_own(translator):
+    assert find_alternatives(translator, SRC, 1).text == translator.translate([SRC])[0]
+
+
+def test_the_rest_is_what_the_search_finds_after_the_forced_words(translator):
+    found = find_alternatives(translator, SRC, 2, n=8, translation=GIVEN)
+    n_free = 0
+    for other in found.others:
+        prefix = translator.tgt_tokenizer.encode(f"I {other.word}")
+        [[free, *_]] = translator.search([SRC], prefixes=[prefix])
+        if other.word and free.text.split()[1] == other.word:  # else the search made a longer word of it
+            assert other.text == free.text
+            n_free += 1
+    assert n_free
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "translation", "message"),
+    [
+        (SRC, 7, GIVEN, f"position 7: the translation has 6 words: {GIVEN}"),
+        (" ", 1, None, "the text is blank"),
+        (SRC, 1, "  ", "the translation is blank"),
+        ("It rains. " * 60, 1, GIVEN, r"more than decode\.max_src_tokens=200; give one sentence"),
+    ],
+)
+def test_what_cannot_be_asked_is_explained(translator, text, position, translation, message):
+    with pytest.raises(MtkitError, match=message):
+        find_alternatives(translator, text, position, translation=translation)

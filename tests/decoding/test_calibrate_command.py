@@ -1,0 +1,98 @@
+"""`mtkit calibrate` as a user meets it: what it prints, what it leaves in the bundle."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.data.special_ids import EOS_ID
+from mtkit.decoding.bundle import bundle_file, load_bundle, read_bundle, save_bundle
+from mtkit.decoding.confidence import CONFIDENCE_FILE, Confidence
+from mtkit.decoding.translator import Translator
+
+TEXT = "I love oranges The cat sleeps under the table Do you see the big house It rains"
+WORDS = TEXT.split()
+SOURCES = [" ".join(WORDS[start : start + n]) for start in range(len(WORDS)) for n in (1, 2, 3, 4)][:48]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def ending_bundle(shared_bundle, tmp_path_factory) -> Path:
+    """A bundle whose model comes to an end."""
+    bundle = load_bundle(shared_bundle)
+    with torch.no_grad():
+        bundle.model.output.bias[EOS_ID] += 6
+    folder = tmp_path_factory.mktemp("ending") / "model"
+    spm = shared_bundle / "src.spm", shared_bundle / "tgt.spm"
+    save_bundle(folder, bundle.model.state_dict(), bundle.config, *spm, training={})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def references(ending_bundle) -> list[str]:
+    """The likelier half of the translations themselves, and nonsense for the others."""
+    translator = Translator.load(ending_bundle, engine="native", min_len=3, threads=1)
+    found = [translation.n_best[0] for translation in translator.stream(SOURCES)]
+    means = [candidate.log_prob / (len(candidate.ids) + 1) for candidate in found]
+    middle = sorted(means)[len(means) // 2]
+    return [c.text if mean > middle else "ZZZ" for c, mean in zip(found, means, strict=True)]
+
+
+@pytest.fixture
+def run(ending_bundle, tmp_path, references):
+    shutil.copytree(ending_bundle, tmp_path / "model")
+    Path("src.txt").write_text("".join(f"{line}\n" for line in SOURCES))
+    Path("ref.txt").write_text("".join(f"{line}\n" for line in references))
+
+    def run(*args: str):
+        return CliRunner().invoke(app, ["calibrate", "--model", "model", "--set", "decode.min_len=3", *args])
+
+    return run
+
+
+def test_the_bundle_gets_a_calibration_that_is_verified(run):
+    result = run("--src", "src.txt", "--ref", "ref.txt", "--threshold", "50")
+    assert result.exit_code == 0, result.stderr
+    path = bundle_file(read_bundle(Path("model")), CONFIDENCE_FILE)
+    assert path is not None
+    found = Confidence.load(path)
+    assert found.threshold == 50
+    assert found.slope > 0
+    assert found.decode["min_len"] == 3
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"{path}: fitted on {found.n_fitted} sentences, measured on {found.held_out.n} others"
+    assert f"expected calibration error {found.held_out.calibration_error:.3f}" in lines[2]
+    assert len(lines) == 4 + sum(entry.n > 0 for entry in found.held_out.bins)
+
+
+def test_no_more_sentences_than_asked_for(run):
+    assert run("--src", "src.txt", "--ref", "ref.txt", "--max-sentences", "30").exit_code == 0
+    found = Confidence.load(Path("model") / CONFIDENCE_FILE)
+    assert found.n_fitted + found.held_out.n <= 30
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code", "message"),
+    [
+        (["--src", "src.txt"], 2, "give both --src and --ref, or neither"),
+        ([], 1, "/nowhere/dev.tsv: no such file, though model/config.yaml names it as data.dev; give --src and --ref"),
+        (["--src", "src.txt", "--ref", "few.txt"], 1, "src.txt has 48 lines, few.txt has 1"),
+        (["--src", "few.txt", "--ref", "few.txt"], 1, "translations, of the half to be fitted"),
+    ],
+)
+def test_mistakes_are_explained_and_leave_the_bundle_as_it_was(run, args, exit_code, message):
+    Path("few.txt").write_text("cat\n")
+    shutil.copytree("model", "before")
+    result = run(*args)
+    assert result.exit_code == exit_code
+    assert message in result.stderr
+    for path in Path("before").iterdir():
+        assert path.read_bytes() == (Path("model") / path.name).read_bytes()
+    assert not (Path("model") / CONFIDENCE_FILE).exists()

@@ -1,0 +1,256 @@
+"""Constrained search against exhaustive enumeration; log-probabilities come from a table."""
+
+import itertools
+import math
+import random
+import re
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtkit.decoding.constrained import beam_size_for, constrained_search
+from mtkit.decoding.constraints import Constraints, Form, Phrase, Requirement, Spelling
+from mtkit.decoding.rules import MinLength, RepetitionPenalty, Rules
+from mtkit.decoding.search import SearchConfig
+from mtkit.errors import ConfigError, MtkitError
+
+EOS, BOS, A, B, C, GLUED = 0, 1, 2, 3, 4, 5
+TEXTS = ["", "", " a", " b", " c", "b"]
+FORMS = {"a": (A,), "b": (B,), "c": (C,), "ab": (A, GLUED), "a b": (A, B), "b a": (B, A), "b c": (B, C), "a a": (A, A)}
+SPELLING = Spelling(TEXTS)
+
+
+class Table:
+    """Log-probabilities of the next token per prefix, drawn from a seed."""
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def row(self, prefix):
+        draw = random.Random(f"{self.seed} {prefix}")
+        weights = [0.0 if token == BOS else math.exp(draw.gauss(0, 1.5)) for token in range(len(TEXTS))]
+        return [math.log(w / sum(weights)) if w else -math.inf for w in weights]
+
+    def log_prob(self, tokens):
+        return sum(self.row(tokens[:i])[token] for i, token in enumerate(tokens))
+
+
+class TableStep:
+    """A DecodeStep over one table per sentence."""
+
+    def __init__(self, tables, beam_size):
+        self.tables, self.beam_size = list(tables), beam_size
+        self.prefixes = [[()] * beam_size for _ in tables]
+        self.begun = False
+
+    def __call__(self, last_ids):
+        if self.begun:
+            pairs = zip(self.prefixes, last_ids.tolist(), strict=True)
+            self.prefixes = [[(*p, i) for p, i in zip(ps, ids, strict=True)] for ps, ids in pairs]
+        self.begun = True
+        rows = [[t.row(p) for p in ps] for t, ps in zip(self.tables, self.prefixes, strict=True)]
+        return torch.tensor(rows, dtype=torch.float64)
+
+    def reorder(self, parents):
+        self.prefixes = [[ps[k] for k in ks] for ps, ks in zip(self.prefixes, parents.tolist(), strict=True)]
+
+    def keep(self, sentences):
+        self.tables = [self.tables[n] for n in sentences.tolist()]
+        self.prefixes = [self.prefixes[n] for n in sentences.tolist()]
+
+
+def asking(required=(), forbidden=(), times=1):
+    """required: the alternatives of each requirement."""
+    requirements = [Requirement(tuple(Phrase(t, (Form(FORMS[t]),)) for t in texts), times) for texts in required]
+    return Constraints(SPELLING, tuple(requirements), tuple(map(Phrase, forbidden)))
+
+
+def run(tables, max_lens, cfg, constraints, rules=None):
+    options = {} if rules is None else {"rules": rules}
+    step, limits = TableStep(tables, cfg.beam_size), torch.tensor(max_lens)
+    return [r.n_best for r in constrained_search(step, limits, cfg, constraints, bos_id=BOS, eos_id=EOS, **options)]
+
+
+def text_of(ids):
+    return "".join(TEXTS[i] for i in ids).strip()
+
+
+def n_times(text, phrases):
+    """Whole-word occurrences; the phrases of these tests do not overlap themselves."""
+    return len(re.findall(rf"(?<!\w)(?:{'|'.join(phrases)})(?!\w)", text))
+
+
+def satisfies(ids, required, forbidden, times=1):
+    text = text_of(ids)
+    return all(n_times(text, phrases) >= times for phrases in required) and not (forbidden and n_times(text, forbidden))
+
+
+def is_natural(table, ids, forbidden):
+    """Whether every word that begins with a forbidden one goes on in a way that has a probability of 0.1 or more."""
+    ends = [
+        n for n in range(1, len(ids)) if re.search(rf"(?<!\w)(?:{'|'.join(forbidden or ['-'])})$", text_of(ids[:n]))
+    ]
+    return all(table.row(ids[:n])[ids[n]] >= math.log(0.1) for n in ends)
+
+
+CASES = [
+    ([], [], 1),
+    ([["a"]], [], 1),
+    ([["c"]], [], 2),
+    ([["a b"]], [], 1),
+    ([["ab"]], [], 1),
+    ([["a b", "c"]], [], 1),
+    ([["a b"], ["b a"]], [], 1),  # a b a has both
+    ([["a b"], ["b c"]], [], 1),
+    ([["a"], ["b"], ["c"]], [], 1),
+    ([["a a", "b"], ["c"]], [], 1),
+    ([], ["a"], 1),
+    ([], ["a", "b", "c"], 1),  # only ab, cb and the like are left
+    ([["b"]], ["a b", "c"], 1),
+    ([["ab"]], ["a"], 1),
+]
+
+
+@pytest.mark.parametrize(("required", "forbidden", "times"), CASES)
+def test_a_beam_as_wide_as_the_space_finds_the_best_of_what_is_allowed(required, forbidden, times):
+    max_len, alpha = 5, 0.6
+    texts = [ids for n in range(max_len) for ids in itertools.product((A, B, C, GLUED), repeat=n)]
+    for seed in range(3):
+        table = Table(seed)
+        allowed = [ids for ids in texts if satisfies(ids, required, forbidden, times)]
+        allowed = [ids for ids in allowed if is_natural(table, ids, forbidden)]
+        scored = [(table.log_prob((*ids, EOS)) / ((6 + len(ids)) / 6) ** alpha, list(ids)) for ids in allowed]
+        best = sorted(scored, key=lambda item: -item[0])[:3]
+        cfg = SearchConfig(beam_size=4**4, length_penalty=alpha, n_best=3)
+        [found] = run([table], [max_len], cfg, [asking(required, forbidden, times)])
+        finished = [h for h in found if h.finished]
+        assert [h.ids for h in finished] == [ids for _, ids in best]
+        assert [h.score for h in finished] == pytest.approx([score for score, _ in best])
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 999), case=st.sampled_from(CASES), beam_size=st.integers(1, 6), max_len=st.integers(1, 9))
+def test_what_ends_meets_its_constraints_and_nothing_forbidden_ever_appears(seed, case, beam_size, max_len):
+    required, forbidden, times = case
+    cfg = SearchConfig(beam_size=beam_size, n_best=beam_size)
+    table = Table(seed)
+    [found] = run([table], [max_len], cfg, [asking(*case)])
+    assert found
+    for h in found:
+        assert satisfies(h.ids, required if h.finished else [], forbidden, times)
+        assert len(h.ids) + h.finished <= max_len
+        assert h.log_prob == pytest.approx(table.log_prob((*h.ids, *([EOS] if h.finished else []))))
+    assert len({(*h.ids, h.finished) for h in found}) == len(found)
+
+
+def test_even_a_narrow_beam_gets_all_phrases_in():
+    required = [["a b"], ["b c"], ["ab"]]
+    for seed in range(20):
+        [[found]] = run([Table(seed)], [30], SearchConfig(beam_size=4), [asking(required)])
+        assert found.finished
+        assert satisfies(found.ids, required, [])
+
+
+def test_a_phrase_that_the_model_hardly_considers_gets_in_too():
+    class Averse(Table):
+        def row(self, prefix):
+            rare = [-20.0, -30.0, -40.0][: 3 - (len(prefix) > 2)]
+            return [-0.7, -math.inf, rare[-1], rare[0], -0.5, -1.0]
+
+    [[found]] = run([Averse(0)], [8], SearchConfig(beam_size=2, length_penalty=0.0), [asking([["a b"]])])
+    assert found.finished
+    assert text_of(found.ids) in ("a b", "c c c a b")  # at once, or when a has become less unlikely
+
+
+def test_what_hits_the_limit_unmet_meets_as_much_as_possible():
+    for seed in range(10):
+        [found] = run([Table(seed)], [2], SearchConfig(beam_size=8, n_best=8), [asking([["a"], ["b"], ["c"]])])
+        n_met = [len({"a", "b", "c"} & set(text_of(h.ids).split())) for h in found]
+        assert not any(h.finished for h in found)
+        assert n_met[0] == 2
+        assert n_met == sorted(n_met, reverse=True)
+
+
+def test_where_everything_is_forbidden_nothing_is_said():
+    class OnlyC(Table):
+        def row(self, prefix):
+            return [math.log(0.5), -math.inf, -math.inf, -math.inf, math.log(0.5), -math.inf]
+
+    [[found]] = run([OnlyC(0)], [5], SearchConfig(beam_size=2), [asking([["a"]], ["c"])])
+    assert (found.ids, found.finished) == ([], False)
+
+
+def test_a_likely_forbidden_word_does_not_crowd_out_the_others():
+    class Tempting(Table):
+        """c is nearly certain and cannot go on to another word; a and b lead to texts that can end."""
+
+        def row(self, prefix):
+            if len(prefix) >= 3:
+                return [math.log(0.9), -math.inf, *[math.log(0.025)] * 4]
+            return [math.log(0.01), -math.inf, math.log(0.02), math.log(0.03), math.log(0.93), math.log(0.01)]
+
+    [[found]] = run([Tempting(0)], [4], SearchConfig(beam_size=1, length_penalty=0.0), [asking([], ["c"])])
+    assert (found.ids, found.finished) == ([B, B, B], True)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds=st.lists(st.integers(0, 99), min_size=1, max_size=5), data=st.data())
+def test_a_sentence_is_searched_the_same_alone_and_among_others(seeds, data):
+    n = len(seeds)
+    wanted = [data.draw(st.sampled_from([None, *(asking(*case) for case in CASES)])) for _ in seeds]
+    limits = data.draw(st.lists(st.integers(1, 8), min_size=n, max_size=n))
+    tables = [Table(seed) for seed in seeds]
+    min_lens = data.draw(st.lists(st.integers(0, 7), min_size=n, max_size=n))
+    cfg = SearchConfig(beam_size=3, n_best=2)
+
+    def rules(*sentences):
+        return Rules([MinLength(torch.tensor([min_lens[i] for i in sentences]), EOS)], EOS)
+
+    alone = [run([tables[i]], [limits[i]], cfg, [wanted[i]], rules(i))[0] for i in range(n)]
+    assert run(tables, limits, cfg, wanted, rules(*range(n))) == alone
+
+
+def test_rules_hold_as_in_the_other_searches():
+    """The score is what the rules make of it, the log-prob stays the model's; no end before its time."""
+    table, required = Table(4), [["a a"]]
+    rules = Rules([RepetitionPenalty(1.5), MinLength(torch.tensor([4]), EOS)], EOS)
+    [[found]] = run([table], [7], SearchConfig(beam_size=40, length_penalty=0.0), [asking(required)], rules)
+    tokens = (*found.ids, EOS)
+    ruled = sum(table.row(tokens[:i])[token] * (1.5 if token in tokens[:i] else 1) for i, token in enumerate(tokens))
+    assert found.finished
+    assert len(found.ids) >= 4
+    assert satisfies(found.ids, required, [])
+    assert found.score == pytest.approx(ruled)
+    assert found.log_prob == pytest.approx(table.log_prob(tokens))
+
+
+@pytest.mark.parametrize(("option", "value"), [("coverage_penalty", 0.2), ("beam_groups", 2)])
+def test_settings_that_this_search_lacks_are_refused(option, value):
+    with pytest.raises(
+        ConfigError, match=rf"^decode\.{option}={value} does not go together with terminology; set it to"
+    ):
+        run([Table(0)], [3], SearchConfig(beam_size=4, **{option: value}), [asking([["a"]])])
+
+
+def test_a_model_that_gives_nan_is_refused():
+    class Broken(Table):
+        def row(self, prefix):
+            return [math.nan if len(prefix) == 1 else -1.0, -math.inf, *[-1.5] * 4]
+
+    with pytest.raises(MtkitError, match="not a number"):
+        run([Broken(0)], [5], SearchConfig(beam_size=2), [asking([["a"]])])
+
+
+def test_a_limit_below_one_is_a_wrong_call():
+    with pytest.raises(ValueError, match="max_lens must be at least 1, not 0"):
+        run([Table(0)], [0], SearchConfig(beam_size=2), [None])
+
+
+def test_the_beam_grows_with_the_phrases_up_to_a_limit():
+    assert beam_size_for([None, asking([], ["a"])], 4) == 4
+    assert beam_size_for([asking([["a"]]), asking([["a"], ["b c"]])], 4) == 12
+    assert beam_size_for([asking([["a"]], times=2)], 1) == 12
+    assert beam_size_for([asking([["a"]], times=50)], 5) == 32
+    assert beam_size_for([asking([["a"]])], 40) == 40

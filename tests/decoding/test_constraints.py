@@ -1,0 +1,219 @@
+"""What counts as a phrase in a text, and how a hypothesis keeps account of its constraints token by token."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.decoding.constraints import Constraints, Form, Matcher, Phrase, Requirement, Spelling
+
+# A toy vocabulary: ids 0 to 3 are special, as everywhere.
+TEXTS = ["", "", "", "", " a", " b", "a", "b", "'", " ", " B"]
+EOS, A, B, GLUED_A, GLUED_B, APOSTROPHE, SPACE, CAPITAL_B = 3, 4, 5, 6, 7, 8, 9, 10
+SPELLING = Spelling(TEXTS)
+
+
+def occurrences(text: str, phrases: list[str]) -> int:
+    """By exhaustive search: the most whole-word occurrences of the phrases that do not overlap."""
+    text = re.sub(" +", " ", text).strip()
+    spans = []
+    for phrase in phrases:
+        edges = [r"(?<!\w)" if phrase[0].isalnum() else "", r"(?!\w)" if phrase[-1].isalnum() else ""]
+        written = phrase if phrase != phrase.lower() else f"(?i:{re.escape(phrase)})"
+        pattern = re.compile(edges[0] + written + edges[1])
+        spans += [m.span() for start in range(len(text)) if (m := pattern.match(text, start))]
+
+    def most(start: int) -> int:
+        return max((1 + most(end) for begin, end in spans if begin >= start), default=0)
+
+    return most(0)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "n"),
+    [
+        ("orange", "Une orange.", 1),
+        ("orange", "Deux oranges.", 0),
+        ("orange", "J'aime l'orange, orange!", 2),
+        ("orange", "Orange ou ORANGE?", 2),
+        ("Orange", "Il travaille chez Orange, pas à l'orange.", 1),
+        ("tour Eiffel", "Tour Eiffel, tour Eiffel, tour eiffel", 2),
+        ("jus d'orange", "du jus  d'orange", 1),  # two spaces
+        ("été", "Une étée d'été", 1),
+        ("cafe", "cafe\u0301", 0),  # an accent belongs to its letter
+        ("C++", "C++ et C++11", 2),
+        ("3", "33 et 3", 1),
+        ("東京", "私は東京に住んでいます", 1),
+        ("กาแฟ", "ฉันดื่มกาแฟทุกวัน", 1),
+        ("a a", "a a a", 1),
+        ("a a", "a a a a", 2),
+    ],
+)
+def test_phrases_are_whole_words_in_any_case_unless_they_have_capitals(phrase, text, n):
+    assert Matcher([phrase]).count(text) == n
+
+
+@given(
+    text=st.text("aB '", max_size=12),
+    phrases=st.lists(st.sampled_from(["a", "b", "B", "a b", "b a", "a'b", "b b a", "ab", "'"]), min_size=1, max_size=3),
+)
+def test_occurrences_are_as_many_as_fit_beside_each_other(text, phrases):
+    assert Matcher(phrases).count(text) == occurrences(text, phrases)
+
+
+def constraints(required=(), forbidden=(), times=1) -> Constraints:
+    """required: alternatives for each requirement; spelled by the toy vocabulary where it can."""
+    ids = {
+        "a": (A,),
+        "b": (B,),
+        "B": (CAPITAL_B,),
+        "a b": (A, B),
+        "b a": (B, A),
+        "b b": (B, B),
+        "ab": (A, GLUED_B),
+        "'": (APOSTROPHE,),
+    }
+
+    def phrase(text):
+        forms = [Form(ids[text])] + ([Form((GLUED_A,), spaced=False)] if text == "a" else [])
+        return Phrase(text, tuple(forms))
+
+    requirements = tuple(Requirement(tuple(map(phrase, texts)), times) for texts in required)
+    return Constraints(SPELLING, requirements, tuple(Phrase(text) for text in forbidden))
+
+
+def state_after(wanted: Constraints, ids: list[int]):
+    state = wanted.start()
+    for token_id in ids:
+        state = state and state.advance(token_id)
+    return state
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    ids=st.lists(st.integers(A, CAPITAL_B), max_size=9),
+    required=st.lists(
+        st.lists(st.sampled_from(["a", "a b", "b a", "b b", "B", "ab"]), min_size=1, max_size=2), max_size=2
+    ),
+    times=st.integers(1, 2),
+)
+@example(ids=[B, B, B], required=[["b b"]], times=2)  # they overlap
+@example(ids=[APOSTROPHE, APOSTROPHE], required=[["'"]], times=2)  # nothing is between them
+def test_a_state_knows_what_the_text_meets_however_it_is_cut_into_tokens(ids, required, times):
+    state = state_after(constraints(required, times=times), ids)
+    text = "".join(TEXTS[token_id] for token_id in ids)
+    met = [occurrences(text, alternatives) >= times for alternatives in required]
+    assert state.n_requirements_met == sum(met)
+    assert state.is_done == state.may_end == all(met)
+    assert (state.n_met == state.constraints.n_tokens) or not all(met)
+    assert 0 <= state.n_met <= state.constraints.n_tokens
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    ids=st.lists(st.integers(A, CAPITAL_B), max_size=8),
+    forbidden=st.lists(st.sampled_from(["a", "a b", "b a", "B", "ab", "'", "b'"]), min_size=1, max_size=2),
+)
+def test_a_token_is_refused_once_a_forbidden_phrase_is_there_whatever_comes(ids, forbidden):
+    state, text = constraints(forbidden=forbidden).start(), ""
+    for token_id in ids:
+        state = state.advance(token_id)
+        text += TEXTS[token_id]
+        certain = all(occurrences(text + following, forbidden) for following in ("a", " "))
+        assert (state is None) == certain
+        if state is None:
+            return
+        assert state.is_clean == state.may_end == (occurrences(text, forbidden) == 0)
+
+
+def test_next_ids_begin_or_continue_what_is_missing():
+    wanted = constraints(required=[["a b", "b b"], ["a"]])
+    assert wanted.n_tokens == 3
+    start = wanted.start()
+    assert (start.next_ids(), start.n_met) == ([A, B, GLUED_A], 0)
+    after_b = start.advance(B)
+    assert (after_b.next_ids(), after_b.n_met) == ([A, B], 1)  # no glued form behind a letter
+    after_apostrophe = after_b.advance(APOSTROPHE)
+    assert (after_apostrophe.next_ids(), after_apostrophe.n_met) == ([A, B, GLUED_A], 0)
+    after_a = start.advance(A)  # meets the second, begins the first
+    assert (after_a.next_ids(), after_a.n_met) == ([A, B], 2)
+    after_ab = after_a.advance(B)
+    assert (after_ab.next_ids(), after_ab.n_met, after_ab.may_end) == ([], 3, True)
+
+
+def test_what_was_part_of_one_occurrence_is_no_beginning_of_the_next():
+    state = state_after(constraints(required=[["a b", "b b"]], times=2), [A, B])
+    assert state.n_met == 2
+    assert not state.advance(B).is_done
+
+
+def test_a_phrase_is_not_tried_again_right_behind_itself():
+    state = state_after(constraints(required=[["b"], ["a b"]], times=2), [A, B])
+    assert state.next_ids() == []
+    assert state.advance(APOSTROPHE).next_ids() == [A, B]
+    assert state.advance(B).n_requirements_met == 1  # but if the model wants it, it counts
+
+
+def test_a_phrase_that_grows_into_another_word_is_lost_again():
+    wanted = constraints(required=[["a"]])
+    done = wanted.start().advance(A)
+    assert done.may_end
+    lost = done.advance(GLUED_B)
+    assert not lost.may_end
+    assert (lost.n_met, lost.next_ids()) == (0, [A])
+
+
+def test_a_capitalised_form_is_tried_only_where_a_sentence_begins():
+    phrase = Phrase("b", (Form((B,)), Form((CAPITAL_B,), opens=True)))
+    spelling = Spelling([*TEXTS, " a."])
+    start = Constraints(spelling, (Requirement((phrase,)),)).start()
+    assert start.next_ids() == [B, CAPITAL_B]
+    assert start.advance(A).next_ids() == [B]
+    assert start.advance(len(TEXTS)).next_ids() == [B, CAPITAL_B]
+
+
+def test_a_character_in_bytes_counts_when_it_is_whole():
+    first, second = "ж".encode()
+    spelling = Spelling([*TEXTS, "<0xD0>", "<0xB6>"], {11: first, 12: second})
+    forbidding = Constraints(spelling, forbidden=(Phrase("ж"),)).start()
+    begun = forbidding.advance(SPACE).advance(11)
+    assert begun.is_clean
+    written = begun.advance(12)
+    assert not written.is_clean
+    assert written.advance(A) is None
+    assert written.advance(GLUED_A).is_clean
+    assert begun.advance(A) is not None  # an unfinished character is none
+
+
+def test_the_spelling_of_a_tokenizer_is_what_it_decodes(spm):
+    tokenizer = Tokenizer.load(spm)
+    spelling = Spelling.of(tokenizer)
+    for text in ("I love oranges.", "Das große Haus — 42 €", "日本 🙂 ok", "it's  two  spaces"):
+        spelled, pending = "", b""
+        for token_id in tokenizer.encode(text):
+            spelled, pending = spelling.extend(spelled, token_id, pending)
+        assert (spelled.replace("\0", ""), pending) == (tokenizer.decode(tokenizer.encode(text)), b"")
+
+
+def test_the_forms_of_a_phrase_spell_it_with_and_without_a_space(spm):
+    tokenizer = Tokenizer.load(spm)
+    spelling = Spelling.of(tokenizer)
+    forms = Phrase.spelled("big house", tokenizer, spelling).forms
+    spelled = {(form.spaced, form.opens): spelling.text(form.ids) for form in forms}
+    assert spelled == {
+        (True, False): " big house",
+        (False, False): "big house",
+        (True, True): " Big house",
+        (False, True): "Big house",
+    }
+    assert forms[0].ids == tuple(tokenizer.encode("big house"))
+
+
+def test_constraints_are_values():
+    pairs = itertools.product([constraints([["a"]], ["b"]), constraints([["a"]], ["a b"])], repeat=2)
+    for (one, other), same in zip(pairs, (True, False, False, True), strict=True):
+        assert (one == other) is same
+    assert hash(constraints([["a"]], ["b"])) == hash(constraints([["a"]], ["b"]))

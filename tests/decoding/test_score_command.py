@@ -1,0 +1,166 @@
+"""`mtkit score` as a user meets it: files, streams, columns, JSON and mistakes."""
+
+import gzip
+import json
+import math
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.decoding.bundle import load_bundle
+from mtkit.decoding.scoring import Scorer
+
+PAIRS = [
+    ("I love oranges.", "The cat sleeps."),
+    ("", "The cat"),
+    ("Do you see the big house?", "It rains, it rains."),
+    ("cat", ""),
+]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MTKIT_MODEL", raising=False)
+
+
+@pytest.fixture
+def run(shared_bundle):
+    def run(*args: str, stdin: bytes | None = None):
+        return CliRunner().invoke(app, ["score", "--model", str(shared_bundle), *args], input=stdin)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def expected(shared_bundle):
+    """Each pair's log-probability and tokens, by itself; of the blank source none."""
+    bundle = load_bundle(shared_bundle)
+    scorer = Scorer(bundle.model, bundle.src_tokenizer, bundle.tgt_tokenizer)
+    return [score for pair in PAIRS for score in scorer.score([pair])]
+
+
+def as_tsv() -> bytes:
+    return "".join(f"{src}\t{tgt}\n" for src, tgt in PAIRS).encode()
+
+
+def write_files(suffix: str = "") -> list[str]:
+    for number, name in enumerate(("a.en", "a.fr")):
+        with (gzip.open if suffix else open)(name + suffix, "wb") as file:
+            file.write("".join(f"{pair[number]}\n" for pair in PAIRS).encode())
+    return ["--src", "a.en" + suffix, "--tgt", "a.fr" + suffix]
+
+
+def test_a_line_of_four_columns_for_each_pair(run, expected):
+    result = run(*write_files())
+    assert result.exit_code == 0
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert len(rows) == 4
+    for row, score in zip(rows, expected, strict=True):
+        log_prob, n_tokens, mean, perplexity = map(float, row)
+        if score.problem:
+            assert row == ["nan", "0", "nan", "nan"]
+            continue
+        assert log_prob == pytest.approx(sum(score.log_probs), abs=1e-3)
+        assert n_tokens == len(score.log_probs)
+        assert mean == pytest.approx(log_prob / n_tokens, abs=1e-3)
+        assert perplexity == pytest.approx(math.exp(-log_prob / n_tokens), rel=1e-3)
+
+
+def test_files_compressed_or_not_and_a_stream_give_the_same(run):
+    plain = run(*write_files()).stdout
+    assert run(*write_files(".gz")).stdout == plain
+    assert run(*write_files(), "--output", "out/scores.gz").stdout == ""
+    with gzip.open("out/scores.gz", "rt") as file:
+        assert file.read() == plain
+    streamed = run(stdin=as_tsv()).stdout  # in other batches: equal but for rounding
+    for line, other in zip(streamed.splitlines(), plain.splitlines(), strict=True):
+        values = [list(map(float, text.split("\t"))) for text in (line, other)]
+        assert values[0] == pytest.approx(values[1], rel=1e-5, nan_ok=True)
+
+
+def test_tokens_and_alignments_are_further_columns(run, expected):
+    rows = [line.split("\t") for line in run("--tokens", "--alignments", stdin=as_tsv()).stdout.split("\n")[:-1]]
+    for row, score, (_, tgt) in zip(rows, expected, PAIRS, strict=True):
+        assert len(row) == 6
+        tokens = [token.rpartition("=") for token in row[4].split(" ")] if row[4] else []
+        assert [piece for piece, _, _ in tokens] == score.pieces
+        assert [float(log_prob) for _, _, log_prob in tokens] == pytest.approx(score.log_probs, abs=1e-3)
+        linked = [int(link.split("-")[1]) for link in row[5].split()]
+        assert set(linked) <= set(range(len(tgt.split())))
+    assert any(row[5] for row in rows)
+
+
+def test_json(run, expected):
+    records = [
+        json.loads(line) for line in run("--json", "--tokens", "--alignments", stdin=as_tsv()).stdout.splitlines()
+    ]
+    assert [record["line"] for record in records] == [1, 2, 3, 4]
+    assert records[1] == {
+        "line": 2,
+        "problem": "the source is blank",
+        "log_prob": None,
+        "n_tokens": 0,
+        "per_token": None,
+        "perplexity": None,
+        "tokens": [],
+        "alignment": "",
+    }
+    for record, score in zip(records, expected, strict=True):
+        assert [token["piece"] for token in record["tokens"]] == score.pieces
+        if not score.problem:
+            assert record["log_prob"] == pytest.approx(score.log_prob, abs=1e-4)
+    assert set(json.loads(run("--json", stdin=b"a\tb\n").stdout)) == {
+        "line",
+        "log_prob",
+        "n_tokens",
+        "per_token",
+        "perplexity",
+    }
+
+
+def test_totals_and_what_was_not_scored_are_told_on_stderr(run, expected):
+    stderr = run(stdin=as_tsv()).stderr
+    n_tokens, log_prob = sum(s.n_tokens for s in expected), sum(s.log_prob for s in expected if not s.problem)
+    assert "warning: 1 of 4 pairs not scored: the source is blank (first: line 2)" in stderr
+    assert f"3 of 4 pairs scored: {n_tokens} target tokens, log-probability {log_prob:.2f}, " in stderr
+    assert f"{log_prob / n_tokens:.4f} per token, perplexity {math.exp(-log_prob / n_tokens):.3f}" in stderr
+
+
+def test_a_long_source_is_scored_whole_and_said(run):
+    result = run(stdin=b"it rains, " * 60 + b"\tit rains\n")
+    assert float(result.stdout.split("\t")[0]) < 0
+    assert "1 of 1 sources have more than decode.max_src_tokens=200 tokens: scored whole" in result.stderr
+
+
+def test_nothing_in_gives_nothing_out(run):
+    result = run(stdin=b"")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "0 pairs, none scored" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "exit_code", "message"),
+    [
+        (["--src", "a.en"], None, 2, "give both --src and --tgt, or neither"),
+        (["--src", "a.en", "--tgt", "short.fr"], None, 1, "a.en has 4 lines, short.fr has 1; line n of one must"),
+        (["--src", "a.en", "--tgt", "none.fr"], None, 1, "none.fr: no such file"),
+        ([], b"a\tb\nno tab\n", 1, "standard input: line 2: 0 tabs; each line must be: source, tab, target"),
+        ([], b"a\tb\tc\n", 1, "standard input: line 1: 2 tabs"),
+        (["--model", "nowhere"], b"", 1, "nowhere: no such folder"),
+    ],
+)
+def test_mistakes_are_explained(run, args, stdin, exit_code, message):
+    write_files()
+    Path("short.fr").write_text("x\n")
+    result = run(*args, stdin=stdin)
+    assert result.exit_code == exit_code
+    assert f"mtkit: {message}" in result.stderr
+
+
+def test_a_mistake_leaves_the_output_file_that_was_there(run):
+    Path("out.txt").write_text("precious\n")
+    assert run("--output", "out.txt", stdin=b"a\tb\nno tab\n").exit_code == 1
+    assert Path("out.txt").read_text() == "precious\n"

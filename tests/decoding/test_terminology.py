@@ -1,0 +1,193 @@
+"""Terminology files: reading them, where their terms apply, what they ask for, and the report of terms met."""
+
+import gzip
+import subprocess
+import sys
+
+import pytest
+
+from mtkit.config.schema import TokenizerConfig
+from mtkit.data.tokenizer import Tokenizer, train_tokenizer
+from mtkit.decoding.terminology import Terminology, TermReport
+from mtkit.errors import DataError
+
+
+@pytest.fixture
+def load(spm, tmp_path):
+    """load(text) is the terminology in a file with that text."""
+
+    def of(text, name="terms.tsv", tokenizer=None):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return Terminology.load(path, tokenizer or Tokenizer.load(spm))
+
+    return of
+
+
+def required(terminology, src):
+    """What the sentence's translation must contain: alternatives, and how often."""
+    wanted = terminology.constraints_for(src)
+    return {tuple(phrase.text for phrase in r.phrases): r.times for r in wanted.required} if wanted else {}
+
+
+def forbidden(terminology, src):
+    wanted = terminology.constraints_for(src)
+    return [phrase.text for phrase in wanted.forbidden] if wanted else []
+
+
+def occurring(terminology, src):
+    return {term.source: times for term, times in terminology.occurrences(src).items()}
+
+
+def test_a_file_with_all_columns(load):
+    terms = load(
+        "source\ttarget\tforbidden\n"
+        "car\tautomobile | automobiles\tvoiture | voitures\n"
+        "\n"
+        'the "house"\tdemeure\n'  # quotes mean themselves; a missing cell is empty
+        "*\t\ttruc\n"
+        "cat\t\tchat\n"
+    )
+    assert required(terms, "My car.") == {("automobile", "automobiles"): 1}
+    assert forbidden(terms, "My car.") == ["truc", "voiture", "voitures"]
+    assert required(terms, 'This is the "house".') == {("demeure",): 1}
+    assert required(terms, "This is the house.") == {}
+    assert forbidden(terms, "This is the house.") == ["truc"]
+    assert forbidden(terms, "A cat.") == ["truc", "chat"]
+
+
+def test_columns_in_another_order_a_bom_and_windows_line_ends(load):
+    terms = load(b"\xef\xbb\xbftarget\tsource\r\nautomobile\tcar\r\n")
+    assert required(terms, "A car.") == {("automobile",): 1}
+    assert terms.constraints_for("A bike.") is None
+
+
+def test_a_compressed_file(load):
+    terms = load(gzip.compress(b"source\ttarget\ncar\tautomobile\n"), name="terms.tsv.gz")
+    assert required(terms, "A car.") == {("automobile",): 1}
+
+
+@pytest.mark.parametrize("text", ["target\nmerci\n", "source\ttarget\n\tmerci\n", "source\ttarget\n*\tmerci\n"])
+def test_without_a_source_a_term_applies_to_every_sentence_once(load, text):
+    assert required(load(text), "Any sentence, any sentence.") == {("merci",): 1}
+
+
+@pytest.mark.parametrize(
+    ("source", "src", "times"),
+    [
+        ("orange", "I love oranges.", 0),
+        ("orange", "An orange, an ORANGE.", 2),
+        ("Apple", "Apple sells no apple.", 1),
+        ("apple", "Apple sells no apple.", 2),
+        ("the White House", "The White House; the white house", 1),
+        ("ice cream", "ice  cream and ice-cream", 1),
+        ("cafe\u0301", "Un caf\u00e9", 1),  # composed and decomposed accents are the same
+        ("東京", "私は東京に住んでいます", 1),
+        ("don't", "I don't", 1),
+    ],
+)
+def test_sources_are_whole_words_in_any_case_unless_they_have_capitals(load, source, src, times):
+    terms = load(f"source\ttarget\n{source}\tx\n")
+    assert occurring(terms, src) == ({terms.terms[0].source: times} if times else {})
+
+
+def test_the_longest_source_wins_and_none_overlap(load):
+    terms = load("source\ttarget\ncar\ta\nrace car\tb\ncar race\tc\nrace\td\nRace\te\n")
+    assert occurring(terms, "A race car race is no race, no car.") == {"race car": 1, "race": 2, "car": 1}
+    assert occurring(terms, "Car race!") == {"car race": 1}
+    assert occurring(terms, "Race!") == {"Race": 1}  # the one in this very case
+
+
+def test_what_another_term_forbids_is_not_asked_for(load):
+    terms = load("source\ttarget\tforbidden\ncar\tvoiture | auto\t\nold\t\tvieille voiture | voiture\ncab\tvoiture\t\n")
+    assert required(terms, "A car.") == {("voiture", "auto"): 1}
+    assert required(terms, "An old car.") == {("auto",): 1}
+    assert required(terms, "An old cab.") == {}
+    assert forbidden(terms, "An old cab.") == ["vieille voiture", "voiture"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"empty; its first line must name the columns: source, target, forbidden$"),
+        ("source\ttarget\tforbiden\n", r"line 1: unknown column 'forbiden'; did you mean forbidden\? the columns are"),
+        ("Source\ttarget\n", r"line 1: unknown column 'Source'; did you mean source\?"),
+        (
+            "\n\ncar\tautomobile\n",
+            r"line 3: unknown column 'car'; the columns are source, target, forbidden, with tabs",
+        ),
+        ("source,target\n", r"line 1: unknown column 'source,target'; .*with tabs between them"),
+        ("source\ttarget\ttarget\n", r"line 1: column 'target' comes twice"),
+        ("source\ncar\n", r"line 1: neither target nor forbidden, so nothing is asked for"),
+        ("source\ttarget\ncar\ta\tb\n", r"line 2: 3 columns, but the first line names 2"),
+        ("source\ttarget\n\ncar\t | \n", r"line 3: 'car' has neither a target nor a forbidden phrase"),
+        (
+            "source\ttarget\ncar\ta\ncar\tb\n",
+            r"line 3: source 'car' has line 2 already; put both into one line, .*' \| '",
+        ),
+        ("source\ttarget\tforbidden\ncar\tA b\ta\n", r"line 2: every target of 'car' is forbidden \(line 2\)$"),
+        (
+            "source\ttarget\tforbidden\ncar\ta | b\ta\n*\t\tb\n",
+            r"line 2: every target of 'car' is forbidden \(line 2, 3\)$",
+        ),
+        ("source\ttarget\ncar\t\u200b\n", r"line 2: target '\\u200b': the tokenizer leaves nothing of it"),
+        (b"source\ttarget\ncar\t\xff\n", r"line 2, byte 5: 0xff is not UTF-8"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_and_line(load, text, message):
+    with pytest.raises(DataError, match=rf"terms\.tsv: {message}"):
+        load(text)
+
+
+def test_a_term_that_the_tokenizer_cannot_write_is_refused_with_the_characters(load, tmp_path):
+    cfg = TokenizerConfig(vocab_size=264, byte_fallback=False)
+    train_tokenizer(["I love oranges, apples and bread."] * 3, cfg, tmp_path / "no-bytes.spm")
+    tokenizer = Tokenizer.load(tmp_path / "no-bytes.spm")
+    assert required(load("target\nnoses\n", tokenizer=tokenizer), "Any.") == {("noses",): 1}
+    with pytest.raises(
+        DataError,
+        match=r"terms\.tsv: line 2: target 'чай œ no': the target tokenizer cannot write 'ч', 'а', 'й', 'œ'; ",
+    ):
+        load("target\nчай œ no\n", tokenizer=tokenizer)
+
+
+def test_the_report_counts_what_was_met_and_names_what_was_not(load):
+    terms = load(
+        "source\ttarget\tforbidden\ncar\tautomobile | auto\tvoiture\nhouse\tdemeure\t\ncat\tchat\t\n*\t\ttruc\n"
+    )
+    report = TermReport(terms)
+    report.add("Two cars, a car and a car.", "Deux voitures, une auto et une automobile, une auto.")
+    report.add("A car in the house.", "Une voiture dans la maison, un truc.")
+    report.add("The house.", "Demeure.")
+    report.add("Nothing.", "Rien.")
+    assert report.lines() == [
+        "terminology: 3 of 5 terms met, 2 forbidden phrases",
+        "  line 2: car -> automobile | auto not voiture: not met 1 of 3 times, forbidden 1 times",
+        "  line 3: house -> demeure: not met 1 of 2 times",
+        "  line 5: * not truc: forbidden 1 times",
+    ]
+    found = report.as_json()
+    assert (found["required"], found["met"], found["forbidden_seen"]) == (5, 3, 2)
+    assert [(term["line"], term["in_source"], term["met"], term["forbidden_seen"]) for term in found["terms"]] == [
+        (2, 3, 2, 1),
+        (3, 2, 1, 0),
+        (5, 4, 0, 1),
+    ]
+    assert found["terms"][0]["target"] == ["automobile", "auto"]
+
+
+def test_terms_that_are_all_met_need_one_line(load):
+    report = TermReport(load("source\ttarget\ncar\tauto\n"))
+    report.add("My car.", "Mon auto.")
+    assert report.lines() == ["terminology: 1 of 1 terms met, 0 forbidden phrases"]
+
+
+def test_constraints_ask_for_the_tokens_of_their_phrases(load, spm):
+    tokenizer = Tokenizer.load(spm)
+    [requirement] = load("source\ttarget\nchat\tthe cat\n").constraints_for("chat").required
+    assert requirement.forms[0].ids == tuple(tokenizer.encode("the cat"))
+
+
+def test_reading_a_terminology_needs_no_torch():
+    code = "import sys, mtkit.decoding.terminology; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
