@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
+from mtkit.cores import usable_cores
 from mtkit.decoding.bundle import BundleFiles, bundle_file, load_model
 from mtkit.decoding.engine import Engine
 from mtkit.errors import MtkitError
@@ -17,7 +18,7 @@ def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | No
     """
     decode = members[0].config.decode
     if decode.engine == "native":
-        return native_engine(members, decode, device, threads)
+        return _native(members, decode, device, threads)
     reasons = _against_ctranslate2(members, decode)
     if not reasons:
         from mtkit.decoding.ctranslate2_engine import CTranslate2Engine
@@ -27,22 +28,37 @@ def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | No
             return CTranslate2Engine(folder, device=device, threads=threads)
         reasons = [f"{members[0].folder} holds no CTranslate2 model; `mtkit export --to ctranslate2` adds it"]
         if decode.engine == "auto":
-            return native_engine(members, decode, device, threads)
+            return _native(members, decode, device, threads)
     if decode.engine == "ctranslate2":
         raise MtkitError("decode.engine=ctranslate2: " + "; ".join(reasons))
     if any(key.startswith("ctranslate2/") for key in members[0].manifest["sha256"]):
         log.info(f"native engine: {'; '.join(reasons)}")
-    return native_engine(members, decode, device, threads)
+    return _native(members, decode, device, threads)
+
+
+def _native(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, threads: int | None) -> Engine:
+    """The engine in PyTorch, or decode.workers of them."""
+    if decode.workers == 1:
+        return native_engine(members, decode, device, threads)
+    if device not in ("auto", "cpu"):
+        raise MtkitError(f"decode.workers={decode.workers} is for CPUs; with device={device} set it to 1")
+    from mtkit.decoding.workers import NativeInWorker, ParallelEngine
+
+    folders = tuple(files.folder for files in members)
+    each = max(1, (threads or usable_cores()) // decode.workers)
+    return ParallelEngine(NativeInWorker(folders, decode, each), decode.workers)
 
 
 def native_engine(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, threads: int | None) -> Engine:
     """The engine in PyTorch."""
     from mtkit.decoding.native import NativeEngine
+    from mtkit.decoding.shortlist import shortlist_of
     from mtkit.runtime import choose_device, set_threads
 
     if threads is not None:
         set_threads(threads)
-    return NativeEngine([load_model(files) for files in members], choose_device(device), decode.precision)
+    shortlist = shortlist_of(members[0]) if decode.shortlist else None
+    return NativeEngine([load_model(files) for files in members], choose_device(device), decode.precision, shortlist)
 
 
 def _against_ctranslate2(members: Sequence[BundleFiles], decode: DecodeConfig) -> list[str]:

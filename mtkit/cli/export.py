@@ -1,0 +1,148 @@
+"""`mtkit export`: a bundle in; the same model in another system's format out."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from mtkit.cli.options import ModelOption
+from mtkit.errors import DataError, UsageError
+from mtkit.interop.support import Quantization, Target
+
+if TYPE_CHECKING:
+    from mtkit.decoding.bundle import BundleFiles
+    from mtkit.interop.parity import Parity, Tolerance
+
+_T = TypeVar("_T")
+
+
+def export(
+    to: Annotated[Target, typer.Option("--to", help="The format.")],
+    model: ModelOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write; ctranslate2 goes into the bundle itself by default.")
+    ] = None,
+    quantization: Annotated[
+        Quantization,
+        typer.Option(help="ctranslate2: how weights are stored. int8 is the fastest on a CPU, 16 bits are for GPUs."),
+    ] = "float32",
+    src: Annotated[Path | None, typer.Option(help="ctranslate2: text to compare on; default: data.dev.")] = None,
+    ref: Annotated[Path | None, typer.Option(help="Its reference translations, for BLEU.")] = None,
+    lines: Annotated[int, typer.Option(min=1, help="ctranslate2: compare on so many lines, evenly chosen.")] = 500,
+    min_agreement: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Refuse if a smaller share of the tokens agrees.")
+    ] = None,
+    max_score_difference: Annotated[
+        float | None, typer.Option(min=0, help="Refuse if log-probabilities differ by more nats a token.")
+    ] = None,
+    max_bleu_drop: Annotated[float | None, typer.Option(min=0, help="Refuse if BLEU falls by more.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Write a model in the format of CTranslate2, Marian or Hugging Face.
+
+    A CTranslate2 model goes into the bundle, where `mtkit translate` finds it, once both have translated the dev set
+    and agree; how well they do is shown, and kept beside it as parity.json. The tolerances depend on --quantization.
+    """
+    from mtkit.decoding.bundle import find_model, read_bundle
+
+    files = read_bundle(find_model(model))
+    if to != "ctranslate2":
+        if quantization != "float32":
+            raise UsageError(f"--quantization {quantization}: only CTranslate2 models are quantized here")
+        _export_elsewhere(files.folder, to, out, as_json)
+        return
+    from mtkit.interop.parity import DEFAULT_TOLERANCES
+
+    wanted = {
+        "token_agreement": min_agreement,
+        "score_difference": max_score_difference,
+        "bleu_drop": max_bleu_drop,
+    }
+    given = {key: value for key, value in wanted.items() if value is not None}
+    tolerance = replace(DEFAULT_TOLERANCES[quantization], **given)
+    parity = _export_ctranslate2(files, out, quantization, _lines(files, src, ref, lines), tolerance)
+    if as_json:
+        print(json.dumps({"folder": str(out or files.folder / "ctranslate2"), **parity.as_json()}, indent=2))
+    else:
+        _print_certificate(parity)
+
+
+def _export_elsewhere(bundle: Path, to: Target, out: Path | None, as_json: bool) -> None:
+    from mtkit.console import log
+    from mtkit.interop import huggingface, marian
+
+    if out is None:
+        raise UsageError(f"--to {to} needs --out: the folder to write")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"--out {out}: exists and is not empty; give a new folder")
+    log.info(f"model: {bundle}")
+    (marian if to == "marian" else huggingface).export_bundle(bundle, out)
+    log.info(f"written: {out}")
+    if as_json:
+        print(json.dumps({"folder": str(out)}))
+
+
+def _export_ctranslate2(
+    files: "BundleFiles",
+    out: Path | None,
+    quantization: Quantization,
+    pairs: tuple[list[str], list[str] | None],
+    tolerance: "Tolerance",
+) -> "Parity":
+    from mtkit.console import log, progress_bar
+    from mtkit.interop.certified import export_certified
+    from mtkit.interop.parity import n_translated
+    from mtkit.runtime import set_threads
+
+    log.info(f"model: {files.folder}")
+    threads = set_threads(files.config.train.threads)
+    with progress_bar(n_translated(files.config.decode, len(pairs[0])), "comparing", "line") as bar:
+        parity = export_certified(files, out, quantization, *pairs, tolerance, threads, tick=bar.update)
+    log.info(f"written: {out or files.folder / 'ctranslate2'}")
+    return parity
+
+
+def _lines(
+    files: "BundleFiles", src: Path | None, ref: Path | None, n_lines: int
+) -> tuple[list[str], list[str] | None]:
+    """What to compare on: sources, and references if there are any; evenly chosen if there are more than n_lines."""
+    from mtkit.config.schema import CorpusFiles
+    from mtkit.data.corpus import read_lines, read_pairs
+
+    if src is not None and ref is None:
+        return _evenly(list(read_lines(src)), n_lines), None
+    if ref is not None and src is None:
+        raise UsageError("--ref needs --src: the text that it translates")
+    corpus = files.config.data.dev if src is None else CorpusFiles(src=src, tgt=ref)
+    for path in (corpus.src, corpus.tgt, corpus.tsv):
+        if path is not None and not path.exists():
+            raise DataError(f"{path}: no such file; give text to compare on with --src and --ref")
+    pairs = _evenly(list(read_pairs([corpus])), n_lines)
+    return [pair.src for pair in pairs], [pair.tgt for pair in pairs]
+
+
+def _evenly(items: list[_T], n: int) -> list[_T]:
+    if not items:
+        raise DataError("the text to compare on has no lines")
+    return [items[len(items) * i // n] for i in range(n)] if len(items) > n else items
+
+
+def _print_certificate(parity: "Parity") -> None:
+    print(
+        f"{parity.quantization}, computed in {parity.computes_in}, against the native engine in float32: "
+        f"{parity.n_lines:,} lines, {parity.threads} threads"
+    )
+    print(
+        f"log-probability of the same translations: {parity.score_difference_mean:.2g} nats a token apart, "
+        f"at most {parity.score_difference_max:.2g} a line"
+    )
+    print(f"{'':<8}{'tokens agree':>13}{'equal lines':>13}{'BLEU':>8}{'change':>8}{'lines/s':>9}{'native':>8}")
+    for search in parity.searches:
+        bleu = "" if search.bleu is None else f"{search.bleu:.2f}"
+        change = "" if search.bleu_change is None else f"{search.bleu_change:+.2f}"
+        print(
+            f"{search.search:<8}{search.token_agreement:>13.2%}{search.equal_lines:>13,}{bleu:>8}{change:>8}"
+            f"{search.lines_per_s:>9.1f}{search.native_lines_per_s:>8.1f}"
+        )

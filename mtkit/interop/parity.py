@@ -1,0 +1,181 @@
+"""How far an exported model is from the one it was made of: both translate the same lines, and are compared."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from mtkit.config.schema import DecodeConfig
+from mtkit.data.corpus import windows
+from mtkit.decoding.ctranslate2_engine import CTranslate2Engine
+from mtkit.decoding.engine import Hypothesis
+from mtkit.decoding.translator import Candidate, Translator
+from mtkit.evaluation.metrics import corpus_bleu
+
+_LINES_A_WINDOW = 256  # translated before the progress bar moves
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What an export may differ by."""
+
+    token_agreement: float  # at least this share
+    score_difference: float  # at most so many nats a token, the mean over all lines
+    bleu_drop: float  # at most
+
+
+# Twice to ten times what was measured on a Tatoeba and a Multi30k model with 500 lines each.
+DEFAULT_TOLERANCES = {
+    "float32": Tolerance(token_agreement=0.999, score_difference=1e-4, bleu_drop=0.1),
+    "float16": Tolerance(token_agreement=0.99, score_difference=0.005, bleu_drop=0.3),
+    "bfloat16": Tolerance(token_agreement=0.97, score_difference=0.02, bleu_drop=0.5),
+    "int8": Tolerance(token_agreement=0.95, score_difference=0.03, bleu_drop=0.5),
+    "int8_float16": Tolerance(token_agreement=0.95, score_difference=0.03, bleu_drop=0.5),
+    "int8_bfloat16": Tolerance(token_agreement=0.93, score_difference=0.05, bleu_drop=0.7),
+}
+
+
+@dataclass(frozen=True)
+class SearchParity:
+    """Both engines with one search setting."""
+
+    search: str  # greedy, or beam and its size
+    token_agreement: float  # 2 x tokens in common, in the same order, over the tokens of both
+    equal_lines: int
+    bleu: float | None  # of the original; None without references
+    bleu_change: float | None
+    native_lines_per_s: float
+    lines_per_s: float
+
+
+@dataclass(frozen=True)
+class Parity:
+    """The certificate of an export."""
+
+    n_lines: int
+    quantization: str
+    computes_in: str  # what this machine made of it: not every one multiplies every type
+    threads: int
+    score_difference_mean: float  # nats a token, over the log-probs of the original's greedy translations
+    score_difference_max: float  # nats a line
+    searches: list[SearchParity]
+
+    def failures(self, tolerance: Tolerance) -> list[str]:
+        """What is past the tolerance, with both values; [] if nothing is."""
+        found = []
+        if self.score_difference_mean > tolerance.score_difference:
+            found.append(
+                f"log-probabilities differ by {self.score_difference_mean:.2g} nats a token, more than "
+                f"{tolerance.score_difference:g} (--max-score-difference)"
+            )
+        for search in self.searches:
+            if search.token_agreement < tolerance.token_agreement:
+                found.append(
+                    f"{search.search}: {search.token_agreement:.2%} of the tokens agree, fewer than "
+                    f"{tolerance.token_agreement:.2%} (--min-agreement)"
+                )
+            if search.bleu_change is not None and -search.bleu_change > tolerance.bleu_drop:
+                found.append(
+                    f"{search.search}: BLEU falls by {-search.bleu_change:.2f}, more than "
+                    f"{tolerance.bleu_drop:g} (--max-bleu-drop)"
+                )
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """For a file."""
+        return asdict(self)
+
+
+def measure_parity(
+    native: Translator,
+    exported: Translator,
+    sources: Sequence[str],
+    references: Sequence[str] | None,
+    threads: int,
+    tick: Callable[[int], object],
+) -> Parity:
+    """Compare two translators that differ in their engine, of which exported's is CTranslate2's.
+
+    Greedily, and with the beam of native's config, if that is not greedy. references: of the sources, line by line.
+    tick: called with the number of lines that have been translated; n_translated() of them in all.
+    """
+    searches: list[SearchParity] = []
+    greedy_native: list[Candidate] = []
+    for beam_size in sorted({1, native.decode.beam_size}):
+        decode = _settings(native.decode, beam_size)
+        original, native_s = _timed(native, sources, decode, tick)
+        ours, seconds = _timed(exported, sources, decode, tick)
+        greedy_native = greedy_native or original
+        bleu = [corpus_bleu([c.text for c in found], references) for found in (original, ours)] if references else None
+        searches.append(
+            SearchParity(
+                search="greedy" if beam_size == 1 else f"beam {beam_size}",
+                token_agreement=token_agreement(original, ours),
+                equal_lines=sum(a.ids == b.ids for a, b in zip(original, ours, strict=True)),
+                bleu=bleu[0] if bleu else None,
+                bleu_change=bleu[1] - bleu[0] if bleu else None,
+                native_lines_per_s=len(sources) / native_s,
+                lines_per_s=len(sources) / seconds,
+            )
+        )
+    engine = exported.engine
+    assert isinstance(engine, CTranslate2Engine)
+    mean, most = _score_difference(native, engine, sources, greedy_native)
+    return Parity(len(sources), engine.quantization, engine.computes_in, threads, mean, most, searches)
+
+
+def n_translated(decode: DecodeConfig, n_lines: int) -> int:
+    """How many lines `measure_parity` translates, all in all."""
+    return n_lines * (2 if decode.beam_size == 1 else 4)
+
+
+def _settings(decode: DecodeConfig, beam_size: int) -> DecodeConfig:
+    """The length limits and penalties of decode, with no option that only one of the engines has."""
+    kept = ("length_normalization", "length_penalty", "max_len_factor", "max_len_constant", "max_len")
+    others = ("batch_sentences", "max_src_tokens")
+    return DecodeConfig(beam_size=beam_size, **{key: getattr(decode, key) for key in (*kept, *others)})
+
+
+def _timed(
+    translator: Translator, sources: Sequence[str], decode: DecodeConfig, tick: Callable[[int], object]
+) -> tuple[list[Candidate], float]:
+    """The best candidate of each line, and the seconds that it took."""
+    best = []
+    start = time.perf_counter()
+    for window in windows(sources, _LINES_A_WINDOW):
+        best += [n_best[0] for n_best in translator.search(window, decode=decode)]
+        tick(len(window))
+    return best, time.perf_counter() - start
+
+
+def token_agreement(first: Sequence[Candidate], second: Sequence[Candidate]) -> float:
+    """Tokens that two translations of the same lines have in common, in the same order, as a share of the tokens."""
+    common = total = 0
+    for a, b in zip(first, second, strict=True):
+        matcher = SequenceMatcher(None, a.ids, b.ids, autojunk=False)
+        common += 2 * sum(block.size for block in matcher.get_matching_blocks())
+        total += len(a.ids) + len(b.ids)
+    return common / total if total else 1.0
+
+
+def _score_difference(
+    native: Translator, engine: CTranslate2Engine, sources: Sequence[str], candidates: Sequence[Candidate]
+) -> tuple[float, float]:
+    """How differently the two score the same translations: the mean in nats a token, the most in nats a line.
+
+    Lines that were split are left out: what was translated there are their parts.
+    """
+    limit = min(native.decode.max_src_tokens, (engine.max_positions or native.decode.max_src_tokens + 1) - 1)
+    encoded = native.src_tokenizer.encode_batch(sources)
+    pairs = [
+        (ids, Hypothesis(c.ids, c.log_prob, c.score, c.finished))
+        for ids, c in zip(encoded, candidates, strict=True)
+        if 0 < len(ids) <= limit
+    ]
+    differences = [
+        abs(log_prob - hypothesis.log_prob)
+        for log_prob, (_, hypothesis) in zip(engine.score(pairs), pairs, strict=True)
+    ]
+    n_tokens = sum(len(hypothesis.ids) + hypothesis.finished for _, hypothesis in pairs)
+    return sum(differences) / max(1, n_tokens), max(differences, default=0.0)

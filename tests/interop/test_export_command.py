@@ -1,0 +1,209 @@
+"""`mtkit export`: the certificate that comes with a CTranslate2 model, what is refused, and the model at work."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.config.schema import Config, TokenizerConfig
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.data.tokenizer import train_tokenizer
+from mtkit.decoding.bundle import save_bundle
+from mtkit.decoding.translator import Candidate, Translator
+from mtkit.errors import BundleError, MtkitError
+from mtkit.interop.parity import Parity, SearchParity, Tolerance, token_agreement
+from mtkit.model.transformer import Transformer
+
+pytest.importorskip("ctranslate2", reason="the extra `fast` is not installed")
+
+LINES = ["I love oranges.", "The cat sleeps under the table.", "", "Do you see the big house?", "It rains, it rains."]
+
+
+@pytest.fixture(scope="module")
+def random_bundle(tmp_path_factory) -> Path:
+    """A bundle whose model has random weights; its dev set is LINES, each its own reference."""
+    folder = tmp_path_factory.mktemp("bundle")
+    (folder / "dev.tsv").write_text("".join(f"{line}\t{line}\n" for line in LINES), encoding="utf-8")
+    tokenizer = train_tokenizer(LINES, TokenizerConfig(vocab_size=300), folder / "any.spm")
+    cfg = Config.model_validate(
+        {
+            "data": {"train": [{"tsv": folder / "dev.tsv"}], "dev": {"tsv": folder / "dev.tsv"}},
+            "tokenizer": {"src": {"vocab_size": 300}, "tgt": {"vocab_size": 300}},
+            "model": {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1},
+            "train": {"max_steps": 2000, "threads": 1},
+            "decode": {"beam_size": 2, "on_suspect": "off", "max_len_factor": 1.0, "max_len_constant": 5},
+        }
+    )
+    torch.manual_seed(0)
+    model = Transformer(cfg.model, tokenizer.vocab_size, tokenizer.vocab_size)
+    with torch.no_grad():
+        model.output.bias[[PAD_ID, BOS_ID]] = -30.0
+        model.output.bias[EOS_ID + 1 : EOS_ID + 257] = -30.0  # single bytes
+    save_bundle(folder / "model", model.state_dict(), cfg, folder / "any.spm", folder / "any.spm", training={})
+    return folder / "model"
+
+
+@pytest.fixture
+def bundle(random_bundle, tmp_path) -> Path:
+    """A bundle that a test may change."""
+    return Path(shutil.copytree(random_bundle, tmp_path / "model"))
+
+
+@pytest.fixture(scope="module")
+def exported(random_bundle, tmp_path_factory) -> Path:
+    """A bundle with its CTranslate2 model."""
+    folder = Path(shutil.copytree(random_bundle, tmp_path_factory.mktemp("exported") / "model"))
+    assert run("--to", "ctranslate2", "--model", folder).exit_code == 0
+    return folder
+
+
+def run(*args: object):
+    return CliRunner().invoke(app, ["export", *map(str, args)])
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_bundle_gets_a_model_that_translates_as_it_does_itself_and_a_certificate(exported):
+    certificate = json.loads((exported / "ctranslate2" / "parity.json").read_text())
+    assert certificate["n_lines"] == len(LINES)
+    assert (certificate["quantization"], certificate["computes_in"]) == ("float32", "float32")
+    assert certificate["score_difference_max"] < 1e-4
+    for search, name in zip(certificate["searches"], ["greedy", "beam 2"], strict=True):
+        assert search["search"] == name
+        assert (search["token_agreement"], search["equal_lines"], search["bleu_change"]) == (1.0, len(LINES), 0.0)
+    ours = Translator.load(exported, engine="ctranslate2", beam_size=1)
+    native = Translator.load(exported, engine="native", beam_size=1)
+    assert (ours.engine.name, native.engine.name) == ("ctranslate2", "native")
+    assert len(set(native.translate(LINES))) > 2  # else any model would pass
+    assert ours.translate(LINES) == native.translate(LINES)
+
+
+def test_the_bundle_stays_what_it_was_beside_the_new_folder(random_bundle, exported):
+    before, after = content(random_bundle), content(exported)
+    added = {name for name in after if name.startswith("ctranslate2/")}
+    assert {name for name in after if before.get(name) != after[name]} == {"manifest.json", *added}
+    assert {"ctranslate2/model.bin", "ctranslate2/parity.json"} <= added
+    assert added <= set(json.loads(after["manifest.json"])["sha256"])
+
+
+def test_a_folder_elsewhere_leaves_the_bundle_alone(bundle, tmp_path):
+    before = content(bundle)
+    result = run("--to", "ctranslate2", "--model", bundle, "--out", tmp_path / "elsewhere", "--json", "--lines", 2)
+    assert json.loads(result.stdout)["n_lines"] == 2
+    assert json.loads(result.stdout)["folder"] == str(tmp_path / "elsewhere")
+    assert (tmp_path / "elsewhere" / "model.bin").is_file()
+    assert content(bundle) == before
+
+
+def test_past_the_tolerance_nothing_is_left_behind(bundle, tmp_path):
+    before = content(tmp_path)
+    strict = ["--quantization", "int8", "--max-score-difference", 1e-9]
+    for place in ([], ["--out", tmp_path / "elsewhere"]):
+        result = run("--to", "ctranslate2", "--model", bundle, *strict, *place)
+        assert result.exit_code == 1
+        assert "the int8 export is not written, for it is too far from the model: log-prob" in result.stderr
+        assert "nats a token, more than 1e-09 (--max-score-difference)" in result.stderr
+        assert content(tmp_path) == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+def test_a_failed_export_leaves_the_earlier_one_in_place(exported, tmp_path):
+    folder = Path(shutil.copytree(exported, tmp_path / "model"))
+    before = content(folder)
+    strict = ["--quantization", "int8", "--max-score-difference", 1e-9]
+    assert run("--to", "ctranslate2", "--model", folder, *strict).exit_code == 1
+    assert content(folder) == before
+
+
+def test_an_earlier_export_may_be_replaced_but_no_other_folder(bundle, tmp_path):
+    out = tmp_path / "out"
+    for _ in range(2):
+        assert run("--to", "ctranslate2", "--model", bundle, "--out", out).exit_code == 0
+    (out / "export.json").unlink()
+    before = content(out)
+    result = run("--to", "ctranslate2", "--model", bundle, "--out", out)
+    assert (result.exit_code, "exists and is no earlier export" in result.stderr) == (1, True)
+    assert content(out) == before
+
+
+def test_without_the_dev_set_the_remedy_is_told(bundle, random_bundle, tmp_path):
+    missing = random_bundle.parent / "dev.tsv"
+    moved = missing.rename(tmp_path / "moved.tsv")
+    try:
+        result = run("--to", "ctranslate2", "--model", bundle)
+    finally:
+        moved.rename(missing)
+    assert result.exit_code == 1
+    assert f"{missing}: no such file; give text to compare on with --src and --ref" in result.stderr
+
+
+def test_text_without_references_gives_a_certificate_without_bleu(bundle, tmp_path):
+    (tmp_path / "text").write_text("I love oranges.\nIt rains.\n")
+    result = run("--to", "ctranslate2", "--model", bundle, "--src", tmp_path / "text", "--json")
+    assert [search["bleu_change"] for search in json.loads(result.stdout)["searches"]] == [None, None]
+
+
+def test_a_flipped_byte_is_refused_by_the_files_name(exported, tmp_path):
+    damaged = Path(shutil.copytree(exported, tmp_path / "model"))
+    weights = damaged / "ctranslate2" / "model.bin"
+    data = bytearray(weights.read_bytes())
+    data[len(data) // 2] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(BundleError, match=r"ctranslate2/model\.bin: model\.bin is not the file"):
+        Translator.load(damaged, engine="ctranslate2")
+
+
+def test_asking_for_what_ctranslate2_lacks_is_refused_or_left_to_the_native_engine(exported):
+    with pytest.raises(MtkitError, match=r"decode\.coverage_penalty=0\.3"):
+        Translator.load(exported, engine="ctranslate2", coverage_penalty=0.3)
+    assert Translator.load(exported, engine="auto", coverage_penalty=0.3).engine.name == "native"
+    assert Translator.load(exported, engine="auto").engine.name == "ctranslate2"
+
+
+def test_a_sentence_is_translated_without_torch(exported):
+    code = (
+        "import sys; from mtkit.cli import main; sys.argv[1:] = ['translate', '--quiet', 'I love oranges.']\n"
+        "try: main()\n"
+        "finally: print(sorted({'torch', 'ctranslate2', 'sacrebleu'} & set(sys.modules)))"
+    )
+    environment = {"MTKIT_MODEL": str(exported), "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[1:] == ["['ctranslate2']"]
+    assert all(line.startswith("warning: 1 of 1 translations hit") for line in done.stderr.splitlines())
+
+
+def candidate(*ids: int) -> Candidate:
+    return Candidate("", list(ids), 0.0, 0.0, True)
+
+
+def test_token_agreement_counts_what_is_common_in_order():
+    first = [candidate(1, 2, 3, 4), candidate(5, 6)]
+    assert token_agreement(first, first) == 1.0
+    second = [candidate(1, 3, 4, 9), candidate(7)]  # 1 3 4 of the first line, nothing of the second
+    assert token_agreement(first, second) == pytest.approx(2 * 3 / (6 + 5))
+    assert token_agreement([candidate()], [candidate()]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "reasons"),
+    [
+        (Tolerance(0.9, 0.01, 0.5), []),
+        (Tolerance(0.96, 0.01, 0.5), ["greedy: 95.00% of the tokens agree, fewer than 96.00% (--min-agreement)"]),
+        (Tolerance(0.9, 0.01, 0.2), ["greedy: BLEU falls by 0.30, more than 0.2 (--max-bleu-drop)"]),
+        (Tolerance(0.9, 0.001, 0.5), ["log-probabilities differ by 0.005 nats a token, more than 0.001"]),
+    ],
+)
+def test_what_is_past_a_tolerance_is_told_with_both_values(tolerance, reasons):
+    search = SearchParity("greedy", 0.95, 400, 40.0, -0.3, 10.0, 30.0)
+    parity = Parity(500, "int8", "int8_float32", 2, 0.005, 0.1, [search])
+    found = parity.failures(tolerance)
+    assert len(found) == len(reasons)
+    assert all(message.startswith(reason) for message, reason in zip(found, reasons, strict=True))
