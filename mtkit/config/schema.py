@@ -222,7 +222,10 @@ class DecodeConfig(Section):
     epsilon: float = Field(0.0, ge=0, lt=1, description="sampling: only among tokens of at least this probability")
     seed: int = Field(1, ge=0, lt=2**32, description="sampling: fixes the draws of each sentence, whatever the batch")
     mbr_samples: int = Field(
-        0, ge=0, description="so many samples a line, of which the one most like the others (chrF) is taken; 0: off"
+        0,
+        ge=0,
+        description="so many samples a line (epsilon: 0.02 unless limited), of which the one most like the others (chrF) is "
+        "taken; 0: off",
     )
     terminology: ConfigPath | None = Field(
         None, description="TSV with the columns source, target, forbidden: phrases that must, or must not, appear"

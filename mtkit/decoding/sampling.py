@@ -14,9 +14,12 @@ from mtkit.decoding.rules import NO_RULES, Rules
 from mtkit.decoding.search import DecodeStep, SearchConfig, SearchResult, check_number, rows_to_keep
 
 
+_ROWS_AT_ONCE = 256  # in between, their probabilities stay in the processor's cache
+
+
 @dataclass(frozen=True)
 class Truncation:
-    """Which tokens may be drawn, by their probability after the temperature; the likeliest one always may."""
+    """Which tokens may be drawn, by their probability after the temperature; the likeliest may always, equals alike."""
 
     temperature: float = 1.0
     top_k: int = 0  # the k likeliest (Fan et al. 2018); 0: all
@@ -31,20 +34,28 @@ class Truncation:
     def draw(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
         """One token for each row: log_probs (..., V), uniforms (...) in [0, 1). Returns ids (...).
 
-        The tokens stand in order of probability, the likelier first and of equals the lower id; the one drawn is where
-        their running sum passes the uniform number.
+        It is the token at which the running sum of the probabilities that may be drawn passes the uniform number.
         """
-        sorted_logs, ids = (log_probs.double() / self.temperature).sort(dim=-1, descending=True, stable=True)
-        probs = sorted_logs.softmax(dim=-1)
-        before = probs.cumsum(-1) - probs  # what the likelier ones hold together
-        allowed = (before < self.top_p) & (probs >= self.epsilon)
-        if self.top_k:
-            allowed[..., self.top_k :] = False
-        allowed[..., 0] = True
-        sums = (probs * allowed).cumsum(-1)
-        place = (sums <= uniforms.double().unsqueeze(-1) * sums[..., -1:]).sum(-1, keepdim=True)
-        last_allowed = allowed.sum(-1, keepdim=True) - 1  # the allowed ones come first
-        return ids.gather(-1, place.minimum(last_allowed)).squeeze(-1)
+        rows, numbers = log_probs.flatten(0, -2), uniforms.flatten()
+        parts = zip(rows.split(_ROWS_AT_ONCE), numbers.split(_ROWS_AT_ONCE), strict=True)
+        return torch.cat([self._draw(part, of_part) for part, of_part in parts]).view(uniforms.shape)
+
+    def _draw(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
+        """Of (N, V) and (N,), ids (N,)."""
+        probs = (log_probs / self.temperature).softmax(dim=-1)
+        smallest = probs.new_full((probs.size(0), 1), self.epsilon)  # the least probability that may be drawn
+        if 0 < self.top_k < probs.size(1):
+            smallest = smallest.maximum(probs.topk(self.top_k, dim=-1).values[:, -1:])
+        if self.top_p < 1:
+            likely = probs.sort(dim=-1, descending=True).values
+            n_allowed = (likely.cumsum(-1) - likely < self.top_p).sum(-1, keepdim=True)
+            smallest = smallest.maximum(likely.gather(1, n_allowed.clamp(min=1) - 1))
+        smallest = smallest.minimum(probs.amax(-1, keepdim=True))
+        sums = probs.masked_fill_(probs < smallest, 0.0).cumsum(-1, dtype=torch.float64)
+        total = sums[:, -1:].contiguous()
+        place = torch.searchsorted(sums, uniforms.double().unsqueeze(1) * total, right=True)
+        last = torch.searchsorted(sums, total)  # where the sum gets whole: for uniforms that round up to 1
+        return place.minimum(last).squeeze(1)
 
 
 def sample(

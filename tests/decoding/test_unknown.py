@@ -1,0 +1,152 @@
+"""Characters that a tokenizer does not pass on, told from those that it does."""
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtkit.config.schema import TokenizerConfig
+from mtkit.data.tokenizer import Tokenizer, train_tokenizer
+from mtkit.decoding.unknown import UnknownCharacters, characters, table, unknown_characters
+
+TEXT = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house? Café, it rains 12 days!"]
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+FLAG = "\U0001f1eb\U0001f1f7"
+
+
+@pytest.fixture(scope="session")
+def make_tokenizer(tmp_path_factory):
+    def make(**settings: object) -> Tokenizer:
+        path = tmp_path_factory.mktemp("unknown") / "any.spm"
+        return train_tokenizer(TEXT, TokenizerConfig(vocab_size=300, character_coverage=1.0, **settings), path)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tokenizer(make_tokenizer) -> Tokenizer:
+    return make_tokenizer()
+
+
+CASES = [  # what stands in the text, how it is treated, what the model sees
+    ("☕", "bytes", "<0xE2> <0x98> <0x95>"),
+    ("\x00", "bytes", "<0x00>"),
+    ("\ue000", "bytes", "<0xEE> <0x80> <0x80>"),
+    (FLAG, "bytes", "<0xF0> <0x9F> <0x87> <0xAB> <0xF0> <0x9F> <0x87> <0xB7>"),
+    ("x\u0301", "bytes", "<0x78> <0xCC> <0x81>"),
+    ("\u00a0", "changed", " "),
+    ("\t", "changed", " "),
+    ("\u200b", "changed", " "),
+    ("\u2581", "changed", " "),
+    ("e\u0301", "changed", "é"),
+    ("…", "changed", "..."),
+    ("\uff11", "changed", "1"),
+    ("\x1b", "dropped", ""),
+]
+
+
+@pytest.mark.parametrize(("character", "treatment", "seen"), CASES)
+def test_each_is_reported_with_what_the_model_sees(tokenizer, character, treatment, seen):
+    [found] = unknown_characters(["The cat.", f"The {character}at, {character}"], tokenizer)
+    assert (found.text, found.treatment, found.seen) == (character, treatment, seen)
+    assert (found.count, found.first_line) == (2, 2)
+
+
+def test_what_the_tokenizer_knows_is_not_reported(tokenizer):
+    assert unknown_characters([*TEXT, "", "  The   cat  "], tokenizer) == []
+
+
+def test_without_bytes_to_fall_back_on_a_character_is_unknown(make_tokenizer):
+    [found] = unknown_characters(["a ☕"], make_tokenizer(byte_fallback=False))
+    assert (found.treatment, found.seen) == ("unknown", "<unk>")
+
+
+def test_folding_of_case_is_a_change_and_without_normalisation_nothing_changes(make_tokenizer):
+    folded = unknown_characters(["The cat"], make_tokenizer(normalization="nmt_nfkc_cf"))
+    assert [(found.text, found.seen) for found in folded] == [("T", "t")]
+    kept = unknown_characters(["a\u00a0b…"], make_tokenizer(normalization="identity"))
+    assert {found.treatment for found in kept} == {"bytes"}
+
+
+def test_a_known_letter_with_a_known_accent_is_still_reported_where_they_become_another_character(tmp_path):
+    settings = TokenizerConfig(vocab_size=300, character_coverage=1.0)
+    tokenizer = train_tokenizer([*TEXT, "x\u0301 x\u0301"], settings, tmp_path / "any.spm")
+    found = unknown_characters(["e", "\u0301", "e\u0301"], tokenizer)
+    assert [(c.text, c.seen, c.first_line) for c in found] == [("e\u0301", "é", 3)]
+
+
+def test_the_worst_treated_come_first_then_the_most_frequent(tokenizer):
+    found = unknown_characters(["\x1b… ☕ € € …"], tokenizer)
+    assert [c.text for c in found] == ["€", "☕", "\x1b", "…"]
+
+
+def test_names_and_code_points_are_given_also_where_unicode_has_no_name(tokenizer):
+    found = {c.text: c for c in unknown_characters([f"{FAMILY} \ue000 \x07 \u0378 e\u0301"], tokenizer)}
+    assert found["e\u0301"].code_points == "U+0065 U+0301"
+    assert found["e\u0301"].name == "LATIN SMALL LETTER E + COMBINING ACUTE ACCENT"
+    assert found[FAMILY].name.startswith("MAN + ZERO WIDTH JOINER + WOMAN")
+    names = {text: found[text].name for text in ("\ue000", "\x07", "\u0378") if text in found}
+    assert names == {"\ue000": "private use", "\x07": "control character", "\u0378": "not assigned"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ab", ["a", "b"]),
+        ("e\u0301\u0323x", ["e\u0301\u0323", "x"]),
+        ("\u0301a", ["\u0301", "a"]),
+        (f"a{FAMILY}b", ["a", FAMILY, "b"]),
+        (f"{FLAG}{FLAG}\U0001f1eb", [FLAG, FLAG, "\U0001f1eb"]),
+        ("\U0001f44d\U0001f3fd\u2764\ufe0f", ["\U0001f44d\U0001f3fd", "\u2764\ufe0f"]),
+        ("", []),
+    ],
+)
+def test_what_a_reader_takes_for_one_character_stays_together(text, expected):
+    assert list(characters(text)) == expected
+
+
+@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("ae\u0301\u200d\ufe0f\U0001f1eb\U0001f468"))))
+def test_the_characters_joined_are_the_text(text):
+    assert "".join(characters(text)) == text
+
+
+@settings(max_examples=300)
+@given(st.text(alphabet=st.one_of(st.sampled_from("".join(TEXT)), st.sampled_from("\u00a0☕\u0301…é\t①"))))
+def test_a_text_is_clean_exactly_if_it_is_encoded_without_bytes_and_comes_back_as_it_was(tokenizer, text):
+    clean = tokenizer.normalize(text) == re.sub(" +", " ", text).strip(" ")
+    clean = clean and not set(tokenizer.encode(text)) & set(tokenizer.byte_ids())
+    assert (unknown_characters([text], tokenizer) == []) == clean
+
+
+@given(st.lists(st.text(alphabet="ab☕€ ", max_size=8), max_size=6))
+def test_counts_and_first_lines_are_those_of_the_lines(tokenizer, lines):
+    collector = UnknownCharacters(tokenizer)
+    for line in lines:
+        collector.add(line)
+    assert collector.n_lines == len(lines)
+    found = {c.text: (c.count, c.first_line) for c in collector.all()}
+    expected = {
+        c: ("".join(lines).count(c), next(number for number, line in enumerate(lines, start=1) if c in line))
+        for c in "☕€"
+        if c in "".join(lines)
+    }
+    assert found == expected
+
+
+def test_the_table_shows_no_raw_control_characters_and_tells_of_what_it_leaves_out(tokenizer):
+    lines = [f"\x1b[31m \u202e {FAMILY} x\u0301 \u00a0 " + "".join(map(chr, range(0x4E00, 0x4E40)))]
+    shown = list(table(unknown_characters(lines, tokenizer), at_most=70))
+    assert len(shown) == 72
+    assert not any(unicodedata.category(c) in ("Cc", "Co") or c == "\u202e" for c in "".join(shown))
+    text = "\n".join(shown)
+    assert "18 bytes" in text and "MAN + ZERO WIDTH JOINER + WOMAN, and 2 more" in text
+    everything = list(table(unknown_characters(lines, tokenizer), at_most=1000))
+    assert f"{len(everything) - 1 - 70} further characters" in shown[-1]
+    assert any("\\x1b" in line and "nothing" in line for line in everything)
+    assert any("\\xa0" in line and "a space" in line for line in everything)
+
+
+def test_the_table_says_so_if_there_is_nothing_to_show():
+    assert list(table([])) == ["the tokenizer knows every character of this text"]
