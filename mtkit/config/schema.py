@@ -248,6 +248,9 @@ class DecodeConfig(Section):
         False, description="choose only among target tokens that the bundle's lexicon knows for the source; faster"
     )
     batch_sentences: int = Field(64, ge=1, description="most sentences translated together")
+    batch_tokens: int = Field(
+        4096, ge=1, description="most source tokens translated together, padding counted: bounds the memory"
+    )
     max_src_tokens: int = Field(
         200, ge=8, description="longer input is split at sentence ends or clauses and rejoined, never cut"
     )

@@ -1,6 +1,5 @@
 """The engine in PyTorch: batches of segments through one model, or several at once, and a search."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
@@ -8,7 +7,6 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.data.corpus import windows
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.decoding.engine import Hypothesis, Segment
 from mtkit.decoding.rules import make_rules
@@ -18,12 +16,13 @@ from mtkit.decoding.shortlist import Shortlist
 from mtkit.decoding.shortlisted import LocalVocabulary, ShortlistedStep
 from mtkit.decoding.steps import EnsembleStep, ModelStep
 from mtkit.errors import MtkitError
+from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import is_out_of_memory
 
 # A choice won by less than this many nats could have been lost in another batch: shapes decide how sums are rounded.
-# Log-probabilities of one sentence in different batches were seen to differ by up to 2e-5.
-_CLOSE_CALL = 2e-4
+# The log-probability of one and the same sentence was seen to differ by up to 4e-6 between batches.
+_CLOSE_CALL = 1e-4
 
 
 class _Ends(TypedDict):
@@ -43,17 +42,13 @@ class NativeEngine:
         precision: str = "fp32",
         shortlist: Shortlist | None = None,
     ) -> None:
-        """Moves the models to the device; a precision other than fp32 works on copies of them.
+        """Moves the models to the device, and works on copies of them as they are now, made for inference.
 
         shortlist: for the first model's source tokens; looked at where decode.shortlist says so.
         """
         self.device = torch.device(device)
-        self.models = [model.to(self.device) for model in models]
-        if precision != "fp32":
-            from mtkit.model.quantization import quantize
-
-            self.models = [quantize(model, precision) for model in self.models]
-        self.precision = precision
+        self.models = [quantize(model.to(self.device), precision) for model in models]
+        self.precision = supported_precision(precision, self.device)
         self.shortlist = shortlist
         # Learned positions end; the other kinds go on for ever.
         limits = [model.cfg.max_positions for model in models if model.cfg.positions == "learned"]
@@ -67,22 +62,19 @@ class NativeEngine:
         In fp32 a sentence whose search was decided by less than rounding errors is searched once more, alone: so its
         translation is the same in any batch.
         """
-        by_length = sorted(range(len(segments)), key=lambda number: len(segments[number].ids))
-        free = [number for number in by_length if segments[number].constraints is None]
-        constrained = [[number] for number in by_length if segments[number].constraints is not None]
-        training = [model.training for model in self.models]
-        for model in self.models:
+        in_training = [model for model in self.models if model.training]
+        for model in in_training:
             model.eval()
         try:
-            for numbers in itertools.chain(windows(free, cfg.batch_sentences), constrained):
+            for numbers in _batches(segments, cfg):
                 results = self._batch([segments[number] for number in numbers], cfg, n_best)
                 for number, result in zip(numbers, results, strict=True):
                     if result.margin < _CLOSE_CALL and self.precision == "fp32" and len(numbers) > 1:
                         [result] = self._batch([segments[number]], cfg, n_best)
                     yield number, result.n_best
         finally:
-            for model, was_training in zip(self.models, training, strict=True):
-                model.train(was_training)
+            for model in in_training:
+                model.train()
 
     # Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
     @torch.no_grad()
@@ -95,10 +87,16 @@ class NativeEngine:
             longest = max(len(segment.ids) for segment in segments) + 1
             raise MtkitError(
                 f"{self.device}: the memory does not hold a batch of {len(segments)} sentences of up to {longest} "
-                f"tokens; lower decode.batch_sentences={cfg.batch_sentences} or decode.beam_size={cfg.beam_size}"
+                f"tokens; lower decode.batch_sentences={cfg.batch_sentences}, "
+                f"decode.batch_tokens={cfg.batch_tokens} or decode.beam_size={cfg.beam_size}"
             ) from error
 
     def _search(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
+        if any(segment.constraints for segment in segments):
+            from mtkit.decoding.constrained import beam_size_for
+
+            wider = beam_size_for([segment.constraints for segment in segments], cfg.beam_size)
+            cfg = cfg.model_copy(update={"beam_size": wider})
         width = n_best if cfg.sampling else cfg.beam_size
         attention = cfg.coverage_penalty > 0 and not cfg.sampling
         # what a constraint demands may be on no list
@@ -118,16 +116,7 @@ class NativeEngine:
         if cfg.sampling:
             search_cfg = SearchConfig.of(cfg.model_copy(update={"beam_size": n_best, "beam_groups": 1}), n_best)
             numbers = uniform_numbers(cfg.seed, [segment.ids for segment in segments], n_best, limits).to(self.device)
-            return sample(
-                step,
-                max_lens,
-                search_cfg,
-                Truncation.of(cfg),
-                numbers.to(self.device),
-                bos_id=BOS_ID,
-                eos_id=EOS_ID,
-                rules=rules,
-            )
+            return sample(step, max_lens, search_cfg, Truncation.of(cfg), numbers, **ends, rules=rules)
         search_cfg = SearchConfig.of(cfg, n_best)
         constraints = [segment.constraints for segment in segments]
         if any(constraints):
@@ -170,6 +159,23 @@ class NativeEngine:
         """Each model with the source (B, S) in its own tokens."""
         for member, model in enumerate(self.models):
             yield model, pad([[*segment.src(member), EOS_ID] for segment in segments]).to(self.device)
+
+
+def _batches(segments: Sequence[Segment], cfg: DecodeConfig) -> Iterator[list[int]]:
+    """Numbers of segments that are decoded together: of like length, within decode.batch_*; constrained ones alone."""
+    by_length = sorted(range(len(segments)), key=lambda number: len(segments[number].ids))
+    batch: list[int] = []
+    for number in by_length:
+        if segments[number].constraints is not None:
+            yield [number]
+            continue
+        if len(batch) == cfg.batch_sentences or (1 + len(batch)) * len(segments[number].ids) > cfg.batch_tokens:
+            if batch:
+                yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
 
 
 def pad(sequences: Sequence[Sequence[int]]) -> Tensor:

@@ -121,6 +121,12 @@ def test_lines_of_like_length_share_a_batch():
     assert model.shapes == [(2, 3), (2, 10)]  # EOS counted
 
 
+def test_long_lines_come_in_smaller_batches():
+    model = CopyModel()
+    copying(model, batch_sentences=9, batch_tokens=20, beam_size=1).translate(["a" * 10, "b" * 9, "c", "d", "e" * 30])
+    assert model.shapes == [(2, 2), (2, 11), (1, 31)]  # EOS is not counted against the limit
+
+
 def test_a_window_is_translated_before_the_next_is_read():
     read = []
 
@@ -183,7 +189,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_an_error_with_its_remedy(error
             raise error
 
     with pytest.raises(
-        MtkitError, match=r"^cpu: .* 2 sentences of up to 4 tokens; lower decode\.batch_sentences=64 or "
+        MtkitError, match=r"^cpu: .* 2 sentences of up to 4 tokens; lower decode\.batch_sentences=64, "
     ):
         copying(TooLarge()).translate(["abc", "", "de"])
 

@@ -1,0 +1,242 @@
+"""Folders of Hugging Face's MarianMT (OPUS-MT): one of them in, a bundle out, and back.
+
+Computed as transformers does it: sinusoids as in the paper, and a decoder that starts from the embedding of its start
+token, mostly <pad>. Weights are read from safetensors, or from a `pytorch_model.bin` of nothing but tensors.
+"""
+
+import json
+import pickle
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from mtkit.config.schema import ModelConfig
+from mtkit.data.special_ids import BOS_ID, PAD_ID
+from mtkit.decoding.bundle import Bundle, load_bundle
+from mtkit.errors import MtkitError
+from mtkit.files import atomic_folder
+from mtkit.interop import huggingface_vocabulary
+from mtkit.interop.huggingface_config import decode_config, generation, model_config, model_options, read_json
+from mtkit.interop.imported import Languages, Origin, origin_in, origin_of, save_imported
+from mtkit.interop.marian_vocabulary import Vocabularies
+from mtkit.interop.vocabulary import BANNED, bring_state, take_back_state
+from mtkit.model.positions import sinusoid_table
+from mtkit.model.transformer import Transformer
+
+FORMAT = "huggingface marian"
+_WEIGHTS, _OLD_WEIGHTS = "model.safetensors", "pytorch_model.bin"
+_OUTPUT_BIAS = "final_logits_bias"
+_POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
+_SHARED = "model.shared.weight"
+_SIDES = {"src": "model.encoder.embed_tokens.weight", "tgt": "model.decoder.embed_tokens.weight"}
+_OUTPUT = "lm_head.weight"
+
+
+def import_model(folder: Path, out: Path, languages: Languages | None = None) -> None:
+    """Write the model in a folder as a bundle; languages: by default those that its tokenizer names.
+
+    Raises MtkitError, naming the file and the key or tensor, if it is no model that mtkit can compute.
+    """
+    config = read_json(folder / "config.json")
+    generate = generation(folder, config)
+    path, tensors = _read_weights(folder)
+    cfg = model_config(config, _positions(tensors, path), folder / "config.json")
+    state = _to_state(tensors, cfg, path)
+    both = huggingface_vocabulary.read(folder, shared=cfg.tie == "all")
+    start = _check(folder, config, both, {side: state[f"{side}_embedding.weight"].size(0) for side in ("src", "tgt")})
+    both = huggingface_vocabulary.starting_from(both, start)
+    src, tgt = both.src.layout, both.tgt.layout
+    state = bring_state(state, cfg.tie, src, tgt, state["tgt_embedding.weight"][start])
+    details: dict[str, Any] = {"separate_vocabs": both.kind == "separate", "start": start}
+    if tgt.pad is not None and [tgt.pad] in (generate.get("bad_words_ids") or []):
+        details["pad_bias"] = float(state["output.bias"][PAD_ID])
+        state["output.bias"][PAD_ID] = BANNED
+    origin = origin_of(path, FORMAT, src, tgt, details)
+    named = languages or huggingface_vocabulary.languages(folder)
+    save_imported(out, state, cfg, both.tokenizers(), decode_config(generate), named, origin)
+
+
+def export_bundle(folder: Path, out: Path) -> None:
+    """Write a bundle as a folder that transformers reads as MarianMT.
+
+    Raises MtkitError, naming the key, if such a model cannot be expressed.
+    """
+    bundle = load_bundle(folder)
+    origin = origin_in(bundle, FORMAT)
+    cfg = bundle.config.model
+    options = model_options(cfg, folder)
+    state = take_back_state(bundle.model.state_dict(), origin.src, origin.tgt)
+    pad_bias, start = origin.details.get("pad_bias"), origin.details.get("start", BOS_ID)
+    if pad_bias is not None:
+        state["output.bias"][origin.tgt.pad] = pad_bias
+    if "start" in origin.details and origin.tgt.bos is None:
+        _check_start(bundle, state["tgt_embedding.weight"][start], folder)
+    ids = {
+        "vocab_size": origin.src.size,
+        "decoder_vocab_size": origin.tgt.size,
+        "pad_token_id": _pad(origin, folder),
+        "eos_token_id": origin.tgt.eos,
+        "decoder_start_token_id": start,
+        "bad_words_ids": None if pad_bias is None else [[origin.tgt.pad]],
+    }
+    separate = bool(origin.details.get("separate_vocabs", cfg.tie != "all"))
+    with atomic_folder(out) as temporary:
+        huggingface_vocabulary.write(temporary, bundle, origin, separate=separate)
+        save_file(_to_tensors(state, cfg), temporary / _WEIGHTS, metadata={"format": "pt"})
+        for name, values in options.files(ids, bundle.config.decode).items():
+            text = json.dumps(values, indent=2) + "\n"
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _check(folder: Path, config: Mapping[str, Any], both: Vocabularies, n_rows: Mapping[str, int]) -> int:
+    """Whether vocabularies, config and matrices are of one model; returns the id that the decoder starts with."""
+    for side, vocabulary in (("src", both.src), ("tgt", both.tgt)):
+        if n_rows[side] != (size := vocabulary.layout.size):
+            raise MtkitError(f"{vocabulary.path}: {size} entries, but the {side} embedding has {n_rows[side]} rows")
+    path, eos = folder / "config.json", both.tgt.layout.eos
+    if (found := config.get("eos_token_id", eos)) != eos:
+        raise MtkitError(f"{path}: eos_token_id: {found}, but {both.tgt.path.name} has the end at {eos}")
+    start = config.get("decoder_start_token_id", config.get("pad_token_id"))
+    if not isinstance(start, int) or not 0 <= start < both.tgt.layout.size:
+        raise MtkitError(f"{path}: decoder_start_token_id: {start} is not an id of the vocabulary")
+    return start
+
+
+def _check_start(bundle: Bundle, start: Tensor, folder: Path) -> None:
+    if not torch.equal(bundle.model.tgt_embedding.weight[BOS_ID], start):
+        raise MtkitError(f"{folder}: its embedding of <start> is no longer that of the token that it was imported with")
+
+
+def _pad(origin: Origin, folder: Path) -> int:
+    if origin.tgt.pad is None or origin.src.pad != origin.tgt.pad:
+        raise MtkitError(f"{folder}: MarianMT needs a <pad> in the same place of both vocabularies, which are not so")
+    return origin.tgt.pad
+
+
+def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+    """The file and its tensors. Raises MtkitError if there is none, or one that holds more than tensors."""
+    path, old = folder / _WEIGHTS, folder / _OLD_WEIGHTS
+    if path.is_file():
+        try:
+            return path, load_file(path)
+        except SafetensorError as error:
+            raise MtkitError(f"{path}: not a safetensors file, or a damaged one ({error})") from error
+    if not old.is_file():
+        raise MtkitError(f"{folder}: neither {_WEIGHTS} nor {_OLD_WEIGHTS} in it")
+    try:
+        tensors = torch.load(old, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise MtkitError(f"{old}: refused: it cannot be read as tensors alone ({reason})") from error
+    if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
+        raise MtkitError(f"{old}: refused: it holds something other than named tensors")
+    return old, dict(tensors)
+
+
+def _positions(tensors: dict[str, Tensor], path: Path) -> str:
+    """The kind of the positions' tables, which are taken out of tensors; without any it is transformers' own."""
+    kinds = set()
+    for name in _POSITIONS:
+        if (table := tensors.pop(name, None)) is None:
+            continue
+        fits = [
+            kind
+            for kind, marian in {"sinusoidal": False, "marian": True}.items()
+            if torch.allclose(table.float(), sinusoid_table(*table.shape, marian=marian), atol=1e-4)
+        ]
+        if not fits:
+            raise MtkitError(f"{path}: {name} holds other positions than sinusoids, which is not supported")
+        kinds.add(fits[0])
+    if len(kinds) > 1:
+        raise MtkitError(f"{path}: encoder and decoder have different positions, which is not supported")
+    return kinds.pop() if kinds else "sinusoidal"
+
+
+def _to_state(tensors: Mapping[str, Tensor], cfg: ModelConfig, path: Path) -> dict[str, Tensor]:
+    """The model's state, the vocabularies in the folder's order."""
+    left = dict(tensors)
+    every = [_SHARED, *_SIDES.values(), _OUTPUT]
+    tied = [_SIDES["tgt"], _OUTPUT] if cfg.tie == "decoder" else [_SIDES["tgt"]]
+    src = _table(left, every if cfg.tie == "all" else [_SIDES["src"]], path)
+    tgt = src if cfg.tie == "all" else _table(left, tied, path)
+    output = _table(left, [_OUTPUT], path) if cfg.tie == "none" else tgt
+    with torch.device("meta"):
+        model = Transformer(cfg, src.size(0), tgt.size(0)).state_dict()
+    ends = {"src_embedding.weight": src, "tgt_embedding.weight": tgt, "output.weight": output}
+    for name, table in ends.items():
+        if table.shape != model[name].shape:
+            found, wanted = tuple(table.shape), tuple(model[name].shape)
+            raise MtkitError(f"{path}: the matrix of {name} is {found}, but the config asks for {wanted}")
+    n_rows = tgt.size(0)
+    bias = _take(left, _OUTPUT_BIAS, torch.Size([1, n_rows]), path)[0] if _OUTPUT_BIAS in left else torch.zeros(n_rows)
+    state = {**ends, "output.bias": bias}
+    for ours, theirs in _entries(cfg):
+        shape = torch.Size([model[ours].size(0) // len(theirs), *model[ours].shape[1:]])
+        state[ours] = torch.cat([_take(left, name, shape, path) for name in theirs])
+    if unknown := sorted({*left} - {*every}):
+        raise MtkitError(f"{path}: tensors that mtkit does not know: {', '.join(unknown[:5])}")
+    return state
+
+
+def _to_tensors(state: Mapping[str, Tensor], cfg: ModelConfig) -> dict[str, Tensor]:
+    """The inverse of `_to_state`."""
+    tensors = {_OUTPUT_BIAS: state["output.bias"][None]}
+    if cfg.tie == "all":
+        tensors[_SHARED] = state["tgt_embedding.weight"]
+    else:
+        tensors |= {name: state[f"{side}_embedding.weight"] for side, name in _SIDES.items()}
+    if cfg.tie == "none":
+        tensors[_OUTPUT] = state["output.weight"]
+    if cfg.positions == "marian":
+        tensors |= {name: sinusoid_table(512, cfg.d_model, marian=True) for name in _POSITIONS}
+    for ours, theirs in _entries(cfg):
+        tensors |= dict(zip(theirs, state[ours].chunk(len(theirs)), strict=True))
+    return {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+
+
+def _table(tensors: Mapping[str, Tensor], names: list[str], path: Path) -> Tensor:
+    """The first of these that is there: a shared matrix is stored once, under any of its names."""
+    for name in names:
+        if name in tensors and tensors[name].dim() == 2:
+            return tensors[name].float()
+    raise MtkitError(f"{path}: the tensor {names[0]} is missing")
+
+
+def _take(left: dict[str, Tensor], name: str, shape: torch.Size, path: Path) -> Tensor:
+    """The tensor as float32, taken out of left."""
+    tensor = left.pop(name, None)
+    if tensor is None:
+        raise MtkitError(f"{path}: the tensor {name} is missing")
+    if tensor.shape != shape:
+        raise MtkitError(f"{path}: the tensor {name} is {tuple(tensor.shape)}, but the config asks for {tuple(shape)}")
+    return tensor.float()
+
+
+def _entries(cfg: ModelConfig) -> Iterator[tuple[str, list[str]]]:
+    """All tensors but embeddings and output: mtkit's name, and the names of those that it is packed from."""
+    for side, n_layers in (("encoder", cfg.n_encoder_layers), ("decoder", cfg.n_decoder_layers)):
+        for layer in range(n_layers):
+            ours, theirs = f"{side}_layers.{layer}", f"model.{side}.layers.{layer}"
+            parts = {
+                "self_attention.qkv_proj": [f"self_attn.{part}_proj" for part in "qkv"],
+                "self_attention.out_proj": ["self_attn.out_proj"],
+                "self_attention_residual.norm": ["self_attn_layer_norm"],
+                "feed_forward.in_proj": ["fc1"],
+                "feed_forward.out_proj": ["fc2"],
+                "feed_forward_residual.norm": ["final_layer_norm"],
+            }
+            if side == "decoder":
+                parts |= {
+                    "cross_attention.q_proj": ["encoder_attn.q_proj"],
+                    "cross_attention.kv_proj": ["encoder_attn.k_proj", "encoder_attn.v_proj"],
+                    "cross_attention.out_proj": ["encoder_attn.out_proj"],
+                    "cross_attention_residual.norm": ["encoder_attn_layer_norm"],
+                }
+            for our_part, their_parts in parts.items():
+                for kind in ("weight", "bias"):
+                    yield f"{ours}.{our_part}.{kind}", [f"{theirs}.{part}.{kind}" for part in their_parts]

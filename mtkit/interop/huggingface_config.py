@@ -1,0 +1,140 @@
+"""The JSON files of a MarianMT folder as the model and decode sections of a config, and back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.errors import MtkitError
+from mtkit.interop.support import export_problems
+
+_ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}
+_FIXED: dict[str, tuple[Any, ...]] = {
+    "model_type": ("marian",),
+    "scale_embedding": (True,),
+    "normalize_before": (False, None),
+    "normalize_embedding": (False, None),
+    "add_final_layer_norm": (False, None),
+    "add_bias_logits": (False, None),
+    "static_position_embeddings": (True, None),
+}
+_SIZES = {"d_model": "d_model", "d_ff": "encoder_ffn_dim", "n_heads": "encoder_attention_heads"}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises MtkitError if there is none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MtkitError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except ValueError as error:
+        raise MtkitError(f"{path}: not valid JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise MtkitError(f"{path}: not a JSON object")
+    return values
+
+
+def generation(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """How the folder's model translates: generation_config.json, else what older folders say in config.json."""
+    path = folder / "generation_config.json"
+    return read_json(path) if path.is_file() else dict(config)
+
+
+def model_config(config: Mapping[str, Any], positions: str, path: Path) -> ModelConfig:
+    """The model section. Raises MtkitError, naming key and value, for what mtkit has no counterpart of."""
+    for key, known in _FIXED.items():
+        if (value := config.get(key)) not in known:
+            raise _unsupported(path, key, value, f"only {json.dumps(known[0])}")
+    activation = config.get("activation_function", "gelu")
+    if activation not in _ACTIVATIONS:
+        raise _unsupported(path, "activation_function", activation, f"only {', '.join(_ACTIVATIONS)}")
+    for side in ("ffn_dim", "attention_heads"):
+        if config.get(f"decoder_{side}") != config.get(f"encoder_{side}"):
+            theirs, ours = (config.get(f"{name}_{side}") for name in ("decoder", "encoder"))
+            raise _unsupported(path, f"decoder_{side}", theirs, f"only that of the encoder, {ours}")
+    numbers = {**_SIZES, "n_encoder_layers": "encoder_layers", "n_decoder_layers": "decoder_layers"}
+    for key in numbers.values():
+        if not isinstance(config.get(key), int):
+            raise MtkitError(f"{path}: {key}: {config.get(key)} is not a number")
+    tied, shared = (config.get(key, True) for key in ("tie_word_embeddings", "share_encoder_decoder_embeddings"))
+    if shared and not tied:
+        only = "with share_encoder_decoder_embeddings: true only true"
+        raise _unsupported(path, "tie_word_embeddings", tied, only)
+    dropout = float(config.get("dropout", 0.1))
+    return ModelConfig.model_validate(
+        {
+            **{ours: config[theirs] for ours, theirs in numbers.items()},
+            "activation": _ACTIVATIONS[activation],
+            "norm_position": "post",
+            "positions": positions,
+            "embedding_dropout": dropout,
+            "residual_dropout": dropout,
+            "attention_dropout": float(config.get("attention_dropout", 0.0)),
+            "ffn_dropout": float(config.get("activation_dropout", 0.0)),
+            "tie": ("all" if shared else "decoder") if tied else "none",
+        }
+    )
+
+
+def decode_config(generate: Mapping[str, Any]) -> DecodeConfig:
+    """The decode section, as far as mtkit has words for it: a score is divided by length^length_penalty there."""
+    settings: dict[str, Any] = {}
+    if isinstance(beam_size := generate.get("num_beams"), int):
+        settings["beam_size"] = beam_size
+    alpha = float(generate.get("length_penalty") or 1.0)
+    settings["length_normalization"] = "average" if alpha == 1 else "gnmt"
+    settings["length_penalty"] = max(0.0, alpha)
+    return DecodeConfig(**settings)
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What config.json says about the shape of a model."""
+
+    shape: Mapping[str, Any]
+
+    def files(self, ids: Mapping[str, Any], decode: DecodeConfig) -> dict[str, dict[str, Any]]:
+        """config.json and generation_config.json; ids: the keys that name tokens or count them."""
+        sizes = ("vocab_size", "decoder_vocab_size")
+        tokens = {key: value for key, value in ids.items() if key not in sizes and value is not None}
+        config = {key: value for key, value in ids.items() if key != "bad_words_ids"}
+        search = {
+            "num_beams": decode.beam_size,
+            "length_penalty": decode.length_penalty if decode.length_normalization == "gnmt" else 1.0,
+            "max_length": 512,
+        }
+        return {
+            "config.json": {**self.shape, **config, "forced_eos_token_id": ids["eos_token_id"]},
+            "generation_config.json": {**tokens, **search, "forced_eos_token_id": ids["eos_token_id"]},
+        }
+
+
+def model_options(cfg: ModelConfig, folder: Path) -> ModelOptions:
+    """The shape for config.json. Raises MtkitError, naming the key, for what MarianMT cannot compute."""
+    if problems := export_problems(cfg, "hf"):
+        raise MtkitError(f"{folder}: {'; '.join(problems)}")
+    shape: dict[str, Any] = {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        "is_encoder_decoder": True,
+        "d_model": cfg.d_model,
+        "activation_function": "swish" if cfg.activation == "silu" else cfg.activation,
+        "scale_embedding": True,
+        "normalize_before": False,
+        "static_position_embeddings": True,
+        "max_position_embeddings": 512,
+        "dropout": cfg.residual_dropout,
+        "attention_dropout": cfg.attention_dropout,
+        "activation_dropout": cfg.ffn_dropout,
+        "share_encoder_decoder_embeddings": cfg.tie == "all",
+        "tie_word_embeddings": cfg.tie != "none",
+    }
+    for side, n_layers in {"encoder": cfg.n_encoder_layers, "decoder": cfg.n_decoder_layers}.items():
+        shape |= {f"{side}_layers": n_layers, f"{side}_ffn_dim": cfg.d_ff, f"{side}_attention_heads": cfg.n_heads}
+    return ModelOptions(shape)
+
+
+def _unsupported(path: Path, key: str, value: Any, known: str) -> MtkitError:
+    return MtkitError(f"{path}: {key}: {json.dumps(value)} is not supported; {known}")

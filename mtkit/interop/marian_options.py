@@ -1,0 +1,147 @@
+"""Marian's description of a model as the model section of a config, and back."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mtkit.config.schema import ModelConfig
+from mtkit.errors import MtkitError
+from mtkit.interop.support import export_problems
+
+_ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # Marian's gelu is x sigmoid(1.702 x), another function than mtkit's
+
+# What must be as it is by default: key, default, further values that mean the same to mtkit.
+_FIXED: dict[str, tuple[Any, ...]] = {
+    "type": ("transformer",),
+    "transformer-no-projection": (False,),
+    "transformer-rnn-projection": (False,),
+    "transformer-pool": (False,),
+    "transformer-ffn-depth": (2,),
+    "transformer-decoder-ffn-depth": (0, 2),
+    "transformer-tied-layers": ([],),
+    "transformer-train-position-embeddings": (False,),
+    "transformer-train-positions": (False,),
+    "transformer-disable-position-embeddings": (False,),
+    "transformer-postprocess-emb": ("d", ""),
+    "transformer-no-bias": (False,),
+    "transformer-no-affine": (False,),
+    "transformer-attention-mask": ("default",),
+    "transformer-alibi-shift": (False,),
+    "input-types": ([], ["sequence", "sequence"]),
+    "factors-dim-emb": (0,),
+    "lemma-dim-emb": (0,),
+    "lemma-dependency": ("",),
+    "output-omit-bias": (False,),
+    "right-left": (False,),
+    "ulr": (False,),
+}
+
+
+def model_config(options: Mapping[str, Any], path: Path | str) -> ModelConfig:
+    """The model section for Marian's options; path: for messages.
+
+    Raises MtkitError, naming key and value, for what mtkit has no counterpart of.
+    """
+    for key, known in _FIXED.items():
+        if (value := options.get(key, known[0])) not in known:
+            raise _unsupported(path, key, value, f"only {_listed(known)}")
+    activation = options.get("transformer-ffn-activation", "swish")
+    if activation not in _ACTIVATIONS:
+        raise _unsupported(path, "transformer-ffn-activation", activation, f"only {_listed(tuple(_ACTIVATIONS))}")
+    d_ff = _number(options, "transformer-dim-ffn", path)
+    if options.get("transformer-decoder-dim-ffn", 0) not in (0, d_ff):
+        found = options["transformer-decoder-dim-ffn"]
+        raise _unsupported(path, "transformer-decoder-dim-ffn", found, f"only that of the encoder, {d_ff}")
+    # the options hold no dropout: what is trained on gets mtkit's default
+    return ModelConfig.model_validate(
+        {
+            "d_model": _number(options, "dim-emb", path),
+            "d_ff": d_ff,
+            "n_heads": _number(options, "transformer-heads", path),
+            "n_encoder_layers": _number(options, "enc-depth", path),
+            "n_decoder_layers": _number(options, "dec-depth", path),
+            "activation": _ACTIVATIONS[activation],
+            "decoder": _decoder(options, path),
+            "norm_position": _norm_position(options, path),
+            "positions": "marian",
+            "tie": _tie(options),
+        }
+    )
+
+
+def model_options(cfg: ModelConfig, vocab_sizes: tuple[int, int], folder: Path) -> dict[str, Any]:
+    """Marian's options for a bundle's model. Raises MtkitError, naming the key, for what Marian has no option for."""
+    if problems := export_problems(cfg, "marian"):
+        raise MtkitError(f"{folder}: {'; '.join(problems)}")
+    pre, ssru = cfg.norm_position == "pre", cfg.decoder == "ssru"
+    theirs = {ours: name for name, ours in _ACTIVATIONS.items()}
+    return {
+        **{key: known[0] for key, known in _FIXED.items() if key != "transformer-train-positions"},
+        "version": "mtkit",
+        "dim-vocabs": list(vocab_sizes),
+        "dim-emb": cfg.d_model,
+        "enc-depth": cfg.n_encoder_layers,
+        "dec-depth": cfg.n_decoder_layers,
+        "dec-cell": "ssru" if ssru else "gru",
+        "dec-cell-base-depth": 2,
+        "dec-cell-high-depth": 1,
+        "transformer-heads": cfg.n_heads,
+        "transformer-dim-ffn": cfg.d_ff,
+        "transformer-decoder-dim-ffn": 0,
+        "transformer-ffn-activation": theirs[cfg.activation],
+        "transformer-decoder-autoreg": "rnn" if ssru else "self-attention",
+        "transformer-guided-alignment-layer": "last",
+        "transformer-preprocess": "n" if pre else "",
+        "transformer-postprocess": "da" if pre else "dan",
+        "transformer-postprocess-top": "n" if pre else "",
+        "tied-embeddings": cfg.tie == "decoder",
+        "tied-embeddings-src": False,
+        "tied-embeddings-all": cfg.tie == "all",
+    }
+
+
+def _decoder(options: Mapping[str, Any], path: Path | str) -> str:
+    kind = options.get("transformer-decoder-autoreg", "self-attention")
+    if kind == "self-attention":
+        return "attention"
+    if kind != "rnn":
+        raise _unsupported(path, "transformer-decoder-autoreg", kind, "only self-attention, or rnn with dec-cell ssru")
+    for key, known in {"dec-cell": ("ssru",), "dec-cell-base-depth": (1, 2)}.items():
+        if (value := options.get(key)) not in known:
+            raise _unsupported(path, key, value, f"with transformer-decoder-autoreg rnn only {_listed(known)}")
+    return "ssru"
+
+
+def _norm_position(options: Mapping[str, Any], path: Path | str) -> str:
+    """Where the norms are; d, dropout, says nothing about it."""
+    keys = ("transformer-preprocess", "transformer-postprocess", "transformer-postprocess-top")
+    values = [str(options.get(key) or "") for key in keys]
+    found = tuple(value.replace("d", "") for value in values)
+    positions = {("n", "a", "n"): "pre", ("", "an", ""): "post"}
+    if found not in positions:
+        pairs = ", ".join(f'{key}: "{value}"' for key, value in zip(keys, values, strict=True))
+        known = '"n", "da", "n" (pre-norm) or "", "dan", "" (post-norm)'
+        raise MtkitError(f"{path}: {pairs} is not supported; only {known}")
+    return positions[found]
+
+
+def _tie(options: Mapping[str, Any]) -> str:
+    src, output = bool(options.get("tied-embeddings-src")), bool(options.get("tied-embeddings"))
+    if options.get("tied-embeddings-all") or (src and output):
+        return "all"
+    return "decoder" if output else "none"
+
+
+def _number(options: Mapping[str, Any], key: str, path: Path | str) -> int:
+    value = options.get(key)
+    if not isinstance(value, int):
+        raise MtkitError(f"{path}: its description has {key}: {value}, not a number")
+    return value
+
+
+def _unsupported(path: Path | str, key: str, value: Any, known: str) -> MtkitError:
+    return MtkitError(f"{path}: {key}: {value} is not supported; {known}")
+
+
+def _listed(values: tuple[Any, ...]) -> str:
+    return " or ".join(f'"{value}"' if value == "" else str(value) for value in values)

@@ -1,0 +1,188 @@
+"""A SentencePiece model file taken apart into its pieces and settings, and put together again.
+
+The file is a protocol buffer, `ModelProto` of SentencePiece. Only what is changed here is decoded; all else is kept
+as the bytes that it was. Field numbers are those of sentencepiece_model.proto.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from mtkit.errors import DataError
+
+_PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of ModelProto
+_TEXT, _SCORE, _TYPE = 1, 2, 3  # fields of a piece
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
+_ALGORITHM, _VOCAB_SIZE, _BYTE_FALLBACK = 3, 4, 35  # fields of TrainerSpec
+_SPECIAL_IDS = {"unk": 40, "bos": 41, "eos": 42, "pad": 43}
+_SPECIAL_NAMES = {"unk": 45, "bos": 46, "eos": 47, "pad": 48}
+_RULE = 1  # field of NormalizerSpec
+_ALGORITHMS = ("unigram", "unigram", "bpe", "word", "char")
+
+
+class PieceType(IntEnum):
+    """What a piece is for."""
+
+    NORMAL = 1
+    UNKNOWN = 2  # stands for what has no piece; exactly one
+    CONTROL = 3  # never found in text, spells nothing
+    USER_DEFINED = 4  # always found in text
+    UNUSED = 5  # never found in text, but spells itself
+    BYTE = 6
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One entry of the vocabulary; its number is its id."""
+
+    text: str
+    score: float = 0.0
+    type: PieceType = PieceType.NORMAL
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a message as it is in the file; value: an int for a varint, else the bytes."""
+
+    number: int
+    wire_type: int
+    value: int | bytes
+
+
+@dataclass(frozen=True)
+class SentencePieceModel:
+    """The pieces in the order of their ids, and everything else."""
+
+    pieces: tuple[Piece, ...]
+    rest: tuple[Field, ...]  # the other fields of the file, as they are
+
+    @property
+    def algorithm(self) -> str:
+        """How text is cut: unigram, bpe, word or char."""
+        return _ALGORITHMS[self._number(_TRAINER, _ALGORITHM)]
+
+    @property
+    def byte_fallback(self) -> bool:
+        """Whether characters without a piece are spelled as bytes."""
+        return bool(self._number(_TRAINER, _BYTE_FALLBACK))
+
+    @property
+    def normalization(self) -> str:
+        """The name of the rule that cleans text up."""
+        return b"".join(f.value for f in self._fields(_NORMALIZER, _RULE) if isinstance(f.value, bytes)).decode()
+
+    def _number(self, section: int, number: int) -> int:
+        values = [field.value for field in self._fields(section, number)]
+        return int(values[-1]) if values else 0
+
+    def _fields(self, section: int, number: int) -> list[Field]:
+        sections = [field.value for field in self.rest if field.number == section and isinstance(field.value, bytes)]
+        return [field for message in sections for field in _fields_of(message) if field.number == number]
+
+    def with_pieces(self, pieces: Sequence[Piece], special_ids: Mapping[str, int | None]) -> "SentencePieceModel":
+        """The same model with other pieces; special_ids: of unk, bos, eos and pad, None for those it does without.
+
+        Whoever reads the result finds the special ids by their pieces' names, which are set, too.
+        """
+        changed: dict[int, Field] = {_VOCAB_SIZE: Field(_VOCAB_SIZE, _VARINT, len(pieces))}
+        for name, number in special_ids.items():
+            changed[_SPECIAL_IDS[name]] = Field(_SPECIAL_IDS[name], _VARINT, 2**64 - 1 if number is None else number)
+            if number is not None:
+                text = pieces[number].text.encode("utf-8")
+                changed[_SPECIAL_NAMES[name]] = Field(_SPECIAL_NAMES[name], _BYTES, text)
+        dropped = {*changed, *_SPECIAL_NAMES.values()}
+        old = b"".join(f.value for f in self.rest if f.number == _TRAINER and isinstance(f.value, bytes))
+        fields = [field for field in _fields_of(old) if field.number not in dropped]
+        trainer = b"".join(map(_as_bytes, [*fields, *(changed[number] for number in sorted(changed))]))
+        others = [field for field in self.rest if field.number != _TRAINER]
+        return replace(self, pieces=tuple(pieces), rest=(Field(_TRAINER, _BYTES, trainer), *others))
+
+    def serialize(self) -> bytes:
+        """The bytes of the file."""
+        pieces = (Field(_PIECES, _BYTES, _piece_bytes(piece)) for piece in self.pieces)
+        return b"".join(map(_as_bytes, [*pieces, *self.rest]))
+
+
+def parse(model: bytes) -> SentencePieceModel:
+    """Take the bytes of a file apart. Raises DataError if they are none of SentencePiece's."""
+    try:
+        fields = list(_fields_of(model))
+        pieces = [_piece(field.value) for field in fields if field.number == _PIECES and isinstance(field.value, bytes)]
+    except (IndexError, ValueError, struct.error) as error:
+        raise DataError(f"not a SentencePiece model, or a damaged one ({error})") from error
+    if not pieces:
+        raise DataError("not a SentencePiece model: it has no pieces")
+    return SentencePieceModel(tuple(pieces), tuple(field for field in fields if field.number != _PIECES))
+
+
+def _piece(message: bytes) -> Piece:
+    text, score, kind = "", 0.0, PieceType.NORMAL
+    for field in _fields_of(message):
+        if field.number == _TEXT and isinstance(field.value, bytes):
+            text = field.value.decode("utf-8")
+        elif field.number == _SCORE and isinstance(field.value, bytes):
+            [score] = struct.unpack("<f", field.value)
+        elif field.number == _TYPE:
+            kind = PieceType(int(field.value))
+    return Piece(text, score, kind)
+
+
+def _piece_bytes(piece: Piece) -> bytes:
+    fields = [
+        Field(_TEXT, _BYTES, piece.text.encode("utf-8")),
+        Field(_SCORE, _FIXED32, struct.pack("<f", piece.score)),
+    ]
+    if piece.type is not PieceType.NORMAL:
+        fields.append(Field(_TYPE, _VARINT, int(piece.type)))
+    return b"".join(map(_as_bytes, fields))
+
+
+def _fields_of(message: bytes) -> Iterator[Field]:
+    place = 0
+    while place < len(message):
+        tag, place = _varint(message, place)
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == _VARINT:
+            value, place = _varint(message, place)
+            yield Field(number, wire_type, value)
+            continue
+        if wire_type == _BYTES:
+            length, place = _varint(message, place)
+        elif wire_type in (_FIXED32, _FIXED64):
+            length = 4 if wire_type == _FIXED32 else 8
+        else:
+            raise ValueError(f"wire type {wire_type} at byte {place}")
+        if place + length > len(message):
+            raise ValueError(f"a field of {length} bytes at byte {place} is cut off")
+        yield Field(number, wire_type, message[place : place + length])
+        place += length
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """The number at this place, seven bits a byte, lowest first; and the place after it."""
+    value = shift = 0
+    while True:
+        byte = message[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+        shift += 7
+
+
+def _as_bytes(field: Field) -> bytes:
+    tag = _varint_bytes(field.number << 3 | field.wire_type)
+    if isinstance(field.value, int):
+        return tag + _varint_bytes(field.value)
+    length = _varint_bytes(len(field.value)) if field.wire_type == _BYTES else b""
+    return tag + length + field.value
+
+
+def _varint_bytes(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

@@ -1,0 +1,324 @@
+"""MarianMT folders of Hugging Face: in, out, and what is refused; transformers is the oracle where it is installed."""
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+import torch
+from safetensors.torch import load_file, save_file
+
+from mtkit.decoding.bundle import load_bundle
+from mtkit.errors import MtkitError
+from mtkit.interop import huggingface
+from mtkit.interop.vocabulary import Layout
+from mtkit.model.positions import sinusoid_table
+
+SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "It rains: do you see it?"]
+LINEAR = {"self_attn.q_proj": (16, 16), "self_attn.k_proj": (16, 16), "self_attn.v_proj": (16, 16)}
+LAYER = {**LINEAR, "self_attn.out_proj": (16, 16), "fc1": (32, 16), "fc2": (16, 32)}
+CROSS = {name.replace("self_attn", "encoder_attn"): shape for name, shape in LAYER.items() if "attn" in name}
+
+
+@pytest.fixture(scope="session")
+def make_folder(english_spm, french_spm) -> Callable[..., Path]:
+    """make_folder(path, ...) writes a random model as OPUS-MT's are: one vocabulary, </s> 0, <unk> 1, <pad> last."""
+
+    def make(folder: Path, *, separate: bool = False, tied: bool = True, **changes: Any) -> Path:
+        folder.mkdir(parents=True)
+        (folder / "source.spm").write_bytes(english_spm)
+        (folder / "target.spm").write_bytes(french_spm)
+        src, tgt = (sentencepiece.SentencePieceProcessor(model_proto=spm) for spm in (english_spm, french_spm))
+        pieces = [[spm.id_to_piece(n) for n in range(3, spm.get_piece_size())] for spm in (src, tgt)]
+        if not separate:
+            pieces = [[*sorted({*pieces[0], *pieces[1]} - {"▁rains"}), ">>fra<<"]]
+        # two vocabularies must have <pad> in the same place
+        vocabularies = [["</s>", "<unk>", *(["<pad>", *some] if separate else [*some, "<pad>"])] for some in pieces]
+        for name, names in zip(("vocab.json", "target_vocab.json"), vocabularies, strict=False):
+            (folder / name).write_text(json.dumps({piece: row for row, piece in enumerate(names)}))
+        sizes, pad_id = [len(vocabularies[0]), len(vocabularies[-1])], vocabularies[-1].index("<pad>")
+        tensors = random_tensors(sizes, shared=not separate, tied=tied)
+        save_file(tensors, folder / "model.safetensors")
+        config = {
+            "model_type": "marian",
+            "architectures": ["MarianMTModel"],
+            "is_encoder_decoder": True,
+            "vocab_size": sizes[0],
+            "decoder_vocab_size": sizes[1],
+            "d_model": 16,
+            "encoder_layers": 1,
+            "decoder_layers": 2,
+            **{f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in SIZES.items()},
+            "activation_function": "swish",
+            "scale_embedding": True,
+            "pad_token_id": pad_id,
+            "eos_token_id": 0,
+            "decoder_start_token_id": pad_id,
+            "share_encoder_decoder_embeddings": not separate,
+            "tie_word_embeddings": tied,
+            "max_position_embeddings": 64,
+            "bad_words_ids": [[pad_id]],
+            "num_beams": 6,
+            **changes,
+        }
+        (folder / "config.json").write_text(json.dumps(config))
+        tokenizer = {"source_lang": "en", "target_lang": "fr", "separate_vocabs": separate}
+        (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+        return folder
+
+    return make
+
+
+SIZES = {"ffn_dim": 32, "attention_heads": 2}
+
+
+def random_tensors(sizes: list[int], *, shared: bool, tied: bool) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator) * 0.5
+
+    tensors = {"final_logits_bias": draw(1, sizes[1])}
+    if shared:
+        tensors["model.shared.weight"] = draw(sizes[0], 16)
+    else:
+        tensors["model.encoder.embed_tokens.weight"] = draw(sizes[0], 16)
+        tensors["model.decoder.embed_tokens.weight"] = draw(sizes[1], 16)
+    if not tied:
+        tensors["lm_head.weight"] = draw(sizes[1], 16)
+    for layer in ("encoder.layers.0", "decoder.layers.0", "decoder.layers.1"):
+        linear = LAYER if layer.startswith("encoder") else {**LAYER, **CROSS}
+        norms = ["self_attn_layer_norm", "final_layer_norm"] + ["encoder_attn_layer_norm"] * layer.startswith("decoder")
+        for name, shape in linear.items():
+            tensors[f"model.{layer}.{name}.weight"] = draw(*shape)
+            tensors[f"model.{layer}.{name}.bias"] = draw(shape[0])
+        for name in norms:
+            tensors |= {f"model.{layer}.{name}.{kind}": draw(16) for kind in ("weight", "bias")}
+    return tensors
+
+
+KINDS = [{}, {"separate": True}, {"separate": True, "tied": False}]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_exporting_what_was_imported_gives_back_every_bit(make_folder, tmp_path, kind):
+    folder = make_folder(tmp_path / "hf", **kind)
+    huggingface.import_model(folder, tmp_path / "bundle")
+    huggingface.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+    before, after = (load_file(path / "model.safetensors") for path in (folder, tmp_path / "exported"))
+    assert set(before) == set(after)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    for name in ["vocab.json", "target_vocab.json"][: 1 + kind.get("separate", False)]:
+        assert json.loads((tmp_path / "exported" / name).read_text()) == json.loads((folder / name).read_text())
+    old, new = (json.loads((path / "config.json").read_text()) for path in (folder, tmp_path / "exported"))
+    same = set(old) - {"bad_words_ids", "num_beams", "max_position_embeddings"}
+    assert {key: new.get(key) for key in same} == {key: old[key] for key in same}
+    generate = json.loads((tmp_path / "exported" / "generation_config.json").read_text())
+    assert (generate["bad_words_ids"], generate["num_beams"]) == (old["bad_words_ids"], 6)
+    huggingface.import_model(tmp_path / "exported", tmp_path / "again")
+    for name in ("model.safetensors", "src.spm", "tgt.spm"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "bundle" / name).read_bytes(), name
+
+
+def test_pad_starts_but_is_never_written(make_folder, tmp_path):
+    folder = make_folder(tmp_path / "hf")
+    huggingface.import_model(folder, tmp_path / "bundle")
+    bundle, tensors = load_bundle(tmp_path / "bundle"), load_file(folder / "model.safetensors")
+    assert torch.equal(bundle.model.tgt_embedding.weight[2], tensors["model.shared.weight"][-1])
+    assert (bundle.model.output.bias[[0, 2]] < -20000).all()
+    assert torch.equal(bundle.model.output.bias[[1, 3]], tensors["final_logits_bias"][0, [1, 0]])
+    assert (bundle.config.data.src_lang, bundle.config.data.tgt_lang) == ("en", "fr")
+    assert (bundle.config.decode.beam_size, bundle.config.decode.length_normalization) == (6, "average")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_logits_and_tokens_are_those_of_transformers(make_folder, tmp_path, kind):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    folder = make_folder(tmp_path / "hf", **kind)
+    huggingface.import_model(folder, tmp_path / "bundle")
+    bundle = load_bundle(tmp_path / "bundle")
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+    model = transformers.MarianMTModel.from_pretrained(folder).eval()
+    layouts = bundle.manifest["training"]["imported"]["vocabulary"]
+    src_rows, tgt_rows = (Layout.from_json(layouts[side]).rows for side in ("src", "tgt"))
+    # pad is never written and bos is not there; the last rows are pieces that its vocabulary does not know
+    comparable = [n for n in range(len(tgt_rows) - layouts["tgt"]["n_unknown"]) if n not in (0, 2)]
+    for text in SENTENCES:
+        theirs = tokenizer(text, return_tensors="pt").input_ids
+        ours = [*bundle.src_tokenizer.encode(text), 3]
+        assert [src_rows[number] for number in ours] == theirs[0].tolist()
+        last = torch.tensor([[model.config.decoder_start_token_id, tgt_rows[9]]])
+        with torch.no_grad():
+            expected = model(input_ids=theirs, decoder_input_ids=last).logits[0]
+            found = bundle.model(torch.tensor([ours]), torch.tensor([[2, 9]]))[0]
+        assert torch.allclose(found[:, comparable], expected[:, [tgt_rows[n] for n in comparable]], atol=1e-4)
+
+
+NATIVE = [("none", "relu", "sinusoidal"), ("decoder", "gelu", "marian"), ("all", "silu", "sinusoidal")]
+
+
+@pytest.mark.parametrize(("tie", "activation", "positions"), NATIVE)
+def test_importing_what_was_exported_gives_back_every_bit(make_native, tmp_path, tie, activation, positions):
+    bundle = make_native(tmp_path / "bundle", tie, activation=activation, positions=positions)
+    huggingface.export_bundle(bundle, tmp_path / "exported")
+    huggingface.import_model(tmp_path / "exported", tmp_path / "again")
+    for name in ("model.safetensors", "src.spm", "tgt.spm"):
+        assert (tmp_path / "again" / name).read_bytes() == (bundle / name).read_bytes(), name
+    before, after = load_bundle(bundle).config.model, load_bundle(tmp_path / "again").config.model
+    assert after == before
+
+
+@pytest.mark.parametrize(("tie", "activation", "positions"), NATIVE)
+def test_transformers_computes_the_logits_of_an_exported_bundle(make_native, tmp_path, tie, activation, positions):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    folder = make_native(tmp_path / "bundle", tie, activation=activation, positions=positions)
+    huggingface.export_bundle(folder, tmp_path / "exported")
+    bundle = load_bundle(folder)
+    model = transformers.MarianMTModel.from_pretrained(tmp_path / "exported").eval()
+    tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path / "exported")
+    src, tgt_in = [*bundle.src_tokenizer.encode(SENTENCES[0]), 3], [2, 270, 275]
+    assert tokenizer(SENTENCES[0]).input_ids == src
+    assert model.config.decoder_start_token_id == 2
+    with torch.no_grad():
+        expected = bundle.model(torch.tensor([src]), torch.tensor([tgt_in]))
+        found = model(input_ids=torch.tensor([src]), decoder_input_ids=torch.tensor([tgt_in])).logits
+    assert torch.allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("norm_position", "pre"),
+        ("norm", "rmsnorm"),
+        ("positions", "rotary"),
+        ("activation", "swiglu"),
+        ("decoder", "ssru"),
+    ],
+)
+def test_a_bundle_that_marianmt_cannot_express_is_refused_by_key(make_native, tmp_path, key, value):
+    bundle = make_native(tmp_path / "bundle", "decoder", **{key: value})
+    with pytest.raises(MtkitError, match=rf"MarianMT has no counterpart of model\.{key}={value}; only "):
+        huggingface.export_bundle(bundle, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "bart"}, 'config.json: model_type: "bart" is not supported; only "marian"'),
+        ({"scale_embedding": False}, "scale_embedding: false is not supported"),
+        ({"normalize_before": True}, "normalize_before: true is not supported"),
+        ({"activation_function": "gelu_new"}, 'activation_function: "gelu_new" is not supported'),
+        ({"decoder_ffn_dim": 64}, "decoder_ffn_dim: 64 is not supported; only that of the encoder, 32"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings: false is not supported; with share_"),
+        ({"eos_token_id": 5}, "eos_token_id: 5, but vocab.json has the end at 0"),
+        ({"decoder_start_token_id": 5000}, "decoder_start_token_id: 5000 is not an id of the vocabulary"),
+        ({"d_model": "16"}, "d_model: 16 is not a number"),
+        ({"encoder_layers": 2}, "the tensor model.encoder.layers.1.self_attn.q_proj.weight is missing"),
+        ({"decoder_layers": 1}, "tensors that mtkit does not know: model.decoder.layers.1"),
+        ({"d_model": 32}, r"the matrix of src_embedding.weight is \(\d+, 16\), but the config asks for \(\d+, 32\)"),
+    ],
+)
+def test_a_config_that_is_not_supported_is_named(make_folder, tmp_path, changes, message):
+    folder = make_folder(tmp_path / "hf", **changes)
+    with pytest.raises(MtkitError, match=message):
+        huggingface.import_model(folder, tmp_path / "bundle")
+    assert not (tmp_path / "bundle").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda t: t.pop("model.shared.weight"), "the tensor model.shared.weight is missing"),
+        (lambda t: t.update({"model.encoder.layers.0.fc1.bias": torch.zeros(3)}), r"fc1\.bias is \(3,\), .* \(32,\)"),
+        (
+            lambda t: t.update({"model.encoder.embed_positions.weight": torch.ones(64, 16)}),
+            "embed_positions.weight holds other positions than sinusoids",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_are_named(make_folder, tmp_path, damage, message):
+    folder = make_folder(tmp_path / "hf")
+    tensors = load_file(folder / "model.safetensors")
+    damage(tensors)
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(MtkitError, match=message):
+        huggingface.import_model(folder, tmp_path / "bundle")
+
+
+def test_stored_positions_decide_which_sinusoids_they_are(make_folder, tmp_path):
+    folder = make_folder(tmp_path / "hf")
+    tensors = load_file(folder / "model.safetensors")
+    for marian, kind in ((True, "marian"), (False, "sinusoidal")):
+        table = sinusoid_table(64, 16, marian=marian)
+        both = {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
+        save_file({**tensors, **both}, folder / "model.safetensors")
+        huggingface.import_model(folder, tmp_path / "bundle")
+        assert load_bundle(tmp_path / "bundle").config.model.positions == kind
+
+
+def test_an_old_weights_file_of_tensors_is_read(make_folder, tmp_path):
+    folder = make_folder(tmp_path / "hf")
+    huggingface.import_model(folder, tmp_path / "a")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    huggingface.import_model(folder, tmp_path / "b")
+    assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
+
+
+class Executed:
+    """What no file may do when it is read: unpickling this would end the program."""
+
+    def __reduce__(self):
+        return exec, ("raise SystemExit",)
+
+
+def test_a_weights_file_that_would_execute_something_is_refused(make_folder, tmp_path):
+    folder = make_folder(tmp_path / "hf")
+    (folder / "model.safetensors").unlink()
+    old = folder / "pytorch_model.bin"
+    torch.save({"model.shared.weight": Executed()}, old)
+    for content in (old.read_bytes(), pickle.dumps(Executed(), protocol=2), b"nothing"):
+        old.write_bytes(content)
+        with pytest.raises(MtkitError, match=r"pytorch_model\.bin: refused: "):
+            huggingface.import_model(folder, tmp_path / "bundle")
+    torch.save([1, 2], old)
+    with pytest.raises(MtkitError, match="refused: it holds something other than named tensors"):
+        huggingface.import_model(folder, tmp_path / "bundle")
+    old.unlink()
+    with pytest.raises(MtkitError, match=r"neither model\.safetensors nor pytorch_model\.bin"):
+        huggingface.import_model(folder, tmp_path / "bundle")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("vocab.json", '{"</s>": 0, "<unk>": 1, "a": 3}', "'a' has the id 3, but 2 comes next"),
+        ("vocab.json", '{"</s>": 0, "a": 1}', "vocab.json: the vocabulary has no <unk>"),
+        ("vocab.json", '{"</s>": 0, "<unk>": 1}', r"vocab\.json: 2 entries, but the src embedding has \d+ rows"),
+        ("vocab.json", '{"</s>": "0"}', "vocab.json: not pieces with their ids"),
+        ("vocab.json", "[", "vocab.json: not valid JSON"),
+        ("config.json", "[]", "config.json: not a JSON object"),
+        ("source.spm", "", r"source\.spm: not a SentencePiece model"),
+        ("model.safetensors", "nothing", r"model\.safetensors: not a safetensors file"),
+        ("tokenizer_config.json", '{"separate_vocabs": true}', "separate_vocabs: true, but the model has one matrix"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(make_folder, tmp_path, name, content, message):
+    folder = make_folder(tmp_path / "hf")
+    (folder / name).write_text(content)
+    with pytest.raises(MtkitError, match=message):
+        huggingface.import_model(folder, tmp_path / "bundle")
+
+
+def test_missing_files_are_named(make_folder, tmp_path):
+    whole = make_folder(tmp_path / "hf")
+    for name in ("config.json", "vocab.json", "target.spm"):
+        folder = Path(shutil.copytree(whole, tmp_path / name.replace(".", "-")))
+        (folder / name).unlink()
+        with pytest.raises(MtkitError, match=rf"{name}: cannot be read \(No such file"):
+            huggingface.import_model(folder, tmp_path / "bundle")

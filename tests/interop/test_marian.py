@@ -1,0 +1,371 @@
+"""Marian's .npz models: in, out, and what is refused. The oracle is a Transformer written out here in numpy."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+import torch
+import yaml
+
+from mtkit.decoding.bundle import load_bundle
+from mtkit.decoding.translator import Translator
+from mtkit.errors import MtkitError
+from mtkit.interop import marian
+from mtkit.interop.marian_vocabulary import Sources, read_yml
+from mtkit.model.positions import sinusoid_table
+
+TIED = ["none", "tied-embeddings", "tied-embeddings-src", "tied-embeddings-all"]
+SENTENCE = "I love the big cat."
+
+
+def marian_logits(path: Path, src: list[int], tgt: list[int]) -> np.ndarray:
+    """The logits (T, V) after zeros and each of tgt, by Marian's parameters and definitions; ids are Marian's."""
+    p = {name: array.astype(np.float64) for name, array in np.load(path).items() if name != "special:model.yml"}
+    pre = "encoder_top_ln_scale" in p
+    src_table, tgt_table = p.get("encoder_Wemb", p.get("Wemb")), p.get("decoder_Wemb", p.get("Wemb"))
+
+    def norm(x, name):
+        centred = x - x.mean(-1, keepdims=True)
+        suffix = "_pre" if f"{name}_ln_scale_pre" in p else ""
+        scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
+        return scaled * p[f"{name}_ln_scale{suffix}"] + p[f"{name}_ln_bias{suffix}"]
+
+    def linear(x, name, part):
+        return x @ p[f"{name}_W{part}"] + p[f"{name}_b{part}"]
+
+    def attention(x, y, name, mask):
+        q, k, v = linear(x, name, "q"), linear(y, name, "k"), linear(y, name, "v")
+        heads = []
+        for head in (slice(0, 8), slice(8, 16)):
+            scores = np.exp(q[:, head] @ k[:, head].T / math.sqrt(8)) * mask
+            heads.append(scores / scores.sum(-1, keepdims=True) @ v[:, head])
+        return linear(np.concatenate(heads, -1), name, "o")
+
+    def feed_forward(x, name):
+        x = linear(x, name, "1")
+        return linear(x / (1 + np.exp(-x)), name, "2")  # swish
+
+    def residual(x, name, sublayer):
+        return x + sublayer(norm(x, name)) if pre else norm(x + sublayer(x), name)
+
+    def with_positions(x):
+        angles = np.arange(len(x))[:, None] * 10000.0 ** (-np.arange(8) / 7)
+        return 4 * x + np.concatenate([np.sin(angles), np.cos(angles)], -1)  # 4 = sqrt(16)
+
+    memory = with_positions(src_table[src])
+    memory = residual(memory, "encoder_l1_self_Wo", lambda x: attention(x, x, "encoder_l1_self", 1.0))
+    memory = residual(memory, "encoder_l1_ffn_ffn", lambda x: feed_forward(x, "encoder_l1_ffn"))
+    memory = norm(memory, "encoder_top") if pre else memory
+    causal = np.tril(np.ones((len(tgt) + 1, len(tgt) + 1)))
+    x = with_positions(np.concatenate([np.zeros((1, 16)), tgt_table[tgt]]))
+    for name in ("decoder_l1", "decoder_l2"):
+        x = residual(x, f"{name}_self_Wo", lambda y, n=name: attention(y, y, f"{n}_self", causal))
+        x = residual(x, f"{name}_context_Wo", lambda y, n=name: attention(y, memory, f"{n}_context", 1.0))
+        x = residual(x, f"{name}_ffn_ffn", lambda y, n=name: feed_forward(y, f"{n}_ffn"))
+    x = norm(x, "decoder_top") if pre else x
+    return x @ p.get("decoder_ff_logit_out_Wt", tgt_table).T + p["decoder_ff_logit_out_b"]
+
+
+@pytest.mark.parametrize("pre", [True, False])
+@pytest.mark.parametrize("tied", TIED)
+def test_an_imported_model_computes_what_marian_computes(make_marian, tmp_path, tied, pre):
+    path = make_marian(tmp_path / "marian", tied=tied, pre=pre)
+    marian.import_model(path, tmp_path / "bundle")
+    bundle = load_bundle(tmp_path / "bundle")
+    src_spm, tgt_spm = (
+        sentencepiece.SentencePieceProcessor(model_file=str(path.with_name(f"{side}.spm"))) for side in ("src", "tgt")
+    )
+    theirs = marian_logits(path, [*src_spm.encode(SENTENCE), 0], tgt_spm.encode("Le chat dort."))
+    src = [*bundle.src_tokenizer.encode(SENTENCE), 3]
+    tgt = bundle.tgt_tokenizer.encode("Le chat dort.")
+    with torch.no_grad():
+        ours = bundle.model(torch.tensor([src]), torch.tensor([[2, *tgt]]))[0].double().numpy()
+    # Marian's ids are </s> 0, <unk> 1, others; ours are pad, <unk> 1, bos, </s> 3, others
+    assert np.abs(ours[:, [3, *range(4, ours.shape[1])]] - theirs[:, [0, *range(2, theirs.shape[1])]]).max() < 2e-3
+    assert (ours[:, [0, 1, 2]] < -20000).all()  # what Marian does not have, or never writes
+
+
+def test_settings_of_the_decoder_config_and_the_origin_are_kept(make_marian, tmp_path):
+    path = make_marian(tmp_path / "marian", tied="tied-embeddings-all")
+    marian.import_model(path, tmp_path / "bundle")
+    bundle = load_bundle(tmp_path / "bundle")
+    assert (bundle.config.decode.beam_size, bundle.config.decode.length_normalization) == (5, "average")
+    assert (bundle.config.model.tie, bundle.config.model.activation) == ("all", "silu")
+    assert bundle.manifest["training"]["imported"]["file"] == "model.npz"
+    assert (
+        Translator.load(tmp_path / "bundle", device="cpu", max_len=8, on_suspect="off").translate([SENTENCE, ""])[1]
+        == ""
+    )
+
+
+@pytest.mark.parametrize("pre", [True, False])
+@pytest.mark.parametrize("tied", TIED)
+def test_exporting_what_was_imported_gives_back_every_bit(make_marian, tmp_path, tied, pre):
+    path = make_marian(tmp_path / "marian", tied=tied, pre=pre)
+    marian.import_model(path, tmp_path / "bundle")
+    marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+    before, after = np.load(path), np.load(tmp_path / "exported" / "model.npz")
+    assert set(before.files) == set(after.files)
+    for name in set(before.files) - {marian.DESCRIPTION}:
+        assert np.array_equal(before[name], after[name]), name
+    for side in ("src", "tgt"):
+        spms = [folder / f"{side}.spm" for folder in (path.parent, tmp_path / "exported")]
+        pieces = [sentencepiece.SentencePieceProcessor(model_file=str(spm)).encode(SENTENCE) for spm in spms]
+        assert pieces[0] == pieces[1]
+    marian.import_model(tmp_path / "exported" / "model.npz", tmp_path / "again")
+    for name in ("model.safetensors", "src.spm", "tgt.spm", "config.yaml"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "bundle" / name).read_bytes(), name
+
+
+def test_the_decoder_starts_from_zeros_whatever_the_vocabulary_has_as_bos(make_marian, tmp_path):
+    """mtkit's tokenizers as Marian's vocabularies: <s> is a row of the output there, and not what it starts with."""
+    path = make_marian(tmp_path / "marian", as_mtkit=True)
+    marian.import_model(path, tmp_path / "bundle")
+    bundle, before = load_bundle(tmp_path / "bundle"), np.load(path)
+    assert bundle.tgt_tokenizer.pieces([0, 1, 2, 3, 4]) == ["<pad>", "<unk>", "<start>", "</s>", "<s>"]
+    table = bundle.model.tgt_embedding.weight.detach().numpy()
+    assert not table[2].any()
+    assert np.array_equal(table[[0, 1, 4, 3, 5]], before["decoder_Wemb"][:5])
+    marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+    after = np.load(tmp_path / "exported" / "model.npz")
+    assert all(np.array_equal(before[name], after[name]) for name in before.files if "special" not in name)
+
+
+@pytest.mark.parametrize("tie", ["none", "decoder", "all"])
+@pytest.mark.parametrize("norm_position", ["pre", "post"])
+def test_importing_what_was_exported_gives_back_every_bit(make_native, tmp_path, tie, norm_position):
+    shape = {"positions": "marian", "norm_position": norm_position}
+    bundle = make_native(tmp_path / "bundle", tie, zero_start=True, **shape)
+    marian.export_bundle(bundle, tmp_path / "exported")
+    marian.import_model(tmp_path / "exported" / "model.npz", tmp_path / "again")
+    for name in ("model.safetensors", "src.spm", "tgt.spm"):
+        assert (tmp_path / "again" / name).read_bytes() == (bundle / name).read_bytes(), name
+    assert load_bundle(tmp_path / "again").config.model == load_bundle(bundle).config.model
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("positions", "sinusoidal"), ("positions", "rotary"), ("norm", "rmsnorm"), ("activation", "gelu")],
+)
+def test_a_bundle_that_marian_cannot_express_is_refused_by_key(make_native, tmp_path, key, value):
+    bundle = make_native(tmp_path / "bundle", "decoder", zero_start=True, **{"positions": "marian", key: value})
+    with pytest.raises(MtkitError, match=rf"Marian has no counterpart of model\.{key}={value}; only "):
+        marian.export_bundle(bundle, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_a_bundle_that_starts_from_a_learnt_embedding_is_refused(make_native, tmp_path):
+    bundle = make_native(tmp_path / "bundle", "decoder", positions="marian")
+    with pytest.raises(MtkitError, match="starts from a learnt embedding, but Marian's starts from zeros"):
+        marian.export_bundle(bundle, tmp_path / "exported")
+
+
+def test_the_description_ends_with_one_nul_and_names_the_shape(make_marian, tmp_path):
+    marian.import_model(make_marian(tmp_path / "marian"), tmp_path / "bundle")
+    marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+    text = np.load(tmp_path / "exported" / "model.npz")["special:model.yml"].tobytes()
+    assert text.endswith(b"\n\0")
+    options = yaml.safe_load(text[:-1])
+    sizes = np.load(tmp_path / "marian" / "model.npz")
+    assert options["dim-vocabs"] == [len(sizes["encoder_Wemb"]), len(sizes["decoder_Wemb"])]
+    assert (options["transformer-heads"], options["dec-depth"], options["transformer-preprocess"]) == (2, 2, "n")
+
+
+class TestVocabulariesAsLists:
+    """A .yml of pieces beside SentencePiece models, as OPUS-MT gives its models away."""
+
+    @pytest.fixture
+    def path(self, make_marian, tmp_path) -> Path:
+        path = make_marian(tmp_path / "marian", tied="tied-embeddings-all")
+        (path.parent / "src.spm").rename(path.parent / "source.spm")
+        (path.parent / "tgt.spm").rename(path.parent / "target.spm")
+        spm = sentencepiece.SentencePieceProcessor(model_file=str(path.parent / "source.spm"))
+        names = [spm.id_to_piece(number) for number in range(spm.get_piece_size())]
+        names[10], names[11] = ">>fra<<", 'odd: "\\'  # two pieces that the list does not have
+        self.missing = [spm.id_to_piece(10), spm.id_to_piece(11)]
+        lines = [f"{json.dumps(name)}: {number}\n" for number, name in enumerate(names)]
+        (path.parent / "vocab.yml").write_text("".join(reversed(lines)))
+        return path
+
+    def test_both_sides_are_read_and_come_back(self, path, tmp_path):
+        vocabulary = path.parent / "vocab.yml"
+        marian.import_model(path, tmp_path / "bundle", Sources(vocabulary, vocabulary))
+        marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+        for side in ("src", "tgt"):
+            assert read_yml(tmp_path / "exported" / f"{side}.yml") == read_yml(vocabulary)
+        before, after = np.load(path), np.load(tmp_path / "exported" / "model.npz")
+        assert all(np.array_equal(before[name], after[name]) for name in before.files if "special" not in name)
+        marian.import_model(tmp_path / "exported" / "model.npz", tmp_path / "again")
+        for name in ("model.safetensors", "src.spm", "tgt.spm"):
+            assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "bundle" / name).read_bytes(), name
+
+    def test_pieces_that_the_list_lacks_are_embedded_as_unknown(self, path, tmp_path):
+        vocabulary = path.parent / "vocab.yml"
+        marian.import_model(path, tmp_path / "bundle", Sources(vocabulary, vocabulary))
+        bundle = load_bundle(tmp_path / "bundle")
+        table = bundle.model.src_embedding.weight
+        for number, piece in enumerate(self.missing, start=bundle.src_tokenizer.vocab_size - 2):
+            assert bundle.src_tokenizer.pieces([number]) == [piece]
+            assert torch.equal(table[number], table[1])
+            assert bundle.model.output.bias[number] < -20000
+
+    def test_a_list_without_a_tokenizer_says_what_is_missing(self, path, tmp_path):
+        (path.parent / "source.spm").unlink()
+        vocabulary = path.parent / "vocab.yml"
+        with pytest.raises(MtkitError, match=r"vocab\.yml: a list of pieces, .*source\.spm, or name it with --src-spm"):
+            marian.import_model(path, tmp_path / "bundle", Sources(vocabulary, vocabulary))
+
+
+def test_a_yml_vocabulary_is_read_as_marian_writes_it(tmp_path):
+    path = tmp_path / "vocab.yml"
+    path.write_text('"</s>": 0\n<unk>: 1\nyes: 2\n"\\x85": 3\n\'it\'\'s\': 4\n? long key\n: 5\n"a:b": 6\n', "utf-8")
+    assert read_yml(path) == ["</s>", "<unk>", "yes", "\x85", "it's", "long key", "a:b"]
+    path.write_text("a: 0\nb: 2\n")
+    with pytest.raises(MtkitError, match=r"vocab\.yml: 'b' has the id 2, but 1 comes next"):
+        read_yml(path)
+    path.write_text("a: 0\nb\n")
+    with pytest.raises(MtkitError, match=r"vocab\.yml: line 2: 'b' is not a piece with its number"):
+        read_yml(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"type": "s2s"}, "type: s2s is not supported; only transformer"),
+        ({"transformer-decoder-autoreg": "average-attention"}, "autoreg: average-attention is not supported"),
+        ({"transformer-decoder-autoreg": "rnn", "dec-cell": "gru"}, "dec-cell: gru is not supported; .* only ssru"),
+        ({"transformer-ffn-activation": "gelu"}, "transformer-ffn-activation: gelu is not supported"),
+        ({"transformer-train-position-embeddings": True}, "train-position-embeddings: True is not supported"),
+        ({"transformer-tied-layers": [1, 1]}, r"transformer-tied-layers: \[1, 1\] is not supported"),
+        ({"transformer-preprocess": "nd"}, None),
+        ({"transformer-preprocess": "a"}, 'transformer-preprocess: "a", transformer-postprocess: "da"'),
+        ({"transformer-postprocess-top": ""}, 'transformer-postprocess-top: "" is not supported; only "n", "da", "n"'),
+        ({"transformer-postprocess-emb": "nd"}, "transformer-postprocess-emb: nd is not supported"),
+        ({"transformer-decoder-dim-ffn": 64}, "transformer-decoder-dim-ffn: 64 is not supported; only .* 32"),
+        ({"lemma-dim-emb": 8}, "lemma-dim-emb: 8 is not supported; only 0"),
+        ({"dim-emb": None}, "dim-emb: None, not a number"),
+        ({"transformer-depth-scaling": True}, None),
+        ({"enc-depth": 2}, "the parameter encoder_l2_self_Wq is missing"),
+        ({"dec-depth": 1}, "parameters that mtkit does not know: decoder_l2_context_Wk"),
+        ({"transformer-dim-ffn": 64}, "encoder_l1_ffn_W1 is 16 x 32, but the model's options ask for 16 x 64"),
+    ],
+)
+def test_an_architecture_that_is_not_supported_is_named(make_marian, tmp_path, changes, message):
+    path = make_marian(tmp_path / "marian", **changes)
+    if message is None:  # of no effect on what is computed
+        marian.import_model(path, tmp_path / "bundle")
+        return
+    with pytest.raises(MtkitError, match=rf"model\.npz: .*{message}"):
+        marian.import_model(path, tmp_path / "bundle")
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_vocabularies_that_do_not_fit_are_refused(make_marian, train_spm, tmp_path):
+    path = make_marian(tmp_path / "marian")
+    (path.parent / "tgt.spm").write_bytes(
+        train_spm(["un deux trois"] * 3, eos_id=0, unk_id=1, bos_id=-1, vocab_size=15)
+    )
+    with pytest.raises(MtkitError, match=r"tgt\.spm: 14 entries, but .*model\.npz has \d+ of its tgt side"):
+        marian.import_model(path, tmp_path / "bundle")
+    (path.parent / "tgt.spm").unlink()
+    with pytest.raises(MtkitError, match=r"names tgt\.spm, which is not there; .*--tgt-vocab"):
+        marian.import_model(path, tmp_path / "bundle")
+    path.with_name("model.npz.decoder.yml").unlink()
+    with pytest.raises(MtkitError, match=r"no model\.npz\.decoder\.yml beside it that names two vocabularies"):
+        marian.import_model(path, tmp_path / "bundle")
+    for name in ("vocab.fsv", "vocab.txt"):
+        with pytest.raises(MtkitError, match=rf"{name}: .*only \.spm, or \.yml with \.spm"):
+            marian.import_model(path, tmp_path / "bundle", Sources(tmp_path / name, tmp_path / name))
+
+
+def test_two_vocabularies_for_one_matrix_are_refused(make_marian, tmp_path):
+    path = make_marian(tmp_path / "marian", tied="tied-embeddings-all")
+    other = make_marian(tmp_path / "other")
+    with pytest.raises(MtkitError, match=r"src\.spm and .*tgt\.spm differ, but the model has one embedding matrix"):
+        marian.import_model(path, tmp_path / "bundle", Sources(path.with_name("src.spm"), other.with_name("tgt.spm")))
+
+
+class Executed:
+    """What no file may do when it is read: unpickling this would end the program."""
+
+    def __reduce__(self):
+        return exec, ("raise SystemExit",)
+
+
+def test_files_that_are_no_models_are_refused_and_nothing_is_unpickled(make_marian, tmp_path):
+    path = make_marian(tmp_path / "marian")
+    arrays = dict(np.load(path))
+    cases = {
+        "not an .npz file": lambda file: file.write(b"nothing"),
+        "not an .npz file of plain arrays .*allow_pickle": lambda file: np.savez(
+            file, **{**arrays, "decoder_Wemb": np.array([Executed()], dtype=object)}
+        ),
+        "not an .npz file, or a damaged one": lambda file: np.save(file, np.zeros(3)),
+        "no special:model.yml in it": lambda file: np.savez(file, a=np.zeros(3)),
+        "its special:model.yml cannot be read": lambda file: np.savez(
+            file, **{"special:model.yml": np.frombuffer(b"a: [", dtype=np.int8)}
+        ),
+        "its special:model.yml holds no options": lambda file: np.savez(
+            file, **{"special:model.yml": np.frombuffer(b"text\0\0", dtype=np.int8)}
+        ),
+        "the parameter decoder_Wemb holds int64": lambda file: np.savez(
+            file, **{**arrays, "decoder_Wemb": arrays["decoder_Wemb"].astype(np.int64)}
+        ),
+    }
+    for message, write in cases.items():
+        with path.open("wb") as file:
+            write(file)
+        with pytest.raises(MtkitError, match=message):
+            marian.import_model(path, tmp_path / "bundle")
+
+
+def test_a_cut_off_file_is_refused(make_marian, tmp_path):
+    path = make_marian(tmp_path / "marian")
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(MtkitError, match=r"model\.npz: not an \.npz file"):
+        marian.import_model(path, tmp_path / "bundle")
+
+
+def test_a_failed_export_leaves_what_was_there(make_marian, tmp_path, monkeypatch):
+    marian.import_model(make_marian(tmp_path / "marian"), tmp_path / "bundle")
+    (tmp_path / "exported").mkdir()
+    (tmp_path / "exported" / "precious").touch()
+
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(marian, "write_npz", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+    assert [path.name for path in (tmp_path / "exported").iterdir()] == ["precious"]
+
+
+@pytest.mark.parametrize("pre", [True, False])
+@pytest.mark.parametrize("tied", TIED)
+def test_an_exported_model_is_one_to_ctranslate2_and_translates_alike(make_marian, tmp_path, tied, pre):
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra `fast` is not installed")
+    from ctranslate2.converters import MarianConverter
+
+    marian.import_model(make_marian(tmp_path / "marian", tied=tied, pre=pre), tmp_path / "bundle")
+    marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+    path = tmp_path / "exported" / "model.npz"
+    # its own sinusoids have other rates than Marian's, unless it is given some
+    np.savez(path, **dict(np.load(path)), Wpos=sinusoid_table(64, 16, marian=True).numpy())
+    processors = []
+    for side in ("src", "tgt"):
+        spm = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "exported" / f"{side}.spm"))
+        names = [spm.id_to_piece(number) for number in range(spm.get_piece_size())]
+        lines = [f"{json.dumps(name, ensure_ascii=False)}: {number}\n" for number, name in enumerate(names)]
+        (tmp_path / f"{side}.yml").write_text("".join(lines), encoding="utf-8")
+        processors.append(spm)
+    MarianConverter(str(path), [str(tmp_path / "src.yml"), str(tmp_path / "tgt.yml")]).convert(str(tmp_path / "ct2"))
+    peer = ctranslate2.Translator(str(tmp_path / "ct2"), compute_type="float32", intra_threads=1)
+    pieces = processors[0].encode(SENTENCE, out_type=str)
+    [result] = peer.translate_batch([pieces], beam_size=1, max_decoding_length=12, disable_unk=True)
+    translator = Translator.load(tmp_path / "bundle", device="cpu", beam_size=1, max_len=11, on_suspect="off")
+    [[ours]] = translator.search([SENTENCE])
+    assert translator.tgt_tokenizer.pieces(ours.ids) == result.hypotheses[0]
+    assert len(ours.ids) > 3
