@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Any, BinaryIO
 
 from mtkit.errors import MtkitError
 
@@ -104,28 +105,58 @@ def locked(folder: Path) -> Iterator[None]:
 
     Raises MtkitError, naming the other process, if one is in there. Does nothing where the system has no such locks.
     """
-    try:
-        import fcntl
-    except ImportError:  # not POSIX
-        yield
-        return
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "a+", encoding="utf-8") as file:  # never removed: a waiting process may hold it open
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _take_lock(file):
             file.seek(0)
             pid = file.read().strip() or "unknown"
             raise MtkitError(
                 f"{folder}: another mtkit is working in this run (pid {pid}); wait until it has ended, or choose "
                 "another run_dir"
-            ) from None
-        except OSError:  # some network file systems know no locks
-            pass
+            )
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+@contextmanager
+def open_locked(path: Path) -> Iterator[BinaryIO | None]:
+    """The file, made if it is not there, to read and append to; None if another mtkit process has it open like this.
+
+    It has no buffer. The block may remove the file. The lock ends with the block or the process.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with open(path, "a+b", buffering=0) as file:
+            if not _take_lock(file):
+                yield None
+                return
+            if _is_at(path, file):  # else it was removed just before it was locked: its name means another file now
+                yield file
+                return
+
+
+def _take_lock(file: IO[Any]) -> bool:
+    """Whether no other process has locked the file; then it is ours until it is closed."""
+    try:
+        import fcntl
+    except ImportError:  # not POSIX
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems know no locks
+        pass
+    return True
+
+
+def _is_at(path: Path, file: IO[Any]) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _umask() -> int:

@@ -19,73 +19,85 @@ if TYPE_CHECKING:
     from mtkit.decoding.unknown import UnknownCharacters
 
 
+TextArgument = Annotated[list[str] | None, typer.Argument(help="Sentences; without any, lines from stdin.")]
+JobOutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Write here (.gz by name) once all is done; default: stdout. With --input an interrupted job goes on "
+        "where it stopped when the same command is given again.",
+    ),
+]
+NBestOption = Annotated[int | None, typer.Option(min=1, help="Translations of each line, with scores, as JSON lines.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="JSON lines, also for a single translation.")]
+TokensOption = Annotated[bool, typer.Option("--tokens", help="In JSON, each token's log-probability, too.")]
+AlignmentsOption = Annotated[
+    bool, typer.Option("--alignments", help="Word alignments, too (0-0 1-2: source - target), after a tab.")
+]
+PrefixOption = Annotated[str, typer.Option(help="What every translation begins with, in whole words.")]
+TerminologyOption = Annotated[
+    Path | None, typer.Option(help="TSV with the columns source, target, forbidden: see docs/translating.md.")
+]
+OnSuspectOption = Annotated[
+    Literal["retry", "warn", "mark", "off"] | None,
+    typer.Option(help="What to do about translations that look broken. Default: the model's config (retry)."),
+]
+LiveOption = Annotated[bool, typer.Option("--live", help="Show each translation while it is being made.")]
+ExplainUnknownOption = Annotated[
+    bool, typer.Option("--explain-unknown", help="List characters that the tokenizer never saw, on stderr.")
+]
+RestartOption = Annotated[
+    bool, typer.Option("--restart", help="Forget an interrupted job for this --output instead of going on.")
+]
+
+
 def translate(
-    text: Annotated[list[str] | None, typer.Argument(help="Sentences; without any, lines from stdin.")] = None,
+    text: TextArgument = None,
     models: EnsembleOption = None,
     input_path: InputOption = None,
-    output_path: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write here (.gz by name) once all is done; default: stdout. With --input an interrupted job goes on "
-            "where it stopped when the same command is given again.",
-        ),
-    ] = None,
+    output_path: JobOutputOption = None,
     beam_size: BeamSizeOption = None,
-    n_best: Annotated[
-        int | None, typer.Option(min=1, help="Translations of each line, with scores, as JSON lines.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines, also for a single translation.")] = False,
-    tokens: Annotated[bool, typer.Option("--tokens", help="In JSON, each token's log-probability, too.")] = False,
-    alignments: Annotated[
-        bool, typer.Option("--alignments", help="Word alignments, too (0-0 1-2: source - target), after a tab.")
-    ] = False,
-    prefix: Annotated[str, typer.Option(help="What every translation begins with, in whole words.")] = "",
-    terminology: Annotated[
-        Path | None, typer.Option(help="TSV with the columns source, target, forbidden: see the README.")
-    ] = None,
-    on_suspect: Annotated[
-        Literal["retry", "warn", "mark", "off"] | None,
-        typer.Option(help="What to do about translations that look broken. Default: the model's config (retry)."),
-    ] = None,
+    n_best: NBestOption = None,
+    as_json: JsonOption = False,
+    tokens: TokensOption = False,
+    alignments: AlignmentsOption = False,
+    prefix: PrefixOption = "",
+    terminology: TerminologyOption = None,
+    on_suspect: OnSuspectOption = None,
     engine: EngineOption = None,
-    live: Annotated[bool, typer.Option("--live", help="Show each translation while it is being made.")] = False,
-    explain_unknown: Annotated[
-        bool, typer.Option("--explain-unknown", help="List characters that the tokenizer never saw, on stderr.")
-    ] = False,
+    live: LiveOption = False,
+    explain_unknown: ExplainUnknownOption = False,
     overrides: SetOption = None,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Forget an interrupted job for this --output instead of going on.")
-    ] = False,
+    restart: RestartOption = False,
     device: DeviceOption = "auto",
 ) -> None:
     """Translate sentences, the lines of a file, or a stream.
 
     How it searches is in the model's config, section decode; --set decode.KEY=VALUE changes any of it for this call.
     """
+    as_json = as_json or n_best is not None
     if text and input_path:
         raise UsageError("give either sentences or --input, not both")
-    as_json = as_json or n_best is not None
     if tokens and not as_json:
         raise UsageError("--tokens needs --json or --n-best: plain text has no place for them")
-    if engine == "ctranslate2" and (live or alignments or tokens):
-        raise UsageError("--engine ctranslate2 knows no --live, --alignments and --tokens: leave the engine to mtkit")
     if live and (as_json or alignments or output_path or prefix):
         raise UsageError("--live shows plain text on stdout: leave --json, --n-best, --alignments, --output, --prefix")
     _check_arguments(text or [])
+    chosen = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
+    if live or alignments or tokens:
+        if engine == "ctranslate2":
+            raise UsageError("--engine ctranslate2 knows no --live, --alignments, --tokens: leave the engine to mtkit")
+        chosen |= {"engine": "native", "workers": 1}
+    elif text:
+        chosen |= {"workers": 1}  # for a few sentences they would start too late
 
     from mtkit.cli.rendering import Rendering  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.cli.translating import load_translator
     from mtkit.decoding.bundle import find_model
+    from mtkit.files import sha256_file
 
-    settings = list(overrides or [])
-    settings += [f"decode.terminology={terminology}"] if terminology else []
-    settings += [f"decode.on_suspect={on_suspect}"] if on_suspect else []
-    settings += [f"decode.engine={engine}"] if engine else []
-    in_one_process = live or alignments or tokens
-    settings += ["decode.engine=native"] if in_one_process else []
-    settings += ["decode.workers=1"] if in_one_process or text else []  # for a few sentences they would start too late
+    settings = [*(overrides or []), *(f"decode.{key}={value}" for key, value in chosen.items() if value is not None)]
     folders = [find_model(model) for model in models] if models else [find_model()]
     translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
     decode = translator.decode
@@ -98,7 +110,13 @@ def translate(
         work = _Work(
             translator.session(n_best=n_best or 1, prefix=prefix),
             Rendering(translator, as_json, tokens, alignments),
-            {"models": [_checksums(folder) for folder in folders], "prefix": prefix, "n_best": n_best},
+            {
+                "models": [_checksums(folder) for folder in folders],
+                "terminology": sha256_file(decode.terminology) if decode.terminology else None,
+                "prefix": prefix,
+                "n_best": n_best,
+                "device": device,
+            },
         )
         if input_path and output_path and _can_resume(input_path, output_path):
             work.as_job(input_path, output_path, unknown, restart=restart)

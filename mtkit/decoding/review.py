@@ -61,6 +61,7 @@ class Tally:
     """What a review has seen so far. Parts of one text that were reviewed apart can be added up in order."""
 
     n_lines: int = 0
+    n_before: int = 0  # lines that somebody else has reviewed before the first of these
     n_suspect: int = 0
     n_mended: int = 0  # suspect at first, faultless after a second search
     kinds: Counter[FaultKind] = field(default_factory=Counter)  # lines with such a fault
@@ -74,7 +75,7 @@ class Tally:
         if faults:
             self.n_suspect += 1
             if len(self.lines) < _LINES_NAMED:
-                self.lines.append(self.n_lines)
+                self.lines.append(self.n_before + self.n_lines)
 
     def extend(self, following: "Tally") -> None:
         """Add what was seen in the lines that follow these."""

@@ -33,6 +33,7 @@ class Session:
     def translate(self, lines: Sequence[str], first_line: int | None = None) -> list[Translation]:
         """The translations of the next lines. first_line: the number of the first, if other than the next one."""
         first_line = first_line or self.n_lines + 1
+        self.review.tally.n_before = first_line - 1 - self.n_lines
         prefixes = [self.prefix] * len(lines) if self.prefix else None
         found = self.translator.search(lines, n_best=self.n_best, prefixes=prefixes, first_line=first_line)
         reviewed = self.review.window(lines, found, prefixes=prefixes)

@@ -51,6 +51,13 @@ def texts(candidates: list[Candidate]) -> list[str]:
     return [candidate.text for candidate in candidates]
 
 
+def test_lines_are_named_as_in_the_whole_file_when_a_job_goes_on():
+    tally = Tally(n_before=100)
+    tally.add([], mended=False)
+    tally.add([Fault("number", "25")], mended=False)
+    assert "1 of 2 translations looks suspect: 1 loses a number (line 102)" in tally.message()
+
+
 def test_a_sound_translation_is_not_searched_for_again():
     answers = Answers({})
     [line] = review(answers).window([SRC], [[candidate(GOOD)]])

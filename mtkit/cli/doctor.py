@@ -1,0 +1,196 @@
+"""`mtkit doctor`: does a model do what it promises?"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mtkit.cli.options import DeviceOption, ModelOption, SetOption
+from mtkit.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from mtkit.config.schema import CorpusFiles
+    from mtkit.decoding.bundle import BundleFiles
+    from mtkit.decoding.doctor import Comparison, Difference, Patient, Trace
+
+doctor = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help="Check what a model promises."
+)
+
+
+def _one_of(option: str, *names: str) -> Callable[[list[str] | None], list[str] | None]:
+    """What checks an option that can be repeated."""
+
+    def check(values: list[str] | None) -> list[str] | None:
+        for value in values or ():
+            if value not in names:
+                raise UsageError(f"{option} {value}: not one of {', '.join(names)}")
+        return values
+
+    return check
+
+
+@doctor.callback()
+def _about() -> None:
+    """Check what a model promises."""  # with a callback, `decode` stays a command of its own
+
+
+@doctor.command()
+def decode(
+    model: ModelOption = None,
+    src: Annotated[
+        Path | None, typer.Option(help="Text to translate; default: the test set, else the dev set, of the config.")
+    ] = None,
+    n: Annotated[int, typer.Option("--n", min=1, help="Lines of it, at equal distances.")] = 200,
+    checks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--check",
+            callback=_one_of("--check", "batch", "order", "cache", "n-best"),
+            help="What is varied: batch, order, cache or n-best; repeat as needed. Default: all.",
+        ),
+    ] = None,
+    beam_sizes: Annotated[
+        list[int] | None, typer.Option("--beam-size", min=1, help="Repeat as needed. Default: 1 and 4.")
+    ] = None,
+    precisions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--precision",
+            callback=_one_of("--precision", "bf16", "int8"),
+            help="bf16 or int8: also count the lines that differ in this precision; repeat as needed.",
+        ),
+    ] = None,
+    overrides: SetOption = None,
+    show: Annotated[int, typer.Option(min=0, help="Differences of each comparison shown with traces.")] = 10,
+    device: DeviceOption = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Decode lines in ways that must not matter, and show where the translations differ after all.
+
+    Batches of 1 and 7, sorted and shuffled input, no cache (all that was said is decoded anew for each token) and
+    n-best lists are compared with batches of 64, in fp32. Exit code 1 if any line differs.
+    """
+    from mtkit.console import log, progress_bar
+    from mtkit.decoding.bundle import find_model, read_bundle
+    from mtkit.decoding.doctor import CHECKS, examine, n_decoded
+
+    files = read_bundle(find_model(model), overrides or ())
+    lines = _lines(files, src, n)
+    log.info(f"model: {files.folder}; {len(lines):,} lines")
+    beam_sizes = beam_sizes or [1, 4]
+    what = (beam_sizes, checks or CHECKS, precisions or ())
+    comparisons = []
+    with progress_bar(n_decoded(len(lines), *what), "decoding", "line", smoothing=0) as bar:
+        beams, checked, others = what
+        found = examine(
+            _patient(files, device),
+            lines,
+            beam_sizes=beams,
+            checks=checked,
+            precisions=others,
+            n_traced=show,
+            advance=bar.update,
+        )
+        for comparison in found:
+            comparisons.append(comparison)
+            bar.set_postfix_str(f"{sum(c.n_different for c in comparisons if c.must_agree)} differ", refresh=False)
+    faults = sum(comparison.n_different for comparison in comparisons if comparison.must_agree)
+    if as_json:
+        result = {"model": str(files.folder), "n_lines": len(lines), "exact": not faults}
+        print(json.dumps({**result, "comparisons": _plain(map(asdict, comparisons))}, indent=2, ensure_ascii=False))
+    else:
+        _print_report(comparisons)
+    if faults:
+        raise typer.Exit(1)
+
+
+def _patient(files: "BundleFiles", device: str) -> "Patient":
+    from mtkit.cores import usable_cores
+    from mtkit.decoding.bundle import load_model
+    from mtkit.decoding.doctor import Patient
+    from mtkit.runtime import choose_device, set_threads
+
+    set_threads(files.config.train.threads or usable_cores())
+    return Patient(
+        load_model(files), files.src_tokenizer, files.tgt_tokenizer, files.config.decode, str(choose_device(device))
+    )
+
+
+def _lines(files: "BundleFiles", src: Path | None, n: int) -> list[tuple[int, str]]:
+    """The lines to translate, with their numbers."""
+    from mtkit.data.corpus import count_lines, count_pairs, read_lines, read_side
+    from mtkit.decoding.doctor import evenly
+
+    if src is not None:
+        n_lines, texts = count_lines(src), read_lines(src)
+    else:
+        corpus = _corpus(files)
+        n_lines, texts = count_pairs([corpus]), read_side([corpus], "src")
+    if not n_lines:
+        raise DataError(f"{src or 'the test set'}: no lines to translate")
+    wanted = set(evenly(n_lines, n))
+    return [(number + 1, text) for number, text in enumerate(texts) if number in wanted]
+
+
+def _corpus(files: "BundleFiles") -> "CorpusFiles":
+    """The test set, or the dev set, that is there."""
+    data = files.config.data
+    for corpus in (data.test, data.dev):
+        if corpus is not None and all(path.exists() for path in (corpus.src, corpus.tgt, corpus.tsv) if path):
+            return corpus
+    names = [str(corpus.tsv or corpus.src) for corpus in (data.test, data.dev) if corpus is not None]
+    raise DataError(
+        f"{files.folder / 'config.yaml'} names {' and '.join(names)} as test and dev sets, and they are not here; "
+        "give some text in the source language with --src"
+    )
+
+
+def _print_report(comparisons: "Sequence[Comparison]") -> None:
+    for comparison in comparisons:
+        for difference in comparison.differences:
+            _print_difference(comparison, difference)
+    print(f"{'beam':<6}{'compared with batches of 64':<30}{'lines':>8}{'differ':>8}{'seconds':>9}")
+    for comparison in comparisons:
+        print(
+            f"{comparison.beam_size:<6}{comparison.name:<30}{comparison.n_lines:>8,}{comparison.n_different:>8,}"
+            f"{comparison.seconds:>9.1f}{'' if comparison.must_agree else '  (may differ)'}"
+        )
+    faults = [comparison for comparison in comparisons if comparison.must_agree and comparison.n_different]
+    print("exact: no line differs" if not faults else f"NOT exact: {len(faults)} of {len(comparisons)} ways differ")
+
+
+def _print_difference(comparison: "Comparison", difference: "Difference") -> None:
+    print(f"line {difference.line}, beam {comparison.beam_size}: {difference.src}")
+    for name, trace in (("batches of 64", difference.reference), (comparison.name, difference.other)):
+        print(f"  {name}: {trace.text}  (score {trace.score:.6f})")
+    print(f"  {'':>4} {'batches of 64':<50}| {comparison.name}")
+    heading = f"{'token':<16}{'log-prob':>10}{'sum':>12}{'other way':>11} "
+    print(f"  {'step':>4} {heading}| {heading}".rstrip())
+    columns = [_columns(difference.reference), _columns(difference.other)]
+    for step in range(max(map(len, columns))):
+        left, right = (column[step] if step < len(column) else "" for column in columns)
+        print(f"  {step + 1:>4} {left:<50}| {right}".rstrip())
+    print()
+
+
+def _columns(trace: "Trace") -> list[str]:
+    """A line for each token: the way that found it, and what the other way thought of it, if it came by."""
+    return [
+        f"{token.piece:<16}{token.log_prob:>10.6f}{token.sum:>12.6f}"
+        + (f"{'-':>11}" if math.isnan(token.elsewhere) else f"{token.elsewhere:>11.6f}")
+        for token in trace.tokens
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """The value with null for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | None) else [_plain(item) for item in value]

@@ -1,0 +1,109 @@
+"""`killed_jobs.py HOW INPUT OUTPUT [LIMIT...]`: a process for test_file_job.py, which forks jobs and kills them.
+
+Prints what became of them, as JSON. The jobs' translation is the line in capitals, its number before it.
+"""
+
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from mtkit.decoding import file_job
+from mtkit.errors import MtkitError
+
+WINDOW_LINES = 4
+
+
+def translate_window(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
+    return [f"{first_line + i} {line.upper()}" for i, line in enumerate(lines)], {"long": sum(map(len, lines))}
+
+
+def slowly(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
+    time.sleep(random.uniform(0, 0.002))
+    return translate_window(lines, first_line)
+
+
+def run(input_path: Path, output_path: Path, translate: file_job.TranslateWindow = translate_window) -> dict[str, Any]:
+    result = file_job.run_job(input_path, output_path, translate, {"model": "capitals"}, window_lines=WINDOW_LINES)
+    return {"n_lines": result.n_lines, "n_lines_before": result.n_lines_before, "counts": dict(result.counts)}
+
+
+def killed_at_every_line(input_path: Path, output_path: Path) -> list[dict[str, Any]]:
+    """Kill a job just before the n-th line of file_job.py that it runs, for every n, and let another one finish."""
+    outcomes = []
+    for n in range(1, 10_000):
+        if not (pid := os.fork()):
+            sys.settrace(killer(n))
+            run(input_path, output_path)
+            os._exit(0)
+        if os.waitpid(pid, 0)[1] == 0:
+            output_path.unlink()
+            return outcomes
+        outcomes.append(run(input_path, output_path) | {"output": output_path.read_bytes().hex()})
+        output_path.unlink()
+    raise RuntimeError("a job without an end")
+
+
+def killer(n: int) -> Callable[[FrameType, str, object], Any]:
+    """A trace function that kills its process at the n-th line of file_job.py."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != file_job.__file__:
+            return None
+        count += event == "line"
+        if count == n:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    return trace
+
+
+def killed_at_random(input_path: Path, output_path: Path) -> list[dict[str, Any]]:
+    """Kill jobs after random times until one comes to its end; many times over."""
+    random.seed(1)
+    outcomes: list[dict[str, Any]] = []
+    while sum(outcome["n_killed"] for outcome in outcomes) < 20:
+        n_killed, status = -1, 1
+        while status:
+            n_killed += 1
+            if not (pid := os.fork()):
+                random.seed(n_killed)
+                run(input_path, output_path, slowly)
+                os._exit(0)
+            time.sleep(random.uniform(0, 0.01 * (1 + n_killed)))  # also a busy machine comes to the end
+            os.kill(pid, signal.SIGKILL)
+            status = os.waitpid(pid, 0)[1]
+        outcomes.append({"n_killed": n_killed, "output": output_path.read_bytes().hex()})
+        output_path.unlink()
+    return outcomes
+
+
+def on_a_full_disk(input_path: Path, output_path: Path, limits: Sequence[int]) -> list[dict[str, Any]]:
+    """Files may not grow beyond so many bytes, then somewhat more, then without limit."""
+    outcomes: list[dict[str, Any]] = []
+    for limit in (*limits, resource.RLIM_INFINITY):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        try:
+            outcomes.append(run(input_path, output_path) | {"output": output_path.read_bytes().hex()})
+        except MtkitError as error:
+            part = output_path.with_name(output_path.name + ".mtkit-part")
+            outcomes.append({"error": str(error), "part": part.read_bytes().hex() if part.exists() else ""})
+    return outcomes
+
+
+if __name__ == "__main__":
+    os.fsync = lambda descriptor: None  # files survive a killed process without it, and a busy disk takes its time
+    how, paths, limits = sys.argv[1], [Path(name) for name in sys.argv[2:4]], [int(limit) for limit in sys.argv[4:]]
+    if how == "full":
+        print(json.dumps(on_a_full_disk(*paths, limits)))
+    else:
+        print(json.dumps({"every-line": killed_at_every_line, "random": killed_at_random}[how](*paths)))
