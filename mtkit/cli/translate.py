@@ -84,7 +84,7 @@ def translate(
     if live and (as_json or alignments or output_path or prefix):
         raise UsageError("--live shows plain text on stdout: leave --json, --n-best, --alignments, --output, --prefix")
     _check_arguments(text or [])
-    chosen = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
+    chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
     if live or alignments or tokens:
         if engine == "ctranslate2":
             raise UsageError("--engine ctranslate2 knows no --live, --alignments, --tokens: leave the engine to mtkit")

@@ -224,8 +224,8 @@ class DecodeConfig(Section):
     mbr_samples: int = Field(
         0,
         ge=0,
-        description="so many samples a line (epsilon: 0.02 unless limited), of which the one most like the others (chrF) is "
-        "taken; 0: off",
+        description="so many samples a line, with epsilon=0.02 unless limited otherwise; the one most like the others "
+        "(chrF) is taken; 0: off",
     )
     terminology: ConfigPath | None = Field(
         None, description="TSV with the columns source, target, forbidden: phrases that must, or must not, appear"

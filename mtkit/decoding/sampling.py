@@ -13,7 +13,6 @@ from mtkit.decoding.engine import Hypothesis
 from mtkit.decoding.rules import NO_RULES, Rules
 from mtkit.decoding.search import DecodeStep, SearchConfig, SearchResult, check_number, rows_to_keep
 
-
 _ROWS_AT_ONCE = 256  # in between, their probabilities stay in the processor's cache
 
 
@@ -37,7 +36,7 @@ class Truncation:
         It is the token at which the running sum of the probabilities that may be drawn passes the uniform number.
         """
         rows, numbers = log_probs.flatten(0, -2), uniforms.flatten()
-        parts = zip(rows.split(_ROWS_AT_ONCE), numbers.split(_ROWS_AT_ONCE), strict=True)
+        parts = zip(torch.split(rows, _ROWS_AT_ONCE), torch.split(numbers, _ROWS_AT_ONCE), strict=True)
         return torch.cat([self._draw(part, of_part) for part, of_part in parts]).view(uniforms.shape)
 
     def _draw(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:

@@ -1,16 +1,19 @@
 """Encoder and decoder layers: attention and feed-forward sublayers, each with its residual connection and norm."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
-from mtkit.model.attention import CrossAttention, KeyValueCache, SelfAttention
+from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout
+from mtkit.model.quantization import FastLinear
+from mtkit.model.ssru import SSRU
 
 _Layer = TypeVar("_Layer", bound=nn.Module)
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
 class FeedForward(nn.Module):
@@ -25,12 +28,14 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D), every position by itself."""
+        if self.activation == "relu" and isinstance(self.in_proj, FastLinear):
+            return self.out_proj(self.in_proj.relu(x))
         x = self.in_proj(x)
         if self.activation == "swiglu":
             gate, value = x.chunk(2, dim=-1)
             x = F.silu(gate) * value
         else:
-            x = F.relu(x) if self.activation == "relu" else F.gelu(x)
+            x = _ACTIVATIONS[self.activation](x)
         return self.out_proj(self.dropout(x))
 
 
@@ -45,9 +50,16 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """x and what sublayer returns for it: the same shape, (..., D)."""
-        if self.pre:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+        return self.after(x, sublayer(self.before(x)))
+
+    def before(self, x: Tensor) -> Tensor:
+        """What the sublayer is given."""
+        return self.norm(x) if self.pre else x
+
+    def after(self, x: Tensor, y: Tensor) -> Tensor:
+        """What becomes of x once the sublayer has returned y."""
+        x = x + (self.dropout(y) if self.training else y)
+        return x if self.pre else self.norm(x)
 
 
 class EncoderLayer(nn.Module):
@@ -67,12 +79,19 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, attention to the encoder's output, then feed-forward."""
+    """Causal self-attention, attention to the encoder's output, then feed-forward.
+
+    With decoder=ssru a recurrent unit stands where the self-attention would, under its name.
+    """
 
     def __init__(self, cfg: ModelConfig) -> None:
         super().__init__()
         rotary = cfg.positions == "rotary"
-        self.self_attention = SelfAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout, rotary)
+        self.self_attention = (
+            SSRU(cfg.d_model)
+            if cfg.decoder == "ssru"
+            else SelfAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout, rotary)
+        )
         self.cross_attention = CrossAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout)
         self.feed_forward = FeedForward(cfg)
         self.self_attention_residual = Residual(cfg)
@@ -86,18 +105,18 @@ class DecoderLayer(nn.Module):
         x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, keys, values, pad_bias))
         return self.feed_forward_residual(x, self.feed_forward)
 
-    def step(self, x: Tensor, cache: KeyValueCache, keys: Tensor, values: Tensor, pad_bias: Tensor) -> Tensor:
+    def step(self, x: Tensor, cache: Any, keys: Tensor, values: Tensor, pad_bias: Tensor) -> Tensor:
         """One new position for K hypotheses of each of B sentences.
 
-        x: (B, K, D); cache: rows B x K, sentence by sentence; keys, values: (B, H, S, d_head). Returns (B, K, D).
+        x: (B, K, D); cache: from self_attention.new_cache, rows B x K, sentence by sentence;
+        keys, values: (B, H, S, d_head). Returns (B, K, D).
         """
 
-        def look_back(y: Tensor) -> Tensor:
-            return self.self_attention.step(y.flatten(0, 1).unsqueeze(1), cache).view_as(y)
-
-        x = self.self_attention_residual(x, look_back)
-        x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, keys, values, pad_bias))
-        return self.feed_forward_residual(x, self.feed_forward)
+        rows = self.self_attention_residual.before(x).flatten(0, 1).unsqueeze(1)
+        x = self.self_attention_residual.after(x, self.self_attention.step(rows, cache).view_as(x))
+        y = self.cross_attention(self.cross_attention_residual.before(x), keys, values, pad_bias)
+        x = self.cross_attention_residual.after(x, y)
+        return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
 
 
 def make_norm(cfg: ModelConfig) -> nn.Module:

@@ -6,17 +6,20 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-PositionKind = Literal["sinusoidal", "learned", "rotary"]
+PositionKind = Literal["sinusoidal", "marian", "learned", "rotary"]
 
 
-def sinusoid_table(n_positions: int, d_model: int) -> Tensor:
+def sinusoid_table(n_positions: int, d_model: int, *, marian: bool = False) -> Tensor:
     """The fixed encodings of positions 0 to n_positions - 1: float32 (n_positions, d_model).
 
     sin(position / 10000^(2i / d_model)) in the first half of the dimensions, the cosines of the same angles in the
     second (Vaswani et al. 2017, section 3.5; there sines and cosines alternate, which is the same up to the order of
-    dimensions; halves are what tensor2tensor and Marian compute).
+    dimensions). With marian, 10000^(2i / (d_model - 2)) instead, as tensor2tensor and Marian compute them: their
+    slowest sinusoid turns by exactly 1/10000 a position.
     """
-    rates = torch.exp(torch.arange(d_model // 2, dtype=torch.float64) * (-math.log(10000.0) / (d_model // 2)))
+    n_rates = d_model // 2
+    steps = max(1, n_rates - 1) if marian else n_rates
+    rates = torch.exp(torch.arange(n_rates, dtype=torch.float64) * (-math.log(10000.0) / steps))
     angles = torch.arange(n_positions, dtype=torch.float64)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1).float()
 
@@ -26,15 +29,17 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, *, marian: bool = False) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoid_table(256, d_model), persistent=False)
+        self.marian = marian
+        self.register_buffer("table", sinusoid_table(256, d_model, marian=marian), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """x: (..., L, D), its first column being position start; returns the sum, the same shape."""
         end = start + x.size(-2)
         if end > self.table.size(0):
-            self.table = sinusoid_table(2 * end, self.table.size(1)).to(self.table.device)
+            table = sinusoid_table(2 * end, self.table.size(1), marian=self.marian)
+            self.table = table.to(self.table.device)
         return x + self.table[start:end]
 
 
@@ -85,6 +90,6 @@ class RotaryPositions(nn.Module):
 
 def added_positions(kind: PositionKind, d_model: int, max_positions: int) -> nn.Module:
     """What is added to the embeddings: a module called with (x, start)."""
-    if kind == "sinusoidal":
-        return SinusoidalPositions(d_model)
+    if kind in ("sinusoidal", "marian"):
+        return SinusoidalPositions(d_model, marian=kind == "marian")
     return LearnedPositions(d_model, max_positions) if kind == "learned" else NoPositions()

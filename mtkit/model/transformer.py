@@ -1,6 +1,7 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017): token ids in, logits over the target vocabulary out."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
-from mtkit.model.attention import CrossAttention, KeyValueCache, SelfAttention, init_packed
+from mtkit.model.attention import BLOCK, CrossAttention, KeyValueCache, SelfAttention, init_packed
 from mtkit.model.dropout import Dropout
 from mtkit.model.layers import DecoderLayer, EncoderLayer, FeedForward, make_norm, stacked
-from mtkit.model.masks import causal_bias, padding_bias
+from mtkit.model.masks import BLOCKED, causal_bias, padding_bias
 from mtkit.model.positions import LearnedPositions, added_positions
+from mtkit.model.ssru import SSRU, CellCache
 
 
 class Transformer(nn.Module):
@@ -50,6 +52,8 @@ class Transformer(nn.Module):
                 init_packed(module.q_proj, 1)
                 init_packed(module.kv_proj, 2)
                 init_packed(module.out_proj, 1)
+            elif isinstance(module, SSRU):
+                module.reset_parameters()
             elif isinstance(module, FeedForward):
                 init_packed(module.in_proj, 2 if module.activation == "swiglu" else 1)
                 init_packed(module.out_proj, 1)
@@ -92,9 +96,11 @@ class Transformer(nn.Module):
         """Encode src (B, S) and prepare to decode beam_size hypotheses for each sentence."""
         memory, pad_bias = self.encode(src)
         cross = [layer.cross_attention.keys_values(memory) for layer in self.decoder_layers]
-        d_head = self.cfg.d_model // self.cfg.n_heads
+        if n_empty := -src.size(1) % BLOCK:
+            pad_bias = F.pad(pad_bias, (0, n_empty), value=BLOCKED)
+            cross = [(F.pad(k, (0, 0, 0, n_empty)), F.pad(v, (0, 0, 0, n_empty))) for k, v in cross]
         n_rows = src.size(0) * beam_size
-        own = [KeyValueCache(n_rows, self.cfg.n_heads, d_head, memory) for _ in self.decoder_layers]
+        own = [layer.self_attention.new_cache(n_rows, memory) for layer in self.decoder_layers]
         return DecoderCache(own, cross, pad_bias, beam_size)
 
     def decode_step(self, last_ids: Tensor, cache: "DecoderCache") -> Tensor:
@@ -106,7 +112,8 @@ class Transformer(nn.Module):
         x = self.tgt_positions(x, cache.length).squeeze(-2)
         for layer, own, (keys, values) in zip(self.decoder_layers, cache.own, cache.cross, strict=True):
             x = layer.step(x, own, keys, values, cache.pad_bias)
-        return self.output(self.decoder_norm(x)).float()
+        project = self.output if cache.output is None else cache.output
+        return project(self.decoder_norm(x)).float()
 
     def _embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
         return F.embedding(ids, embedding.weight) * math.sqrt(self.cfg.d_model)
@@ -116,10 +123,11 @@ class Transformer(nn.Module):
 class DecoderCache:
     """What decoding has computed so far, for B sentences with K hypotheses each."""
 
-    own: list[KeyValueCache]  # per layer, rows B x K, sentence by sentence
+    own: Sequence[KeyValueCache | CellCache]  # per layer, rows B x K, sentence by sentence
     cross: list[tuple[Tensor, Tensor]]  # per layer, keys and values of the memory, (B, H, S, d_head)
     pad_bias: Tensor  # (B, 1, 1, S)
     beam_size: int
+    output: nn.Module | None = None  # in place of the model's own: a projection onto fewer tokens
 
     @property
     def length(self) -> int:

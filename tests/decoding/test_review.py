@@ -178,15 +178,16 @@ def test_tallies_of_the_parts_of_a_text_add_up_to_that_of_the_whole(suspect, cut
     assert first.n_suspect == whole.n_suspect
 
 
-def test_what_is_found_is_told_as_a_warning_and_what_was_mended_as_news(caplog, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("mtkit"), "propagate", True)
-    caplog.set_level(logging.INFO, logger="mtkit")
+def test_what_is_found_is_told_as_a_warning_and_what_was_mended_as_news(monkeypatch):
+    told: list[int] = []
+    monkeypatch.setattr("mtkit.decoding.review.log.info", lambda _: told.append(logging.INFO))
+    monkeypatch.setattr("mtkit.decoding.review.log.warning", lambda _: told.append(logging.WARNING))
     for answer in (GOOD, NO_NUMBER):
         checked = review(Answers({SRC: [answer]}))
         checked.window([SRC], [[candidate(NO_NUMBER)]])
         checked.warn()
     review(Answers({})).warn()
-    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+    assert told == [logging.INFO, logging.WARNING]
 
 
 def test_with_a_model_what_stands_beside_a_line_does_not_change_what_becomes_of_it(shared_bundle):

@@ -192,7 +192,8 @@ def test_a_file_to_file_job_gives_what_a_stream_gives_and_leaves_nothing_beside(
 
 def test_confidence_is_in_the_json_of_a_calibrated_bundle_only(run, bundle):
     assert "confidence" not in texts(run("--json", "a"))[0]
-    reliability = {"n": 2, "good": 0.5, "calibration_error": 0.1, "brier": 0.2, "auc": None, "bins": []}
+    figures = {"calibration_error": 0.1, "by_chance": 0.1, "brier": 0.2, "auc": None}
+    reliability = {"n": 2, "good": 0.5, **figures, "bins": []}
     found = {"format_version": 1, "slope": 2.0, "intercept": 0.5, "threshold": 50.0, "n_fitted": 2, "decode": {}}
     add_to_bundle(
         bundle, "confidence.json", lambda path: path.write_text(json.dumps({**found, "held_out": reliability}))

@@ -37,6 +37,12 @@ def test_sinusoids_have_the_values_of_the_papers_formula() -> None:
         assert table[position, 3 + i].item() == pytest.approx(math.cos(angle), abs=1e-6)
 
 
+def test_marians_sinusoids_end_with_a_turn_of_a_ten_thousandth_a_position() -> None:
+    table = SinusoidalPositions(6, marian=True).table
+    assert table[49, [0, 2]].tolist() == pytest.approx([math.sin(49), math.sin(49 / 10000)], abs=1e-6)
+    assert table[49, [4, 5]].tolist() == pytest.approx([math.cos(49 / 100), math.cos(49 / 10000)], abs=1e-6)
+
+
 def test_positions_grow_with_the_sentence_and_start_where_told() -> None:
     positions = SinusoidalPositions(6)
     long = positions(torch.zeros(1, 700, 6))

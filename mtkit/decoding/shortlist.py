@@ -1,0 +1,119 @@
+"""The output-vocabulary shortlist: which target tokens may translate a sentence, by a lexicon of its source tokens.
+
+A step of the decoder then projects onto some hundred tokens instead of tens of thousands. In a bundle the lexicon is
+`shortlist.npz`: plain arrays, nothing pickled.
+"""
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from mtkit.decoding.bundle import BundleFiles, bundle_file
+from mtkit.errors import BundleError
+
+SHORTLIST = "shortlist.npz"  # the file's name in a bundle
+_SPECIAL_IDS = (PAD_ID, UNK_ID, BOS_ID, EOS_ID)
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """For each source token the target tokens that may be needed for it; `offsets` marks where each one's begin."""
+
+    always: Ids  # target ids that every sentence may use, in rising order; the special ones are among them
+    offsets: Ids  # (source vocabulary + 1,): token s has best[offsets[s] : offsets[s + 1]]
+    best: Ids  # target ids
+    tgt_vocab_size: Ids  # one number
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if the arrays do not fit each other."""
+        size = int(self.tgt_vocab_size)
+        if self.offsets.ndim != 1 or self.best.ndim != 1 or self.always.ndim != 1 or self.offsets.size < 2:
+            raise ValueError("a shortlist's arrays are lists")
+        if self.offsets[0] != 0 or self.offsets[-1] != self.best.size or (np.diff(self.offsets) < 0).any():
+            raise ValueError("the offsets do not divide the list of best ids")
+        for ids in (self.always, self.best):
+            if ids.size and not 0 <= ids.min() <= ids.max() < size:
+                raise ValueError(f"target id {ids.max() if ids.min() >= 0 else ids.min()} is not below {size}")
+        if not np.isin(_SPECIAL_IDS, self.always).all():
+            raise ValueError("the special ids are missing from those that every sentence may use")
+
+    @classmethod
+    def from_lexicon(
+        cls, best: Sequence[ArrayLike], always: ArrayLike, tgt_vocab_size: int, n_best: int | None = None
+    ) -> "Shortlist":
+        """best: for each source id its target ids, best first, of which n_best are kept; always: ids for any sentence.
+
+        The special ids need not be named. Raises ValueError for an id that is not in the vocabulary.
+        """
+        lists = [np.asarray(ids, dtype=np.int64)[:n_best] for ids in best]
+        return cls(
+            always=np.union1d(np.asarray(always, dtype=np.int64), _SPECIAL_IDS),
+            offsets=np.cumsum([0, *map(len, lists)]),
+            best=np.concatenate([*lists, np.empty(0, np.int64)]),
+            tgt_vocab_size=np.array(tgt_vocab_size),
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> "Shortlist":
+        """Read what `save` wrote. Raises BundleError for anything else."""
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return cls(**{field.name: arrays[field.name].astype(np.int64) for field in fields(cls)})
+        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise BundleError(f"{path}: not a shortlist ({error}); `mtkit shortlist` makes it anew") from error
+
+    def save(self, path: Path) -> None:
+        """Write it as .npz, whatever the path ends in."""
+        arrays = {field.name: getattr(self, field.name).astype(np.int32) for field in fields(self)}
+        arrays["offsets"] = self.offsets
+        with path.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+
+    @property
+    def src_vocab_size(self) -> int:
+        """Source ids that it knows."""
+        return self.offsets.size - 1
+
+    def ids_of(self, src_ids: Sequence[int]) -> Ids:
+        """The target ids that may be used for one sentence, in rising order."""
+        lists = [self.best[self.offsets[src_id] : self.offsets[src_id + 1]] for src_id in set(src_ids)]
+        return np.unique(np.concatenate([self.always, *lists]))
+
+    def union(
+        self, sentences: Sequence[Sequence[int]], extra: Sequence[Sequence[int]] | None = None
+    ) -> tuple[Ids, NDArray[np.bool_]]:
+        """The ids (U,) that any of the sentences may use, in rising order, and which of them each may: bool (B, U).
+
+        extra: further target ids for each sentence.
+        A sentence may use what `ids_of` gives for it alone: so its translation does not depend on the others.
+        """
+        allowed = np.zeros((len(sentences), int(self.tgt_vocab_size)), dtype=np.bool_)
+        for row, src_ids, tgt_ids in zip(allowed, sentences, extra or [()] * len(sentences), strict=True):
+            row[self.ids_of(src_ids)] = True
+            row[list(tgt_ids)] = True
+        ids = np.flatnonzero(allowed.any(axis=0))
+        return ids, allowed[:, ids]
+
+
+def shortlist_of(files: BundleFiles) -> Shortlist:
+    """The bundle's shortlist. Raises BundleError if it has none, or one of another vocabulary."""
+    path = bundle_file(files, SHORTLIST)
+    if path is None:
+        raise BundleError(
+            f"{files.folder}: decode.shortlist=true, but it has no {SHORTLIST}; `mtkit shortlist` learns one"
+        )
+    found = Shortlist.load(path)
+    sizes = found.src_vocab_size, int(found.tgt_vocab_size)
+    if sizes != (files.src_tokenizer.vocab_size, files.tgt_tokenizer.vocab_size):
+        raise BundleError(
+            f"{path}: made for vocabularies of {sizes[0]:,} and {sizes[1]:,} tokens, but the bundle's have "
+            f"{files.src_tokenizer.vocab_size:,} and {files.tgt_tokenizer.vocab_size:,}; make it anew: mtkit shortlist"
+        )
+    return found

@@ -1,0 +1,171 @@
+"""Bergamot's models, the kind that browsers run: a Marian binary model, its vocabulary and lexicon, as a bundle.
+
+They are students of 8-bit matrices with a recurrent decoder (SSRU) and one vocabulary for both sides. The matrices
+become float32 again; the multipliers of activations ("QuantMultA") only matter to their own engine.
+"""
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from mtkit.config.schema import DecodeConfig
+from mtkit.data.special_ids import UNK_ID
+from mtkit.decoding.bundle import add_to_bundle
+from mtkit.decoding.shortlist import SHORTLIST, Shortlist
+from mtkit.errors import DataError
+from mtkit.interop.imported import Languages, origin_of, save_imported
+from mtkit.interop.marian import to_state
+from mtkit.interop.marian_binary import MarianModel, read_marian_binary
+from mtkit.interop.marian_options import model_config
+from mtkit.interop.vocabulary import BANNED, Layout, bring_state, names_of, read_spm, spm_layout, tgt_tokenizer
+
+FORMAT = "bergamot"
+_ACTIVATIONS = "_QuantMultA"  # the end of the names of what the engine multiplies activations by
+_LEXICON_MAGIC = 0xF11A48D5013417F5
+_LEXICON_HEADER = struct.Struct("<6Q")  # magic, checksum, firstNum, bestNum, number of offsets, number of ids
+_LANGUAGES = re.compile(r"\.([a-z]{2,3})([a-z]{2})\.")  # in model.enpt.intgemm.alphas.bin
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What belongs to one model."""
+
+    model: Path
+    vocabulary: Path
+    lexicon: Path | None
+    settings: Path | None  # YAML of the engine: beam size, limits
+
+    @classmethod
+    def find(cls, path: Path) -> "_Files":
+        """In a folder, or beside the model file. Raises DataError, saying what is missing or ambiguous."""
+        folder = path if path.is_dir() else path.parent
+        model = _only(folder, "*.bin", lambda name: not name.startswith("lex")) if path.is_dir() else path
+        if model is None:
+            raise DataError(
+                f"{folder}: no model there; a Bergamot model is a file such as model.enpt.intgemm.alphas.bin"
+            )
+        vocabulary = _only(folder, "*.spm")
+        if vocabulary is None:
+            raise DataError(f"{folder}: no vocabulary there; it is a file such as vocab.enpt.spm")
+        return cls(model, vocabulary, _only(folder, "lex*.bin"), _only(folder, "config*.yml"))
+
+
+def import_model(path: Path, out: Path, languages: Languages | None = None) -> None:
+    """Write a model as a bundle, with its lexicon as the shortlist if it has one.
+
+    path: the folder that holds model, vocabulary and lexicon, or the model file in it.
+    languages: by default those in the model file's name.
+    Raises MtkitError, naming the file and the key or parameter, if it is no model that mtkit can compute.
+    """
+    files = _Files.find(path)
+    marian = read_marian_binary(files.model)
+    cfg = model_config(marian.options, files.model)
+    if cfg.tie != "all":
+        raise DataError(
+            f"{files.model}: tied-embeddings-all: {marian.options.get('tied-embeddings-all')} is not supported; "
+            "only models with one vocabulary for both sides (true)"
+        )
+    spm = read_spm(files.vocabulary)
+    layout = replace(spm_layout(spm), bos=None)  # Marian's decoder starts from zeros, whatever <s> may be
+    weights = {name: value for name, value in marian.tensors.items() if not name.endswith(_ACTIVATIONS)}
+    _check_vocabulary(marian, layout, files)
+    state = bring_state(to_state(weights, cfg, files.model), cfg.tie, layout, layout)
+    state["output.bias"][UNK_ID] = BANNED  # Marian never writes it
+    lexicon = None if files.lexicon is None else read_lexicon(files.lexicon, layout)
+    tokenizer = tgt_tokenizer(spm, names_of(spm), layout)
+    save_imported(
+        out,
+        state,
+        cfg,
+        (tokenizer, tokenizer),
+        _decode_config(files.settings, shortlist=lexicon is not None),
+        languages or _languages_of(files.model),
+        origin_of(files.model, FORMAT, layout, layout, {}),
+    )
+    if lexicon is not None:
+        add_to_bundle(out, SHORTLIST, lexicon.save)
+
+
+def read_lexicon(path: Path, layout: Layout) -> Shortlist:
+    """The binary lexicon of a model, in mtkit's ids; layout: of the vocabulary that both sides share.
+
+    Raises DataError if the file is none, is cut off, or names ids that are not in the vocabulary.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    if len(data) < _LEXICON_HEADER.size or struct.unpack_from("<Q", data)[0] != _LEXICON_MAGIC:
+        raise DataError(f"{path}: not a binary lexicon of Marian (its first bytes say otherwise)")
+    _, _, n_first, _, n_offsets, n_ids = _LEXICON_HEADER.unpack_from(data)
+    expected = _LEXICON_HEADER.size + 8 * n_offsets + 4 * n_ids
+    if len(data) != expected:
+        raise DataError(f"{path}: {len(data):,} bytes, but by its header it has {expected:,}; copy it again")
+    if n_offsets != layout.size + 1:
+        raise DataError(f"{path}: a lexicon of {n_offsets - 1:,} tokens, but the vocabulary has {layout.size:,}")
+    offsets = np.frombuffer(data, "<u8", n_offsets, _LEXICON_HEADER.size).astype(np.int64)
+    ids = np.frombuffer(data, "<u4", n_ids, _LEXICON_HEADER.size + 8 * n_offsets).astype(np.int64)
+    if offsets[0] != 0 or offsets[-1] != n_ids or (np.diff(offsets) < 0).any():
+        raise DataError(f"{path}: damaged: its lists do not follow each other; copy it again")
+    if n_ids and ids.max() >= layout.size:
+        raise DataError(f"{path}: it names token {ids.max()}, but the vocabulary has {layout.size:,}")
+    return _in_our_ids(offsets, ids, int(n_first), layout)
+
+
+def _in_our_ids(offsets: NDArray[np.int64], ids: NDArray[np.int64], n_first: int, layout: Layout) -> Shortlist:
+    rows = np.array(layout.rows)
+    ours = np.zeros(layout.size, dtype=np.int64)
+    ours[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
+    lists: Sequence[NDArray[np.int64]] = np.split(ours[ids], offsets[1:-1])
+    none = np.empty(0, dtype=np.int64)
+    return Shortlist.from_lexicon(
+        [none if row < 0 else lists[row] for row in rows], ours[: min(n_first, layout.size)], rows.size
+    )
+
+
+def _check_vocabulary(marian: MarianModel, layout: Layout, files: _Files) -> None:
+    table = marian.tensors.get("Wemb")
+    if table is not None and table.shape[0] != layout.size:
+        raise DataError(
+            f"{files.vocabulary}: {layout.size:,} pieces, but {files.model} has {table.shape[0]:,}; "
+            "give the vocabulary that the model was trained with"
+        )
+
+
+def _decode_config(path: Path | None, *, shortlist: bool) -> DecodeConfig:
+    """As the engine is set up, by default as in browsers: greedy, by the lexicon."""
+    settings: Mapping[str, Any] = {}
+    if path is not None:
+        try:
+            settings = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise DataError(f"{path}: cannot be read: {error}") from error
+    factor = float(settings.get("max-length-factor", 3.0))  # Marian's own default; it counts the source with </s>
+    return DecodeConfig(
+        beam_size=int(settings.get("beam-size", 1)),
+        length_normalization="average",
+        max_len_factor=factor,
+        max_len_constant=max(1, round(factor)),
+        shortlist=shortlist,
+    )
+
+
+def _languages_of(model: Path) -> Languages:
+    found = _LANGUAGES.search(model.name)
+    return Languages(found[1], found[2]) if found else Languages()
+
+
+def _only(folder: Path, pattern: str, fits: Any = lambda name: True) -> Path | None:
+    found = sorted(path for path in folder.glob(pattern) if fits(path.name))
+    if len(found) > 1:
+        raise DataError(
+            f"{folder}: {' and '.join(path.name for path in found[:3])}: which one? Give a folder of one model"
+        )
+    return found[0] if found else None

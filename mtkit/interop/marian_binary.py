@@ -1,0 +1,142 @@
+"""Marian's binary model files (.bin): named tensors and the model's options, int8 matrices turned back to float32.
+
+The layout, all little-endian: version and number of items, 64 bits each; for each item the length of its name, its
+type, the number of its dimensions and the length of its data, 64 bits each; the names, each ended by a NUL; the
+dimensions, 32 bits each; the length of a gap, 64 bits, and the gap; then the data of the items, one after the other.
+"""
+
+import math
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from mtkit.errors import DataError
+
+_VERSION = 1
+_OPTIONS = "special:model.yml"
+_TEXT, _FLOAT32, _INT8, _INT16 = 0x101, 0x404, 0x4101, 0x4102
+_PLAIN_TYPES = {0x102: "int16", 0x104: "int32", 0x108: "int64", 0x402: "float16", 0x408: "float64"}
+_PACKED, _INTGEMM = 0x0800, 0x4000  # flags of types whose data is arranged in some other way
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class MarianModel:
+    """What a model file holds. Matrices are (inputs, outputs), as Marian's names and shapes have it; embeddings
+    are (vocabulary, width)."""
+
+    path: Path
+    tensors: dict[str, Array]
+    options: dict[str, Any]  # the YAML that Marian keeps beside the tensors: depth, width, tying, ...
+
+
+@dataclass(frozen=True)
+class _Item:
+    name: str
+    type: int
+    shape: tuple[int, ...]
+    start: int  # of its data, in bytes from the beginning of the file
+    size: int  # of its data, in bytes
+
+
+def read_marian_binary(path: Path) -> MarianModel:
+    """Read and dequantise a model file. Raises DataError if it is none, is cut off, or holds a type not known here."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    options: dict[str, Any] = {}
+    tensors: dict[str, Array] = {}
+    for item in _items(path, data):
+        if item.name == _OPTIONS:
+            options = _parsed_options(path, data[item.start : item.start + item.size])
+        else:
+            tensors[item.name] = _tensor(path, data, item)
+    if not options:
+        raise DataError(f"{path}: it holds no {_OPTIONS}, so the shape of the model is unknown")
+    return MarianModel(path, tensors, options)
+
+
+def _items(path: Path, data: bytes) -> list[_Item]:
+    reader = _Reader(path, data)
+    version, n_items = reader.read("QQ")
+    if version != _VERSION:
+        raise DataError(
+            f"{path}: not a Marian binary model: it begins with version {version}, where this mtkit reads {_VERSION}"
+        )
+    if n_items * 32 > len(data):
+        raise DataError(f"{path}: it says that it holds {n_items:,} items, which cannot be in {len(data):,} bytes")
+    headers = [reader.read("QQQQ") for _ in range(n_items)]
+    names = [reader.bytes(name_length).rstrip(b"\0").decode("utf-8", "replace") for name_length, *_ in headers]
+    shapes = [reader.read(f"{n_dimensions}i") for _, _, n_dimensions, _ in headers]
+    [gap] = reader.read("Q")
+    reader.bytes(gap)
+    items = []
+    for name, (_, kind, _, size), shape in zip(names, headers, shapes, strict=True):
+        items.append(_Item(name, kind, shape, reader.place, size))
+        reader.bytes(size)
+    return items
+
+
+class _Reader:
+    """Reads on from where it is; says what is wrong where the file ends too early."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self.path, self.data, self.place = path, data, 0
+
+    def read(self, layout: str) -> tuple[int, ...]:
+        layout = "<" + layout
+        return struct.unpack(layout, self.bytes(struct.calcsize(layout)))
+
+    def bytes(self, n_bytes: int) -> bytes:
+        end = self.place + n_bytes
+        if end > len(self.data):
+            raise DataError(
+                f"{self.path}: cut off: it should go on to byte {end:,} at least, but ends at {len(self.data):,}; "
+                "copy it again"
+            )
+        read, self.place = self.data[self.place : end], end
+        return read
+
+
+def _parsed_options(path: Path, text: bytes) -> dict[str, Any]:
+    try:
+        options = yaml.safe_load(text.rstrip(b"\0").decode("utf-8"))  # Marian pads it with NULs
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise DataError(f"{path}: its {_OPTIONS} cannot be read: {error}") from error
+    if not isinstance(options, dict):
+        raise DataError(f"{path}: its {_OPTIONS} holds no options")
+    return options
+
+
+def _tensor(path: Path, data: bytes, item: _Item) -> Array:
+    n_elements = math.prod(item.shape)
+    widths = {_FLOAT32: 4, _INT8: 1, _INT16: 2}
+    if item.type not in widths:
+        raise DataError(f"{path}: {item.name}: {_why_not(item.type)}")
+    n_bytes = n_elements * widths[item.type]
+    if min(item.shape, default=0) < 1 or item.size < n_bytes + (4 if item.type != _FLOAT32 else 0):
+        raise DataError(f"{path}: {item.name}: {item.size} bytes of data do not hold the shape {item.shape}")
+    if item.type == _FLOAT32:
+        return np.frombuffer(data, "<f4", n_elements, item.start).reshape(item.shape).astype(np.float32)
+    [multiplier] = struct.unpack_from("<f", data, item.start + n_bytes)
+    if not (math.isfinite(multiplier) and multiplier > 0):
+        raise DataError(f"{path}: {item.name}: its quantisation multiplier is {multiplier}, which cannot be")
+    whole = np.frombuffer(data, "<i1" if item.type == _INT8 else "<i2", n_elements, item.start)
+    values = whole.astype(np.float32) / np.float32(multiplier)
+    if "Wemb" in item.name:  # used as the output matrix, and so already the way that products want it
+        return values.reshape(item.shape)
+    return values.reshape(item.shape[::-1]).T  # stored transposed under the shape that it had before
+
+
+def _why_not(kind: int) -> str:
+    remedy = "convert the model again with `marian-conv --gemm-type intgemm8` or `float32`"
+    if kind & (_PACKED | _INTGEMM):
+        return f"its type {kind:#06x} is arranged for one kind of processor; {remedy}"
+    return f"its type {_PLAIN_TYPES.get(kind, f'{kind:#06x}')} is not one of float32, intgemm8, intgemm16; {remedy}"

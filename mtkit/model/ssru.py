@@ -1,0 +1,93 @@
+"""The simpler simple recurrent unit: how a target position can see those before it without attention."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class SSRU(nn.Module):
+    """SSRU (Kim et al. 2019, section 3.1), which stands where the decoder's self-attention would.
+
+    f_t = sigmoid(W_f x_t + b_f); c_t = f_t c_{t-1} + (1 - f_t) W x_t, c_{-1} = 0; the output is relu(c_t).
+    A step costs the same at every position, and all it keeps of the past is c.
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.in_proj = nn.Linear(d_model, 2 * d_model, bias=False)  # W, then W_f
+        self.forget_bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """All positions of x (B, T, D) at once, each seeing itself and those before it; returns (B, T, D).
+
+        bias: what self-attention would be given; not looked at, since a recurrence is causal by itself.
+        """
+        forget, new = self._gates(x)
+        cells: Tensor = _Recurrence.apply(forget, new)  # type: ignore[no-untyped-call]
+        return F.relu(cells).to(x.dtype)
+
+    def new_cache(self, n_rows: int, like: Tensor) -> "CellCache":
+        """What `step` needs at the first position of n_rows hypotheses."""
+        return CellCache(like.new_zeros(n_rows, self.forget_bias.numel(), dtype=torch.float32))
+
+    def step(self, x: Tensor, cache: "CellCache") -> Tensor:
+        """The newest position x (N, 1, D), given the cell that cache holds of all before it; (N, 1, D)."""
+        forget, new = self._gates(x.squeeze(1))
+        return F.relu(cache.advance(forget, new)).to(x.dtype).unsqueeze(1)
+
+    def reset_parameters(self) -> None:
+        """Glorot-uniform matrices, each by its own size; a zero bias, so that half of the past is kept at first."""
+        for part in self.in_proj.weight.chunk(2):
+            nn.init.xavier_uniform_(part)
+        nn.init.zeros_(self.forget_bias)
+
+    def _gates(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The share f_t of the old cell that stays, and (1 - f_t) W x_t that is added; float32, in any precision."""
+        new, forget = self.in_proj(x).float().chunk(2, dim=-1)
+        forget = torch.sigmoid(forget + self.forget_bias)
+        return forget, new - forget * new
+
+
+class CellCache:
+    """The cell after the positions decoded so far: float32 (N, D)."""
+
+    def __init__(self, cell: Tensor) -> None:
+        self.length = 0
+        self._cell = cell
+
+    def advance(self, forget: Tensor, new: Tensor) -> Tensor:
+        """Put one more position, both (N, D), into the cell; returns it."""
+        self._cell = torch.addcmul(new, forget, self._cell)
+        self.length += 1
+        return self._cell
+
+    def select(self, rows: Tensor) -> None:
+        """Make row n what rows[n] was; rows may repeat and may be fewer."""
+        self._cell = self._cell.index_select(0, rows)
+
+
+class _Recurrence(torch.autograd.Function):
+    """c_t = forget_t c_{t-1} + new_t over the second dimension of (B, T, D), from c_{-1} = 0.
+
+    One operation a position, forwards and backwards; left to autograd, each position would cost about ten.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, forget: Tensor, new: Tensor) -> Tensor:
+        cells = new.clone()
+        for t in range(1, cells.size(1)):
+            cells[:, t].addcmul_(forget[:, t], cells[:, t - 1])
+        ctx.save_for_backward(forget, cells)
+        return cells
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient of a cell is its own and what comes from the next: g_t = grad_t + forget_{t+1} g_{t+1}."""
+        forget, cells = ctx.saved_tensors
+        total = grads[0].clone()
+        for t in range(total.size(1) - 2, -1, -1):
+            total[:, t].addcmul_(forget[:, t + 1], total[:, t + 1])
+        past = F.pad(cells[:, :-1], (0, 0, 1, 0))  # c_{t-1}
+        return total * past, total

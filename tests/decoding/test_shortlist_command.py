@@ -1,0 +1,72 @@
+"""`mtkit shortlist` as a user meets it: parallel text in, a lexicon in the bundle that translating then uses."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mtkit.cli import app
+from mtkit.decoding.bundle import read_bundle
+from mtkit.decoding.shortlist import SHORTLIST, shortlist_of
+
+ENGLISH = ["the cat sleeps", "the dog sleeps", "a cat", "a dog", "the dog", "the cat"] * 3
+FRENCH = ["le chat dort", "le chien dort", "un chat", "un chien", "le chien", "le chat"] * 3
+
+
+@pytest.fixture
+def bundle(shared_bundle: Path, tmp_path: Path) -> Path:
+    """A copy that can be added to."""
+    shutil.copytree(shared_bundle, tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> list[str]:
+    for name, lines in (("train.en", ENGLISH), ("train.fr", FRENCH)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return ["--src", str(tmp_path / "train.en"), "--tgt", str(tmp_path / "train.fr")]
+
+
+def run(*args: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, [*args], input=stdin)
+
+
+def test_a_lexicon_learnt_from_text_is_used_by_translate(bundle: Path, text: list[str]) -> None:
+    result = run("shortlist", "--model", str(bundle), "--first", "3", "--best", "4", *text)
+    assert result.exit_code == 0, result.output
+    files = read_bundle(bundle)
+    shortlist = shortlist_of(files)
+    src, tgt = files.src_tokenizer, files.tgt_tokenizer
+    allowed = set(shortlist.ids_of(src.encode("the dog")).tolist())
+    assert set(tgt.encode("chien")) <= allowed
+    assert set(tgt.byte_ids()) <= allowed  # whatever the source holds can be spelt
+    translated = run("translate", "--model", str(bundle), "--set", "decode.shortlist=true", "the dog")
+    assert translated.exit_code == 0, translated.output
+    assert set(tgt.encode(translated.stdout.strip())) <= allowed
+
+
+def test_what_has_no_lexicon_says_how_to_get_one(bundle: Path) -> None:
+    result = run("translate", "--model", str(bundle), "--set", "decode.shortlist=true", "the dog")
+    assert result.exit_code == 1
+    assert f"decode.shortlist=true, but it has no {SHORTLIST}; `mtkit shortlist` learns one" in result.stderr
+
+
+def test_a_lexicon_of_another_vocabulary_is_refused(bundle: Path, text: list[str]) -> None:
+    from mtkit.decoding.bundle import add_to_bundle
+    from mtkit.decoding.shortlist import Shortlist
+
+    add_to_bundle(bundle, SHORTLIST, Shortlist.from_lexicon([[4], [5]], [6], 9).save)
+    result = run("translate", "--model", str(bundle), "--set", "decode.shortlist=true", "the dog")
+    assert result.exit_code == 1
+    assert "made for vocabularies of 2 and 9 tokens" in result.stderr
+
+
+def test_text_that_is_not_there_is_named(bundle: Path, text: list[str], tmp_path: Path) -> None:
+    result = run("shortlist", "--model", str(bundle), "--src", text[1])
+    assert (result.exit_code, "give both --src and --tgt" in result.stderr) == (2, True)
+    (tmp_path / "train.fr").unlink()
+    result = run("shortlist", "--model", str(bundle), *text)
+    assert result.exit_code == 1
+    assert "train.fr" in result.stderr
+    assert not (bundle / SHORTLIST).exists()
