@@ -100,17 +100,16 @@ class Int8Linear(FastLinear):
     def forward(self, x: Tensor) -> Tensor:
         """(..., n_in) -> (..., n_out)."""
         rows = x.reshape(-1, x.size(-1))
-        if rows.size(0) <= _ROWS_AT_ONCE:
-            y = self._product(rows)
-        else:
-            y = torch.cat([self._product(part) for part in rows.chunk(-(-rows.size(0) // _ROWS_AT_ONCE))])
+        y = x.new_empty(rows.size(0), self.weight.size(1))
+        for first in range(0, rows.size(0), _ROWS_AT_ONCE):
+            self._product(rows[first : first + _ROWS_AT_ONCE], y[first : first + _ROWS_AT_ONCE])
         return y.view(*x.shape[:-1], -1)
 
-    def _product(self, rows: Tensor) -> Tensor:
+    def _product(self, rows: Tensor, y: Tensor) -> None:
         row_scale = torch.add(self.smallest, rows.abs().amax(1, keepdim=True), alpha=1 / _LEVELS)
         whole = rows.div(row_scale).round_().to(torch.int8)
         sums = torch._int_mm(whole, self.weight).float()
-        return torch.addcmul(self.bias, sums.mul_(row_scale), self.scale)
+        torch.addcmul(self.bias, sums.mul_(row_scale), self.scale, out=y)
 
 
 def quantize(model: _Model, precision: str) -> _Model:
