@@ -24,8 +24,10 @@ from mtkit.config.schema import ModelConfig, TrainConfig
 from mtkit.data.batching import Batch, plan_epoch
 from mtkit.data.encoded import Lengths
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.decoding.search import Hypothesis, SearchConfig, search
+from mtkit.decoding.engine import Hypothesis
+from mtkit.decoding.search import SearchConfig, search
 from mtkit.decoding.steps import ModelStep
+from mtkit.model.quantization import quantize
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, choose_device
 from mtkit.training.update import Updater
@@ -148,8 +150,7 @@ def compare_with_cpu(
         found = model(batch.src.to(device), batch.tgt_in.to(device)).float().cpu()
     error = float((found - expected).abs().max() / expected.std())
     theirs = translate(on_cpu, batch.src, beam_size=1)
-    with autocast(device, precision):
-        ours = translate(model, batch.src.to(device), beam_size=1)
+    ours = translate(quantize(model, precision), batch.src.to(device), beam_size=1)
     equal = [mine[0].ids == yours[0].ids for mine, yours in zip(ours, theirs, strict=True)]
     return error, sum(equal) / len(equal)
 
@@ -189,19 +190,20 @@ def decode(
     lengths = np.sort(random_lengths(np.random.default_rng(2), arguments.sentences))
     groups = np.split(lengths, range(arguments.batch_sentences, len(lengths), arguments.batch_sentences))
     batches = [source(group, shape.vocab_size).to(device) for group in groups]
-    with autocast(device, precision):
-        translate(model, batches[0], beam_size)  # not timed
-        started = now(device)
-        for src in batches:
-            translate(model, src, beam_size)
-        return len(lengths) / (now(device) - started)
+    fast = quantize(model, precision)
+    translate(fast, batches[0], beam_size)  # not timed
+    started = now(device)
+    for src in batches:
+        translate(fast, src, beam_size)
+    return len(lengths) / (now(device) - started)
 
 
 def translate(model: Transformer, src: Tensor, beam_size: int) -> list[list[Hypothesis]]:
     """Search, to as many tokens as the source has."""
     max_lens = (src != PAD_ID).sum(dim=1)
     step = ModelStep(model, src, beam_size)
-    return search(step, max_lens, SearchConfig(beam_size), bos_id=BOS_ID, eos_id=EOS_ID)
+    results = search(step, max_lens, SearchConfig(beam_size), bos_id=BOS_ID, eos_id=EOS_ID)
+    return [result.n_best for result in results]
 
 
 def synthetic_batches(vocab_size: int, batch_tokens: int) -> Iterator[Batch]:
