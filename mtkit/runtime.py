@@ -1,6 +1,7 @@
 """The machine that a run uses: device, working precision, threads."""
 
-from contextlib import AbstractContextManager, nullcontext
+import ctypes
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Literal
 
 import torch
@@ -65,3 +66,18 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether torch failed for want of memory; it has a class of error for that on GPUs only."""
     reason = str(error).lower()
     return any(words in reason for words in ("out of memory", "not enough memory", "can't allocate memory"))
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep the memory that is freed instead of giving it back to the system, up to a gigabyte.
+
+    Tensors of a few megabytes come and go at every step; each time their pages would have to be made anew, which can
+    take longer than computing what is in them. For this process alone, glibc only; elsewhere nothing happens.
+    """
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_TRIM_THRESHOLD, 1 << 30)
+        mallopt(_M_MMAP_THRESHOLD, 1 << 25)  # the highest that glibc takes
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h

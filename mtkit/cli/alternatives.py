@@ -27,7 +27,8 @@ def alternatives(
     from mtkit.decoding.alternatives import find_alternatives
     from mtkit.decoding.bundle import find_model
 
-    settings = ["decode.engine=native", *(overrides or [])]  # unless another one is asked for, which says why not
+    # unless another engine is asked for, which says why not
+    settings = ["decode.engine=native", "decode.workers=1", *(overrides or [])]
     translator = load_translator([find_model(model)], overrides=settings, device=device)
     found = find_alternatives(translator, text, position, n=n, translation=translation)
     if as_json:

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtkit.cli.corpora import check_here
 from mtkit.cli.options import DeviceOption, ModelOption, SetOption
-from mtkit.errors import DataError, UsageError
+from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtkit.config.schema import CorpusFiles
-    from mtkit.data.corpus import Pair
     from mtkit.decoding.confidence import Confidence
 
 
@@ -37,14 +36,16 @@ def calibrate(
 
     from mtkit.cli.translating import load_translator, with_bar  # these and those below: for a quick `mtkit --help`
     from mtkit.config.schema import CorpusFiles
-    from mtkit.data.corpus import read_pairs
+    from mtkit.data.corpus import evenly_spaced, read_pairs
     from mtkit.decoding.bundle import add_to_bundle, find_model, read_bundle
     from mtkit.decoding.confidence import CONFIDENCE_FILE, calibrate_translations
 
     folder = find_model(model)
-    files = CorpusFiles(src=src, tgt=ref) if src else _dev_files(read_bundle(folder).config.data.dev, folder)
+    files = CorpusFiles(src=src, tgt=ref) if src else read_bundle(folder).config.data.dev
+    if src is None:
+        check_here([files], "data.dev", folder, "give --src and --ref")
     pairs = [pair for pair in read_pairs([files]) if pair.src.strip() and pair.tgt.strip()]
-    pairs = _evenly(pairs, max_sentences)
+    pairs = evenly_spaced(pairs, max_sentences)
     translator = load_translator([folder], overrides=overrides or [], device=device)
     stream = translator.stream([pair.src for pair in pairs])
     translations = list(with_bar(stream, len(pairs), "translating", "sentence"))
@@ -56,20 +57,6 @@ def calibrate(
     )
     add_to_bundle(folder, CONFIDENCE_FILE, found.dump)
     _print(found, folder / CONFIDENCE_FILE)
-
-
-def _dev_files(files: "CorpusFiles", bundle: Path) -> "CorpusFiles":
-    for path in (files.src, files.tgt, files.tsv):
-        if path is not None and not path.exists():
-            raise DataError(
-                f"{path}: no such file, though {bundle / 'config.yaml'} names it as data.dev; give --src and --ref"
-            )
-    return files
-
-
-def _evenly(pairs: "list[Pair]", n: int) -> "list[Pair]":
-    n = min(n, len(pairs))
-    return [pairs[number * len(pairs) // n] for number in range(n)]
 
 
 def _print(found: "Confidence", path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mtkit.cli.corpora import first_missing
 from mtkit.cli.options import DeviceOption, ModelOption, SetOption
 from mtkit.errors import DataError, UsageError
 
@@ -34,6 +35,30 @@ def _one_of(option: str, *names: str) -> Callable[[list[str] | None], list[str] 
     return check
 
 
+SrcOption = Annotated[
+    Path | None, typer.Option(help="Text to translate; default: the test set, else the dev set, of the config.")
+]
+CheckOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--check",
+        callback=_one_of("--check", "batch", "order", "cache", "n-best"),
+        help="What is varied: batch, order, cache or n-best; repeat as needed. Default: all.",
+    ),
+]
+BeamSizesOption = Annotated[
+    list[int] | None, typer.Option("--beam-size", min=1, help="Repeat as needed. Default: 1 and 4.")
+]
+PrecisionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--precision",
+        callback=_one_of("--precision", "bf16", "int8"),
+        help="bf16 or int8: also count the lines that differ in this precision; repeat as needed.",
+    ),
+]
+
+
 @doctor.callback()
 def _about() -> None:
     """Check what a model promises."""  # with a callback, `decode` stays a command of its own
@@ -42,29 +67,11 @@ def _about() -> None:
 @doctor.command()
 def decode(
     model: ModelOption = None,
-    src: Annotated[
-        Path | None, typer.Option(help="Text to translate; default: the test set, else the dev set, of the config.")
-    ] = None,
+    src: SrcOption = None,
     n: Annotated[int, typer.Option("--n", min=1, help="Lines of it, at equal distances.")] = 200,
-    checks: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--check",
-            callback=_one_of("--check", "batch", "order", "cache", "n-best"),
-            help="What is varied: batch, order, cache or n-best; repeat as needed. Default: all.",
-        ),
-    ] = None,
-    beam_sizes: Annotated[
-        list[int] | None, typer.Option("--beam-size", min=1, help="Repeat as needed. Default: 1 and 4.")
-    ] = None,
-    precisions: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--precision",
-            callback=_one_of("--precision", "bf16", "int8"),
-            help="bf16 or int8: also count the lines that differ in this precision; repeat as needed.",
-        ),
-    ] = None,
+    checks: CheckOption = None,
+    beam_sizes: BeamSizesOption = None,
+    precisions: PrecisionOption = None,
     overrides: SetOption = None,
     show: Annotated[int, typer.Option(min=0, help="Differences of each comparison shown with traces.")] = 10,
     device: DeviceOption = "auto",
@@ -82,11 +89,9 @@ def decode(
     files = read_bundle(find_model(model), overrides or ())
     lines = _lines(files, src, n)
     log.info(f"model: {files.folder}; {len(lines):,} lines")
-    beam_sizes = beam_sizes or [1, 4]
-    what = (beam_sizes, checks or CHECKS, precisions or ())
+    beams, checked, others = beam_sizes or [1, 4], checks or CHECKS, precisions or ()
     comparisons = []
-    with progress_bar(n_decoded(len(lines), *what), "decoding", "line", smoothing=0) as bar:
-        beams, checked, others = what
+    with progress_bar(n_decoded(len(lines), beams, checked, others), "decoding", "line", smoothing=0) as bar:
         found = examine(
             _patient(files, device),
             lines,
@@ -123,8 +128,7 @@ def _patient(files: "BundleFiles", device: str) -> "Patient":
 
 def _lines(files: "BundleFiles", src: Path | None, n: int) -> list[tuple[int, str]]:
     """The lines to translate, with their numbers."""
-    from mtkit.data.corpus import count_lines, count_pairs, read_lines, read_side
-    from mtkit.decoding.doctor import evenly
+    from mtkit.data.corpus import count_lines, count_pairs, evenly_spaced, read_lines, read_side
 
     if src is not None:
         n_lines, texts = count_lines(src), read_lines(src)
@@ -133,7 +137,7 @@ def _lines(files: "BundleFiles", src: Path | None, n: int) -> list[tuple[int, st
         n_lines, texts = count_pairs([corpus]), read_side([corpus], "src")
     if not n_lines:
         raise DataError(f"{src or 'the test set'}: no lines to translate")
-    wanted = set(evenly(n_lines, n))
+    wanted = set(evenly_spaced(range(n_lines), n))
     return [(number + 1, text) for number, text in enumerate(texts) if number in wanted]
 
 
@@ -141,7 +145,7 @@ def _corpus(files: "BundleFiles") -> "CorpusFiles":
     """The test set, or the dev set, that is there."""
     data = files.config.data
     for corpus in (data.test, data.dev):
-        if corpus is not None and all(path.exists() for path in (corpus.src, corpus.tgt, corpus.tsv) if path):
+        if corpus is not None and first_missing([corpus]) is None:
             return corpus
     names = [str(corpus.tsv or corpus.src) for corpus in (data.test, data.dev) if corpus is not None]
     raise DataError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtkit.cli.corpora import check_here
 from mtkit.cli.options import BeamSizeOption, EngineOption, EnsembleOption, SetOption
 from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
@@ -131,9 +132,7 @@ def _test_files(bundle: Path) -> "CorpusFiles":
     remedy = "give --src and --ref"
     if files is None:
         raise DataError(f"{bundle / 'config.yaml'}: no test set (data.test); {remedy}")
-    for path in _names(files).values():
-        if not Path(path).exists():
-            raise DataError(f"{path}: no such file, though {bundle / 'config.yaml'} names it as data.test; {remedy}")
+    check_here([files], "data.test", bundle, remedy)
     return files
 
 

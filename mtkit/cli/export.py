@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from mtkit.cli.options import ModelOption
+from mtkit.cli.corpora import check_here
+from mtkit.cli.options import ModelOption, check_new_folder
 from mtkit.errors import DataError, UsageError
 from mtkit.interop.support import Quantization, Target
 
@@ -75,8 +76,7 @@ def _export_elsewhere(bundle: Path, to: Target, out: Path | None, as_json: bool)
 
     if out is None:
         raise UsageError(f"--to {to} needs --out: the folder to write")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"--out {out}: exists and is not empty; give a new folder")
+    check_new_folder(out)
     log.info(f"model: {bundle}")
     (marian if to == "marian" else huggingface).export_bundle(bundle, out)
     log.info(f"written: {out}")
@@ -112,21 +112,22 @@ def _lines(
     from mtkit.data.corpus import read_lines, read_pairs
 
     if src is not None and ref is None:
-        return _evenly(list(read_lines(src)), n_lines), None
+        return _some(list(read_lines(src)), n_lines), None
     if ref is not None and src is None:
         raise UsageError("--ref needs --src: the text that it translates")
     corpus = files.config.data.dev if src is None else CorpusFiles(src=src, tgt=ref)
-    for path in (corpus.src, corpus.tgt, corpus.tsv):
-        if path is not None and not path.exists():
-            raise DataError(f"{path}: no such file; give text to compare on with --src and --ref")
-    pairs = _evenly(list(read_pairs([corpus])), n_lines)
+    if src is None:
+        check_here([corpus], "data.dev", files.folder, "give text to compare on with --src and --ref")
+    pairs = _some(list(read_pairs([corpus])), n_lines)
     return [pair.src for pair in pairs], [pair.tgt for pair in pairs]
 
 
-def _evenly(items: list[_T], n: int) -> list[_T]:
+def _some(items: list[_T], n: int) -> list[_T]:
+    from mtkit.data.corpus import evenly_spaced
+
     if not items:
         raise DataError("the text to compare on has no lines")
-    return [items[len(items) * i // n] for i in range(n)] if len(items) > n else items
+    return evenly_spaced(items, n)
 
 
 def _print_certificate(parity: "Parity") -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli.options import check_new_folder
 from mtkit.errors import MtkitError, UsageError
 
 _NPZ = b"PK\x03\x04"  # a zip file
@@ -35,6 +36,7 @@ def import_model(
         raise UsageError("give both --src-lang and --tgt-lang, or neither")
     if src_vocab is None and any(option is not None for option in (tgt_vocab, src_spm, tgt_spm)):
         raise UsageError("--tgt-vocab, --src-spm and --tgt-spm need --src-vocab, too")
+    check_new_folder(out)
     kind = _kind(path)
     if kind != "npz" and src_vocab is not None:
         raise UsageError(f"{path}: its vocabularies are those beside it: leave --src-vocab out")

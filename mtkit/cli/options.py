@@ -38,6 +38,12 @@ OutputOption = Annotated[
 ]
 
 
+def check_new_folder(out: Path) -> None:
+    """Raises UsageError if writing this folder would replace something."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"--out {out}: exists and is not empty; give a new folder, or remove it first")
+
+
 def _known_device(name: str) -> str:
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
         raise UsageError(f"--device {name}: not one of auto, cpu, mps, cuda, cuda:N")

@@ -1,15 +1,13 @@
 """`mtkit shortlist`: parallel text in; which target tokens may translate a sentence, into the bundle."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mtkit.cli.corpora import check_here
 from mtkit.cli.options import ModelOption
-from mtkit.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from mtkit.config.schema import CorpusFiles
+from mtkit.errors import UsageError
 
 
 def shortlist(
@@ -27,8 +25,9 @@ def shortlist(
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for the training text of the model's config")
 
-    from mtkit.config.schema import CorpusFiles  # these: for a quick `mtkit --help`
-    from mtkit.console import log, progress_bar
+    from mtkit.cli.translating import with_bar  # these: for a quick `mtkit --help`
+    from mtkit.config.schema import CorpusFiles
+    from mtkit.console import log
     from mtkit.data.corpus import count_pairs, read_pairs
     from mtkit.decoding.bundle import add_to_bundle, find_model, read_bundle
     from mtkit.decoding.lexicon import learn_shortlist
@@ -38,22 +37,13 @@ def shortlist(
     files = read_bundle(folder)
     corpora = [CorpusFiles(src=src, tgt=tgt)] if src else files.config.data.train
     if src is None:
-        _check_present(corpora, folder)
+        check_here(corpora, "data.train", folder, "give --src and --tgt")
     n_pairs = count_pairs(corpora)
-    with progress_bar(n_pairs, "reading", "pair") as bar:
-        pairs = (pair for pair in read_pairs(corpora) if bar.update() is not False)
-        made = learn_shortlist(pairs, n_pairs, files.src_tokenizer, files.tgt_tokenizer, n_first=first, n_best=best)
+    pairs = with_bar(read_pairs(corpora), n_pairs, "reading", "pair")
+    made = learn_shortlist(pairs, n_pairs, files.src_tokenizer, files.tgt_tokenizer, n_first=first, n_best=best)
     add_to_bundle(folder, SHORTLIST, made.save)
     mean = made.best.size / made.src_vocab_size
     log.info(
         f"{folder / SHORTLIST}: {made.always.size} target tokens for every sentence, {mean:.1f} more for a "
         f"source token on average, of {int(made.tgt_vocab_size):,}; use it with --set decode.shortlist=true"
     )
-
-
-def _check_present(corpora: "list[CorpusFiles]", bundle: Path) -> None:
-    for path in (path for files in corpora for path in (files.src, files.tgt, files.tsv)):
-        if path is not None and not path.exists():
-            raise DataError(
-                f"{path}: no such file, though {bundle / 'config.yaml'} names it as data.train; give --src and --tgt"
-            )

@@ -43,7 +43,9 @@ OnSuspectOption = Annotated[
     Literal["retry", "warn", "mark", "off"] | None,
     typer.Option(help="What to do about translations that look broken. Default: the model's config (retry)."),
 ]
-LiveOption = Annotated[bool, typer.Option("--live", help="Show each translation while it is being made.")]
+LiveOption = Annotated[
+    bool, typer.Option("--live", help="Show each translation while it is made; no look for suspect ones.")
+]
 ExplainUnknownOption = Annotated[
     bool, typer.Option("--explain-unknown", help="List characters that the tokenizer never saw, on stderr.")
 ]
@@ -77,12 +79,8 @@ def translate(
     How it searches is in the model's config, section decode; --set decode.KEY=VALUE changes any of it for this call.
     """
     as_json = as_json or n_best is not None
-    if text and input_path:
-        raise UsageError("give either sentences or --input, not both")
-    if tokens and not as_json:
-        raise UsageError("--tokens needs --json or --n-best: plain text has no place for them")
-    if live and (as_json or alignments or output_path or prefix):
-        raise UsageError("--live shows plain text on stdout: leave --json, --n-best, --alignments, --output, --prefix")
+    more_than_live = as_json or alignments or output_path or prefix or on_suspect
+    _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
     _check_arguments(text or [])
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
     if live or alignments or tokens:
@@ -95,9 +93,10 @@ def translate(
     from mtkit.cli.rendering import Rendering  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.cli.translating import load_translator
     from mtkit.decoding.bundle import find_model
+    from mtkit.decoding.translator import overrides_of
     from mtkit.files import sha256_file
 
-    settings = [*(overrides or []), *(f"decode.{key}={value}" for key, value in chosen.items() if value is not None)]
+    settings = [*(overrides or []), *overrides_of({k: value for k, value in chosen.items() if value is not None})]
     folders = [find_model(model) for model in models] if models else [find_model()]
     translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
     decode = translator.decode
@@ -115,7 +114,6 @@ def translate(
                 "terminology": sha256_file(decode.terminology) if decode.terminology else None,
                 "prefix": prefix,
                 "n_best": n_best,
-                "device": device,
             },
         )
         if input_path and output_path and _can_resume(input_path, output_path):
@@ -147,13 +145,16 @@ class _Work:
     ) -> None:
         """From file to file, in windows that are kept as they are done."""
         from mtkit import __version__
+        from mtkit.console import log
         from mtkit.decoding.file_job import run_job
 
         session, rendering = self.session, self.rendering
         translator = session.translator
 
         def translate_window(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
-            [lines] = _noted([lines], unknown)
+            for number, line in enumerate(lines, start=first_line):
+                if unknown is not None:
+                    unknown.add(line, number)
             before = session.counts()
             found = rendering.lines(session.translate(lines, first_line), first_line)
             return found, dict(session.counts() - before)
@@ -164,6 +165,7 @@ class _Work:
             **self.origin,
             "decode": decode,
             "engine": translator.engine.name,
+            "arithmetic": translator.engine.arithmetic,
             "output": output,
             "mtkit": __version__,
         }
@@ -172,6 +174,8 @@ class _Work:
         )
         if result.n_lines_before:
             _report_resumed(result.n_lines, result.n_lines_before, result.counts)
+            if unknown is not None:
+                log.warning(f"characters are listed from line {result.n_lines_before + 1:,} on only")
         session.report()
 
 
@@ -213,11 +217,16 @@ def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
 
 def _show_live(translator: "Translator", windows: Iterable[Sequence[str]]) -> None:
     from mtkit.decoding.live import translate_live
+    from mtkit.decoding.session import warn_unfinished
 
+    n_lines = n_unfinished = 0
     for window in windows:
         for line in window:
-            translate_live(translator, line, lambda part: print(part, end="", flush=True))
+            n_lines += 1
+            _, finished = translate_live(translator, line, lambda part: print(part, end="", flush=True), n_lines)
             print(flush=True)
+            n_unfinished += not finished
+    warn_unfinished(n_unfinished, n_lines)
 
 
 def _can_resume(input_path: Path, output_path: Path) -> bool:
@@ -253,6 +262,19 @@ def _print_unknown(unknown: "UnknownCharacters") -> None:
 
     for line in table(unknown.all()):
         print(line, file=sys.stderr)
+
+
+def _check_together(text: list[str] | None, input_path: Path | None, *, no_place: bool, taken_back: bool) -> None:
+    """Refuse options that exclude each other; no_place: --tokens in plain text; taken_back: --live and more than it."""
+    if text and input_path:
+        raise UsageError("give either sentences or --input, not both")
+    if no_place:
+        raise UsageError("--tokens needs --json or --n-best: plain text has no place for them")
+    if taken_back:
+        raise UsageError(
+            "--live shows plain text on stdout and takes nothing back: leave --json, --n-best, --alignments, --output, "
+            "--prefix, --on-suspect"
+        )
 
 
 def _check_arguments(texts: list[str]) -> None:

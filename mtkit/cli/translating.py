@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from mtkit.decoding.translator import Translation, Translator
+    from mtkit.decoding.translator import Translator
+
+_T = TypeVar("_T")
 
 
 def load_translator(
@@ -20,16 +22,19 @@ def load_translator(
     log.info(f"model: {', '.join(map(str, folders))}")
     overrides = [*overrides, *([f"decode.beam_size={beam_size}"] if beam_size else [])]
     members = [read_bundle(folder, overrides) for folder in folders]
-    return Translator.of(members, device=device, threads=members[0].config.train.threads or usable_cores())
+    translator = Translator.of(members, device=device, threads=members[0].config.train.threads or usable_cores())
+    if translator.engine.name == "native":  # the other one loads no torch
+        from mtkit.runtime import keep_freed_memory
+
+        keep_freed_memory()
+    return translator
 
 
-def with_bar(
-    translations: "Iterable[Translation]", total: int | None, description: str, unit: str
-) -> "Iterator[Translation]":
-    """The translations as they come, with a progress bar; total: how many there will be, None if that is not known."""
+def with_bar(items: Iterable[_T], total: int | None, description: str, unit: str) -> Iterator[_T]:
+    """The items as they come, with a progress bar; total: how many there will be, None if that is not known."""
     from mtkit.console import progress_bar
 
     with progress_bar(total, description, unit) as bar:
-        for translation in translations:
-            yield translation
+        for item in items:
+            yield item
             bar.update()

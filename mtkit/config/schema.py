@@ -263,6 +263,10 @@ class DecodeConfig(Section):
             raise ValueError("mbr_samples draws its own samples: leave sampling out")
         if self.terminology and (self.sampling or self.mbr_samples):
             raise ValueError("terminology is kept to by a search, not by draws: leave sampling and mbr_samples out")
+        if self.terminology and (self.coverage_penalty or self.beam_groups > 1):
+            raise ValueError(
+                "the search that keeps to terminology knows no coverage_penalty, no beam_groups: leave them out"
+            )
         return self
 
 

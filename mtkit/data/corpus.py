@@ -82,6 +82,12 @@ def windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
         yield window
 
 
+def evenly_spaced(items: Sequence[_T], n: int) -> list[_T]:
+    """n of the items, from the first on at equal distances; all of them if there are fewer."""
+    n = min(n, len(items))
+    return [items[number * len(items) // n] for number in range(n)]
+
+
 def as_one_line(text: str) -> str:
     """The text with a space for every character that some program takes for the end of a line."""
     return text.translate(_LINE_BREAKS)

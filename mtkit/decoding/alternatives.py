@@ -13,7 +13,7 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.decoding.alignment import piece_words
 from mtkit.decoding.native import pad
-from mtkit.decoding.scoring import native_models, segment_limit
+from mtkit.decoding.scoring import native_models
 from mtkit.decoding.translator import Candidate, Translator
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
@@ -83,6 +83,12 @@ def _ids(translator: Translator, text: str, translation: str | None) -> list[int
         ids = translator.tgt_tokenizer.encode(as_one_line(translation).strip())
     if not ids:
         raise MtkitError("the translation is blank: it has no positions")
+    limit = translator.engine.max_positions
+    if limit is not None and len(ids) + 1 > limit:  # EOS
+        raise MtkitError(
+            f"the translation has {len(ids)} tokens, but with its end the model can tell the order of {limit} "
+            "(model.max_positions); give one sentence"
+        )
     return ids
 
 
@@ -139,10 +145,17 @@ class _Guess:
 class _Guesser:
     """Finds the likeliest next words of translations of one source."""
 
-    def __init__(self, models: Sequence[Transformer], srcs: Sequence[Sequence[int]], tokenizer: Tokenizer) -> None:
-        """srcs: the source's tokens for each model."""
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        srcs: Sequence[Sequence[int]],
+        tokenizer: Tokenizer,
+        max_positions: int | None,
+    ) -> None:
+        """srcs: the source's tokens for each model. max_positions: the most tokens of a translation, with its end."""
         self.models = models
         self.tokenizer = tokenizer
+        self.max_tokens = math.inf if max_positions is None else max_positions - 1
         self.device = next(models[0].parameters()).device
         with torch.no_grad():
             self.encoded = [
@@ -160,12 +173,13 @@ class _Guesser:
         srcs = [tokenizer.encode(text) for tokenizer in translator.src_tokenizers]
         if not srcs[0]:
             raise MtkitError("the text is blank: it has no translation")
-        limit = segment_limit(translator)
+        limit = translator.max_src_tokens()
         if (longest := max(map(len, srcs))) > limit:
             raise MtkitError(
                 f"the text has {longest} tokens, more than decode.max_src_tokens={limit}; give one sentence"
             )
-        return cls(models, srcs * (len(models) if len(srcs) == 1 else 1), translator.tgt_tokenizer)
+        srcs *= len(models) if len(srcs) == 1 else 1
+        return cls(models, srcs, translator.tgt_tokenizer, translator.engine.max_positions)
 
     def words(self, prefix: Sequence[int], n: int) -> list[_Guess]:
         """The n likeliest words after the prefix, which is a number of whole words; fewer if others are below _LEAST.
@@ -212,6 +226,8 @@ class _Guesser:
             if word.strip() and "\ufffd" not in word:
                 cost = guess.cost - float(ends.logsumexp(0))
                 guesses.append(_Guess(cost, guess.ids, True, int(ends.argmax()), word))
+            if len(prefix) + len(guess.ids) == self.max_tokens:
+                continue
             goes_on = ~self.ends_word & (row - guess.cost >= math.log(_LEAST))
             for token_id in goes_on.nonzero()[:, 0].tolist():
                 guesses.append(_Guess(guess.cost - float(row[token_id]), (*guess.ids, token_id)))

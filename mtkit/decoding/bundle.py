@@ -131,15 +131,15 @@ def add_to_bundle(folder: Path, name: str, write: Callable[[Path], None]) -> Non
     write: makes it at the path that it is given; the folder is there already. If it raises, nothing has changed.
     The manifest gets the checksums; killed between the two, the bundle is as if it had no such file.
     """
-    manifest = dict(_read_manifest(folder))
     place = folder / name
-    others = {key: value for key, value in manifest["sha256"].items() if key.split("/")[0] != name}
     with (atomic_file if place.suffix else atomic_folder)(place) as temporary:
         write(temporary)
         made = [temporary] if place.suffix else [path for path in sorted(temporary.rglob("*")) if path.is_file()]
         checksums = {
             (place / path.relative_to(temporary)).relative_to(folder).as_posix(): sha256_file(path) for path in made
         }
+        manifest = _read_manifest(folder)  # only now: writing can take minutes, in which other files may be added
+        others = {key: value for key, value in manifest["sha256"].items() if key.split("/")[0] != name}
         write_text(folder / MANIFEST, _as_text({**manifest, "sha256": others}))
     write_text(folder / MANIFEST, _as_text({**manifest, "sha256": {**others, **checksums}}))
 
@@ -147,12 +147,18 @@ def add_to_bundle(folder: Path, name: str, write: Callable[[Path], None]) -> Non
 def bundle_file(files: BundleFiles, name: str) -> Path | None:
     """A file or folder that was added to the bundle, verified; None if there is none of this name.
 
-    Raises BundleError if it is not what was added.
+    Raises BundleError if it is not what was added, or if a folder holds a file that was not.
     """
     checksums = {key: value for key, value in files.manifest["sha256"].items() if key.split("/")[0] == name}
+    if not checksums:
+        return None
     for key, checksum in checksums.items():
         _verify(files.folder / key, checksum)
-    return files.folder / name if checksums else None
+    place = files.folder / name
+    for path in sorted(place.rglob("*")):
+        if path.is_file() and path.relative_to(files.folder).as_posix() not in checksums:
+            raise BundleError(f"{path}: the bundle's {MANIFEST} does not know it, so it may not belong here; remove it")
+    return place
 
 
 def find_model(path: Path | None = None) -> Path:

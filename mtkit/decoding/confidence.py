@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 CONFIDENCE_FILE = "confidence.json"
 FORMAT_VERSION = 1
 _N_BINS = 10
+# Settings of the search that leave the scores of finished translations as they are, but for rounding and a few lines.
+_MATTERS_NOT = frozenset(
+    {"batch_sentences", "batch_tokens", "engine", "workers", "on_suspect", "seed", "max_src_tokens"}
+    | {"max_len", "max_len_factor", "max_len_constant"}
+)
 _MAX_ITERATIONS = 100
 Floats = npt.NDArray[np.float64]
 
@@ -73,6 +78,20 @@ class Confidence:
         if not finished or n_tokens < 2:
             return None
         return round(float(_logistic(np.array(self.slope * log_prob / n_tokens + self.intercept))), 4)
+
+    def warn_of_other_search(self, decode: DecodeConfig) -> None:
+        """Say so if the translations that it was fitted on were searched with settings that give other scores."""
+        then, now = DecodeConfig().model_dump(mode="json") | self.decode, decode.model_dump(mode="json")
+        changes = [
+            f"decode.{key}={then[key]}, now {now[key]}"
+            for key in now
+            if key not in _MATTERS_NOT and then[key] != now[key]
+        ]
+        if changes:
+            log.warning(
+                f"confidence was calibrated with {'; '.join(changes)}: it may mislead; run mtkit calibrate with the "
+                "same --set"
+            )
 
     def dump(self, path: Path) -> None:
         """Write it as JSON."""

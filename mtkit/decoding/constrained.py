@@ -18,7 +18,6 @@ from mtkit.decoding.constraints import Constraints, ConstraintState, Spelling
 from mtkit.decoding.engine import Hypothesis
 from mtkit.decoding.rules import NO_RULES, Rules
 from mtkit.decoding.search import DecodeStep, SearchConfig, SearchResult, check_number
-from mtkit.errors import ConfigError
 
 # A forbidden word may be the beginning of another one ("or" of "ornement") where the model finds what follows this
 # likely; otherwise the search would get past it by gluing any letters to it.
@@ -45,9 +44,9 @@ def constrained_search(
     meet most. None of either kind contains a forbidden phrase. No account is kept of the margin: it is 0, as if chance
     had decided, unless the sentence is alone.
 
-    Raises ConfigError for settings that this search lacks, MtkitError if log-probabilities are not numbers.
+    Coverage and groups are not known here, and `DecodeConfig` refuses them together with terminology.
+    Raises MtkitError if log-probabilities are not numbers.
     """
-    _check(cfg)
     limits: list[int] = max_lens.tolist()
     beams = [
         _Beam(cfg, limit, (wanted or _UNCONSTRAINED).start(), bos_id, eos_id)
@@ -79,15 +78,6 @@ def beam_size_for(constraints: Sequence[Constraints | None], beam_size: int) -> 
     """
     most = max((sum(r.times for r in wanted.required) for wanted in constraints if wanted), default=0)
     return max(beam_size, min(_WIDEST, max(beam_size, 4) * (1 + most)))
-
-
-def _check(cfg: SearchConfig) -> None:
-    for name, value, off in (
-        ("coverage_penalty", cfg.coverage_penalty, 0.0),
-        ("beam_groups", cfg.beam_groups, 1),
-    ):
-        if value != off:
-            raise ConfigError(f"decode.{name}={value} does not go together with terminology; set it to {off}")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from mtkit.data.tokenizer import SPACE, Tokenizer
 # is in the text as whole words just where it is in it as a string.
 _EDGE = "\0"
 # Scripts that set no spaces between words (and Korean, which adds particles without one): there any part may match.
-_UNSPACED = re.compile(
+_MATCHES_ANYWHERE = re.compile(
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]"
 )
 _SENTENCE_ENDS = ".!?…:"
@@ -27,10 +27,10 @@ _SENTENCE_ENDS = ".!?…:"
 @lru_cache(maxsize=1 << 16)
 def joins(char: str) -> bool:
     """Whether a word goes on through this character: a letter, digit or accent of a script that spaces its words."""
-    return bool(char) and (char.isalnum() or unicodedata.category(char)[0] == "M") and not _UNSPACED.match(char)
+    return bool(char) and (char.isalnum() or unicodedata.category(char)[0] == "M") and not _MATCHES_ANYWHERE.match(char)
 
 
-def marked(text: str, before: str = "") -> str:
+def with_edges(text: str, before: str = "") -> str:
     """The text with an edge mark wherever two neighbours are not of one word; of several spaces one counts.
 
     before: the character that the text follows.
@@ -45,7 +45,7 @@ def marked(text: str, before: str = "") -> str:
 
 def chunks(text: str) -> list[str]:
     """The words of the text, and one by one the characters between them; spaces too."""
-    return marked(text).split(_EDGE)[1:]
+    return with_edges(text).split(_EDGE)[1:]
 
 
 def folded(text: str) -> str:
@@ -70,8 +70,8 @@ class Matcher:
     def __init__(self, phrases: Sequence[str]) -> None:
         """phrases: as plain text."""
         written = [form for phrase in phrases if not any_case(phrase) for form in (phrase, capitalised(phrase))]
-        self._as_written = tuple(marked(phrase) + _EDGE for phrase in written)
-        self._any_case = tuple(marked(phrase) + _EDGE for phrase in phrases if any_case(phrase))
+        self._as_written = tuple(with_edges(phrase) + _EDGE for phrase in written)
+        self._any_case = tuple(with_edges(phrase) + _EDGE for phrase in phrases if any_case(phrase))
         self._longest = max(map(len, self._any_case), default=0)
 
     def ends_at(self, text: str, end: int, start: int = 0) -> bool:
@@ -82,7 +82,7 @@ class Matcher:
 
     def count(self, text: str) -> int:
         """How often the phrases occur in plain text, each time taking the one that ends first; they do not overlap."""
-        text = marked(text) + _EDGE
+        text = with_edges(text) + _EDGE
         n, start = 0, 0
         for end in _edges(text, 0):
             if self.ends_at(text, end, start):
@@ -123,14 +123,14 @@ class Spelling:
         if value is not None:
             pending += bytes([value])
             try:
-                return text + marked(pending.decode("utf-8"), text[-1:]), b""
+                return text + with_edges(pending.decode("utf-8"), text[-1:]), b""
             except UnicodeDecodeError as error:
                 if error.reason == "unexpected end of data":
                     return text, pending
-                return text + marked(pending.decode("utf-8", "replace"), text[-1:]), b""
+                return text + with_edges(pending.decode("utf-8", "replace"), text[-1:]), b""
         if pending:
-            text += marked(pending.decode("utf-8", "replace"), text[-1:])
-        return text + marked(self._texts[token_id], text[-1:]), b""
+            text += with_edges(pending.decode("utf-8", "replace"), text[-1:])
+        return text + with_edges(self._texts[token_id], text[-1:]), b""
 
 
 @dataclass(frozen=True)

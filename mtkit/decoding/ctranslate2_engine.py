@@ -38,8 +38,10 @@ def ctranslate2_library() -> Any:
     return ctranslate2
 
 
-def unsupported(cfg: DecodeConfig) -> list[str]:
+def unsupported(cfg: DecodeConfig, device: str = "auto") -> list[str]:
     """The options that this engine lacks among those asked for, as decode.KEY=VALUE; [] if it has them all.
+
+    The precision is that of the export, and there is one process: other wishes are the native engine's to fulfil.
 
     What it has, it does as the native engine. Where a rule forbids tokens, CTranslate2 makes the others likelier: to
     greedy search that is all the same, but in a beam it would change which hypotheses survive.
@@ -52,6 +54,8 @@ def unsupported(cfg: DecodeConfig) -> list[str]:
         "mbr_samples": cfg.mbr_samples > 0,
         "terminology": cfg.terminology is not None,
         "shortlist": cfg.shortlist,
+        "precision": cfg.precision != "fp32",
+        "workers": cfg.workers > 1,
     }
     lacks_in_a_beam = {
         "min_len": cfg.min_len > 0,
@@ -65,6 +69,9 @@ def unsupported(cfg: DecodeConfig) -> list[str]:
             for key, asked_for in lacks_in_a_beam.items()
             if asked_for
         ]
+    kind = device.partition(":")[0]
+    if kind == "mps" or (kind == "cuda" and not ctranslate2_library().get_cuda_device_count()):
+        reasons.append(f"device={device}")
     return reasons
 
 
@@ -106,6 +113,11 @@ class CTranslate2Engine:
         """The type of numbers that it multiplies on this device, which need not be the one that they are stored in."""
         return str(self._translator.compute_type)
 
+    @property
+    def arithmetic(self) -> str:
+        """See `Engine`."""
+        return f"{self.computes_in} on {self._translator.device}"
+
     def decode(
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
@@ -119,6 +131,8 @@ class CTranslate2Engine:
             reasons.append("phrases that must, or must not, appear")
         if reasons:
             raise MtkitError(f"the ctranslate2 engine does not know {'; '.join(reasons)}; use decode.engine=native")
+        # room for EOS, as in the native engine: a limit that is reached before the least length is the stronger one
+        segments = [replace(segment, min_len=min(segment.min_len, segment.max_len - 1)) for segment in segments]
         asks = [_Ask(number) for number in range(len(segments))]
         while asks:
             asks_again: list[_Ask] = []
@@ -244,9 +258,11 @@ def _again(ask: _Ask, found: list[Hypothesis], segment: Segment) -> _Ask | None:
     """
     if not ask.only_words and any(token_id in (PAD_ID, BOS_ID) for h in found for token_id in h.ids):
         return replace(ask, only_words=True)
-    if max(len(h.ids) + h.finished for h in found) > segment.max_len:
-        return replace(ask, exact_limit=True)
-    return None
+    if max(len(h.ids) + h.finished for h in found) <= segment.max_len:
+        return None
+    if ask.exact_limit:
+        raise MtkitError("CTranslate2 went beyond its length limit; use decode.engine=native, and report this")
+    return replace(ask, exact_limit=True)
 
 
 def _changes_log_probs(ask: _Ask, segment: Segment, cfg: DecodeConfig) -> bool:

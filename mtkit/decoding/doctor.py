@@ -143,12 +143,6 @@ def n_decoded(n_lines: int, beam_sizes: Sequence[int], checks: Sequence[str], pr
     return n_lines * sum(1 + len(ways_to_check(checks, beam_size, precisions)) for beam_size in beam_sizes)
 
 
-def evenly(n_lines: int, n_wanted: int) -> list[int]:
-    """The numbers, from 0, of n_wanted of n_lines lines at equal distances; all if there are no more."""
-    n_wanted = min(n_lines, n_wanted)
-    return [number * n_lines // n_wanted for number in range(n_wanted)]
-
-
 class _Examination:
     """The segments of the lines, and decoding them in one way or another."""
 

@@ -42,6 +42,11 @@ class Engine(Protocol):
     name: str  # native or ctranslate2
     max_positions: int | None  # longest sentence it can tell the order of, EOS counted; None: any
 
+    @property
+    def arithmetic(self) -> str:
+        """What it computes in, whatever was asked for, such as "fp32 on cpu": another one rounds otherwise."""
+        ...
+
     def decode(
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:

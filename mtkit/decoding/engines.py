@@ -19,7 +19,7 @@ def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | No
     decode = members[0].config.decode
     if decode.engine == "native":
         return _native(members, decode, device, threads)
-    reasons = _against_ctranslate2(members, decode)
+    reasons = _against_ctranslate2(members, decode, device)
     if not reasons:
         from mtkit.decoding.ctranslate2_engine import CTranslate2Engine
 
@@ -32,7 +32,7 @@ def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | No
     if decode.engine == "ctranslate2":
         raise MtkitError("decode.engine=ctranslate2: " + "; ".join(reasons))
     if any(key.startswith("ctranslate2/") for key in members[0].manifest["sha256"]):
-        log.info(f"native engine: {'; '.join(reasons)}")
+        log.info(f"the native engine, not CTranslate2: {'; '.join(reasons)}")
     return _native(members, decode, device, threads)
 
 
@@ -61,7 +61,7 @@ def native_engine(members: Sequence[BundleFiles], decode: DecodeConfig, device: 
     return NativeEngine([load_model(files) for files in members], choose_device(device), decode.precision, shortlist)
 
 
-def _against_ctranslate2(members: Sequence[BundleFiles], decode: DecodeConfig) -> list[str]:
+def _against_ctranslate2(members: Sequence[BundleFiles], decode: DecodeConfig, device: str) -> list[str]:
     """Why CTranslate2 cannot do what is asked for."""
     if len(members) > 1:
         return ["CTranslate2 knows no ensembles"]
@@ -73,4 +73,4 @@ def _against_ctranslate2(members: Sequence[BundleFiles], decode: DecodeConfig) -
         return ["ctranslate2 is not installed; pip install 'mtkit[fast]'"]
     from mtkit.decoding.ctranslate2_engine import unsupported
 
-    return unsupported(decode)
+    return unsupported(decode, device)

@@ -10,6 +10,7 @@ from mtkit.data.special_ids import EOS_ID
 from mtkit.decoding.engine import Segment
 from mtkit.decoding.native import NativeEngine, pad
 from mtkit.decoding.search import DecodeStep
+from mtkit.decoding.shortlisted import LocalVocabulary
 from mtkit.decoding.steps import log_probs_to_choose_from
 from mtkit.model.transformer import Transformer
 
@@ -130,11 +131,18 @@ class ExaminedEngine(NativeEngine):
         self._cached = cached
         self._record = record
 
-    def make_step(self, segments: Sequence[Segment], beam_size: int, *, attention: bool = False) -> DecodeStep:
+    def make_step(
+        self,
+        segments: Sequence[Segment],
+        beam_size: int,
+        *,
+        attention: bool = False,
+        vocabulary: LocalVocabulary | None = None,
+    ) -> DecodeStep:
         """The engine's own step, or that without a cache, recorded if so wished."""
         step: DecodeStep
         if self._cached:
-            step = super().make_step(segments, beam_size, attention=attention)
+            step = super().make_step(segments, beam_size, attention=attention, vocabulary=vocabulary)
         else:
             src = pad([[*segment.ids, EOS_ID] for segment in segments]).to(self.device)
             step = UncachedStep(self.models[0], src, beam_size)

@@ -24,11 +24,12 @@ from typing import Any, BinaryIO
 from mtkit.console import log, progress_bar
 from mtkit.data.corpus import read_windows
 from mtkit.errors import MtkitError, UsageError
-from mtkit.files import open_locked, sync
+from mtkit.files import open_locked, sha256_file, sync
 
 _FORMAT = 1
 _PART = ".mtkit-part"
 _JOURNAL = ".mtkit-journal"
+_COPIED_AT_ONCE = 1 << 24  # bytes
 
 # Lines, and the number of the first of them (from 1), to as many output lines and to what is counted over the whole
 # job, such as {"unfinished": 2}. The output must depend on nothing else.
@@ -209,6 +210,7 @@ class _Job:
                 f"{'; '.join(differences)}; go on with that one by its own command, or {_RESTART}"
             )
         with self._writing():
+            self._take_back_output(entries)
             n_good = self._verify(entries)
             self.part.truncate(self.done.out_bytes)
             self.journal.truncate(n_journal_bytes[n_good] if job is not None else 0)
@@ -219,6 +221,15 @@ class _Job:
             log.warning(f"{self.part_path}: changed since it was written; only its beginning is used")
         if self.done.lines:
             log.info(f"{self.output_path}: going on after line {self.done.lines:,}, where a former run ended")
+
+    def _take_back_output(self, entries: Sequence[_Done]) -> None:
+        """Copy the output into the part if it is the part: its process was killed before it removed the journal."""
+        if not entries or self.part.seek(0, os.SEEK_END) or not self.output_path.is_file():
+            return
+        if sha256_file(self.output_path) == entries[-1].out_sha256:
+            with self.output_path.open("rb") as output:
+                while data := output.read(_COPIED_AT_ONCE):
+                    _write(self.part, data)
 
     def _verify(self, entries: Sequence[_Done]) -> int:
         """Take over the entries that the part bears out, and return their number."""

@@ -116,7 +116,7 @@ def learn_shortlist(
     frequent = np.argsort(-counts, kind="stable")[:n_first]
     same = _written_alike(src_tokenizer, tgt_tokenizer)
     best = [
-        np.union1d(ids, same.get(src_id, []))
+        np.union1d(ids, np.array(same.get(src_id, []), dtype=np.int64))
         for src_id, ids in enumerate(lexicon.best(src_tokenizer.vocab_size, n_best))
     ]
     always = [*frequent.tolist(), *tgt_tokenizer.byte_ids()]

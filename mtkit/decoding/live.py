@@ -12,11 +12,17 @@ from mtkit.errors import MtkitError
 _BROKEN = "\ufffd"  # what decoding gives for the first bytes of a character whose others are to come
 
 
-def translate_live(translator: Translator, text: str, emit: Callable[[str], None]) -> str:
+def translate_live(
+    translator: Translator, text: str, emit: Callable[[str], None], line: int | None = None
+) -> tuple[str, bool]:
     """The text's translation; emit is given each part of it as soon as no hypothesis disagrees about it.
+
+    Also returns whether it is finished: False if the length limit ended it, or a segment of it. What is out is not
+    taken back, so nobody looks whether it is suspect.
 
     The parts add up to the translation. With greedy search they are single tokens; a beam holds back what its
     hypotheses do not have in common. A text that is too long comes segment by segment.
+    line: the text's number, for a message about that; none: no message.
     Raises MtkitError with an engine or settings that cannot be watched.
     """
     engine = translator.engine
@@ -25,7 +31,8 @@ def translate_live(translator: Translator, text: str, emit: Callable[[str], None
     if translator.decode.mbr_samples or translator.terminology:
         raise MtkitError("tokens are streamed from a plain search only; leave mbr_samples and terminology out")
     parts: list[str] = []
-    segments, _ = translator.segments([as_one_line(text).strip()], translator.decode)
+    finished = True
+    segments, _ = translator.segments([as_one_line(text).strip()], translator.decode, first_line=line)
     for segment in segments:
         start = " " if parts and parts[-1] else ""
         shown = ""
@@ -43,7 +50,8 @@ def translate_live(translator: Translator, text: str, emit: Callable[[str], None
         whole = _decoded(translator, hypothesis.ids).strip()
         show(whole)
         parts.append(whole)
-    return " ".join(part for part in parts if part)
+        finished = finished and hypothesis.finished
+    return " ".join(part for part in parts if part), finished
 
 
 def _common_prefix(hypotheses: Sequence[Sequence[int]]) -> list[int]:

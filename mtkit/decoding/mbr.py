@@ -15,8 +15,7 @@ from mtkit.config.schema import DecodeConfig
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mtkit.decoding.review import Searcher
-    from mtkit.decoding.translator import Candidate
+    from mtkit.decoding.translator import Candidate, Searcher
 
 _ORDER = 6  # n-grams of 1 to 6 characters
 _BETA = 2.0  # recall counts so many times as much as precision
@@ -122,14 +121,15 @@ def rerank(
     *,
     n_best: int = 1,
     prefixes: Sequence[Sequence[int]] | None = None,
+    first_line: int | None = None,
 ) -> "list[list[Candidate]]":
     """Of decode.mbr_samples draws for each text those with the highest expected chrF, best first, no text twice.
 
     A candidate's score is that expected chrF, 0 to 100; its log_prob is the model's, as ever. The draws depend on
-    decode.seed and the text alone.
+    decode.seed and the text alone. first_line: the first text's number, for messages.
     """
     settings = sampling_settings(decode)
-    drawn = searcher.search(texts, decode=settings, n_best=decode.mbr_samples, prefixes=prefixes)
+    drawn = searcher.search(texts, decode=settings, n_best=decode.mbr_samples, prefixes=prefixes, first_line=first_line)
     return [_ranked(candidates)[:n_best] for candidates in drawn]
 
 

@@ -54,6 +54,11 @@ class NativeEngine:
         limits = [model.cfg.max_positions for model in models if model.cfg.positions == "learned"]
         self.max_positions = min(limits, default=None)
 
+    @property
+    def arithmetic(self) -> str:
+        """See `Engine`."""
+        return f"{self.precision} on {self.device.type}"
+
     def decode(
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
@@ -99,12 +104,18 @@ class NativeEngine:
             cfg = cfg.model_copy(update={"beam_size": wider})
         width = n_best if cfg.sampling else cfg.beam_size
         attention = cfg.coverage_penalty > 0 and not cfg.sampling
+        vocabulary = self._local_vocabulary(segments, cfg)
+        step = self.make_step(segments, width, attention=attention, vocabulary=vocabulary)
+        if vocabulary is None:
+            return self._found(step, segments, cfg, n_best)
+        return vocabulary.globalize(self._found(step, vocabulary.localize(segments), cfg, n_best))
+
+    def _local_vocabulary(self, segments: Sequence[Segment], cfg: DecodeConfig) -> LocalVocabulary | None:
+        """The tokens that the shortlist leaves to these segments; None: all."""
         # what a constraint demands may be on no list
         if self.shortlist is None or not cfg.shortlist or any(segment.constraints for segment in segments):
-            return self._found(self.make_step(segments, width, attention=attention), segments, cfg, n_best)
-        vocabulary = LocalVocabulary.of(self.shortlist, segments, self.device)
-        step = self._shortlisted_step(segments, width, vocabulary, attention=attention)
-        return vocabulary.globalize(self._found(step, vocabulary.localize(segments), cfg, n_best))
+            return None
+        return LocalVocabulary.of(self.shortlist, segments, self.device)
 
     def _found(
         self, step: DecodeStep, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
@@ -133,32 +144,37 @@ class NativeEngine:
         """
         if cfg.sampling:
             raise MtkitError("decode.sampling=true: tokens are streamed from a search only; leave sampling out")
-        step = self.make_step([segment], cfg.beam_size, attention=cfg.coverage_penalty > 0)
+        vocabulary = self._local_vocabulary([segment], cfg)
+        step = self.make_step([segment], cfg.beam_size, attention=cfg.coverage_penalty > 0, vocabulary=vocabulary)
+        if vocabulary is not None:
+            [segment] = vocabulary.localize([segment])
+            watch = vocabulary.globalized(watch)
         limit = torch.tensor([segment.max_len], device=self.device)
         rules = make_rules(cfg, [segment], EOS_ID, self.device)
         ends = _Ends(bos_id=BOS_ID, eos_id=EOS_ID)
         [result] = beam_search(step, limit, SearchConfig.of(cfg, 1), **ends, rules=rules, watch=watch)
+        if vocabulary is not None:
+            [result] = vocabulary.globalize([result])
         return result.n_best[0]
 
-    def make_step(self, segments: Sequence[Segment], beam_size: int, *, attention: bool = False) -> DecodeStep:
-        """What a search over these segments asks for its log-probabilities."""
-        steps: list[DecodeStep] = []
-        for model, src in self._members(segments):
-            steps.append(ModelStep(model, src, beam_size, attention=attention and not steps))
-        return steps[0] if len(steps) == 1 else EnsembleStep(steps)
-
-    def _shortlisted_step(
-        self, segments: Sequence[Segment], beam_size: int, vocabulary: LocalVocabulary, *, attention: bool
+    def make_step(
+        self,
+        segments: Sequence[Segment],
+        beam_size: int,
+        *,
+        attention: bool = False,
+        vocabulary: LocalVocabulary | None = None,
     ) -> DecodeStep:
+        """What a search over these segments asks for its log-probabilities; with a vocabulary, of its tokens only."""
         steps: list[DecodeStep] = []
-        for model, src in self._members(segments):
-            steps.append(ShortlistedStep(model, src, beam_size, vocabulary, attention=attention and not steps))
-        return steps[0] if len(steps) == 1 else EnsembleStep(steps)
-
-    def _members(self, segments: Sequence[Segment]) -> Iterator[tuple[Transformer, Tensor]]:
-        """Each model with the source (B, S) in its own tokens."""
         for member, model in enumerate(self.models):
-            yield model, pad([[*segment.src(member), EOS_ID] for segment in segments]).to(self.device)
+            src = pad([[*segment.src(member), EOS_ID] for segment in segments]).to(self.device)
+            looked_at = attention and not steps
+            if vocabulary is None:
+                steps.append(ModelStep(model, src, beam_size, attention=looked_at))
+            else:
+                steps.append(ShortlistedStep(model, src, beam_size, vocabulary, attention=looked_at))
+        return steps[0] if len(steps) == 1 else EnsembleStep(steps)
 
 
 def _batches(segments: Sequence[Segment], cfg: DecodeConfig) -> Iterator[list[int]]:

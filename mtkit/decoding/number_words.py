@@ -86,6 +86,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _GAP = re.compile(r"[\s-]*")  # what may stand between two words of one number
 _ROMAN = re.compile(r"\b(?=[IVXLC]{2}|[IVX])(?:C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?=(?:e|er|ème)?\b)")
 _LONGEST_RUN = 12  # words; longer ones are read in parts
+_MOST_DIGITS = 20  # Chinese digits in a row that may be one number; more are only read one by one
 
 
 def values_of_words(text: str) -> set[Decimal]:
@@ -214,7 +215,8 @@ def _evaluate(run: Sequence[int]) -> int:
 def _chinese_readings(numeral: str) -> Iterator[int]:
     """二百三十 as 230, 二〇一三 as 2013."""
     if all(c in _CHINESE_DIGITS for c in numeral):
-        yield int("".join(str(_CHINESE_DIGITS[c]) for c in numeral))
+        if len(numeral) <= _MOST_DIGITS:
+            yield int("".join(str(_CHINESE_DIGITS[c]) for c in numeral))
         yield from (_CHINESE_DIGITS[c] for c in numeral)
         return
     total, section, digit = 0, 0, 0

@@ -9,14 +9,14 @@ and not on how many candidates were asked for.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.decoding.suspects import FAULT_KINDS, TOO_SHORT, Fault, FaultKind, find_faults
 
 if TYPE_CHECKING:
-    from mtkit.decoding.translator import Candidate
+    from mtkit.decoding.translator import Candidate, Searcher
 
 _WIDER = 8  # candidates looked at in a second search, at least
 _NO_REPEAT_NGRAM = 3
@@ -31,21 +31,6 @@ _VERBS: dict[FaultKind, tuple[str, str]] = {  # of one, of several
     "number": ("loses a number", "lose a number"),
     "url": ("loses a URL", "lose a URL"),
 }
-
-
-class Searcher(Protocol):
-    """What of a `Translator` is needed here."""
-
-    def search(
-        self,
-        texts: Sequence[str],
-        *,
-        decode: DecodeConfig | None = None,
-        n_best: int = 1,
-        prefixes: Sequence[Sequence[int]] | None = None,
-    ) -> "list[list[Candidate]]":
-        """The n best candidates of each text, best first."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -106,7 +91,7 @@ class Review:
 
     def __init__(
         self,
-        searcher: Searcher,
+        searcher: "Searcher",
         decode: DecodeConfig,
         *,
         tgt_lang: str | None = None,

@@ -83,6 +83,7 @@ def sample(
     while sentences:
         n_tokens = ids.size(2)
         own = step(ids[:, :, -1])
+        check_number(float(own.max()))  # a NaN anywhere is the largest
         last_ids = truncation.draw(rules.apply(own, ids), uniforms[:, :, n_tokens - 1])
         log_prob = log_prob + own.gather(2, last_ids.unsqueeze(2)).squeeze(2)
         ids = torch.cat([ids, last_ids.unsqueeze(2)], dim=2)
@@ -95,7 +96,8 @@ def sample(
             if rows:
                 step.keep(kept)
                 rules.keep(kept)
-    # a draw is never close: the same numbers decide it in any batch, but for a uniform at the very edge of a token
+    # No margin is kept: a draw comes out otherwise in another batch only where a uniform number meets the edge of a
+    # token's share, or a probability meets epsilon or the edge of top_k or top_p, within rounding errors. That is rare.
     return [SearchResult([h for h in draws if h is not None], float("inf")) for draws in found]
 
 

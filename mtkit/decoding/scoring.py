@@ -129,7 +129,9 @@ def native_models(engine: Engine, what: str) -> list[Transformer]:
     """The engine's models. Raises MtkitError, saying what needs them, for an engine that shows only translations."""
     if isinstance(engine, NativeEngine):
         return engine.models
-    raise MtkitError(f"{what}: the {engine.name} engine cannot give them; use the native one (decode.engine=native)")
+    raise MtkitError(
+        f"{what}: only the native engine in this process gives them; set decode.engine=native and decode.workers=1"
+    )
 
 
 def ensemble_log_probs(members: Sequence[Sequence[float]]) -> list[float]:
@@ -208,7 +210,7 @@ def score_candidates(translator: "Translator", translations: "Sequence[Translati
     """
     models = native_models(translator.engine, "token scores")
     tokenizers = translator.src_tokenizers * (len(models) if len(translator.src_tokenizers) == 1 else 1)
-    limit = segment_limit(translator)
+    limit = translator.max_src_tokens()
     problems: list[str | None] = []
     members: list[list[ForcedPair]] = [[] for _ in models]
     for translation in translations:
@@ -226,13 +228,6 @@ def score_candidates(translator: "Translator", translations: "Sequence[Translati
         [PairScore(0, problem=problem) if problem else next(scored) for _ in translation.n_best]
         for translation, problem in zip(translations, problems, strict=True)
     ]
-
-
-def segment_limit(translator: "Translator") -> int:
-    """The most source tokens that the translator does not split."""
-    limit = translator.decode.max_src_tokens
-    positions = translator.engine.max_positions
-    return limit if positions is None else min(limit, positions - 1)  # EOS
 
 
 def _scored(pair: ForcedPair, log_probs: list[float], tokenizer: Tokenizer) -> PairScore:

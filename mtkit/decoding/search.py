@@ -351,22 +351,28 @@ class _Results:
         self.groups[group].append(Hypothesis(ids, log_prob, score, finished))
 
     def best(self) -> list[Hypothesis]:
-        """The n best; sorting is stable, so of equal ones the earlier stays ahead."""
-        if self.cfg.beam_groups == 1:
-            return _ranked(self.groups[0])[: self.cfg.n_best]
-        ranked = [_ranked(group) for group in self.groups]
-        leaders = _ranked([group[0] for group in ranked if group])
-        others = _ranked([hypothesis for group in ranked for hypothesis in group[1:]])
-        distinct = {(tuple(h.ids), h.finished): h for h in reversed([*leaders, *others])}  # the first of equals stays
-        return [h for h in [*leaders, *others] if distinct[tuple(h.ids), h.finished] is h][: self.cfg.n_best]
+        """The n best, each once, led by the best of each group; of equal ones the earlier stays ahead."""
+        distinct: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
+        for ranking in self._rankings()[-2:]:
+            for hypothesis in ranking:
+                distinct.setdefault((tuple(hypothesis.ids), hypothesis.finished), hypothesis)
+        return list(distinct.values())[: self.cfg.n_best]
 
     def margin(self) -> float:
         """The closest decision: in the choice of extensions, in the end, or among the results."""
-        ranked = [_ranked(group)[: self.cfg.n_best + 1] for group in self.groups]
-        gaps = [a.score - b.score for group in ranked for a, b in itertools.pairwise(group) if b.finished]
-        leaders = sorted((group[0].score for group in ranked if group), reverse=True)
-        gaps += [a - b for a, b in itertools.pairwise(leaders)]
+        gaps = [
+            a.score - b.score
+            for ranking in self._rankings()
+            for a, b in itertools.pairwise(ranking)
+            if a.finished == b.finished and a.ids != b.ids
+        ]
         return min([*gaps, self.closest])
+
+    def _rankings(self) -> list[list[Hypothesis]]:
+        """What is ranked, as far as results need it: each group's hypotheses, the groups' best, all others."""
+        groups = [_ranked(group)[: self.cfg.n_best + 1] for group in self.groups]
+        leaders = _ranked([group[0] for group in groups if group])
+        return [*groups, leaders, _ranked([hypothesis for group in groups for hypothesis in group[1:]])]
 
     def is_settled(self, group: int, best_live_total: float) -> bool:
         """Whether no live hypothesis can enter the n best of its group, all so far being finished.

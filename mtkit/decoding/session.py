@@ -58,12 +58,17 @@ class Session:
 
     def report(self) -> None:
         """Say on stderr what was noticed, if anything was."""
-        if self.n_unfinished:
-            log.warning(
-                f"{self.n_unfinished} of {self.n_lines} translations hit the length limit (decode.max_len_factor, "
-                "decode.max_len_constant, decode.max_len): they may be incomplete or repeat themselves"
-            )
+        warn_unfinished(self.n_unfinished, self.n_lines)
         self.review.warn()
         if self.terms is not None:
             for line in self.terms.lines():
                 log.info(line)
+
+
+def warn_unfinished(n_unfinished: int, n_lines: int) -> None:
+    """Say on stderr how many translations the length limit ended, if any."""
+    if n_unfinished:
+        log.warning(
+            f"{n_unfinished} of {n_lines} translations hit the length limit (decode.max_len_factor, "
+            "decode.max_len_constant, decode.max_len): they may be incomplete or repeat themselves"
+        )

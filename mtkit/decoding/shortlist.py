@@ -45,14 +45,12 @@ class Shortlist:
             raise ValueError("the special ids are missing from those that every sentence may use")
 
     @classmethod
-    def from_lexicon(
-        cls, best: Sequence[ArrayLike], always: ArrayLike, tgt_vocab_size: int, n_best: int | None = None
-    ) -> "Shortlist":
-        """best: for each source id its target ids, best first, of which n_best are kept; always: ids for any sentence.
+    def from_lexicon(cls, best: Sequence[ArrayLike], always: ArrayLike, tgt_vocab_size: int) -> "Shortlist":
+        """best: for each source id its target ids, in any order; always: ids for any sentence.
 
         The special ids need not be named. Raises ValueError for an id that is not in the vocabulary.
         """
-        lists = [np.asarray(ids, dtype=np.int64)[:n_best] for ids in best]
+        lists = [np.asarray(ids, dtype=np.int64) for ids in best]
         return cls(
             always=np.union1d(np.asarray(always, dtype=np.int64), _SPECIAL_IDS),
             offsets=np.cumsum([0, *map(len, lists)]),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mtkit.decoding.engine import Segment
-from mtkit.decoding.search import SearchResult
+from mtkit.decoding.search import SearchResult, Watch
 from mtkit.decoding.shortlist import Shortlist
 from mtkit.decoding.steps import ModelStep
 from mtkit.model.selected_outputs import select_outputs
@@ -46,6 +46,11 @@ class LocalVocabulary:
             replace(result, n_best=[replace(found, ids=[ids[n] for n in found.ids]) for found in result.n_best])
             for result in results
         ]
+
+    def globalized(self, watch: Watch) -> Watch:
+        """Tells the watch, in target ids, what it is told itself."""
+        ids: list[int] = self.ids.tolist()
+        return lambda hypotheses: watch([[ids[n] for n in numbers] for numbers in hypotheses])
 
 
 class ShortlistedStep(ModelStep):

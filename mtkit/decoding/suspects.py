@@ -18,9 +18,9 @@ FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 TOO_SHORT, TOO_LONG, UNFINISHED = "too short", "too long", "unfinished"  # details of "length"
 
 # Scripts that set no spaces between words: each character counts as a word.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_TOKEN = re.compile(rf"[{_UNSPACED}\U00020000-\U0003ffff]|[^\W_{_UNSPACED}]+")
-_IS_UNSPACED = re.compile(rf"[{_UNSPACED}\U00020000-\U0003ffff]")
+_CHARACTER_WORDS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_TOKEN = re.compile(rf"[{_CHARACTER_WORDS}\U00020000-\U0003ffff]|[^\W_{_CHARACTER_WORDS}]+")
+_IS_CHARACTER_WORD = re.compile(rf"[{_CHARACTER_WORDS}\U00020000-\U0003ffff]")
 # Letters of other scripts that such a character says as much as.
 _WIDE = (
     (re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"), 3.0),
@@ -226,10 +226,10 @@ def _n_plain(tokens: Sequence[str]) -> int:
     Of characters of scripts without spaces, three make a word. Where all is in capitals, every word counts.
     """
     shouted = len(tokens) > 1 and all(token.isupper() for token in tokens)
-    n_unspaced = sum(bool(_IS_UNSPACED.match(token)) for token in tokens)
-    n_caseless = sum(t.isalpha() and t.upper() == t.lower() and not _IS_UNSPACED.match(t) for t in tokens)
+    n_characters = sum(bool(_IS_CHARACTER_WORD.match(token)) for token in tokens)
+    n_caseless = sum(t.isalpha() and t.upper() == t.lower() and not _IS_CHARACTER_WORD.match(t) for t in tokens)
     n_small = sum(token.islower() or (shouted and len(token) > 1) for token in tokens)
-    return n_small + n_caseless + n_unspaced // 3
+    return n_small + n_caseless + n_characters // 3
 
 
 # URLs

@@ -2,7 +2,7 @@
 
 import difflib
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -95,20 +95,16 @@ class Terminology:
         """
         occurring = self.occurrences(src)
         forbidden = tuple(phrase for term in occurring for phrase in term.forbidden)
-        blocker = Matcher([phrase.text for phrase in forbidden])
-        required = []
-        for term, times in occurring.items():
-            possible = tuple(phrase for phrase in term.target if not blocker.count(phrase.text))
-            if possible:
-                required.append(Requirement(possible, times))
+        targets = asked_for(occurring)
+        required = tuple(Requirement(targets[term], times) for term, times in occurring.items() if targets[term])
         if not required and not forbidden:
             return None
-        return Constraints(self._spelling, tuple(required), forbidden)
+        return Constraints(self._spelling, required, forbidden)
 
     def occurrences(self, src: str) -> dict[Term, int]:
-        """The terms that apply to the sentence, and how often: everywhere counts as once."""
-        counts = dict.fromkeys(self._everywhere, 1)
+        """The terms that apply to the sentence, and how often: everywhere counts as once, but not for a blank one."""
         words = chunks(_tidy(src))
+        counts = dict.fromkeys(self._everywhere if words else [], 1)
         lower = [folded(word) for word in words]
         position = 0
         while position < len(words):
@@ -131,12 +127,20 @@ class Terminology:
         return 1, None
 
 
+def asked_for(occurring: Iterable[Term]) -> dict[Term, tuple[Phrase, ...]]:
+    """The targets of each of these terms of one sentence, without those that one of the terms forbids."""
+    terms = list(occurring)
+    blocker = Matcher([phrase.text for term in terms for phrase in term.forbidden])
+    return {term: tuple(phrase for phrase in term.target if not blocker.count(phrase.text)) for term in terms}
+
+
 @dataclass
 class TermCounts:
     """What became of one term."""
 
     in_source: int = 0  # how often it applied
-    met: int = 0  # how often a target stood in the translation, at most in_source in each sentence
+    required: int = 0  # how often a target was asked for
+    met: int = 0  # how often a target stood in the translation, at most as often as asked for in each sentence
     forbidden: int = 0  # how often a forbidden phrase stood there
 
 
@@ -149,16 +153,20 @@ class TermReport:
 
     def add(self, src: str, translation: str) -> None:
         """Count the terms of one sentence."""
-        for term, times in self.terminology.occurrences(src).items():
+        occurring = self.terminology.occurrences(src)
+        targets = asked_for(occurring)
+        for term, times in occurring.items():
             counts = self.counts.setdefault(term, TermCounts())
             counts.in_source += times
-            counts.met += min(times, term.required.count(translation))
+            if targets[term]:
+                counts.required += times
+                counts.met += min(times, term.required.count(translation))
             counts.forbidden += term.banned.count(translation)
 
     @property
     def n_required(self) -> int:
         """How often a target was asked for."""
-        return sum(counts.in_source for term, counts in self.counts.items() if term.target)
+        return sum(counts.required for counts in self.counts.values())
 
     @property
     def n_met(self) -> int:
@@ -176,8 +184,8 @@ class TermReport:
             f"terminology: {self.n_met:,} of {self.n_required:,} terms met, {self.n_forbidden:,} forbidden phrases"
         ]
         for term, counts in self._in_order():
-            missed = counts.in_source - counts.met if term.target else 0
-            problems = [f"not met {missed:,} of {counts.in_source:,} times"] if missed else []
+            missed = counts.required - counts.met
+            problems = [f"not met {missed:,} of {counts.required:,} times"] if missed else []
             problems += [f"forbidden {counts.forbidden:,} times"] if counts.forbidden else []
             if problems:
                 lines.append(f"  line {term.line}: {term}: {', '.join(problems)}")
@@ -192,6 +200,7 @@ class TermReport:
                 "target": [phrase.text for phrase in term.target],
                 "forbidden": [phrase.text for phrase in term.forbidden],
                 "in_source": counts.in_source,
+                "required": counts.required,
                 "met": counts.met,
                 "forbidden_seen": counts.forbidden,
             }

@@ -1,11 +1,11 @@
 """Lines in, translations out, in the same order and number. Nothing here needs torch, unless the engine does."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
@@ -61,7 +61,29 @@ class Translation:
         return self.n_best[0].finished
 
 
+def overrides_of(decode: Mapping[str, object]) -> list[str]:
+    """Values for keys of the config's decode section as overrides, quoted so that a path such as "a: b" stays one."""
+    # JSON is YAML, but for escapes beyond \uFFFF
+    return [f"decode.{key}={json.dumps(value, default=str, ensure_ascii=False)}" for key, value in decode.items()]
+
+
 _BLANK = Candidate("", [], 0.0, 0.0, True)
+
+
+class Searcher(Protocol):
+    """What of a `Translator` those need who choose among candidates."""
+
+    def search(
+        self,
+        texts: Sequence[str],
+        *,
+        decode: DecodeConfig | None = None,
+        n_best: int = 1,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        first_line: int | None = None,
+    ) -> list[list[Candidate]]:
+        """The n best candidates of each text, best first."""
+        ...
 
 
 class Translator:
@@ -111,7 +133,7 @@ class Translator:
         Raises BundleError if there is no such model, ConfigError for a wrong key or value.
         """
         paths = [path] if path is None or isinstance(path, str | Path) else path
-        overrides = [*overrides, *(f"decode.{key}={json.dumps(value)}" for key, value in decode.items())]
+        overrides = [*overrides, *overrides_of(decode)]
         folders = [find_model(None if name is None else Path(name)) for name in paths]
         return cls.of([read_bundle(folder, overrides) for folder in folders], device=device, threads=threads)
 
@@ -157,7 +179,9 @@ class Translator:
             return None
         from mtkit.decoding.confidence import Confidence
 
-        return Confidence.load(path)
+        calibration = Confidence.load(path)
+        calibration.warn_of_other_search(self.decode)
+        return calibration
 
     @property
     def window(self) -> int:
@@ -211,7 +235,7 @@ class Translator:
         if decode.mbr_samples:
             from mtkit.decoding.mbr import rerank
 
-            return rerank(self, texts, decode, n_best=n_best, prefixes=prefixes)
+            return rerank(self, texts, decode, n_best=n_best, prefixes=prefixes, first_line=first_line)
         texts = [as_one_line(text).strip() for text in texts]
         segments, owners = self.segments(texts, decode, prefixes, first_line)
         parts: list[list[list[Candidate]]] = [[] for _ in texts]
@@ -230,9 +254,7 @@ class Translator:
         first_line: int | None = None,
     ) -> tuple[list[Segment], list[int]]:
         """What is to be translated, and for each segment the number of the text that it is (a part of)."""
-        limit = decode.max_src_tokens
-        if self.engine.max_positions is not None:
-            limit = min(limit, self.engine.max_positions - 1)  # EOS
+        limit = self.max_src_tokens(decode)
         segments: list[Segment] = []
         owners: list[int] = []
         for owner, ids in enumerate(self._encode(texts)):
@@ -252,6 +274,12 @@ class Translator:
                     owners.append(owner)
                     prefix = ()  # it was the beginning of the first segment
         return segments, owners
+
+    def max_src_tokens(self, decode: DecodeConfig | None = None) -> int:
+        """The most source tokens that are translated in one piece, by these settings or the translator's own."""
+        limit = (decode or self.decode).max_src_tokens
+        positions = self.engine.max_positions
+        return limit if positions is None else min(limit, positions - 1)  # EOS
 
     def _encode(self, texts: Sequence[str]) -> list[tuple[list[int], ...]]:
         """Of each text the tokens of every member's source tokenizer."""

@@ -51,11 +51,11 @@ class UnknownCharacters:
         self._seen: dict[str, tuple[Treatment, str] | None] = {" ": None}
         self._found: dict[str, UnknownCharacter] = {}
         self._known = {" "}  # code points that are well with whatever known ones stand around them
-        self.n_lines = 0
+        self.n_lines = 0  # up to the last one looked at
 
-    def add(self, line: str) -> None:
-        """Look at the next line."""
-        self.n_lines += 1
+    def add(self, line: str, number: int | None = None) -> None:
+        """Look at the next line. number: its own, from 1, if lines before it were left out."""
+        self.n_lines = number or self.n_lines + 1
         if self._known.issuperset(line):
             return
         for character in characters(line):

@@ -1,5 +1,6 @@
 """An engine that spreads its segments over processes, each with an engine of its own. Nothing here needs torch."""
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.config.schema import DecodeConfig
+from mtkit.console import log
 from mtkit.decoding.engine import Engine, Hypothesis, Segment
 from mtkit.errors import MtkitError
 
@@ -75,12 +77,15 @@ class ParallelEngine:
                 process.start()
                 theirs.close()
                 self._workers.append(_Worker(process, ours))
-            told = [worker.receive() for worker in self._workers]
+            about, *_ = [worker.receive() for worker in self._workers]
         except BaseException:
             self.close()
             raise
-        self.name: str = told[0][0]
-        self.max_positions: int | None = told[0][1]
+        self.name: str = about.name
+        self.max_positions: int | None = about.max_positions
+        self.arithmetic: str = about.arithmetic
+        for level, message in about.messages:  # once: the others say the same
+            log.log(level, message)
 
     def decode(
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
@@ -162,16 +167,35 @@ class NativeInWorker:
         """The engine."""
         from mtkit.decoding.bundle import read_bundle
         from mtkit.decoding.engines import native_engine
+        from mtkit.runtime import keep_freed_memory
 
+        keep_freed_memory()
         return native_engine([read_bundle(folder) for folder in self.folders], self.decode, "cpu", self.threads)
+
+
+@dataclass(frozen=True)
+class _About:
+    """What a worker tells about its engine, and what was logged while it was made: level and message."""
+
+    name: str
+    max_positions: int | None
+    arithmetic: str
+    messages: list[tuple[int, str]]
 
 
 def _work(make_engine: Callable[[], Engine], connection: Connection) -> None:
     """A worker's life: an engine, then answers until the parent is gone. Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    messages: list[tuple[int, str]] = []
+
+    def collect(record: logging.LogRecord) -> bool:
+        messages.append((record.levelno, record.getMessage()))
+        return False  # not shown here: the terminal, with its progress bar, is the parent's
+
+    log.addFilter(collect)
     try:
         engine = make_engine()
-        connection.send(("ready", (engine.name, engine.max_positions)))
+        connection.send(("ready", _About(engine.name, engine.max_positions, engine.arithmetic, messages)))
         while True:
             segments, cfg, n_best = connection.recv()
             connection.send(("found", list(engine.decode(segments, cfg, n_best))))

@@ -6,7 +6,7 @@ become float32 again; the multipliers of activations ("QuantMultA") only matter 
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from mtkit.interop.imported import Languages, origin_of, save_imported
 from mtkit.interop.marian import to_state
 from mtkit.interop.marian_binary import MarianModel, read_marian_binary
 from mtkit.interop.marian_options import model_config
+from mtkit.interop.values import checked, number
 from mtkit.interop.vocabulary import BANNED, Layout, bring_state, names_of, read_spm, spm_layout, tgt_tokenizer
 
 FORMAT = "bergamot"
@@ -141,20 +142,23 @@ def _check_vocabulary(marian: MarianModel, layout: Layout, files: _Files) -> Non
 
 def _decode_config(path: Path | None, *, shortlist: bool) -> DecodeConfig:
     """As the engine is set up, by default as in browsers: greedy, by the lexicon."""
-    settings: Mapping[str, Any] = {}
+    settings: Any = {}
     if path is not None:
         try:
             settings = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        except (OSError, ValueError, yaml.YAMLError) as error:
             raise DataError(f"{path}: cannot be read: {error}") from error
-    factor = float(settings.get("max-length-factor", 3.0))  # Marian's own default; it counts the source with </s>
-    return DecodeConfig(
-        beam_size=int(settings.get("beam-size", 1)),
-        length_normalization="average",
-        max_len_factor=factor,
-        max_len_constant=max(1, round(factor)),
-        shortlist=shortlist,
-    )
+    if not isinstance(settings, dict):
+        raise DataError(f"{path}: it holds no settings, such as beam-size: 1")
+    factor = number(settings, "max-length-factor", 3.0, str(path))  # Marian's default; it counts the source with </s>
+    values = {
+        "beam_size": settings.get("beam-size", 1),
+        "length_normalization": "average",
+        "max_len_factor": factor,
+        "max_len_constant": max(1, round(factor)),
+        "shortlist": shortlist,
+    }
+    return checked(DecodeConfig, values, str(path))
 
 
 def _languages_of(model: Path) -> Languages:

@@ -43,7 +43,7 @@ def import_model(folder: Path, out: Path, languages: Languages | None = None) ->
     Raises MtkitError, naming the file and the key or tensor, if it is no model that mtkit can compute.
     """
     config = read_json(folder / "config.json")
-    generate = generation(folder, config)
+    generation_file, generate = generation(folder, config)
     path, tensors = _read_weights(folder)
     cfg = model_config(config, _positions(tensors, path), folder / "config.json")
     state = _to_state(tensors, cfg, path)
@@ -53,12 +53,14 @@ def import_model(folder: Path, out: Path, languages: Languages | None = None) ->
     src, tgt = both.src.layout, both.tgt.layout
     state = bring_state(state, cfg.tie, src, tgt, state["tgt_embedding.weight"][start])
     details: dict[str, Any] = {"separate_vocabs": both.kind == "separate", "start": start}
-    if tgt.pad is not None and [tgt.pad] in (generate.get("bad_words_ids") or []):
+    bad_words = generate.get("bad_words_ids")
+    if tgt.pad is not None and isinstance(bad_words, list) and [tgt.pad] in bad_words:
         details["pad_bias"] = float(state["output.bias"][PAD_ID])
         state["output.bias"][PAD_ID] = BANNED
     origin = origin_of(path, FORMAT, src, tgt, details)
     named = languages or huggingface_vocabulary.languages(folder)
-    save_imported(out, state, cfg, both.tokenizers(), decode_config(generate), named, origin)
+    decode = decode_config(generate, generation_file)
+    save_imported(out, state, cfg, both.tokenizers(), decode, named, origin)
 
 
 def export_bundle(folder: Path, out: Path) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.errors import MtkitError
 from mtkit.interop.support import export_problems
+from mtkit.interop.values import checked, number
 
 _ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}
+_NORMALIZATIONS = {0.0: "none", 1.0: "average"}  # by length_penalty
 _FIXED: dict[str, tuple[Any, ...]] = {
     "model_type": ("marian",),
     "scale_embedding": (True,),
@@ -36,10 +38,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def generation(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """How the folder's model translates: generation_config.json, else what older folders say in config.json."""
+def generation(folder: Path, config: Mapping[str, Any]) -> tuple[Path, Mapping[str, Any]]:
+    """The file that says how the folder's model translates, and what it says: generation_config.json, else config.json.
+
+    config: what config.json holds.
+    """
     path = folder / "generation_config.json"
-    return read_json(path) if path.is_file() else dict(config)
+    return (path, read_json(path)) if path.is_file() else (folder / "config.json", config)
 
 
 def model_config(config: Mapping[str, Any], positions: str, path: Path) -> ModelConfig:
@@ -48,7 +53,7 @@ def model_config(config: Mapping[str, Any], positions: str, path: Path) -> Model
         if (value := config.get(key)) not in known:
             raise _unsupported(path, key, value, f"only {json.dumps(known[0])}")
     activation = config.get("activation_function", "gelu")
-    if activation not in _ACTIVATIONS:
+    if activation not in [*_ACTIVATIONS]:  # it may be of any type
         raise _unsupported(path, "activation_function", activation, f"only {', '.join(_ACTIVATIONS)}")
     for side in ("ffn_dim", "attention_heads"):
         if config.get(f"decoder_{side}") != config.get(f"encoder_{side}"):
@@ -62,31 +67,33 @@ def model_config(config: Mapping[str, Any], positions: str, path: Path) -> Model
     if shared and not tied:
         only = "with share_encoder_decoder_embeddings: true only true"
         raise _unsupported(path, "tie_word_embeddings", tied, only)
-    dropout = float(config.get("dropout", 0.1))
-    return ModelConfig.model_validate(
-        {
-            **{ours: config[theirs] for ours, theirs in numbers.items()},
-            "activation": _ACTIVATIONS[activation],
-            "norm_position": "post",
-            "positions": positions,
-            "embedding_dropout": dropout,
-            "residual_dropout": dropout,
-            "attention_dropout": float(config.get("attention_dropout", 0.0)),
-            "ffn_dropout": float(config.get("activation_dropout", 0.0)),
-            "tie": ("all" if shared else "decoder") if tied else "none",
-        }
-    )
+    dropout = number(config, "dropout", 0.1, path)
+    settings = {
+        **{ours: config[theirs] for ours, theirs in numbers.items()},
+        "activation": _ACTIVATIONS[activation],
+        "norm_position": "post",
+        "positions": positions,
+        "embedding_dropout": dropout,
+        "residual_dropout": dropout,
+        "attention_dropout": number(config, "attention_dropout", 0.0, path),
+        "ffn_dropout": number(config, "activation_dropout", 0.0, path),
+        "tie": ("all" if shared else "decoder") if tied else "none",
+    }
+    return checked(ModelConfig, settings, path)
 
 
-def decode_config(generate: Mapping[str, Any]) -> DecodeConfig:
-    """The decode section, as far as mtkit has words for it: a score is divided by length^length_penalty there."""
+def decode_config(generate: Mapping[str, Any], path: Path) -> DecodeConfig:
+    """The decode section, as far as mtkit has words for it: a score is divided by length^length_penalty there.
+
+    path: for messages.
+    """
     settings: dict[str, Any] = {}
-    if isinstance(beam_size := generate.get("num_beams"), int):
+    if (beam_size := generate.get("num_beams")) is not None:
         settings["beam_size"] = beam_size
-    alpha = float(generate.get("length_penalty") or 1.0)
-    settings["length_normalization"] = "average" if alpha == 1 else "gnmt"
-    settings["length_penalty"] = max(0.0, alpha)
-    return DecodeConfig(**settings)
+    alpha = max(0.0, number(generate, "length_penalty", 1.0, path))
+    settings["length_normalization"] = _NORMALIZATIONS.get(alpha, "gnmt")
+    settings["length_penalty"] = alpha
+    return checked(DecodeConfig, settings, path)
 
 
 @dataclass(frozen=True)
@@ -100,9 +107,10 @@ class ModelOptions:
         sizes = ("vocab_size", "decoder_vocab_size")
         tokens = {key: value for key, value in ids.items() if key not in sizes and value is not None}
         config = {key: value for key, value in ids.items() if key != "bad_words_ids"}
+        alphas = {name: alpha for alpha, name in _NORMALIZATIONS.items()}
         search = {
             "num_beams": decode.beam_size,
-            "length_penalty": decode.length_penalty if decode.length_normalization == "gnmt" else 1.0,
+            "length_penalty": alphas.get(decode.length_normalization, decode.length_penalty),
             "max_length": 512,
         }
         return {

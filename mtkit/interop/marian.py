@@ -6,6 +6,7 @@ adds 1e-6 to the variance where torch adds 1e-5, which changed the log-probabili
 """
 
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +25,12 @@ from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import marian_vocabulary
 from mtkit.interop.imported import Languages, origin_in, origin_of, save_imported
-from mtkit.interop.marian_options import model_config, model_options
+from mtkit.interop.marian_options import DESCRIPTION, model_config, model_options, read_description
+from mtkit.interop.values import checked, number
 from mtkit.interop.vocabulary import BANNED, bring_state, take_back_state
 from mtkit.model.transformer import Transformer
 
 FORMAT = "marian npz"
-DESCRIPTION = "special:model.yml"
 Parameters = Mapping[str, NDArray[Any]]
 _SIDES = {"src_embedding": "encoder_Wemb", "tgt_embedding": "decoder_Wemb"}
 _OUTPUT = "decoder_ff_logit_out"
@@ -216,18 +217,12 @@ def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         try:
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, EOFError, KeyError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise MtkitError(f"{path}: not an .npz file of plain arrays ({error})") from error
     description = arrays.pop(DESCRIPTION, None)
     if description is None:
         raise MtkitError(f"{path}: no {DESCRIPTION} in it, so this is not a model of Marian")
-    try:
-        options = yaml.safe_load(description.tobytes().rstrip(b"\0").decode("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise MtkitError(f"{path}: its {DESCRIPTION} cannot be read: {error}") from error
-    if not isinstance(options, dict):
-        raise MtkitError(f"{path}: its {DESCRIPTION} holds no options")
-    return arrays, options
+    return arrays, read_description(description.tobytes(), path)
 
 
 def write_npz(path: Path, parameters: Parameters, options: Mapping[str, Any]) -> None:
@@ -239,16 +234,16 @@ def write_npz(path: Path, parameters: Parameters, options: Mapping[str, Any]) ->
 
 def _decode_config(path: Path) -> DecodeConfig:
     """The decoder config beside the model, as far as mtkit has words for it."""
-    options = marian_vocabulary.decoder_options(path)
+    options, decoder = marian_vocabulary.decoder_options(path), path.with_name(f"{path.name}.decoder.yml")
     settings: dict[str, Any] = {}
-    if isinstance(beam_size := options.get("beam-size"), int):
+    if (beam_size := options.get("beam-size")) is not None:
         settings["beam_size"] = beam_size
     # Marian divides by length^normalize, mtkit by the length or by ((5 + length) / 6)^length_penalty
-    if (alpha := options.get("normalize")) is not None:
-        named = {0.0: "none", 1.0: "average"}
-        settings["length_normalization"] = named.get(float(alpha), "gnmt")
-        settings["length_penalty"] = float(alpha)
-    return DecodeConfig(**settings)
+    if options.get("normalize") is not None:
+        alpha = number(options, "normalize", 0.0, decoder)
+        settings["length_normalization"] = {0.0: "none", 1.0: "average"}.get(alpha, "gnmt")
+        settings["length_penalty"] = alpha
+    return checked(DecodeConfig, settings, decoder)
 
 
 def _decoder_options(bundle: Bundle) -> dict[str, Any]:

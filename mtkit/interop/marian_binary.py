@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from mtkit.errors import DataError
+from mtkit.interop.marian_options import DESCRIPTION, read_description
 
 _VERSION = 1
-_OPTIONS = "special:model.yml"
 _TEXT, _FLOAT32, _INT8, _INT16 = 0x101, 0x404, 0x4101, 0x4102
 _PLAIN_TYPES = {0x102: "int16", 0x104: "int32", 0x108: "int64", 0x402: "float16", 0x408: "float64"}
 _PACKED, _INTGEMM = 0x0800, 0x4000  # flags of types whose data is arranged in some other way
@@ -54,12 +53,12 @@ def read_marian_binary(path: Path) -> MarianModel:
     options: dict[str, Any] = {}
     tensors: dict[str, Array] = {}
     for item in _items(path, data):
-        if item.name == _OPTIONS:
-            options = _parsed_options(path, data[item.start : item.start + item.size])
+        if item.name == DESCRIPTION:
+            options = read_description(data[item.start : item.start + item.size], path)
         else:
             tensors[item.name] = _tensor(path, data, item)
     if not options:
-        raise DataError(f"{path}: it holds no {_OPTIONS}, so the shape of the model is unknown")
+        raise DataError(f"{path}: it holds no {DESCRIPTION}, so the shape of the model is unknown")
     return MarianModel(path, tensors, options)
 
 
@@ -74,7 +73,10 @@ def _items(path: Path, data: bytes) -> list[_Item]:
         raise DataError(f"{path}: it says that it holds {n_items:,} items, which cannot be in {len(data):,} bytes")
     headers = [reader.read("QQQQ") for _ in range(n_items)]
     names = [reader.bytes(name_length).rstrip(b"\0").decode("utf-8", "replace") for name_length, *_ in headers]
-    shapes = [reader.read(f"{n_dimensions}i") for _, _, n_dimensions, _ in headers]
+    shapes = [
+        tuple(size for [size] in struct.iter_unpack("<i", reader.bytes(4 * n_dimensions)))
+        for _, _, n_dimensions, _ in headers
+    ]
     [gap] = reader.read("Q")
     reader.bytes(gap)
     items = []
@@ -103,16 +105,6 @@ class _Reader:
             )
         read, self.place = self.data[self.place : end], end
         return read
-
-
-def _parsed_options(path: Path, text: bytes) -> dict[str, Any]:
-    try:
-        options = yaml.safe_load(text.rstrip(b"\0").decode("utf-8"))  # Marian pads it with NULs
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DataError(f"{path}: its {_OPTIONS} cannot be read: {error}") from error
-    if not isinstance(options, dict):
-        raise DataError(f"{path}: its {_OPTIONS} holds no options")
-    return options
 
 
 def _tensor(path: Path, data: bytes, item: _Item) -> Array:

@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mtkit.config.schema import ModelConfig
-from mtkit.errors import MtkitError
-from mtkit.interop.support import export_problems
+import yaml
 
+from mtkit.config.schema import ModelConfig
+from mtkit.errors import DataError, MtkitError
+from mtkit.interop.support import export_problems
+from mtkit.interop.values import checked
+
+DESCRIPTION = "special:model.yml"  # the name of the options beside a model's parameters
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # Marian's gelu is x sigmoid(1.702 x), another function than mtkit's
 
 # What must be as it is by default: key, default, further values that mean the same to mtkit.
@@ -37,6 +41,17 @@ _FIXED: dict[str, tuple[Any, ...]] = {
 }
 
 
+def read_description(text: bytes, path: Path) -> dict[str, Any]:
+    """The options that a model file describes itself by; path: for messages. Raises DataError if there are none."""
+    try:
+        options = yaml.safe_load(text.rstrip(b"\0").decode("utf-8"))  # Marian pads it with NULs
+    except (ValueError, yaml.YAMLError) as error:
+        raise DataError(f"{path}: its {DESCRIPTION} cannot be read: {error}") from error
+    if not isinstance(options, dict):
+        raise DataError(f"{path}: its {DESCRIPTION} holds no options")
+    return options
+
+
 def model_config(options: Mapping[str, Any], path: Path | str) -> ModelConfig:
     """The model section for Marian's options; path: for messages.
 
@@ -46,27 +61,26 @@ def model_config(options: Mapping[str, Any], path: Path | str) -> ModelConfig:
         if (value := options.get(key, known[0])) not in known:
             raise _unsupported(path, key, value, f"only {_listed(known)}")
     activation = options.get("transformer-ffn-activation", "swish")
-    if activation not in _ACTIVATIONS:
+    if activation not in [*_ACTIVATIONS]:  # it may be of any type
         raise _unsupported(path, "transformer-ffn-activation", activation, f"only {_listed(tuple(_ACTIVATIONS))}")
     d_ff = _number(options, "transformer-dim-ffn", path)
     if options.get("transformer-decoder-dim-ffn", 0) not in (0, d_ff):
         found = options["transformer-decoder-dim-ffn"]
         raise _unsupported(path, "transformer-decoder-dim-ffn", found, f"only that of the encoder, {d_ff}")
     # the options hold no dropout: what is trained on gets mtkit's default
-    return ModelConfig.model_validate(
-        {
-            "d_model": _number(options, "dim-emb", path),
-            "d_ff": d_ff,
-            "n_heads": _number(options, "transformer-heads", path),
-            "n_encoder_layers": _number(options, "enc-depth", path),
-            "n_decoder_layers": _number(options, "dec-depth", path),
-            "activation": _ACTIVATIONS[activation],
-            "decoder": _decoder(options, path),
-            "norm_position": _norm_position(options, path),
-            "positions": "marian",
-            "tie": _tie(options),
-        }
-    )
+    settings = {
+        "d_model": _number(options, "dim-emb", path),
+        "d_ff": d_ff,
+        "n_heads": _number(options, "transformer-heads", path),
+        "n_encoder_layers": _number(options, "enc-depth", path),
+        "n_decoder_layers": _number(options, "dec-depth", path),
+        "activation": _ACTIVATIONS[activation],
+        "decoder": _decoder(options, path),
+        "norm_position": _norm_position(options, path),
+        "positions": "marian",
+        "tie": _tie(options),
+    }
+    return checked(ModelConfig, settings, path)
 
 
 def model_options(cfg: ModelConfig, vocab_sizes: tuple[int, int], folder: Path) -> dict[str, Any]:

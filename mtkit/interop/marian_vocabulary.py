@@ -82,7 +82,7 @@ def decoder_options(model: Path) -> dict[str, Any]:
         options = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
     return options if isinstance(options, dict) else {}
 

@@ -121,7 +121,8 @@ def measure_parity(
         )
     engine = exported.engine
     assert isinstance(engine, CTranslate2Engine)
-    mean, most = _score_difference(native, engine, sources, greedy_native)
+    limit = exported.max_src_tokens(native.decode)
+    mean, most = _score_difference(native, engine, sources, greedy_native, limit)
     return Parity(len(sources), engine.quantization, engine.computes_in, threads, mean, most, searches)
 
 
@@ -160,13 +161,12 @@ def token_agreement(first: Sequence[Candidate], second: Sequence[Candidate]) -> 
 
 
 def _score_difference(
-    native: Translator, engine: CTranslate2Engine, sources: Sequence[str], candidates: Sequence[Candidate]
+    native: Translator, engine: CTranslate2Engine, sources: Sequence[str], candidates: Sequence[Candidate], limit: int
 ) -> tuple[float, float]:
     """How differently the two score the same translations: the mean in nats a token, the most in nats a line.
 
-    Lines that were split are left out: what was translated there are their parts.
+    limit: the most source tokens of a line that was not split; the others are left out, for their parts were scored.
     """
-    limit = min(native.decode.max_src_tokens, (engine.max_positions or native.decode.max_src_tokens + 1) - 1)
     encoded = native.src_tokenizer.encode_batch(sources)
     pairs = [
         (ids, Hypothesis(c.ids, c.log_prob, c.score, c.finished))

@@ -33,38 +33,83 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: Dropou
     return F.scaled_dot_product_attention(q, k, v, attn_mask=None if bias is None else bias.to(q.dtype), dropout_p=p)
 
 
+class Ancestry:
+    """Which of the positions decoded so far each of K hypotheses of B sentences descends from.
+
+    The keys and values of a sentence's hypotheses lie side by side, K places a position, and each hypothesis looks at
+    those of its ancestors alone. So when the search lets hypotheses continue others, no key or value moves: only this
+    table changes, which is small and the same for all layers.
+    """
+
+    def __init__(self, n_sentences: int, beam_size: int, like: Tensor) -> None:
+        self.beam_size = beam_size
+        self.length = 0  # positions
+        # (B, 1, K, places): 0 for an ancestor's place, else BLOCKED; a single hypothesis descends from all places
+        self._bias = like.new_zeros(n_sentences if beam_size > 1 else 1, 1, beam_size, 0, dtype=torch.float32)
+
+    @property
+    def n_places(self) -> int:
+        """How many places are looked at: all that are filled, up to a whole block."""
+        return -(-self.length * self.beam_size // BLOCK) * BLOCK
+
+    @property
+    def bias(self) -> Tensor:
+        """(B, 1, K, n_places), B being 1 for single hypotheses; 0 at the places of ancestors, else BLOCKED."""
+        return self._bias[..., : self.n_places]
+
+    def advance(self) -> None:
+        """Give each hypothesis a place at one more position."""
+        first = self.length * self.beam_size
+        if first == self._bias.size(3):
+            self._bias = F.pad(self._bias, (0, BLOCK * self.beam_size), value=BLOCKED)
+        self._bias[:, 0, :, first : first + self.beam_size].diagonal(dim1=1, dim2=2).zero_()
+        self.length += 1
+
+    def reorder(self, parents: Tensor) -> None:
+        """Let hypothesis k of sentence b continue what was its hypothesis parents[b, k]; (B, K)."""
+        if self.beam_size > 1:
+            n_used = self.length * self.beam_size
+            rows = parents[:, None, :, None].expand(-1, 1, -1, n_used)
+            self._bias[..., :n_used] = self._bias[..., :n_used].gather(2, rows)
+
+    def keep(self, sentences: Tensor) -> None:
+        """Drop all sentences but these."""
+        if self.beam_size > 1:
+            self._bias = self._bias.index_select(0, sentences)
+
+
 class KeyValueCache:
     """The keys and values of positions decoded so far, in storage that grows in steps.
 
-    The storage always has whole blocks of 16 positions, and all of them are looked at, the empty ones with a bias that
-    hides them: products and softmax are faster on whole vectors than on fewer numbers.
+    Whole blocks of 16 places are looked at, the empty ones with a bias that hides them: products and softmax are faster
+    on whole vectors than on fewer numbers.
     """
 
-    def __init__(self, n_rows: int, n_heads: int, d_head: int, like: Tensor) -> None:
-        self.length = 0
-        self._pairs = like.new_zeros(2, n_rows, n_heads, 0, d_head)  # keys, values
-        self._bias = like.new_zeros(0)
+    def __init__(self, n_sentences: int, n_heads: int, d_head: int, like: Tensor) -> None:
+        self._pairs = like.new_zeros(2, n_sentences, n_heads, 0, d_head)  # keys, values
 
-    def append(self, pair: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Add one position's key and value, pair (2, N, H, d_head).
+    def append(self, pair: Tensor, ancestry: Ancestry) -> tuple[Tensor, Tensor]:
+        """Add the key and value of each hypothesis' newest position, pair (2, B, H, K, d_head).
 
-        Returns keys and values, (N, H, length in blocks, d_head) each, and the bias (length in blocks) that hides the
-        empty ones; None if there are none.
+        ancestry has given that position places already. Returns all keys and values, (B, H, n_places, d_head) each.
         """
-        if self.length == self._bias.size(0):
-            more = self._pairs.new_empty(*self._pairs.shape[:3], self.length + BLOCK, self._pairs.size(4))
-            more[:, :, :, : self.length] = self._pairs
+        end = ancestry.length * ancestry.beam_size
+        capacity = self._pairs.size(3)
+        if end > capacity:
+            more = self._pairs.new_empty(*self._pairs.shape[:3], capacity + BLOCK * ancestry.beam_size, pair.size(4))
+            more[:, :, :, :capacity] = self._pairs
+            more[:, :, :, capacity:] = 0.0
             self._pairs = more
-            self._pairs[:, :, :, self.length :] = 0.0
-            self._bias = F.pad(self._bias, (0, BLOCK), value=BLOCKED)
-        self._pairs[:, :, :, self.length] = pair
-        self._bias[self.length] = 0.0
-        self.length += 1
-        return self._pairs[0], self._pairs[1], None if self.length == self._bias.size(0) else self._bias
+        self._pairs[:, :, :, end - ancestry.beam_size : end] = pair
+        keys, values = self._pairs[:, :, :, : ancestry.n_places]
+        return keys, values
 
-    def select(self, rows: Tensor) -> None:
-        """Make row n what rows[n] was; rows may repeat and may be fewer."""
-        self._pairs = self._pairs.index_select(1, rows)
+    def reorder(self, parents: Tensor) -> None:
+        """Nothing moves: see `Ancestry`."""
+
+    def keep(self, sentences: Tensor) -> None:
+        """Drop all sentences but these."""
+        self._pairs = self._pairs.index_select(1, sentences)
 
 
 class SelfAttention(nn.Module):
@@ -79,9 +124,9 @@ class SelfAttention(nn.Module):
         self.dropout = Dropout(dropout)
         self.rotary = RotaryPositions(d_model // n_heads) if rotary else None
 
-    def new_cache(self, n_rows: int, like: Tensor) -> KeyValueCache:
-        """What `step` needs at the first position of n_rows hypotheses."""
-        return KeyValueCache(n_rows, self.n_heads, self.d_head, like)
+    def new_cache(self, n_sentences: int, beam_size: int, like: Tensor) -> KeyValueCache:
+        """What `step` needs at the first position of beam_size hypotheses for each sentence."""
+        return KeyValueCache(n_sentences, self.n_heads, self.d_head, like)
 
     def forward(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """Let every position of x (B, L, D) look at x where bias (broadcast to (B, H, L, L)) allows; (B, L, D)."""
@@ -90,14 +135,14 @@ class SelfAttention(nn.Module):
             q, k = self.rotary(q), self.rotary(k)
         return self.out_proj(join_heads(attend(q, k, v, bias, self.dropout)))
 
-    def step(self, x: Tensor, cache: KeyValueCache) -> Tensor:
-        """Let the newest position x (N, 1, D) look at itself and at all before it, which cache holds; (N, 1, D)."""
-        packed = self.qkv_proj(x).view(x.size(0), 3, self.n_heads, self.d_head).transpose(0, 1)  # (3, N, H, d_head)
+    def step(self, x: Tensor, cache: KeyValueCache, ancestry: Ancestry) -> Tensor:
+        """Let each hypothesis' newest position x (B, K, D) look at itself and its ancestors; (B, K, D)."""
+        packed = self.qkv_proj(x).view(*x.shape[:2], 3, self.n_heads, self.d_head).permute(2, 0, 3, 1, 4)
         if self.rotary is not None:
-            turned = self.rotary(packed[:2].unsqueeze(3), cache.length).squeeze(3)
+            turned = self.rotary(packed[:2].unsqueeze(-2), ancestry.length - 1).squeeze(-2)
             packed = torch.cat([turned, packed[2:]])
-        keys, values, bias = cache.append(packed[1:])
-        return self.out_proj(join_heads(attend(packed[0].unsqueeze(2), keys, values, bias, self.dropout)))
+        keys, values = cache.append(packed[1:], ancestry)
+        return self.out_proj(join_heads(attend(packed[0], keys, values, ancestry.bias, self.dropout)))
 
 
 class CrossAttention(nn.Module):

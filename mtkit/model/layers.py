@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
-from mtkit.model.attention import CrossAttention, SelfAttention
+from mtkit.model.attention import Ancestry, CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout
 from mtkit.model.quantization import FastLinear
 from mtkit.model.ssru import SSRU
@@ -105,15 +105,13 @@ class DecoderLayer(nn.Module):
         x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, keys, values, pad_bias))
         return self.feed_forward_residual(x, self.feed_forward)
 
-    def step(self, x: Tensor, cache: Any, keys: Tensor, values: Tensor, pad_bias: Tensor) -> Tensor:
+    def step(self, x: Tensor, cache: Any, ancestry: Ancestry, keys: Tensor, values: Tensor, pad_bias: Tensor) -> Tensor:
         """One new position for K hypotheses of each of B sentences.
 
-        x: (B, K, D); cache: from self_attention.new_cache, rows B x K, sentence by sentence;
-        keys, values: (B, H, S, d_head). Returns (B, K, D).
+        x: (B, K, D); cache: from self_attention.new_cache; keys, values: (B, H, S, d_head). Returns (B, K, D).
         """
-
-        rows = self.self_attention_residual.before(x).flatten(0, 1).unsqueeze(1)
-        x = self.self_attention_residual.after(x, self.self_attention.step(rows, cache).view_as(x))
+        y = self.self_attention.step(self.self_attention_residual.before(x), cache, ancestry)
+        x = self.self_attention_residual.after(x, y)
         y = self.cross_attention(self.cross_attention_residual.before(x), keys, values, pad_bias)
         x = self.cross_attention_residual.after(x, y)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))

@@ -28,14 +28,17 @@ class SSRU(nn.Module):
         cells: Tensor = _Recurrence.apply(forget, new)  # type: ignore[no-untyped-call]
         return F.relu(cells).to(x.dtype)
 
-    def new_cache(self, n_rows: int, like: Tensor) -> "CellCache":
-        """What `step` needs at the first position of n_rows hypotheses."""
-        return CellCache(like.new_zeros(n_rows, self.forget_bias.numel(), dtype=torch.float32))
+    def new_cache(self, n_sentences: int, beam_size: int, like: Tensor) -> "CellCache":
+        """What `step` needs at the first position of beam_size hypotheses for each sentence."""
+        return CellCache(like.new_zeros(n_sentences, beam_size, self.forget_bias.numel(), dtype=torch.float32))
 
-    def step(self, x: Tensor, cache: "CellCache") -> Tensor:
-        """The newest position x (N, 1, D), given the cell that cache holds of all before it; (N, 1, D)."""
-        forget, new = self._gates(x.squeeze(1))
-        return F.relu(cache.advance(forget, new)).to(x.dtype).unsqueeze(1)
+    def step(self, x: Tensor, cache: "CellCache", ancestry: object = None) -> Tensor:
+        """Each hypothesis' newest position x (B, K, D), given the cell that cache holds of all before it; (B, K, D).
+
+        ancestry: what self-attention would be given; a cell goes along with its hypothesis instead.
+        """
+        forget, new = self._gates(x)
+        return F.relu(cache.advance(forget, new)).to(x.dtype)
 
     def reset_parameters(self) -> None:
         """Glorot-uniform matrices, each by its own size; a zero bias, so that half of the past is kept at first."""
@@ -51,21 +54,23 @@ class SSRU(nn.Module):
 
 
 class CellCache:
-    """The cell after the positions decoded so far: float32 (N, D)."""
+    """The cell after the positions decoded so far: float32 (B, K, D)."""
 
     def __init__(self, cell: Tensor) -> None:
-        self.length = 0
         self._cell = cell
 
     def advance(self, forget: Tensor, new: Tensor) -> Tensor:
-        """Put one more position, both (N, D), into the cell; returns it."""
+        """Put one more position, both (B, K, D), into the cell; returns it."""
         self._cell = torch.addcmul(new, forget, self._cell)
-        self.length += 1
         return self._cell
 
-    def select(self, rows: Tensor) -> None:
-        """Make row n what rows[n] was; rows may repeat and may be fewer."""
-        self._cell = self._cell.index_select(0, rows)
+    def reorder(self, parents: Tensor) -> None:
+        """Let hypothesis k of sentence b continue what was its hypothesis parents[b, k]; (B, K)."""
+        self._cell = self._cell.gather(1, parents.unsqueeze(2).expand_as(self._cell))
+
+    def keep(self, sentences: Tensor) -> None:
+        """Drop all sentences but these."""
+        self._cell = self._cell.index_select(0, sentences)
 
 
 class _Recurrence(torch.autograd.Function):

@@ -4,12 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
-from mtkit.model.attention import BLOCK, CrossAttention, KeyValueCache, SelfAttention, init_packed
+from mtkit.model.attention import BLOCK, Ancestry, CrossAttention, KeyValueCache, SelfAttention, init_packed
 from mtkit.model.dropout import Dropout
 from mtkit.model.layers import DecoderLayer, EncoderLayer, FeedForward, make_norm, stacked
 from mtkit.model.masks import BLOCKED, causal_bias, padding_bias
@@ -99,9 +98,8 @@ class Transformer(nn.Module):
         if n_empty := -src.size(1) % BLOCK:
             pad_bias = F.pad(pad_bias, (0, n_empty), value=BLOCKED)
             cross = [(F.pad(k, (0, 0, 0, n_empty)), F.pad(v, (0, 0, 0, n_empty))) for k, v in cross]
-        n_rows = src.size(0) * beam_size
-        own = [layer.self_attention.new_cache(n_rows, memory) for layer in self.decoder_layers]
-        return DecoderCache(own, cross, pad_bias, beam_size)
+        own = [layer.self_attention.new_cache(src.size(0), beam_size, memory) for layer in self.decoder_layers]
+        return DecoderCache(own, cross, pad_bias, Ancestry(src.size(0), beam_size, memory))
 
     def decode_step(self, last_ids: Tensor, cache: "DecoderCache") -> Tensor:
         """Advance every hypothesis by its newest token: last_ids (B, K) -> logits (B, K, V) for the next one.
@@ -110,8 +108,9 @@ class Transformer(nn.Module):
         """
         x = self._embed(last_ids, self.tgt_embedding).unsqueeze(-2)  # (B, K, 1, D): one position
         x = self.tgt_positions(x, cache.length).squeeze(-2)
+        cache.ancestry.advance()
         for layer, own, (keys, values) in zip(self.decoder_layers, cache.own, cache.cross, strict=True):
-            x = layer.step(x, own, keys, values, cache.pad_bias)
+            x = layer.step(x, own, cache.ancestry, keys, values, cache.pad_bias)
         project = self.output if cache.output is None else cache.output
         return project(self.decoder_norm(x)).float()
 
@@ -123,29 +122,25 @@ class Transformer(nn.Module):
 class DecoderCache:
     """What decoding has computed so far, for B sentences with K hypotheses each."""
 
-    own: Sequence[KeyValueCache | CellCache]  # per layer, rows B x K, sentence by sentence
+    own: Sequence[KeyValueCache | CellCache]  # per layer
     cross: list[tuple[Tensor, Tensor]]  # per layer, keys and values of the memory, (B, H, S, d_head)
     pad_bias: Tensor  # (B, 1, 1, S)
-    beam_size: int
+    ancestry: Ancestry
     output: nn.Module | None = None  # in place of the model's own: a projection onto fewer tokens
 
     @property
     def length(self) -> int:
         """Target positions decoded so far."""
-        return self.own[0].length
+        return self.ancestry.length
 
     def reorder(self, parents: Tensor) -> None:
         """Let hypothesis k of sentence b continue what was its hypothesis parents[b, k]; parents: (B, K)."""
-        first_rows = torch.arange(parents.size(0), device=parents.device)[:, None] * self.beam_size
-        self._select((first_rows + parents).flatten())
+        for part in (self.ancestry, *self.own):
+            part.reorder(parents)
 
     def keep(self, sentences: Tensor) -> None:
         """Drop all sentences but these (B',), given by their current numbers."""
-        beams = torch.arange(self.beam_size, device=sentences.device)
-        self._select((sentences[:, None] * self.beam_size + beams).flatten())
+        for part in (self.ancestry, *self.own):
+            part.keep(sentences)
         self.cross = [(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.cross]
         self.pad_bias = self.pad_bias.index_select(0, sentences)
-
-    def _select(self, rows: Tensor) -> None:
-        for cache in self.own:
-            cache.select(rows)

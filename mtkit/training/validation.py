@@ -3,13 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
 
 from mtkit.config.schema import Config
 from mtkit.data.batching import make_batch, plan_epoch
-from mtkit.data.corpus import Pair
+from mtkit.data.corpus import Pair, evenly_spaced
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding.native import NativeEngine
@@ -20,7 +19,6 @@ from mtkit.runtime import Precision
 from mtkit.training.update import batch_loss
 
 _N_SAMPLES = 3
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -118,9 +116,3 @@ def bleu_signature() -> str:
     metric = BLEU()
     metric.corpus_score([""], [[""]])  # the signature counts the references, whatever they are
     return str(metric.get_signature())
-
-
-def evenly_spaced(items: Sequence[T], n: int) -> list[T]:
-    """n of the items, from the first on at equal distances; all of them if there are fewer."""
-    n = min(n, len(items))
-    return [items[number * len(items) // n] for number in range(n)]

@@ -13,6 +13,7 @@ from mtkit.data.corpus import (
     Pair,
     count_lines,
     count_pairs,
+    evenly_spaced,
     open_output,
     read_lines,
     read_pairs,
@@ -225,3 +226,11 @@ def test_output_to_a_pipe_goes_through_it(tmp_path):
         assert os.read(descriptor, 100) == b"text\n"
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("n_items", "n", "chosen"),
+    [(10, 3, [0, 3, 6]), (3, 10, [0, 1, 2]), (7, 7, list(range(7))), (1000, 1, [0]), (0, 5, [])],
+)
+def test_items_are_chosen_at_equal_distances(n_items, n, chosen):
+    assert evenly_spaced(range(n_items), n) == chosen

@@ -11,6 +11,7 @@ from mtkit.decoding.bundle import load_bundle
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
+from mtkit.model.transformer import Transformer
 
 SRC = "The cat sleeps."
 GIVEN = "I rains te so rains I"
@@ -162,3 +163,18 @@ def test_the_rest_is_what_the_search_finds_after_the_forced_words(translator):
 def test_what_cannot_be_asked_is_explained(translator, text, position, translation, message):
     with pytest.raises(MtkitError, match=message):
         find_alternatives(translator, text, position, translation=translation)
+
+
+def test_a_translation_ends_where_learned_positions_do(bundle):
+    cfg = bundle.config.model.model_copy(update={"positions": "learned", "max_positions": 8})
+    sizes = bundle.src_tokenizer.vocab_size, bundle.tgt_tokenizer.vocab_size
+    model = Transformer(cfg, *sizes).eval()
+    with torch.no_grad():  # words that go on for ever
+        model.output.bias.fill_(-40.0)
+        model.output.bias[bundle.tgt_tokenizer.piece_ids(["▁", "e", "s"])] = 0.0
+    translator = make_translator(bundle, [model])
+    fitting = "a" * 6  # and the space before it: seven tokens and EOS
+    found = find_alternatives(translator, "cat", 1, translation=fitting)
+    assert found.text == fitting
+    with pytest.raises(MtkitError, match=r"the translation has 8 tokens, .* order of 8 \(model\.max_positions\)"):
+        find_alternatives(translator, "cat", 1, translation=fitting + "a")

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli import app
+from mtkit.config.loading import load_config
 from mtkit.decoding.alternatives import find_alternatives
 from mtkit.decoding.translator import Translator
 
@@ -36,6 +37,14 @@ def test_json(run, expected):
     result = json.loads(run("the cat", "--position", "2", "--n", "3", "--translation", "it rains", "--json").stdout)
     assert (result["src"], result["text"], result["position"], result["word"]) == ("the cat", "it rains", 2, "rains")
     assert [other["word"] for other in result["others"]] == [other.word for other in expected.others]
+
+
+def test_workers_of_the_config_do_not_stand_in_the_way(run, expected, monkeypatch):
+    monkeypatch.setattr(
+        "mtkit.decoding.bundle.load_config",
+        lambda path, overrides=(): load_config(path, ["decode.workers=2", *overrides]),
+    )
+    assert run("the cat", "--position", "2", "--translation", "it rains").stdout.startswith("it rains\n2. rains")
 
 
 @pytest.mark.parametrize(

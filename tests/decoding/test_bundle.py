@@ -10,7 +10,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mtkit.decoding.bundle import FILES, find_model, load_bundle, save_bundle
+from mtkit.decoding.bundle import (
+    FILES,
+    add_to_bundle,
+    bundle_file,
+    find_model,
+    load_bundle,
+    read_bundle,
+    save_bundle,
+)
 from mtkit.errors import BundleError
 
 SRC, TGT_IN = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 9, 8]])
@@ -106,6 +114,27 @@ def test_a_manifest_that_cannot_be_used_is_explained(bundle, content, message):
     (bundle / "manifest.json").write_text(content)
     with pytest.raises(BundleError, match=message):
         load_bundle(bundle)
+
+
+def test_what_is_added_while_something_else_is_written_stays_in_the_manifest(bundle):
+    def slowly(path: Path) -> None:
+        add_to_bundle(bundle, "quick.json", lambda other: other.write_text("1"))
+        path.write_text("2")
+
+    add_to_bundle(bundle, "slow.json", slowly)
+    files = read_bundle(bundle)
+    assert [bundle_file(files, name) for name in ("quick.json", "slow.json")] == [
+        bundle / "quick.json",
+        bundle / "slow.json",
+    ]
+
+
+def test_a_file_that_was_dropped_into_an_added_folder_is_refused(bundle):
+    add_to_bundle(bundle, "ctranslate2", lambda folder: (folder / "model.bin").write_text("a"))
+    assert bundle_file(read_bundle(bundle), "ctranslate2") == bundle / "ctranslate2"
+    (bundle / "ctranslate2" / "shared_vocabulary.json").touch()
+    with pytest.raises(BundleError, match=r"shared_vocabulary\.json: the bundle's manifest\.json does not know it"):
+        bundle_file(read_bundle(bundle), "ctranslate2")
 
 
 def test_weights_that_do_not_fit_the_config_are_refused(bundle):

@@ -165,6 +165,24 @@ def test_translations_are_compared_with_their_references(caplog):
     assert caplog.messages == ["2 of 42 translations left out: empty, or ended by the length limit"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "change"),
+    [
+        ({"beam_size": 2}, None),
+        ({"beam_size": 2, "workers": 3, "batch_sentences": 1, "on_suspect": "off"}, None),
+        ({"beam_size": 2, "sampling": True}, "decode.sampling=False, now True"),
+        ({}, "decode.beam_size=2, now 4"),
+    ],
+)
+def test_another_search_than_the_calibrated_one_is_told(caplog, settings, change):
+    confidence().warn_of_other_search(DecodeConfig(**settings))
+    assert caplog.messages == (
+        [f"confidence was calibrated with {change}: it may mislead; run mtkit calibrate with the same --set"]
+        if change
+        else []
+    )
+
+
 def test_a_calibration_is_kept_as_json(tmp_path):
     path = tmp_path / "confidence.json"
     confidence().dump(path)

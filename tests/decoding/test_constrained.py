@@ -10,11 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mtkit.config.schema import DecodeConfig
 from mtkit.decoding.constrained import beam_size_for, constrained_search
 from mtkit.decoding.constraints import Constraints, Form, Phrase, Requirement, Spelling
 from mtkit.decoding.rules import MinLength, RepetitionPenalty, Rules
 from mtkit.decoding.search import SearchConfig
-from mtkit.errors import ConfigError, MtkitError
+from mtkit.errors import MtkitError
 
 EOS, BOS, A, B, C, GLUED = 0, 1, 2, 3, 4, 5
 TEXTS = ["", "", " a", " b", " c", "b"]
@@ -227,11 +228,9 @@ def test_rules_hold_as_in_the_other_searches():
 
 
 @pytest.mark.parametrize(("option", "value"), [("coverage_penalty", 0.2), ("beam_groups", 2)])
-def test_settings_that_this_search_lacks_are_refused(option, value):
-    with pytest.raises(
-        ConfigError, match=rf"^decode\.{option}={value} does not go together with terminology; set it to"
-    ):
-        run([Table(0)], [3], SearchConfig(beam_size=4, **{option: value}), [asking([["a"]])])
+def test_settings_that_this_search_lacks_are_no_config(option, value):
+    with pytest.raises(ValueError, match="terminology knows no coverage_penalty, no beam_groups: leave them out"):
+        DecodeConfig(beam_size=4, terminology="terms.tsv", **{option: value})
 
 
 def test_a_model_that_gives_nan_is_refused():

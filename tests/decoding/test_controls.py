@@ -263,3 +263,13 @@ def test_a_near_tie_between_results_shows_in_the_margin():
     result = run(Table(4, 0), DecodeConfig(beam_size=2, length_normalization="none"))
     assert result.n_best[0].ids == [2]
     assert result.margin == pytest.approx(0.001, abs=1e-6)
+
+
+def test_a_near_tie_between_hypotheses_that_hit_the_limit_shows_in_the_margin():
+    class NeverEnds(RandomTable):
+        def row(self, prefix):
+            return [-math.inf, -math.inf, -0.5, -0.501 if prefix else -9.0, -30.0]
+
+    result = run(NeverEnds(5, 0), DecodeConfig(beam_size=2), max_len=2)
+    assert (result.n_best[0].ids, result.n_best[0].finished) == ([2, 2], False)
+    assert result.margin == pytest.approx(0.001 / (7 / 6) ** 0.6, abs=1e-6)

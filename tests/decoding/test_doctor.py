@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.decoding.bundle import load_model, read_bundle
-from mtkit.decoding.doctor import CHECKS, Comparison, Patient, evenly, examine, n_decoded
+from mtkit.decoding.doctor import CHECKS, Comparison, Patient, examine, n_decoded
 from mtkit.decoding.engine import Hypothesis
 from mtkit.decoding.examined import UncachedStep
 from mtkit.decoding.native import NativeEngine, pad
@@ -186,14 +186,6 @@ def test_decoding_anew_gives_what_the_cache_gives(patient):
         for step in steps:
             step.reorder(parents)
         last_ids = torch.randint(EOS_ID + 1, anew.size(2), (n_sentences, beam_size), generator=generator)
-
-
-@pytest.mark.parametrize(
-    ("n_lines", "n_wanted", "numbers"),
-    [(10, 3, [0, 3, 6]), (3, 10, [0, 1, 2]), (7, 7, list(range(7))), (1000, 1, [0]), (0, 5, [])],
-)
-def test_lines_are_chosen_at_equal_distances(n_lines, n_wanted, numbers):
-    assert evenly(n_lines, n_wanted) == numbers
 
 
 @pytest.fixture

@@ -135,6 +135,19 @@ def test_no_line_gives_an_empty_file(output):
     assert Path(output).read_bytes()[:2] == (b"\x1f\x8b" if output == "out.gz" else b"")
 
 
+@pytest.mark.parametrize("output", ["out.txt", "out.gz"])
+def test_an_output_that_is_in_its_place_is_not_made_again(text, output):
+    with pytest.raises(KeyboardInterrupt), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", _interrupt)  # the journal stays
+        run(output=output)
+    translate = Capitals()
+    result = run(translate, output=output)
+    assert translate.first_lines == []
+    assert (result.n_lines, result.n_lines_before, result.counts) == (18, 18, {"letters": N_LETTERS})
+    assert unpacked(output) == TRANSLATED
+    assert sorted(path.name for path in Path().iterdir()) == ["in.txt", output]
+
+
 def test_what_is_done_is_not_done_again(text):
     interrupt()
     translate = Capitals()
@@ -219,7 +232,7 @@ def test_text_that_grew_after_the_last_line_was_done_is_refused(text):
         run()
 
 
-def _interrupt(*_: object) -> None:
+def _interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 

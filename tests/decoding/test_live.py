@@ -2,7 +2,9 @@
 
 import pytest
 
+from mtkit.decoding.bundle import add_to_bundle
 from mtkit.decoding.live import translate_live
+from mtkit.decoding.shortlist import SHORTLIST, Shortlist
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
 
@@ -14,7 +16,7 @@ def test_the_parts_add_up_to_what_is_translated_at_once(shared_bundle, beam_size
     translator = Translator.load(shared_bundle, threads=1, beam_size=beam_size, max_src_tokens=30)
     for text in TEXTS:
         parts: list[str] = []
-        whole = translate_live(translator, text, parts.append)
+        whole, _ = translate_live(translator, text, parts.append)
         assert "".join(parts) == whole == translator.translate([text])[0]
         assert "" not in parts
         if beam_size == 1 and text:
@@ -42,6 +44,25 @@ def test_only_what_no_hypothesis_disagrees_about_is_shown(shared_bundle):
         translate_live(translator, text, shown.append)
         n_parts += len(shown)
     assert n_parts > 3
+
+
+def test_a_shortlist_is_kept_to(bundle):
+    tokenizer = Translator.load(bundle, threads=1).src_tokenizer
+    few = Shortlist.from_lexicon([[]] * tokenizer.vocab_size, range(280, 290), tokenizer.vocab_size)
+    add_to_bundle(bundle, SHORTLIST, few.save)
+    translator = Translator.load(bundle, threads=1, shortlist=True, engine="native")
+    parts: list[str] = []
+    whole, _ = translate_live(translator, TEXTS[0], parts.append)
+    assert "".join(parts) == whole == translator.translate(TEXTS[:1])[0]
+    assert whole != Translator.load(bundle, threads=1).translate(TEXTS[:1])[0]
+
+
+def test_a_translation_that_the_length_limit_ended_is_not_finished(shared_bundle):
+    translator = Translator.load(shared_bundle, threads=1, beam_size=8)
+    found = list(translator.stream(TEXTS[:3]))
+    live = [translate_live(translator, text, lambda part: None) for text in TEXTS[:3]]
+    assert live == [(translation.text, translation.finished) for translation in found]
+    assert {finished for _, finished in live} == {True, False}
 
 
 def test_what_cannot_be_shown_live_is_said(shared_bundle):

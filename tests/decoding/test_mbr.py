@@ -67,7 +67,7 @@ class Draws:
         self.candidates = [Candidate(text, [number], -float(number), -1.0, True) for number, text in enumerate(texts)]
         self.asked: list[tuple[DecodeConfig, int]] = []
 
-    def search(self, texts, *, decode=None, n_best=1, prefixes=None):
+    def search(self, texts, *, decode=None, n_best=1, prefixes=None, first_line=None):
         self.asked.append((decode, n_best))
         return [self.candidates[:n_best] for _ in texts]
 
@@ -94,6 +94,14 @@ def test_draws_are_limited_to_likely_tokens_unless_the_config_limits_them():
         given_limit = sampling_settings(DecodeConfig(mbr_samples=5, **limit))
         assert given_limit.epsilon == limit.get("epsilon", 0.0)
     DecodeConfig.model_validate(asked.model_dump())  # and it is a config that would be accepted
+
+
+def test_a_line_that_is_split_is_named(shared_bundle, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr("mtkit.decoding.translator.log.warning", said.append)
+    translator = Translator.load(shared_bundle, device="cpu", mbr_samples=2, max_src_tokens=20)
+    translator.search(["It rains.", "It rains. " * 9], first_line=1)
+    assert [message[:8] for message in said] == ["line 2: "]
 
 
 def test_with_a_model_the_choice_does_not_depend_on_the_lines_around(shared_bundle):

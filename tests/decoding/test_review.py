@@ -34,7 +34,7 @@ class Answers:
     def __post_init__(self) -> None:
         self.asked: list[tuple[list[str], DecodeConfig, int]] = []
 
-    def search(self, texts: Sequence[str], *, decode=None, n_best=1, prefixes=None) -> list[list[Candidate]]:
+    def search(self, texts: Sequence[str], *, decode=None, n_best=1, prefixes=None, first_line=None):
         assert prefixes is None or len(prefixes) == len(texts)
         self.prefixes = prefixes
         self.asked.append((list(texts), decode, n_best))

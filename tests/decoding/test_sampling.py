@@ -13,6 +13,7 @@ from tables import BOS, EOS, RandomTable, TableStep
 from mtkit.config.schema import DecodeConfig
 from mtkit.decoding.sampling import Truncation, sample, uniform_numbers
 from mtkit.decoding.search import SearchConfig, greedy
+from mtkit.errors import MtkitError
 
 PROBS = [0.05, 0.4, 0.15, 0.1, 0.3]
 
@@ -79,6 +80,15 @@ def test_whole_sequences_come_as_often_as_the_model_says():
     assert chi_square < 36  # 14 degrees of freedom: 1 in 1,000 beyond
     first = draws[0]
     assert first.log_prob == pytest.approx(table.log_prob((*first.ids, EOS) if first.finished else tuple(first.ids)))
+
+
+def test_a_model_that_gives_nan_is_refused():
+    class Broken(RandomTable):
+        def row(self, prefix):
+            return [math.nan] * 4
+
+    with pytest.raises(MtkitError, match="not a number"):
+        run([Broken(vocab_size=4, seed=0)], [[5]], [3], n=2)
 
 
 def test_the_log_prob_is_the_models_own_whatever_the_temperature():

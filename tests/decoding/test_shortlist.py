@@ -75,8 +75,8 @@ def shortlist() -> Shortlist:
 
 
 def test_a_sentence_may_use_its_own_tokens_lists_and_what_is_always_allowed() -> None:
-    shortlist = Shortlist.from_lexicon([[], [9, 5, 6], [5, 4], [30]], [12], 31, n_best=2)
-    assert shortlist.ids_of([1, 2, 1]).tolist() == [*SPECIAL, 4, 5, 9, 12]
+    shortlist = Shortlist.from_lexicon([[], [9, 5, 6], [5, 4], [30]], [12], 31)
+    assert shortlist.ids_of([1, 2, 1]).tolist() == [*SPECIAL, 4, 5, 6, 9, 12]
     assert shortlist.ids_of([0]).tolist() == [*SPECIAL, 12]
 
 

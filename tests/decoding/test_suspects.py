@@ -339,6 +339,12 @@ def test_any_two_texts_can_be_compared(src, text):
     assert all(fault.kind for fault in find_faults(src, text))
 
 
+@pytest.mark.parametrize("digits", ["一" * 5000, "9" * 5000, "一万" * 3000])
+def test_a_number_of_thousands_of_digits_is_read(digits):
+    assert "number" not in kinds(f"{digits} 3", f"{digits} 3")
+    assert "number" in kinds("买了 3 个", digits, tgt_lang="zh")
+
+
 def test_a_good_translation_has_no_fault():
     assert find_faults(SRC, GOOD, tgt_lang="fr") == ()
 

@@ -176,6 +176,18 @@ def test_the_report_counts_what_was_met_and_names_what_was_not(load):
     assert found["terms"][0]["target"] == ["automobile", "auto"]
 
 
+def test_what_was_not_asked_for_is_not_missed(load):
+    """A blank line asks for nothing, nor does a term all of whose targets another one forbids."""
+    terms = load("source\ttarget\tforbidden\ncar\tauto\nold car\tbagnole\t\nhouse\t\tauto\n*\tle\t\n")
+    report = TermReport(terms)
+    report.add(" ", "")
+    report.add("A car.", "Le auto.")
+    report.add("A car, a house.", "Le véhicule.")
+    assert report.lines() == ["terminology: 3 of 3 terms met, 0 forbidden phrases"]
+    car = report.as_json()["terms"][0]
+    assert (car["in_source"], car["required"], car["met"]) == (2, 1, 1)
+
+
 def test_terms_that_are_all_met_need_one_line(load):
     report = TermReport(load("source\ttarget\ncar\tauto\n"))
     report.add("My car.", "Mon auto.")

@@ -10,7 +10,10 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.decoding.bundle import add_to_bundle
+from mtkit.decoding.native import NativeEngine
+from mtkit.decoding.session import Session
 from mtkit.decoding.translator import Translator
+from mtkit.errors import MtkitError
 
 LINES = ["I love oranges.", "", "The cat sleeps under the house.", "Do you see the rain?"]
 
@@ -163,11 +166,29 @@ def test_live_output_is_the_translation(run):
     assert texts(run("--live", stdin="".join(f"{line}\n" for line in LINES).encode())) == plain
 
 
+def test_live_output_comes_with_the_messages_about_long_lines_and_limits(run):
+    result = run("--live", "--set", "decode.max_src_tokens=20", "--set", "decode.max_len=2", "a", "It rains. " * 9)
+    assert len(texts(result)) == 2
+    assert "line 2: " in result.stderr and "translated in" in result.stderr
+    assert "2 of 2 translations hit the length limit" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["terms: v2.tsv", "a #1.tsv", "2024", "null", "thé 😀.tsv"])
+def test_a_terminology_may_have_any_name(run, shared_bundle, tmp_path, name):
+    (tmp_path / name).write_text("target\nthe\n", encoding="utf-8")
+    result = run("--terminology", name, "I love oranges.")
+    assert texts(result) == Translator.load(shared_bundle, threads=1, terminology=Path(name)).translate(
+        ["I love oranges."]
+    )
+    assert "1 of 1 terms met" in result.stderr
+
+
 @pytest.mark.parametrize(
     "args, message",
     [
         (["--tokens", "a"], "--tokens needs --json or --n-best"),
         (["--live", "--json", "a"], "--live shows plain text on stdout"),
+        (["--live", "--on-suspect", "warn", "a"], "--live shows plain text on stdout and takes nothing back"),
         (["--engine", "ctranslate2", "--alignments", "a"], "--engine ctranslate2 knows no --live, --alignments"),
         (["--on-suspect", "cry", "a"], "'cry' is not one of"),
     ],
@@ -188,6 +209,31 @@ def test_a_file_to_file_job_gives_what_a_stream_gives_and_leaves_nothing_beside(
             assert (gzip.decompress(data) if output == "out.gz" else data).decode() == expected.stdout
             Path(output).unlink()
     assert [path.name for path in Path().iterdir()] == ["in.txt"]
+
+
+def test_a_job_goes_on_in_the_same_arithmetic_only_and_lists_the_characters_of_its_own_lines(run, monkeypatch):
+    Path("in.txt").write_text("№ one\ntwo\n№ three\nfour\n")
+    args = ["--input", "in.txt", "--output", "out.txt", "--explain-unknown", "--set", "decode.batch_sentences=1"]
+    monkeypatch.setattr(Translator, "window", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "translate", _until_line_3(Session.translate))
+        assert run(*args).exit_code != 0
+    with monkeypatch.context() as patch:
+        patch.setattr(NativeEngine, "arithmetic", "int8 on cpu")
+        assert "arithmetic was fp32 on cpu, now int8 on cpu" in run(*args).stderr
+    stderr = run(*args).stderr
+    assert "characters are listed from line 3 on only" in stderr
+    [row] = [line for line in stderr.splitlines() if "NUMERO SIGN" in line]
+    assert row.split()[:2] == ["1", "3"]
+
+
+def _until_line_3(translate):
+    def translate_or_stop(session, lines, first_line=None):
+        if first_line == 3:
+            raise MtkitError("stopped")
+        return translate(session, lines, first_line)
+
+    return translate_or_stop
 
 
 def test_confidence_is_in_the_json_of_a_calibrated_bundle_only(run, bundle):

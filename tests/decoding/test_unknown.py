@@ -135,6 +135,13 @@ def test_counts_and_first_lines_are_those_of_the_lines(tokenizer, lines):
     assert found == expected
 
 
+def test_a_line_may_have_a_number_of_its_own(tokenizer):
+    collector = UnknownCharacters(tokenizer)
+    collector.add("№", 9)
+    collector.add("\N{TANGERINE}")
+    assert [found.first_line for found in collector.all()] == [9, 10]
+
+
 def test_the_table_shows_no_raw_control_characters_and_tells_of_what_it_leaves_out(tokenizer):
     lines = [f"\x1b[31m \u202e {FAMILY} x\u0301 \u00a0 " + "".join(map(chr, range(0x4E00, 0x4E40)))]
     shown = list(table(unknown_characters(lines, tokenizer), at_most=70))

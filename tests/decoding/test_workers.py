@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from mtkit.config.schema import DecodeConfig
+from mtkit.console import log
 from mtkit.decoding.engine import Hypothesis, Segment
 from mtkit.decoding.workers import ParallelEngine
 from mtkit.errors import BundleError, MtkitError
@@ -21,6 +22,7 @@ class Reverser:
 
     name: str = "native"
     max_positions: int | None = 77
+    arithmetic: str = "fp32 on cpu"
 
     def decode(
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
@@ -52,6 +54,11 @@ def no_model() -> Reverser:
     raise BundleError("runs/x/model: missing")
 
 
+def warns() -> Reverser:
+    log.warning("no instructions for int8")
+    return Reverser()
+
+
 def segments_of(*sources: Sequence[int]) -> list[Segment]:
     return [Segment(ids, max_len=9) for ids in sources]
 
@@ -69,7 +76,7 @@ def test_every_segment_comes_back_once_under_its_own_number(engine: ParallelEngi
     for number, hypotheses in found:
         assert [h.ids for h in hypotheses] == [sources[number][::-1]] * 2
         assert hypotheses[0].log_prob == -2.0
-    assert (engine.name, engine.max_positions) == ("native", 77)
+    assert (engine.name, engine.max_positions, engine.arithmetic) == ("native", 77, "fp32 on cpu")
 
 
 def test_no_segments_give_nothing(engine: ParallelEngine) -> None:
@@ -107,6 +114,16 @@ def test_an_error_in_a_worker_reaches_the_caller(first_id: int, kind: type[Excep
 def test_an_engine_that_cannot_be_made_says_why() -> None:
     with pytest.raises(BundleError, match=r"^runs/x/model: missing$"):
         ParallelEngine(no_model, 2)
+
+
+def test_what_workers_warn_of_is_said_once_and_by_the_parent(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("mtkit.decoding.workers.log.log", lambda _level, message: said.append(message))
+    ParallelEngine(warns, 2).close()
+    assert said == ["no instructions for int8"]
+    assert capfd.readouterr().err == ""
 
 
 def test_a_killed_worker_is_an_error_and_no_waiting_for_ever() -> None:

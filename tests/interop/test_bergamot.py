@@ -273,6 +273,10 @@ def test_other_files_are_refused(folder: Path, tmp_path: Path, weights: dict[str
     model.write_bytes(struct.pack("<QQ", 1, 10**12) + bytes(100))
     with pytest.raises(MtkitError, match="1,000,000,000,000 items, which cannot be in 116 bytes"):
         import_model(folder, tmp_path / "bundle")
+    header = struct.pack("<QQQQ", 0, FLOAT32, 2**61, 4)  # one item of so many dimensions
+    model.write_bytes(struct.pack("<QQ", 1, 1) + header + bytes(100))
+    with pytest.raises(MtkitError, match="cut off: it should go on to byte 9,223,372,036,854,775,856 at least"):
+        import_model(folder, tmp_path / "bundle")
     items = items_of(weights)
     del items["special:model.yml"]
     write_binary(model, items)
@@ -325,6 +329,23 @@ def test_a_lexicon_of_another_vocabulary_is_refused(
     write_lexicon(folder / "lex.50.50.enpt.s2t.bin", lists if len(lists) == 2 else lists + [[]] * (size - 1))
     with pytest.raises(MtkitError, match=problem):
         import_model(folder, tmp_path / "bundle")
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ("- 1", "it holds no settings"),
+        ("beam-size: many", "beam_size=many: Input should be a valid integer"),
+        ("max-length-factor: 0", r"max_len_factor=0\.0: Input should be greater than 0"),
+        ("max-length-factor: .inf", "max-length-factor: inf is not a number"),
+        ("since: 2024-99-99", "cannot be read: month must be"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(folder: Path, tmp_path: Path, settings: str, problem: str) -> None:
+    (folder / "config.intgemm8bitalpha.yml").write_text(settings, encoding="utf-8")
+    with pytest.raises(MtkitError, match=rf"config\.intgemm8bitalpha\.yml: {problem}"):
+        import_model(folder, tmp_path / "bundle")
+    assert not (tmp_path / "bundle").exists()
 
 
 def test_a_damaged_lexicon_is_refused(folder: Path, tmp_path: Path) -> None:

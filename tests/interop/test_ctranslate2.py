@@ -206,6 +206,7 @@ def test_numbers_that_this_machine_does_not_multiply_are_told_but_make_no_noise(
     if engine.computes_in == "bfloat16":
         pytest.skip("this machine multiplies bfloat16")
     assert engine.computes_in == "float32"
+    assert engine.arithmetic == "float32 on cpu"
     assert capfd.readouterr() == ("", "")
 
 

@@ -124,6 +124,17 @@ def test_exporting_what_was_imported_gives_back_every_bit(make_folder, tmp_path,
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "bundle" / name).read_bytes(), name
 
 
+@pytest.mark.parametrize(
+    ("length_penalty", "normalization"), [(None, "average"), (1.0, "average"), (0.0, "none"), (0.8, "gnmt")]
+)
+def test_the_length_penalty_comes_and_goes_as_it_is(make_folder, tmp_path, length_penalty, normalization):
+    huggingface.import_model(make_folder(tmp_path / "hf", length_penalty=length_penalty), tmp_path / "bundle")
+    assert load_bundle(tmp_path / "bundle").config.decode.length_normalization == normalization
+    huggingface.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+    generate = json.loads((tmp_path / "exported" / "generation_config.json").read_text())
+    assert generate["length_penalty"] == (1.0 if length_penalty is None else length_penalty)
+
+
 def test_pad_starts_but_is_never_written(make_folder, tmp_path):
     folder = make_folder(tmp_path / "hf")
     huggingface.import_model(folder, tmp_path / "bundle")
@@ -218,6 +229,10 @@ def test_a_bundle_that_marianmt_cannot_express_is_refused_by_key(make_native, tm
         ({"eos_token_id": 5}, "eos_token_id: 5, but vocab.json has the end at 0"),
         ({"decoder_start_token_id": 5000}, "decoder_start_token_id: 5000 is not an id of the vocabulary"),
         ({"d_model": "16"}, "d_model: 16 is not a number"),
+        ({"encoder_layers": 0}, "config.json: n_encoder_layers=0: Input should be greater than or equal to 1"),
+        ({"num_beams": 0}, "config.json: beam_size=0: Input should be greater than or equal to 1"),
+        ({"length_penalty": "long"}, "config.json: length_penalty: long is not a number"),
+        ({"dropout": [0.1]}, r"config.json: dropout: \[0.1\] is not a number"),
         ({"encoder_layers": 2}, "the tensor model.encoder.layers.1.self_attn.q_proj.weight is missing"),
         ({"decoder_layers": 1}, "tensors that mtkit does not know: model.decoder.layers.1"),
         ({"d_model": 32}, r"the matrix of src_embedding.weight is \(\d+, 16\), but the config asks for \(\d+, 32\)"),

@@ -36,8 +36,17 @@ def test_vocabularies_can_be_named(make_marian, tmp_path):
     src, tgt = path.with_name("src.spm"), path.with_name("tgt.spm")
     done = run("import", path, "--out", tmp_path / "bundle", "--src-vocab", src, "--tgt-vocab", tgt)
     assert done.exit_code == 0, done.stderr
-    without = run("import", path, "--out", tmp_path / "bundle")
+    without = run("import", path, "--out", tmp_path / "another")
     assert "give the model's vocabularies: --src-vocab FILE --tgt-vocab FILE" in without.stderr
+
+
+def test_a_folder_that_holds_something_is_left_alone(make_marian, tmp_path):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "precious").touch()
+    done = run("import", make_marian(tmp_path / "marian"), "--out", tmp_path / "models")
+    assert done.exit_code == 2
+    assert "models: exists and is not empty; give a new folder, or remove it first" in done.stderr
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["precious"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Marian's .npz models: in, out, and what is refused. The oracle is a Transformer written out here in numpy."""
 
+import contextlib
 import json
 import math
 from pathlib import Path
@@ -248,6 +249,9 @@ def test_a_yml_vocabulary_is_read_as_marian_writes_it(tmp_path):
         ({"lemma-dim-emb": 8}, "lemma-dim-emb: 8 is not supported; only 0"),
         ({"dim-emb": None}, "dim-emb: None, not a number"),
         ({"transformer-depth-scaling": True}, None),
+        ({"transformer-heads": 3}, "d_model=16 does not split into 3 heads"),
+        ({"enc-depth": 0}, "n_encoder_layers=0: Input should be greater than or equal to 1"),
+        ({"transformer-ffn-activation": ["swish"]}, r"transformer-ffn-activation: \['swish'\] is not supported"),
         ({"enc-depth": 2}, "the parameter encoder_l2_self_Wq is missing"),
         ({"dec-depth": 1}, "parameters that mtkit does not know: decoder_l2_context_Wk"),
         ({"transformer-dim-ffn": 64}, "encoder_l1_ffn_W1 is 16 x 32, but the model's options ask for 16 x 64"),
@@ -326,6 +330,37 @@ def test_a_cut_off_file_is_refused(make_marian, tmp_path):
     path = make_marian(tmp_path / "marian")
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(MtkitError, match=r"model\.npz: not an \.npz file"):
+        marian.import_model(path, tmp_path / "bundle")
+
+
+def test_a_wrong_byte_anywhere_is_refused_or_of_no_effect(tmp_path):
+    path = tmp_path / "model.npz"
+    options = np.frombuffer(b"type: transformer\0", dtype=np.int8)
+    np.savez_compressed(path, **{"a": np.ones((2, 3), dtype=np.float32), "special:model.yml": options})
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for wrong in (1, 0xFF):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ wrong]) + whole[place + 1 :])
+            with contextlib.suppress(MtkitError):
+                parameters, description = marian.read_npz(path)
+                assert all((array == 1).all() for array in parameters.values())  # the names are not protected
+                assert description == {"type": "transformer"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("normalize: -1", r"length_penalty=-1\.0: Input should be greater than or equal to 0"),
+        ("normalize: [1]", r"normalize: \[1\] is not a number"),
+        ("beam-size: many", "beam_size=many: Input should be a valid integer"),
+    ],
+)
+def test_a_decoder_config_that_cannot_be_is_named(make_marian, tmp_path, settings, message):
+    path = make_marian(tmp_path / "marian")
+    path.with_name("model.npz.decoder.yml").write_text(
+        f"relative-paths: true\nvocabs: [src.spm, tgt.spm]\n{settings}\n"
+    )
+    with pytest.raises(MtkitError, match=rf"model\.npz\.decoder\.yml: {message}"):
         marian.import_model(path, tmp_path / "bundle")
 
 

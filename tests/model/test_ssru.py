@@ -52,16 +52,25 @@ def test_all_positions_follow_the_formula(unit: SSRU) -> None:
 
 
 def test_steps_follow_the_formula_when_hypotheses_change_places(unit: SSRU) -> None:
-    x = torch.randn(3, 7, 6)
-    cache = unit.new_cache(3, like=x)
+    x = torch.randn(3, 7, 6)  # three hypotheses of one sentence
+    cache = unit.new_cache(1, 3, like=x)
     for t in range(4):
-        output = unit.step(x[:, t : t + 1], cache)
-    torch.testing.assert_close(output, formula(unit, x)[:, 3:4])
-    rows = torch.tensor([2, 0, 2, 1])
-    cache.select(rows)
-    moved = torch.cat([x[rows, :4], torch.randn(4, 1, 6)], dim=1)
-    torch.testing.assert_close(unit.step(moved[:, 4:], cache), formula(unit, moved)[:, 4:])
-    assert cache.length == 5
+        output = unit.step(x[None, :, t], cache)
+    torch.testing.assert_close(output[0], formula(unit, x)[:, 3])
+    parents = torch.tensor([2, 0, 2])
+    cache.reorder(parents[None])
+    moved = torch.cat([x[parents, :4], torch.randn(3, 1, 6)], dim=1)
+    torch.testing.assert_close(unit.step(moved[None, :, 4], cache)[0], formula(unit, moved)[:, 4])
+
+
+def test_a_sentence_keeps_its_cells_when_others_leave(unit: SSRU) -> None:
+    x = torch.randn(4, 2, 2, 6)  # positions, sentences, hypotheses
+    whole, partly = unit.new_cache(2, 2, like=x), unit.new_cache(2, 2, like=x)
+    for t in range(3):
+        unit.step(x[t], whole)
+        unit.step(x[t], partly)
+    partly.keep(torch.tensor([1]))
+    torch.testing.assert_close(unit.step(x[3, 1:], partly), unit.step(x[3], whole)[1:])
 
 
 def test_gradients_are_those_of_finite_differences(unit: SSRU) -> None:

@@ -10,7 +10,6 @@ from mtkit.decoding.translator import Translator
 from mtkit.evaluation.metrics import corpus_bleu
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.trainer import prepare
-from mtkit.training.validation import evenly_spaced
 
 
 @pytest.fixture
@@ -54,8 +53,3 @@ def test_training_goes_on_after_a_validation(trainer):
     trainer.plan = trainer.plan[:1]
     trainer.update()
     assert trainer.updater.model.training
-
-
-@pytest.mark.parametrize(("n", "chosen"), [(1, [0]), (3, [0, 3, 6]), (10, list(range(10))), (99, list(range(10)))])
-def test_a_subset_is_spread_evenly(n, chosen):
-    assert evenly_spaced(range(10), n) == chosen
