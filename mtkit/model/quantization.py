@@ -12,8 +12,6 @@ from mtkit.console import log
 _Model = TypeVar("_Model", bound=nn.Module)
 
 _LEVELS = 127  # of an 8-bit integer, on each side of zero
-_FEW_ROWS = 8  # below this, unpacked weights are faster unless they are many: a packed product's call costs more
-_MANY_WEIGHTS = 2**20
 _ROWS_EXPECTED = 32  # what oneDNN chooses the layout of packed weights for
 _ROWS_AT_ONCE = 256  # what is in between then stays in the processor's cache
 
@@ -37,17 +35,23 @@ class FastLinear(nn.Module):
 class PackedLinear(FastLinear):
     """In the precision of its weight, float32 or bfloat16, laid out as oneDNN wants it.
 
-    For the sizes of usual models a row's result does not depend on how many rows there are beside it, once there are
-    _FEW_ROWS: oneDNN adds up each row's products in the same order.
+    For the sizes of usual models a row's result does not depend on how many rows there are beside it, but for one that
+    is alone: oneDNN adds up each row's products in the same order. A row alone is multiplied by weights that are not
+    packed, in the layout in which they are read fastest.
     """
 
     def __init__(self, linear: nn.Linear, dtype: torch.dtype) -> None:
         super().__init__()
         self.dtype = dtype
-        self.weight = linear.weight.detach().to(dtype)
+        weight = linear.weight.detach().to(dtype)
         self.bias = None if linear.bias is None else linear.bias.detach().to(dtype)
-        self.few = self.weight.numel() <= _MANY_WEIGHTS
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight, _ROWS_EXPECTED)
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS_EXPECTED)
+        self.for_one_row = weight.t().contiguous() if weight.size(0) >= weight.size(1) else weight.t()  # (n_in, n_out)
+
+    @property
+    def weight(self) -> Tensor:
+        """(n_out, n_in)."""
+        return self.for_one_row.t()
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., n_in) -> (..., n_out)."""
@@ -59,8 +63,8 @@ class PackedLinear(FastLinear):
 
     def _product(self, x: Tensor, then: str) -> Tensor:
         rows = x.reshape(-1, x.size(-1)).to(self.dtype)
-        if rows.size(0) < _FEW_ROWS and self.few and self.dtype == torch.float32:
-            y = F.linear(rows, self.weight, self.bias)
+        if rows.size(0) == 1 and self.dtype == torch.float32:
+            y = rows @ self.for_one_row if self.bias is None else torch.addmm(self.bias, rows, self.for_one_row)
             y = y.relu_() if then == "relu" else y
         else:
             y = torch.ops.mkldnn._linear_pointwise(rows, self.packed, self.bias, then, [], "")
