@@ -83,18 +83,12 @@ def translate(
     _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
     _check_arguments(text or [])
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
-    if live or alignments or tokens:
-        if engine == "ctranslate2":
-            raise UsageError("--engine ctranslate2 knows no --live, --alignments, --tokens: leave the engine to mtkit")
-        chosen |= {"engine": "native", "workers": 1}
-    elif text:
-        chosen |= {"workers": 1}  # for a few sentences they would start too late
+    chosen |= _engine_for(engine, looked_into=live or alignments or tokens, few_lines=bool(text))
 
     from mtkit.cli.rendering import Rendering  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.cli.translating import load_translator
     from mtkit.decoding.bundle import find_model
     from mtkit.decoding.translator import overrides_of
-    from mtkit.files import sha256_file
 
     settings = [*(overrides or []), *overrides_of({k: value for k, value in chosen.items() if value is not None})]
     folders = [find_model(model) for model in models] if models else [find_model()]
@@ -109,12 +103,7 @@ def translate(
         work = _Work(
             translator.session(n_best=n_best or 1, prefix=prefix),
             Rendering(translator, as_json, tokens, alignments),
-            {
-                "models": [_checksums(folder) for folder in folders],
-                "terminology": sha256_file(decode.terminology) if decode.terminology else None,
-                "prefix": prefix,
-                "n_best": n_best,
-            },
+            {**_checksums(folders, decode.terminology), "prefix": prefix, "n_best": n_best},
         )
         if input_path and output_path and _can_resume(input_path, output_path):
             work.as_job(input_path, output_path, unknown, restart=restart)
@@ -235,11 +224,26 @@ def _can_resume(input_path: Path, output_path: Path) -> bool:
     return can_resume(input_path, output_path)
 
 
-def _checksums(folder: Path) -> dict[str, str]:
+def _engine_for(engine: str | None, *, looked_into: bool, few_lines: bool) -> dict[str, object]:
+    """Settings of the engine that follow from what is wanted; looked_into: its model must be in this process."""
+    if looked_into and engine == "ctranslate2":
+        raise UsageError("--engine ctranslate2 knows no --live, --alignments, --tokens: leave the engine to mtkit")
+    if looked_into:
+        return {"engine": "native", "workers": 1}
+    return {"workers": 1} if few_lines else {}  # for a few sentences workers would start too late
+
+
+def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, Any]:
+    """Of all files, beside the input, that a translation depends on."""
     import json
 
-    checksums: dict[str, str] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["sha256"]
-    return checksums
+    from mtkit.files import sha256_file
+
+    manifests = [json.loads((folder / "manifest.json").read_text(encoding="utf-8")) for folder in folders]
+    return {
+        "models": [manifest["sha256"] for manifest in manifests],
+        "terminology": None if terminology is None else sha256_file(terminology),
+    }
 
 
 def _unknown(translator: "Translator") -> "UnknownCharacters":

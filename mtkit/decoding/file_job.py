@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, BinaryIO
 
+from mtkit.config.differences import differences
 from mtkit.console import log, progress_bar
 from mtkit.data.corpus import read_windows
 from mtkit.errors import MtkitError, UsageError
@@ -204,10 +205,11 @@ class _Job:
     def _resume(self) -> None:
         """Go on with what the journal holds; what was written after it, and not noted, is cut off."""
         job, entries, n_journal_bytes = self._read_journal()
-        if job is not None and (differences := _differences(job["identity"], self.identity)):
+        if job is not None and (found := differences(job["identity"], self.identity)):
+            changes = [f"{name} was {then}, now {now}" for name, then, now in found]
             raise MtkitError(
                 f"{self.part_path}: holds {_last(entries).lines:,} lines of another job that was interrupted: "
-                f"{'; '.join(differences)}; go on with that one by its own command, or {_RESTART}"
+                f"{'; '.join(changes)}; go on with that one by its own command, or {_RESTART}"
             )
         with self._writing():
             self._take_back_output(entries)
@@ -308,21 +310,6 @@ def _beside(output_path: Path, suffix: str) -> Path:
 
 def _last(entries: Sequence[_Done]) -> _Done:
     return entries[-1] if entries else _Done()
-
-
-def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two identities, such as "decode.beam_size was 4, now 1"."""
-    old, new = dict(_flat(then)), dict(_flat(now))
-    names = dict.fromkeys([*old, *new])
-    return [f"{name} was {old.get(name)}, now {new.get(name)}" for name in names if old.get(name) != new.get(name)]
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """The folder of a run and its config: a run that exists goes on only with the settings that shaped it."""
 
-from collections.abc import Iterator
 from typing import Any
 
+from mtkit.config.differences import differences
 from mtkit.config.loading import dump_config, load_config
 from mtkit.config.schema import Config
 from mtkit.errors import ConfigError
@@ -37,7 +37,7 @@ def check_run(cfg: Config, *, started: bool) -> None:
             "or choose another run_dir, or remove model/ to train from the beginning"
         )
     path = cfg.run_dir / "config.yaml"
-    changes = differences(load_config(path), cfg) if started and path.exists() else []
+    changes = shaping_differences(load_config(path), cfg) if started and path.exists() else []
     if changes:
         listed = "\n".join(f"  {key}: {old} there, {new} now" for key, old, new in changes)
         raise ConfigError(
@@ -52,23 +52,11 @@ def write_config(cfg: Config) -> None:
     write_text(cfg.run_dir / "config.yaml", dump_config(cfg))
 
 
-def differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
+def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     """The result-shaping keys, such as "model.d_model", whose values differ, with both values."""
-    old_values, new_values = dict(_flat(old.model_dump(mode="json"))), dict(_flat(new.model_dump(mode="json")))
-    return [
-        (key, old_values.get(key), new_values.get(key))
-        for key in {**old_values, **new_values}
-        if old_values.get(key) != new_values.get(key) and not _is_free(key)
-    ]
+    found = differences(old.model_dump(mode="json"), new.model_dump(mode="json"))
+    return [difference for difference in found if not _is_free(difference[0])]
 
 
 def _is_free(key: str) -> bool:
     return any(key == free or key.startswith(free + ".") for free in _FREE)
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value

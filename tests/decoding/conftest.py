@@ -72,3 +72,10 @@ def shared_bundle(make_bundle, tmp_path_factory) -> Path:
 def bundle(shared_bundle, tmp_path) -> Path:
     """A bundle that a test may spoil."""
     return Path(shutil.copytree(shared_bundle, tmp_path / "bundle"))
+
+
+@pytest.fixture
+def in_an_empty_folder(tmp_path, monkeypatch):
+    """Where there is no run to be found, and no variable names one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MTKIT_MODEL", raising=False)

@@ -21,10 +21,7 @@ LINES = ["I love it.", "The cat sleeps.", "", "It rains.", "You see?", "It sees.
 NUMBERED = list(enumerate(LINES, start=11))
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MTKIT_MODEL", raising=False)
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 
 @pytest.fixture

@@ -18,10 +18,7 @@ from mtkit.errors import MtkitError
 LINES = ["I love oranges.", "", "The cat sleeps under the house.", "Do you see the rain?"]
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MTKIT_MODEL", raising=False)
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 
 @pytest.fixture
