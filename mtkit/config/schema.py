@@ -36,6 +36,11 @@ class CorpusFiles(Section):
     tsv: ConfigPath | None = Field(
         None, description="instead of src and tgt: source, tab, target on each line; further columns are ignored"
     )
+    tag: str | None = Field(
+        None,
+        pattern=r"^<[^\s<>]+>$",
+        description="first token of each source sentence, such as <2de> or <news>: the language or domain wanted",
+    )
 
     @model_validator(mode="after")
     def _two_files_or_one(self) -> Self:
@@ -47,12 +52,20 @@ class CorpusFiles(Section):
         raise ValueError("give either both src and tgt, or tsv")
 
 
+class TrainCorpus(CorpusFiles):
+    """Parallel text to learn from."""
+
+    weight: float = Field(
+        1.0, gt=0, description="how often an epoch sees each pair: 2 is twice, 0.5 every other epoch (another half)"
+    )
+
+
 class DataConfig(Section):
     """Which text is learnt from, which is watched, which is kept for the end."""
 
     src_lang: str = Field("src", min_length=1, description="source language, for people and for file names: en")
     tgt_lang: str = Field("tgt", min_length=1, description="target language: fr")
-    train: list[CorpusFiles] = Field(min_length=1, description="what the model learns from: one or several corpora")
+    train: list[TrainCorpus] = Field(min_length=1, description="what the model learns from: one or several corpora")
     dev: CorpusFiles = Field(description="watched during training: early stopping, choice of checkpoints")
     test: CorpusFiles | None = Field(None, description="never looked at in training; default of `mtkit evaluate`")
     max_tokens: int = Field(
@@ -79,6 +92,13 @@ class TokenizerConfig(Section):
     )
     max_sentences: int = Field(
         1_000_000, ge=1, description="lines the pieces are learnt from; an even sample if the text has more"
+    )
+    sampling: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="subword regularisation: training text is cut anew each epoch, at random; bpe: the probability of "
+        "leaving out a merge (BPE-dropout); unigram: alpha, the smaller the more random; 0: off",
     )
 
 
@@ -117,6 +137,9 @@ class ModelConfig(Section):
     residual_dropout: float = Field(0.1, ge=0, lt=1, description="dropout of each sublayer's output")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of attention weights")
     ffn_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward, after the activation")
+    word_dropout: float = Field(
+        0.0, ge=0, lt=1, description="probability that a token's embedding is left out in training, on either side"
+    )
     tie: Literal["none", "decoder", "all"] = Field(
         "decoder",
         description="shared matrices: decoder input and output; or encoder input too (needs tokenizer.shared)",
@@ -159,6 +182,15 @@ class TrainConfig(Section):
     adam_eps: float = Field(1e-9, gt=0, description="Adam's guard against division by zero")
     weight_decay: float = Field(0.0, ge=0, description="decoupled (AdamW); on weight matrices only")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability taken from the true token, spread evenly")
+    r_drop: float = Field(
+        0.0,
+        ge=0,
+        description="weight of the distance between two passes with different dropout (R-Drop), which it doubles the "
+        "work of; 0: off",
+    )
+    ema: float = Field(
+        0.0, ge=0, lt=1, description="decay of a running mean of the weights, which is what is validated and kept; 0: off"
+    )
     max_grad_norm: float = Field(1.0, gt=0, description="a longer gradient is scaled down to this length")
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
         "auto", description="of matrix products; weights stay fp32. auto: bf16 where the device has it, else fp32"

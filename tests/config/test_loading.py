@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.loading import dump_config, json_schema, load_config
-from mtkit.config.schema import Config, CorpusFiles, DataConfig, TrainConfig
+from mtkit.config.schema import Config, TrainCorpus, DataConfig, TrainConfig
 from mtkit.config.yaml_text import format_yaml, parse_yaml
 from mtkit.errors import ConfigError
 
@@ -217,11 +217,11 @@ def test_overrides_reach_into_lists_and_add_to_them(tmp_path):
     text = MINIMAL.replace("[{src: a.en, tgt: a.fr}]", "[{src: /a.en, tgt: /a.fr}]")
     config = load(tmp_path, text, "data.train.0.src=/b.en", "data.train.1={tsv: /c.tsv}", "data.train.2.tsv=/d.tsv")
     assert config.data.train == [
-        CorpusFiles(src="/b.en", tgt="/a.fr"),
-        CorpusFiles(tsv="/c.tsv"),
-        CorpusFiles(tsv="/d.tsv"),
+        TrainCorpus(src="/b.en", tgt="/a.fr"),
+        TrainCorpus(tsv="/c.tsv"),
+        TrainCorpus(tsv="/d.tsv"),
     ]
-    assert load(tmp_path, text, "data.train=[{tsv: /e.tsv}]").data.train == [CorpusFiles(tsv="/e.tsv")]
+    assert load(tmp_path, text, "data.train=[{tsv: /e.tsv}]").data.train == [TrainCorpus(tsv="/e.tsv")]
 
 
 def test_paths_of_overrides_start_from_the_current_folder(tmp_path, monkeypatch):
@@ -231,7 +231,7 @@ def test_paths_of_overrides_start_from_the_current_folder(tmp_path, monkeypatch)
     config = load(tmp_path, MINIMAL, "data.dev={tsv: x/../d.tsv}", "run_dir=r", "data.train.0.src=b.en")
     assert config.data.dev.tsv == here / "d.tsv"
     assert config.run_dir == here / "r"
-    assert config.data.train[0] == CorpusFiles(src=here / "b.en", tgt=tmp_path / "a.fr")
+    assert config.data.train[0] == TrainCorpus(src=here / "b.en", tgt=tmp_path / "a.fr")
 
 
 def test_problems_of_overrides_name_the_override(tmp_path):
@@ -302,8 +302,8 @@ def test_a_runs_own_config_file_gives_the_same_run_again(tmp_path, monkeypatch):
 words = st.text(min_size=1, max_size=20).filter(lambda text: not any("\ud800" <= char <= "\udfff" for char in text))
 names = words.filter(lambda text: "\0" not in text)
 corpora = st.one_of(
-    st.builds(CorpusFiles, src=names.map(lambda name: f"/{name.strip('/')}x"), tgt=st.just(Path("/b"))),
-    st.builds(CorpusFiles, tsv=st.just(Path("/a b/c #d.tsv"))),
+    st.builds(TrainCorpus, src=names.map(lambda name: f"/{name.strip('/')}x"), tgt=st.just(Path("/b"))),
+    st.builds(TrainCorpus, tsv=st.just(Path("/a b/c #d.tsv"))),
 )
 configs = st.builds(
     Config,
