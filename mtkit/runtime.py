@@ -62,6 +62,17 @@ def set_threads(n_threads: int | None) -> int:
     return n
 
 
+def environment(device: torch.device, precision: Precision) -> dict[str, str]:
+    """What the last bits of a result depend on besides config and data."""
+    kinds = {"cpu": torch.backends.cpu.get_cpu_capability, "cuda": torch.cuda.get_device_name}
+    return {
+        "torch": torch.__version__,
+        "device": kinds[device.type]() if device.type in kinds else device.type,
+        "precision": precision,
+        "threads": str(torch.get_num_threads()),
+    }
+
+
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether torch failed for want of memory; it has a class of error for that on GPUs only."""
     reason = str(error).lower()

@@ -12,15 +12,19 @@ from typer.core import TyperGroup
 
 import mtkit
 from mtkit.cli.alternatives import alternatives
+from mtkit.cli.average import average
 from mtkit.cli.calibrate import calibrate
 from mtkit.cli.config import config
 from mtkit.cli.demo import demo
+from mtkit.cli.distill import distill
 from mtkit.cli.doctor import doctor
 from mtkit.cli.evaluate import evaluate
 from mtkit.cli.export import export
 from mtkit.cli.import_model import import_model
+from mtkit.cli.plan import plan
 from mtkit.cli.score import score
 from mtkit.cli.shortlist import shortlist
+from mtkit.cli.synthetic import back_translate, forward_translate
 from mtkit.cli.tokenize import detokenize, tokenize
 from mtkit.cli.train import train
 from mtkit.cli.train_tokenizer import train_tokenizer
@@ -83,8 +87,13 @@ app.command()(config)
 app.command(short_help="Train both tokenizers and report how they cut text.")(train_tokenizer)
 app.command(short_help="Cut lines into the model's pieces.")(tokenize)
 app.command(short_help="Put pieces together to text again.")(detokenize)
+app.command(short_help="What training a config will mean: memory, steps, time, disk.")(plan)
 app.command()(train)
+app.command(short_help="Average the weights of checkpoints or models.")(average)
+app.command(short_help="Train a student on its teachers' translations.")(distill)
 app.command()(translate)
+app.command(short_help="Make training pairs of target-language text.")(back_translate)
+app.command(short_help="Make training pairs of source-language text.")(forward_translate)
 app.command(short_help="Score a model, or given translations, on a test set.")(evaluate)
 app.command(short_help="Score given pairs by the model's own probabilities.")(score)
 app.command(short_help="Other words for one place of a translation.")(alternatives)

@@ -44,6 +44,7 @@ def calibrate(
     files = CorpusFiles(src=src, tgt=ref) if src else read_bundle(folder).config.data.dev
     if src is None:
         check_here([files], "data.dev", folder, "give --src and --ref")
+        overrides = [f"decode.tag={files.tag or 'null'}", *(overrides or [])]
     pairs = [pair for pair in read_pairs([files]) if pair.src.strip() and pair.tgt.strip()]
     pairs = evenly_spaced(pairs, max_sentences)
     translator = load_translator([folder], overrides=overrides or [], device=device)

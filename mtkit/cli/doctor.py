@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mtkit.config.schema import CorpusFiles
     from mtkit.decoding.bundle import BundleFiles
     from mtkit.decoding.doctor import Comparison, Difference, Patient, Trace
+    from mtkit.training.replay import Replay
 
 doctor = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help="Check what a model promises."
@@ -112,6 +113,50 @@ def decode(
         _print_report(comparisons)
     if faults:
         raise typer.Exit(1)
+
+
+@doctor.command()
+def resume(
+    run: Annotated[Path, typer.Argument(help="Folder of a run; it is only read.")],
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Replay at most so many steps; compares less if that is not all.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Make the steps between a run's two newest checkpoints again, and show whether the outcome is the same.
+
+    Weights, optimizer, state and metrics are compared bit for bit, times left out. Exit code 1 if anything differs.
+    """
+    from mtkit.training.replay import replay
+
+    result = replay(run, steps)
+    if as_json:
+        print(json.dumps({**asdict(result), "run_dir": str(run), "equal": result.is_equal}, indent=2))
+    else:
+        _print_replay(result)
+    if not result.is_equal:
+        raise typer.Exit(1)
+
+
+def _print_replay(result: "Replay") -> None:
+    print(f"{result.run_dir}: steps {result.first_step + 1} to {result.last_step} made again")
+    print(f"{'':<16}{'run':<18}{'replay':<18}")
+    for part in result.parts:
+        outcome = "equal" if part.difference is None else "DIFFERS"
+        print(f"{part.name:<16}{part.recorded[:16]:<18}{part.replayed[:16]:<18}{outcome}")
+    for part in result.parts:
+        if part.difference is not None:
+            print(f"{part.name}: {part.difference}")
+    if result.is_equal:
+        print("equal: resuming gives this run bit for bit")
+        return
+    for cause in result.causes:
+        print(f"likely cause: {cause}")
+    if not result.causes:
+        print(
+            "torch, device, precision, threads and data are what they were: if another process used the same GPU, or "
+            "the run was changed by another version of mtkit, that may be it; else this is a defect: please report it"
+        )
 
 
 def _patient(files: "BundleFiles", device: str) -> "Patient":

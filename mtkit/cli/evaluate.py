@@ -102,6 +102,8 @@ def _translated(
     folders = [find_model(model) for model in models] if models else [find_model()]
     files = CorpusFiles(src=src, tgt=ref) if src else _test_files(folders[0])
     sources, references = _read(files)
+    if src is None:
+        overrides = [f"decode.tag={files.tag or 'null'}", *overrides]
     translator = load_translator(folders, overrides=overrides, beam_size=beam_size)
     start = time.perf_counter()
     translations = with_bar(translator.stream(sources), len(sources), "translating", "sentence")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, ModelOption, OutputOption
+from mtkit.cli.options import DeviceOption, ModelOption, OutputOption, SetOption
 from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
@@ -33,6 +33,7 @@ def score(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines.")] = False,
     device: DeviceOption = "auto",
+    overrides: SetOption = None,
 ) -> None:
     """Score given translations by the model's own probabilities; totals go to stderr.
 
@@ -54,9 +55,10 @@ def score(
 
     folder = find_model(model)
     log.info(f"model: {folder}")
-    bundle = load_bundle(folder)
+    bundle = load_bundle(folder, overrides or [])
     set_threads(bundle.config.train.threads)
-    scorer = Scorer(bundle.model.to(choose_device(device)), bundle.src_tokenizer, bundle.tgt_tokenizer)
+    src_tokenizer = bundle.src_tokenizer.tagged(bundle.config.decode.tag)
+    scorer = Scorer(bundle.model.to(choose_device(device)), src_tokenizer, bundle.tgt_tokenizer)
     totals, limit = ScoreTotals(), bundle.config.decode.max_src_tokens
     n_lines = count_lines(src) if src is not None and src.is_file() else None  # a pipe can be read only once
     with line_writer(output_path) as write, progress_bar(n_lines, "scoring", "pair") as bar:

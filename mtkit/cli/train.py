@@ -1,5 +1,6 @@
 """`mtkit train`: a config in, a trained translator in its run folder out."""
 
+import time
 from typing import TYPE_CHECKING, get_args
 
 from mtkit.cli.options import ConfigOption, SetOption
@@ -13,14 +14,20 @@ def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
 
     Results are in the config's run_dir; the folder of the finished model is printed.
     """
+    since = time.monotonic()
+
     from mtkit.config.loading import load_config
+    from mtkit.training.distributed import processes_of_job
 
-    config = load_config(config_path, overrides or [])
-    _say_exports(config.model)
+    with processes_of_job() as processes:
+        config = load_config(config_path, overrides or [])
+        _say_exports(config.model)
 
-    from mtkit.training import trainer  # after the config's checks: importing torch takes a second
+        from mtkit.training import trainer  # after the config's checks: importing torch takes a second
 
-    print(trainer.train(config).bundle)
+        result = trainer.train(config, since, processes)
+    if processes.is_main:
+        print(result.bundle)
 
 
 def _say_exports(cfg: "ModelConfig") -> None:

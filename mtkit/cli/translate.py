@@ -249,7 +249,7 @@ def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, A
 def _unknown(translator: "Translator") -> "UnknownCharacters":
     from mtkit.decoding.unknown import UnknownCharacters
 
-    return UnknownCharacters(translator.src_tokenizer)
+    return UnknownCharacters(translator.src_tokenizer.tagged(None))
 
 
 def _noted(windows: Iterable[Sequence[str]], unknown: "UnknownCharacters | None") -> Iterator[Sequence[str]]:

@@ -39,7 +39,8 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
         config = Config.model_validate_json(json.dumps(values), strict=True, context={"base": folder})
     except ValidationError as error:
         faulty = {problem.subject for problem in problems}
-        found = [explain(details, values, origins) for details in error.errors(include_url=False)]
+        # a value that fits none of a key's alternatives comes once for each of them
+        found = dict.fromkeys(explain(details, values, origins) for details in error.errors(include_url=False))
         problems += [problem for problem in found if problem.subject not in faulty]
         raise ConfigError(report(str(path), problems)) from error
     if problems:

@@ -117,8 +117,10 @@ def section_at(path: KeyPath) -> type[Section]:
 
 
 def is_path(field: FieldInfo) -> bool:
-    """Whether the field's value is the name of a file or folder."""
-    return Path in _alternatives(field.annotation)
+    """Whether the field's value is the name of a file or folder, or a list of them."""
+    kinds = _alternatives(field.annotation)
+    items = [item for kind in kinds if get_origin(kind) is list for item in _alternatives(get_args(kind)[0])]
+    return Path in (*kinds, *items)
 
 
 def _explain_conflict(section_path: KeyPath, message: str, origins: Mapping[KeyPath, Origin]) -> Problem:
@@ -189,10 +191,11 @@ def _right_word(field: FieldInfo, value: object) -> str:
 
 def describe_values(field: FieldInfo) -> str:
     """What may be written for a field: type, unit-less range, and whether it may be left empty."""
-    limits, names = list(field.metadata), []
+    limits, names = [*field.metadata, *_limits_of_parts(field.annotation)], []
     for alternative in _alternatives(field.annotation):
         if get_origin(alternative) is Literal:
-            names.append("one of " + ", ".join(map(str, get_args(alternative))))
+            words = get_args(alternative)
+            names.append(("one of " if len(words) > 1 else "") + ", ".join(map(str, words)))
         elif get_origin(alternative) is tuple:
             items = get_args(alternative)
             limits += [limit for note in getattr(items[0], "__metadata__", ()) for limit in note.metadata]
@@ -202,6 +205,13 @@ def describe_values(field: FieldInfo) -> str:
     bounds = [f"{words} {getattr(limit, name)}" for limit in limits for name, words in _BOUNDS if hasattr(limit, name)]
     described = " or ".join(names) + (" " + " and ".join(bounds) if bounds else "")
     return described + (" (or null)" if NoneType in get_args(field.annotation) else "")
+
+
+def _limits_of_parts(annotation: Any) -> list[Any]:
+    """What limits single alternatives, such as the number of "auto" or a number above 0."""
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+    notes = [note for part in parts for note in getattr(part, "__metadata__", ())]
+    return [limit for note in notes if isinstance(note, FieldInfo) for limit in note.metadata]
 
 
 _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path"}

@@ -4,10 +4,13 @@ Nothing here reads or writes a file. `mtkit.config.loading` turns YAML into a `C
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+
+from mtkit.config.durations import seconds_of
 
 
 class Section(BaseModel):
@@ -28,6 +31,15 @@ ConfigPath = Annotated[Path, AfterValidator(_resolve)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
+def _check_tag(tag: str | None) -> None:
+    if tag is None:
+        return
+    if not re.fullmatch(r"<[^\s<>\u2581]+>", tag):
+        raise ValueError(f"tag={tag}: must be angle brackets around a name without spaces, such as <2de>")
+    if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", tag):
+        raise ValueError(f"tag={tag}: every tokenizer has a piece of this name; choose another")
+
+
 class CorpusFiles(Section):
     """Parallel text: two files of equal line count, or one file of tab-separated columns. `.gz` is read as such."""
 
@@ -38,12 +50,12 @@ class CorpusFiles(Section):
     )
     tag: str | None = Field(
         None,
-        pattern=r"^<[^\s<>]+>$",
         description="first token of each source sentence, such as <2de> or <news>: the language or domain wanted",
     )
 
     @model_validator(mode="after")
     def _two_files_or_one(self) -> Self:
+        _check_tag(self.tag)
         pair, tsv = (self.src is not None, self.tgt is not None), self.tsv is not None
         if pair == (True, True) and not tsv:
             return self
@@ -76,6 +88,33 @@ class DataConfig(Section):
     )
 
 
+class DistillConfig(Section):
+    """Sequence-level knowledge distillation (Kim and Rush 2016): learn what teachers make of the training text."""
+
+    teachers: list[ConfigPath] = Field(
+        [],
+        description="runs or bundles (several are an ensemble) whose translations of the source sides of data.train "
+        "take the place of its target sides; none: the text is learnt from as it is",
+    )
+    beam_size: int = Field(5, ge=1, description="hypotheses that the teachers keep; for the rest their own config says")
+    n_best: int = Field(1, ge=1, description="translations of each line to learn from, or to choose from")
+    choose: Literal["all", "bleu", "chrf"] = Field(
+        "all", description="learn from all n_best, or from the one most like the given target side by that metric"
+    )
+    original_weight: float = Field(
+        0.0, ge=0, description="the text as it was, besides: its weights are multiplied by this; 0: without it"
+    )
+    workers: int = Field(1, ge=1, description="processes that translate side by side; changes the speed only")
+
+    @model_validator(mode="after")
+    def _the_beam_holds_them(self) -> Self:
+        if self.n_best > self.beam_size:
+            raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size} finds")
+        if self.choose != "all" and self.n_best == 1:
+            raise ValueError(f"choose={self.choose} has no choice with n_best=1: raise n_best, say to 5")
+        return self
+
+
 class TokenizerConfig(Section):
     """One side's SentencePiece model."""
 
@@ -100,6 +139,12 @@ class TokenizerConfig(Section):
         description="subword regularisation: training text is cut anew each epoch, at random; bpe: the probability of "
         "leaving out a merge (BPE-dropout); unigram: alpha, the smaller the more random; 0: off",
     )
+
+    @model_validator(mode="after")
+    def _sampling_has_a_choice(self) -> Self:
+        if self.sampling and self.type == "char":
+            raise ValueError("sampling needs several spellings of a word: set type to bpe or unigram, or sampling to 0")
+        return self
 
 
 class TokenizersConfig(Section):
@@ -159,10 +204,18 @@ class ModelConfig(Section):
 class TrainConfig(Section):
     """How the model learns, when it is looked at, and when it stops."""
 
-    batch_tokens: int = Field(
+    init_from: ConfigPath | None = Field(
+        None,
+        description="run or bundle whose weights and tokenizers to start from; keys of model and tokenizer that are "
+        "left out are then taken from it",
+    )
+    freeze: list[str] = Field(
+        [], description="how names of weights begin that stay as they are, such as encoder or tgt_embedding"
+    )
+    batch_tokens: Literal["auto"] | Annotated[int, Field(ge=16)] = Field(
         4096,
-        ge=16,
-        description="size of a batch: sentences times longest sentence, on the longer side, padding counted",
+        description="size of a batch: sentences times longest sentence, on the longer side, padding counted; auto: "
+        "what this machine does best with, tried when the run begins and kept in its config.yaml",
     )
     accumulate: int = Field(1, ge=1, description="batches per update; the gradient is that of one large batch")
     max_steps: int | None = Field(None, ge=1, description="stop after this many updates")
@@ -170,11 +223,16 @@ class TrainConfig(Section):
     max_minutes: float | None = Field(
         None, gt=0, description="stop after this many minutes of training, validation included, all starts added up"
     )
+    budget: str | None = Field(
+        None,
+        description="wall time for the whole command, such as 90s, 30m, 2h or 1h30m: training ends early enough to "
+        "validate, average and write the model within it; instead of the three limits above",
+    )
     lr: float = Field(1e-3, gt=0, description="highest learning rate, reached at the end of the warm-up")
     schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(
         "inverse_sqrt",
         description="after warm-up: lr x sqrt(warmup_steps/step); half a cosine down to lr x lr_floor over the run "
-        "(its length is whichever limit, steps, epochs or minutes, is nearest); or lr kept",
+        "(its length is whichever limit, steps, epochs, minutes or budget, is nearest); or lr kept",
     )
     lr_floor: float = Field(0.0, ge=0, le=1, description="where the cosine ends, as a share of lr")
     warmup_steps: int = Field(1000, ge=0, description="updates over which the learning rate rises from 0 to lr")
@@ -189,11 +247,18 @@ class TrainConfig(Section):
         "work of; 0: off",
     )
     ema: float = Field(
-        0.0, ge=0, lt=1, description="decay of a running mean of the weights, which is what is validated and kept; 0: off"
+        0.0,
+        ge=0,
+        lt=1,
+        description="decay of a running mean of the weights, which is what is validated and kept; 0: off",
     )
     max_grad_norm: float = Field(1.0, gt=0, description="a longer gradient is scaled down to this length")
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
         "auto", description="of matrix products; weights stay fp32. auto: bf16 where the device has it, else fp32"
+    )
+    compile: bool = Field(
+        False,
+        description="compile the layers when training begins: faster on a GPU, slower on a CPU; needs a C++ compiler",
     )
     device: str = Field(
         "auto",
@@ -201,24 +266,52 @@ class TrainConfig(Section):
         description="auto (a GPU if there is one), cpu, cuda, cuda:N or mps",
     )
     threads: int | None = Field(None, ge=1, description="CPU threads; by default one per core")
+    shard_above_gib: float | None = Field(
+        None,
+        ge=0,
+        description="several processes: spread weights, gradients and optimizer over them (FSDP2) if these take more "
+        "GiB than this; default: half of the GPU's memory, and on CPUs never",
+    )
     log_every: int = Field(50, ge=1, description="updates between lines in metrics.jsonl")
-    validate_every: int = Field(500, ge=1, description="updates between validations; each also writes a checkpoint")
+    validate_every: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
+        "auto",
+        description="updates between validations; each also writes a checkpoint. auto: with a budget, some 15 times in "
+        "all and more often near the end; else 500",
+    )
     validate_sentences: int | None = Field(
         None, ge=1, description="translate only this many dev sentences, evenly chosen; default: all"
     )
     metric: Literal["bleu", "chrf", "loss"] = Field("bleu", description="what makes a checkpoint the better one")
     patience: int | None = Field(None, ge=1, description="stop after this many validations without improvement")
     average_best: int = Field(4, ge=1, description="the bundle averages the weights of this many best checkpoints")
+    average_last: int | None = Field(
+        None, ge=1, description="average this many last validated checkpoints instead; the best alone if that is better"
+    )
 
     @model_validator(mode="after")
     def _it_ends(self) -> Self:
-        if self.max_steps is None and self.max_epochs is None and self.max_minutes is None and self.patience is None:
-            raise ValueError("nothing stops this run: set max_steps, max_epochs, max_minutes or patience")
-        if self.schedule == "cosine" and self.max_steps is None and self.max_epochs is None and not self.max_minutes:
-            raise ValueError("schedule=cosine needs to know the end: set max_steps, max_epochs or max_minutes")
+        ends = {key: getattr(self, key) for key in ("max_steps", "max_epochs", "max_minutes") if getattr(self, key)}
+        if self.budget is not None:
+            try:
+                seconds_of(self.budget)
+            except ValueError as error:
+                raise ValueError(f"budget={error}") from None
+            for key, value in ends.items():
+                raise ValueError(f"budget={self.budget} and {key}={value} would both end this run: set one to null")
+        elif not ends and self.patience is None:
+            raise ValueError("nothing stops this run: set max_steps, max_epochs, max_minutes, budget or patience")
+        elif not ends and self.schedule == "cosine":
+            raise ValueError("schedule=cosine needs to know the end: set max_steps, max_epochs, max_minutes or budget")
         if self.max_steps is not None and self.warmup_steps >= self.max_steps:
             raise ValueError(f"warmup_steps={self.warmup_steps} is not below max_steps={self.max_steps}")
         return self
+
+    @property
+    def n_batch_tokens(self) -> int:
+        """batch_tokens as a number: the way to it wherever there is a run, whose number is known."""
+        if self.batch_tokens == "auto":
+            raise ValueError("batch_tokens=auto: the number is chosen when a run begins")
+        return self.batch_tokens
 
 
 class DecodeConfig(Section):
@@ -262,6 +355,9 @@ class DecodeConfig(Section):
     terminology: ConfigPath | None = Field(
         None, description="TSV with the columns source, target, forbidden: phrases that must, or must not, appear"
     )
+    tag: str | None = Field(
+        None, description="first token of each text to be translated: one of the tags that the model was trained with"
+    )
     on_suspect: Literal["retry", "warn", "mark", "off"] = Field(
         "retry",
         description="translations that look broken (empty, looping, far too short or long, copied, a number or URL "
@@ -289,6 +385,7 @@ class DecodeConfig(Section):
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
+        _check_tag(self.tag)
         if self.beam_size % self.beam_groups:
             raise ValueError(f"beam_groups={self.beam_groups} does not divide beam_size={self.beam_size}")
         if self.sampling and self.mbr_samples:
@@ -310,6 +407,7 @@ class Config(Section):
     )
     seed: int = Field(1, ge=0, lt=2**32, description="fixes initial weights, order of data and dropout")
     data: DataConfig = Field(description="parallel text to learn from and to be measured on")
+    distill: DistillConfig = Field(DistillConfig(), description="what teachers do to the text before it is learnt from")
     tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="how text becomes token ids")
     model: ModelConfig = Field(ModelConfig(), description="the shape of the network")
     train: TrainConfig = Field(description="how the model learns, and when it stops")

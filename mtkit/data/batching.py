@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mtkit.data.encoded import EncodedCorpus, EncodedSide, Lengths
+from mtkit.data.encoded import EncodedPairs, EncodedSide, Lengths
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 # Tokens by which lengths may be off when like ones are put together, so that pairs meet others in the next epoch.
@@ -33,9 +33,16 @@ class Batch:
 
 
 def plan_epoch(
-    src_lengths: Lengths, tgt_lengths: Lengths, *, batch_tokens: int, seed: int, epoch: int, shuffle: bool = True
+    src_lengths: Lengths,
+    tgt_lengths: Lengths,
+    *,
+    batch_tokens: int,
+    seed: int,
+    epoch: int,
+    window: int = 0,
+    shuffle: bool = True,
 ) -> list[Indices]:
-    """Which pairs make up each batch of the epoch; a pure function of its arguments.
+    """Which pairs make up each batch of the epoch, or of one window of it; a pure function of its arguments.
 
     Every pair occurs once. A batch's pairs are of like length; their number times the longest sentence, on the longer
     side with EOS counted, is at most batch_tokens, except where a single pair is longer than that.
@@ -45,7 +52,7 @@ def plan_epoch(
     n_pairs = len(src_lengths)
     if not n_pairs:
         return []
-    rng = np.random.default_rng([seed, epoch])
+    rng = np.random.default_rng([seed, epoch, window])  # to numpy, zeros at the end make no difference
     noise = rng.uniform(0, _NOISE, n_pairs) if shuffle else np.zeros(n_pairs)
     order = _like_lengths_together(src_lengths, tgt_lengths, noise)
     sizes = np.maximum(src_lengths, tgt_lengths)[order].astype(np.int64) + 1
@@ -79,7 +86,7 @@ def _batch_starts(sizes: Indices, batch_tokens: int) -> list[int]:
         starts.append(end)
 
 
-def make_batch(corpus: EncodedCorpus, indices: Indices) -> Batch:
+def make_batch(corpus: EncodedPairs, indices: Indices) -> Batch:
     """The tensors of these pairs, in this order."""
     src = _pad(corpus.src, indices, n_before=0)
     tgt = _pad(corpus.tgt, indices, n_before=1)
@@ -101,13 +108,10 @@ def make_batch(corpus: EncodedCorpus, indices: Indices) -> Batch:
 
 def _pad(side: EncodedSide, indices: Indices, n_before: int) -> Indices:
     """The sentences' ids (B, n_before + longest + 1), with n_before PADs at the left and at least one at the right."""
-    lengths = side.lengths[indices].astype(np.int64)
-    padded = np.full((len(indices), n_before + int(lengths.max()) + 1), PAD_ID, dtype=np.int64)
-    ends = np.cumsum(lengths)
-    # Position of each token of the batch in side.ids: its sentence's start plus its place in the sentence.
-    places = np.arange(ends[-1]) + np.repeat(side.starts[indices] - (ends - lengths), lengths)
-    is_token = np.arange(padded.shape[1] - n_before) < lengths[:, None]
-    padded[:, n_before:][is_token] = side.ids[places]
+    taken = side.take(indices)
+    padded = np.full((len(indices), n_before + int(taken.lengths.max()) + 1), PAD_ID, dtype=np.int64)
+    is_token = np.arange(padded.shape[1] - n_before) < taken.lengths[:, None]
+    padded[:, n_before:][is_token] = taken.ids
     return padded
 
 

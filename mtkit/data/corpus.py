@@ -6,11 +6,13 @@ import io
 import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, TextIO, TypeVar, cast
 
 from mtkit.config.schema import CorpusFiles
+from mtkit.cores import usable_cores
 from mtkit.errors import DataError
 from mtkit.files import atomic_file
 
@@ -143,11 +145,10 @@ def corpus_name(corpus: CorpusFiles) -> str:
 
 def text_checksums(corpora: Sequence[CorpusFiles]) -> list[dict[str, str]]:
     """For each corpus the sha256 of its text, by role (src, tgt, tsv): equal wherever it lies, compressed or not."""
-    checksums = []
-    for corpus in corpora:
-        files = {role: getattr(corpus, role) for role in ("src", "tgt", "tsv")}
-        checksums.append({role: _checksum(path) for role, path in files.items() if path is not None})
-    return checksums
+    files = [{role: getattr(corpus, role) for role in ("src", "tgt", "tsv")} for corpus in corpora]
+    with ThreadPoolExecutor(usable_cores()) as pool:  # hashing and unpacking leave Python free
+        found = [{role: pool.submit(_checksum, path) for role, path in roles.items() if path} for roles in files]
+        return [{role: checksum.result() for role, checksum in roles.items()} for roles in found]
 
 
 @contextmanager

@@ -2,24 +2,26 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import mmap
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.console import log, progress_bar
+from mtkit.data.ahead import Ahead
 from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, text_checksums, windows
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, sha256_file
 
-_FORMAT_VERSION = 1  # raise it whenever the files or the meaning of the filters change
+_FORMAT_VERSION = 2  # raise it whenever the files or the meaning of the filters change
 _CHUNK_PAIRS = 10_000
 _META = "meta.json"
 
@@ -55,9 +57,39 @@ class EncodedSide:
     def __getitem__(self, i: int) -> Ids:
         return self.ids[self.starts[i] : self.starts[i + 1]]
 
+    def take(self, indices: npt.NDArray[np.integer[Any]]) -> "EncodedSide":
+        """Copies of these sentences, in this order."""
+        lengths = self.lengths[indices]
+        starts = _starts(lengths)
+        # Position of each token in self.ids: its sentence's start plus its place in the sentence.
+        places = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], lengths)
+        return EncodedSide(self.ids[places], starts, lengths)
+
+
+class EncodedPairs(Protocol):
+    """Sentence pairs as token ids: src[i] and tgt[i] translate each other."""
+
+    @property
+    def src(self) -> EncodedSide: ...  # noqa: D102
+
+    @property
+    def tgt(self) -> EncodedSide: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class PairsInMemory:
+    """A few of a corpus' pairs."""
+
+    src: EncodedSide
+    tgt: EncodedSide
+
 
 class EncodedCorpus:
-    """Sentence pairs as token ids, in the order of the text; `encode_corpus` makes one."""
+    """Sentence pairs as token ids, in the order of the text; `encode_corpus` makes one.
+
+    All of it lies in memory-mapped files: what is looked at is read then, and counts as this process' memory until
+    `release`.
+    """
 
     def __init__(self, folder: Path, files: Sequence[str], fingerprint: str) -> None:
         """Open an encoded corpus. files: the name of each corpus, for messages.
@@ -68,11 +100,13 @@ class EncodedCorpus:
         self.fingerprint = fingerprint
         self.counts = EncodeCounts(**meta["counts"])
         self.n_pairs = self.counts.n_kept
-        self.src = _open_side(folder, "src", meta, self.n_pairs)
-        self.tgt = _open_side(folder, "tgt", meta, self.n_pairs)
-        self._lines = _open(folder / "lines", np.dtype(np.int64), self.n_pairs)
+        self._maps: list[mmap.mmap] = []
+        self.src = self._open_side(folder, "src", np.dtype(meta["dtypes"]["src"]))
+        self.tgt = self._open_side(folder, "tgt", np.dtype(meta["dtypes"]["tgt"]))
+        self._lines = self._open(folder / "lines", np.dtype(np.int64), self.n_pairs)
         self._files = files
-        self._corpus_ends = np.cumsum(meta["kept_per_corpus"])
+        self.sizes: list[int] = meta["kept_per_corpus"]  # pairs of each corpus, one after the other
+        self._corpus_ends = np.cumsum(self.sizes)
 
     @property
     def src_lengths(self) -> Lengths:
@@ -88,6 +122,30 @@ class EncodedCorpus:
         """Where pair i stands in the text, as "file:line"."""
         corpus = int(np.searchsorted(self._corpus_ends, i, side="right"))
         return f"{self._files[corpus]}:{self._lines[i]}"
+
+    def take(self, indices: npt.NDArray[np.integer[Any]]) -> PairsInMemory:
+        """Copies of these pairs, in this order."""
+        return PairsInMemory(self.src.take(indices), self.tgt.take(indices))
+
+    def release(self) -> None:
+        """Let go of the memory that holds what was read of the files; they stay open."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            for mapped in self._maps:
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+    def _open_side(self, folder: Path, side: str, dtype: np.dtype[Any]) -> EncodedSide:
+        lengths = self._open(folder / f"{side}.lengths", np.dtype(np.int32), self.n_pairs)
+        starts = self._open(folder / f"{side}.starts", np.dtype(np.int64), self.n_pairs + 1)
+        return EncodedSide(self._open(folder / f"{side}.ids", dtype, int(starts[-1])), starts, lengths)
+
+    def _open(self, path: Path, dtype: np.dtype[Any], n: int) -> npt.NDArray[Any]:
+        """The file's n numbers, memory-mapped."""
+        if path.stat().st_size != n * dtype.itemsize:
+            raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes, not {n * dtype.itemsize:,}")
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._maps.append(mapped)
+        return np.frombuffer(mapped, dtype)
 
 
 def encode_corpus(
@@ -108,6 +166,7 @@ def encode_corpus(
         "format": _FORMAT_VERSION,
         "text": text_checksums(corpora),
         "tokenizers": [sha256_file(src_tokenizer.path), sha256_file(tgt_tokenizer.path)],
+        "tags": [corpus.tag for corpus in corpora],
         "filters": [max_tokens, max_length_ratio],
     }
     fingerprint = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
@@ -133,16 +192,19 @@ class _Filters:
     max_tokens: int | None
     max_length_ratio: float | None
 
-    def reason(self, n_src: int, n_tgt: int) -> str:
-        """The count under which a pair of so many tokens goes."""
-        shorter, longer = sorted((n_src, n_tgt))
-        if not shorter:
-            return "n_blank"
-        if self.max_tokens is not None and longer > self.max_tokens:
-            return "n_too_long"
-        if self.max_length_ratio is not None and longer > self.max_length_ratio * shorter:
-            return "n_ratio"
-        return "n_kept"
+    def sort_out(self, src_lengths: Lengths, tgt_lengths: Lengths) -> tuple[list[int], dict[str, int]]:
+        """Of pairs of so many tokens those that are kept, and how many go under each of the counts."""
+        shorter, longer = np.minimum(src_lengths, tgt_lengths), np.maximum(src_lengths, tgt_lengths)
+        left, counts = np.ones(len(shorter), dtype=bool), {}
+        for name, found in (
+            ("n_blank", shorter == 0),
+            ("n_too_long", longer > (np.inf if self.max_tokens is None else self.max_tokens)),
+            ("n_ratio", longer > (np.inf if self.max_length_ratio is None else self.max_length_ratio * shorter)),
+        ):
+            counts[name] = int((left & found).sum())
+            left &= ~found
+        kept = np.flatnonzero(left).tolist()
+        return kept, {**counts, "n_kept": len(kept)}
 
 
 def _encode(
@@ -153,26 +215,27 @@ def _encode(
     kept_per_corpus = []
     dtypes = {"src": _id_dtype(src_tokenizer), "tgt": _id_dtype(tgt_tokenizer)}
     names = ", ".join(map(corpus_name, corpora))
+    tagged = [src_tokenizer.tagged(corpus.tag) for corpus in corpora]
     with ExitStack() as stack:
         files = {
             name: stack.enter_context((folder / name).open("wb"))
-            for name in ("src.ids", "src.lengths", "tgt.ids", "tgt.lengths", "lines")
+            for name in ("src.ids", "src.lengths", "src.starts", "tgt.ids", "tgt.lengths", "tgt.starts", "lines")
         }
         bar = stack.enter_context(progress_bar(count_pairs(corpora), "encoding", "pair"))
-        for corpus in corpora:
+        for corpus, tagging_tokenizer in zip(corpora, tagged, strict=True):
             kept_before = counts["n_kept"]
-            for pairs in windows(read_pairs([corpus]), _CHUNK_PAIRS):
-                src_ids = src_tokenizer.encode_batch([pair.src for pair in pairs])
-                tgt_ids = tgt_tokenizer.encode_batch([pair.tgt for pair in pairs])
-                reasons = [filters.reason(len(src), len(tgt)) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
-                kept = [number for number, reason in enumerate(reasons) if reason == "n_kept"]
-                _write_side(files, "src", [src_ids[number] for number in kept], dtypes["src"])
-                _write_side(files, "tgt", [tgt_ids[number] for number in kept], dtypes["tgt"])
-                _write(files["lines"], np.array([pairs[number].line for number in kept], dtype=np.int64))
-                for reason in reasons:
-                    counts[reason] += 1
-                bar.update(len(pairs))
+            with Ahead(_encoded_chunks(corpus, tagging_tokenizer, tgt_tokenizer), depth=1) as chunks:
+                for lines, src_ids, tgt_ids in chunks:
+                    kept, found = filters.sort_out(_lengths(src_ids), _lengths(tgt_ids))
+                    _write_side(files, "src", [src_ids[number] for number in kept], dtypes["src"])
+                    _write_side(files, "tgt", [tgt_ids[number] for number in kept], dtypes["tgt"])
+                    _write(files["lines"], np.array(lines, dtype=np.int64)[kept])
+                    for reason, n in found.items():
+                        counts[reason] += n
+                    bar.update(len(lines))
             kept_per_corpus.append(counts["n_kept"] - kept_before)
+        for side, dtype in dtypes.items():
+            _write(files[f"{side}.starts"], np.array([files[f"{side}.ids"].tell() // dtype.itemsize], dtype=np.int64))
     counts["n_read"] = sum(counts.values())
     if not counts["n_kept"]:
         raise DataError(f"{names}: no pair is left; {EncodeCounts(**counts)}")
@@ -184,30 +247,45 @@ def _encode(
     (folder / _META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
 
 
+def _encoded_chunks(
+    corpus: CorpusFiles, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
+) -> Generator[tuple[list[int], list[list[int]], list[list[int]]], None, None]:
+    """Line numbers, source ids and target ids of the pairs, so many at a time."""
+    for pairs in windows(read_pairs([corpus]), _CHUNK_PAIRS):
+        src_ids = src_tokenizer.encode_batch([pair.src for pair in pairs])
+        tgt_ids = tgt_tokenizer.encode_batch([pair.tgt for pair in pairs])
+        yield [pair.line for pair in pairs], src_ids, tgt_ids
+
+
+def _lengths(sentences: Sequence[list[int]]) -> Lengths:
+    return np.fromiter(map(len, sentences), np.int32, count=len(sentences))
+
+
 def _id_dtype(tokenizer: Tokenizer) -> np.dtype[Any]:
     return np.dtype(np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32)
 
 
 def _write_side(files: Mapping[str, BinaryIO], side: str, sentences: list[list[int]], dtype: np.dtype[Any]) -> None:
-    lengths = np.array([len(ids) for ids in sentences], dtype=np.int32)
+    lengths = _lengths(sentences)
+    starts = _starts(lengths)
+    ids = files[f"{side}.ids"]
+    _write(files[f"{side}.starts"], ids.tell() // dtype.itemsize + starts[:-1])  # the end of all: see _encode
     _write(files[f"{side}.lengths"], lengths)
-    _write(files[f"{side}.ids"], np.fromiter(chain.from_iterable(sentences), dtype, count=int(lengths.sum())))
+    _write(ids, np.fromiter(chain.from_iterable(sentences), dtype, count=int(starts[-1])))
+
+
+def _starts(lengths: Lengths) -> Int64s:
+    """Where sentences of these lengths (N,) begin, laid end to end, and where the last ends: (N + 1,)."""
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+def concatenate(sides: Sequence[EncodedSide]) -> EncodedSide:
+    """The sentences of all of them, in memory."""
+    lengths = np.concatenate([side.lengths for side in sides])
+    return EncodedSide(np.concatenate([side.ids for side in sides]), _starts(lengths), lengths)
 
 
 def _write(file: BinaryIO, array: npt.NDArray[Any]) -> None:
     file.write(array.tobytes())
-
-
-def _open_side(folder: Path, side: str, meta: dict[str, Any], n_pairs: int) -> EncodedSide:
-    lengths = np.array(_open(folder / f"{side}.lengths", np.dtype(np.int32), n_pairs))
-    starts = np.zeros(n_pairs + 1, dtype=np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    ids = _open(folder / f"{side}.ids", np.dtype(meta["dtypes"][side]), int(starts[-1]))
-    return EncodedSide(ids, starts, lengths)
-
-
-def _open(path: Path, dtype: np.dtype[Any], n: int) -> npt.NDArray[Any]:
-    """The file's n numbers, memory-mapped."""
-    if path.stat().st_size != n * dtype.itemsize:
-        raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes, not {n * dtype.itemsize:,}")
-    return np.memmap(path, dtype=dtype, mode="r", shape=(n,))

@@ -1,5 +1,6 @@
 """Text to token ids and back: a SentencePiece model a side, learnt from the training text."""
 
+import copy
 import hashlib
 import io
 import json
@@ -13,6 +14,7 @@ import sentencepiece
 from mtkit.config.schema import Config, TokenizerConfig
 from mtkit.console import log
 from mtkit.data.corpus import SIDES, Side, count_pairs, read_side, text_checksums
+from mtkit.data.sentencepiece_file import PieceType, parse
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import atomic_file, sha256_file, write_text
@@ -49,6 +51,26 @@ class Tokenizer:
         if found != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
             raise DataError(f"{path}: its pad, unk, bos and eos ids are {found}; they must be 0, 1, 2, 3")
         self._adds_prefix = self._processor.normalize("a").startswith(SPACE)
+        self.tag: str | None = None
+        self._tag_ids: list[int] = []
+
+    def tagged(self, tag: str | None) -> "Tokenizer":
+        """The same tokenizer, but that the ids of any text that is not blank begin with this tag's; None: with none's.
+
+        Raises DataError if it has no such piece.
+        """
+        if tag == self.tag:
+            return self
+        if tag is not None and self._processor.piece_to_id(tag) == UNK_ID:
+            raise DataError(f"{self.path}: it has no tag {tag}; {_tags_known(self.serialized())}")
+        other = copy.copy(self)
+        other.tag, other._tag_ids = tag, [] if tag is None else [self._processor.piece_to_id(tag)]
+        return other
+
+    def untagged(self, ids: Sequence[int]) -> list[int]:
+        """The ids without the tag that they begin with."""
+        n_tags = len(self._tag_ids)
+        return list(ids[n_tags:] if list(ids[:n_tags]) == self._tag_ids else ids)
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
@@ -61,16 +83,16 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Token ids, without special ones; [] if normalisation leaves nothing of the text."""
         ids: list[int] = self._processor.encode(_spaced(text))
-        return ids
+        return self._tag_ids + ids if ids else ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text, computed in parallel."""
-        ids: list[list[int]] = self._processor.encode([_spaced(text) for text in texts])
-        return ids
+        found: list[list[int]] = self._processor.encode([_spaced(text) for text in texts])
+        return [self._tag_ids + ids if ids else ids for ids in found] if self._tag_ids else found
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text that the ids spell; special ids spell nothing, bytes that are no UTF-8 give U+FFFD."""
-        text: str = self._processor.decode(list(ids))
+        """The text that the ids spell; special ids and its tag spell nothing, bytes that are no UTF-8 give U+FFFD."""
+        text: str = self._processor.decode(self.untagged(ids))
         return text
 
     def normalize(self, text: str) -> str:
@@ -92,6 +114,11 @@ class Tokenizer:
                 raise DataError(f"{piece!r} is not a piece of {self.path}")
         return ids
 
+    def serialized(self) -> bytes:
+        """The model as the bytes of its file."""
+        model: bytes = self._processor.serialized_model_proto()
+        return model
+
     def byte_ids(self) -> list[int]:
         """The ids that stand for a single byte; none without byte fallback."""
         return [token_id for token_id in range(self.vocab_size) if self._processor.is_byte(token_id)]
@@ -102,18 +129,26 @@ def _spaced(text: str) -> bytes:
     return text.replace(SPACE, " ").encode("utf-8")
 
 
+def _tags_known(model: bytes) -> str:
+    tags = [piece.text for piece in parse(model).pieces if piece.type is PieceType.USER_DEFINED]
+    if tags:
+        return f"it has {', '.join(tags)}"
+    return "it was trained without tags, which a new run with data.train[].tag would give it"
+
+
 def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
     """The source and the target tokenizer of a run or bundle folder."""
     return Tokenizer.load(folder / "src.spm"), Tokenizer.load(folder / "tgt.spm")
 
 
-def train_tokenizer(lines: Iterable[str], cfg: TokenizerConfig, out: Path) -> Tokenizer:
+def train_tokenizer(lines: Iterable[str], cfg: TokenizerConfig, out: Path, tags: Sequence[str] = ()) -> Tokenizer:
     """Learn a tokenizer from the lines and write it to out; the same lines give the same bytes.
 
+    tags: pieces that it has besides, each of which is never a part of another nor cut.
     All lines are held in memory by the trainer: see `sample`. A vocabulary larger than the text can carry is lowered.
     Raises DataError if the lines hold no text, ConfigError if vocab_size cannot hold the text's characters.
     """
-    model = _learn(lines, cfg, out)
+    model = _learn(lines, cfg, out, tags)
     _write(out, model)
     return Tokenizer(model, out)
 
@@ -123,7 +158,7 @@ def _write(path: Path, model: bytes) -> None:
         temporary.write_bytes(model)
 
 
-def _learn(lines: Iterable[str], cfg: TokenizerConfig, out: Path) -> bytes:
+def _learn(lines: Iterable[str], cfg: TokenizerConfig, out: Path, tags: Sequence[str]) -> bytes:
     model = io.BytesIO()
     identity = cfg.normalization == "identity"
     unreadable: list[DataError] = []
@@ -146,6 +181,7 @@ def _learn(lines: Iterable[str], cfg: TokenizerConfig, out: Path) -> bytes:
             character_coverage=cfg.character_coverage,
             byte_fallback=cfg.byte_fallback,
             normalization_rule_name=cfg.normalization,
+            user_defined_symbols=list(tags),
             remove_extra_whitespaces=not identity,
             max_sentence_length=2**30,  # bytes; longer lines would be left out without a word
             num_threads=_TRAINING_THREADS,
@@ -194,7 +230,7 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
     Raises ConfigError if they have changed and the run has checkpoints, or if two different models were put there for
     a config that shares one, DataError if a model was exchanged.
     """
-    settings = {"tokenizer": cfg.tokenizer.model_dump(mode="json"), "text": text_checksums(cfg.data.train)}
+    settings = _settings(cfg)
     models = {side: run_dir / f"{side}.spm" for side in SIDES}
     record = _read_record(run_dir / _RECORD)
     if all(path.exists() for path in models.values()):
@@ -222,6 +258,19 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
             "run_dir), or restore the tokenizers' settings and text"
         )
     return _train_both(cfg, run_dir, settings)
+
+
+def _settings(cfg: Config) -> dict[str, Any]:
+    """All that the tokenizers are made from; how training text is cut with them later is no part of it."""
+    tokenizer = cfg.tokenizer.model_dump(mode="json", exclude={"src": {"sampling"}, "tgt": {"sampling"}})
+    settings = {"tokenizer": tokenizer, "text": text_checksums(cfg.data.train)}
+    return settings | ({"tags": tags} if (tags := _tags(cfg)) else {})
+
+
+def _tags(cfg: Config) -> list[str]:
+    """Those of all corpora, in order of the alphabet."""
+    corpora = [*cfg.data.train, cfg.data.dev, *([cfg.data.test] if cfg.data.test else [])]
+    return sorted({corpus.tag for corpus in corpora if corpus.tag})
 
 
 def _read_record(path: Path) -> dict[str, Any]:
@@ -258,4 +307,4 @@ def _train_on(cfg: Config, sides: Sequence[Side], settings: TokenizerConfig, out
     n_sampled = min(n_lines, settings.max_sentences)
     log.info(f"{out}: learning {settings.vocab_size:,} {settings.type} pieces from {n_sampled:,} of {n_lines:,} lines")
     lines = (line for side in sides for line in read_side(cfg.data.train, side))
-    return _learn(sample(lines, n_lines, n_sampled), settings, out)
+    return _learn(sample(lines, n_lines, n_sampled), settings, out, _tags(cfg) if "src" in sides else ())

@@ -33,8 +33,8 @@ def align(
     """The word alignment of each pair of texts in Pharaoh format: `0-0 1-2`, source word - target word, from 0.
 
     Words are what white space separates. Each target word is linked to the source word it got most attention for, or
-    to none if that is the end of the sentence; a source word may have several links or none. A pair with a blank side
-    has no links.
+    to none if that is the end of the sentence or the tokenizer's tag; a source word may have several links or none. A
+    pair with a blank side has no links.
     layer: whose attention, from 0; by default that of `alignment_layer`.
     """
     texts = [(as_one_line(src).strip(), as_one_line(tgt).strip()) for src, tgt in pairs]
@@ -48,13 +48,10 @@ def align(
     alignments = [""] * len(pairs)
     weights = attention_weights(model, [forced[number] for number in numbers], layer=layer)
     for number, attention in zip(numbers, weights, strict=True):
-        src_words, tgt_words = (
-            words_of(text, tokenizer, ids)
-            for text, tokenizer, ids in zip(
-                texts[number], (src_tokenizer, tgt_tokenizer), (forced[number].src, forced[number].tgt), strict=True
-            )
-        )
-        links = sorted(word_links(attention, src_words, tgt_words))
+        pair, (src_text, tgt_text) = forced[number], texts[number]
+        src_words = words_of(src_text, src_tokenizer, src_tokenizer.untagged(pair.src))
+        tgt_words = words_of(tgt_text, tgt_tokenizer, pair.tgt)
+        links = sorted(word_links(_end_for_tag(attention, len(pair.src) - len(src_words)), src_words, tgt_words))
         alignments[number] = " ".join(f"{src}-{tgt}" for src, tgt in links)
     return alignments
 
@@ -105,6 +102,15 @@ def _weights(model: Transformer, batch: ForcedBatch, layer: int) -> Tensor:
     finally:
         handle.remove()
     return found[0].cpu()
+
+
+def _end_for_tag(attention: Tensor, n_tags: int) -> Tensor:
+    """The attention (T, S + 1) without the first n_tags columns: added to the last one, they count as the end does."""
+    if not n_tags:
+        return attention
+    rest = attention[:, n_tags:].clone()
+    rest[:, -1] += attention[:, :n_tags].sum(1)
+    return rest
 
 
 def word_links(attention: Tensor, src_words: Sequence[int], tgt_words: Sequence[int]) -> set[tuple[int, int]]:

@@ -116,12 +116,12 @@ def load_model(files: BundleFiles) -> "Transformer":
     return load_weights(path, files.config.model, *vocab_sizes)
 
 
-def load_bundle(folder: Path) -> Bundle:
-    """Read and verify a whole bundle.
+def load_bundle(folder: Path, overrides: Sequence[str] = ()) -> Bundle:
+    """Read and verify a whole bundle; overrides: as `read_bundle` takes them.
 
     Raises BundleError, naming the file, if one is missing or is not the one that the bundle was made with.
     """
-    files = read_bundle(folder)
+    files = read_bundle(folder, overrides)
     return Bundle(**vars(files), model=load_model(files))
 
 

@@ -35,6 +35,8 @@ _COPIED_AT_ONCE = 1 << 24  # bytes
 # Lines, and the number of the first of them (from 1), to as many output lines and to what is counted over the whole
 # job, such as {"unfinished": 2}. The output must depend on nothing else.
 TranslateWindow = Callable[[Sequence[str], int], tuple[Sequence[str], Mapping[str, int]]]
+# Given all output lines in place of the output file: puts what is made of them where it belongs.
+Finish = Callable[[Iterator[str]], None]
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,14 @@ def run_job(
     *,
     window_lines: int,
     restart: bool = False,
+    finish: Finish | None = None,
 ) -> JobResult:
     """Translate a file into another, `.gz` by name, going on with an interrupted job of the same identity.
 
     identity: all that the output depends on but the input's text, as JSON: checksum of the model, settings, version.
     The text is compared itself, as far as it had been translated. window_lines: lines translated and kept at a time.
     restart: forget an interrupted job instead. The output appears when all is done; `.gz` has a member per window.
+    finish: makes the output itself, of the lines that would have been in it; called again if it was interrupted.
 
     Raises MtkitError, saying what differs, if another job had been interrupted in writing this output; if a process
     is writing it now; if the disk is full. Whatever is raised, KeyboardInterrupt (of SIGTERM too) and errors of
@@ -81,7 +85,7 @@ def run_job(
             )
         with _Job(file, input_path, output_path, identity, restart) as job:
             n_lines_before = job.done.lines
-            job.run(translate_window, window_lines)
+            job.run(translate_window, window_lines, finish)
         return JobResult(job.done.lines, n_lines_before, job.done.counts)
 
 
@@ -126,15 +130,14 @@ class _Job:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.part.close()
         if kind is None or not self.done.lines:
-            for path in (self.part_path, _beside(self.output_path, _JOURNAL)):
-                path.unlink(missing_ok=True)
+            remove_job(self.output_path)
         elif not issubclass(kind, _InputChanged):
             log.warning(
                 f"{self.output_path}: {self.done.lines:,} lines are translated and kept; the same command goes on "
                 "from there"
             )
 
-    def run(self, translate_window: TranslateWindow, window_lines: int) -> None:
+    def run(self, translate_window: TranslateWindow, window_lines: int, finish: Finish | None) -> None:
         """Translate what is left to do, and put the output in its place."""
         # smoothing=0: the time left follows from the mean speed
         with progress_bar(None, "translating", "line", initial=self.done.lines, smoothing=0) as bar:
@@ -151,8 +154,17 @@ class _Job:
         with self._writing():
             if self.done.lines == 0:
                 _write(self.part, self._packed(b""))  # an empty .gz is not a file without bytes
-            self.part_path.replace(self.output_path)
-            sync(self.output_path.parent)
+            if finish is None:
+                self.part_path.replace(self.output_path)
+                sync(self.output_path.parent)
+            else:
+                finish(self._output_lines())
+
+    def _output_lines(self) -> Iterator[str]:
+        packed = self.output_path.suffix == ".gz"
+        with gzip.open(self.part_path) if packed else self.part_path.open("rb") as file:
+            for raw in file:
+                yield raw.decode("utf-8").removesuffix("\n")
 
     def _windows_to_do(self, window_lines: int) -> "Iterator[_Window]":
         """What has not been translated; the lines before it are those that were.
@@ -294,6 +306,12 @@ class _Window:
     lines: list[str]
     src_sha256: str  # of all lines up to the end of these
     input_bytes: int  # read so far
+
+
+def remove_job(output_path: Path) -> None:
+    """Remove what an interrupted job for this output, if there was one, has left beside it."""
+    for suffix in (_JOURNAL, _PART):  # in this order: a journal without its part would be taken for a damaged job
+        _beside(output_path, suffix).unlink(missing_ok=True)
 
 
 def _write(file: BinaryIO, data: bytes) -> None:

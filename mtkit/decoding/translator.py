@@ -104,13 +104,15 @@ class Translator:
 
         tgt_lang: language of the translations, such as "fr", for the look at suspect ones.
         files: the bundle that all this comes from; its calibration, if it has one, gives `confidence`.
-        Raises DataError if decode.terminology cannot be read.
+        Raises DataError if decode.terminology cannot be read, or if a source tokenizer does not have decode.tag.
         """
         self.engine = engine
-        self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
         self.decode = decode
         self.src_tokenizers = [src_tokenizer, *other_src_tokenizers]
+        if decode.tag is not None:
+            self.src_tokenizers = [tokenizer.tagged(decode.tag) for tokenizer in self.src_tokenizers]
+        self.src_tokenizer = self.src_tokenizers[0]
         self.tgt_lang = tgt_lang
         self.files = files
         self.terminology = None if decode.terminology is None else Terminology.load(decode.terminology, tgt_tokenizer)
@@ -148,6 +150,7 @@ class Translator:
                     f"({first.tgt_tokenizer.vocab_size:,} and {other.tgt_tokenizer.vocab_size:,} pieces); models that "
                     "vote on the next token must mean the same tokens by the same ids"
                 )
+        _warn_of_missing_tag(first)
         engine = choose_engine(members, device, threads)
         same = all(other.src_tokenizer.fingerprint == first.src_tokenizer.fingerprint for other in others)
         further = () if same else [other.src_tokenizer for other in others]
@@ -304,6 +307,17 @@ class Translator:
     def _candidate(self, hypothesis: Hypothesis) -> Candidate:
         text = as_one_line(self.tgt_tokenizer.decode(hypothesis.ids)).strip()
         return Candidate(text, hypothesis.ids, hypothesis.log_prob, hypothesis.score, hypothesis.finished)
+
+
+def _warn_of_missing_tag(files: BundleFiles) -> None:
+    """Say so if the model was trained on tagged text alone, and is now to translate without a tag."""
+    tags = [corpus.tag for corpus in files.config.data.train]
+    if files.config.decode.tag is None and all(tags):
+        names = ", ".join(sorted({str(tag) for tag in tags}))
+        log.warning(
+            f"{files.folder}: every sentence that this model learnt from began with a tag ({names}); "
+            f"choose one, such as --set decode.tag={tags[0]}"
+        )
 
 
 def _join(parts: list[list[Candidate]]) -> list[Candidate]:

@@ -5,7 +5,7 @@ Text is detokenised: sacreBLEU cuts it into words itself, which is what makes sc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 N_BOOTSTRAP = 1000
 SEED = 12345  # both are what `sacrebleu --confidence` takes, too
@@ -52,6 +52,15 @@ def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     from sacrebleu.metrics.chrf import CHRF
 
     return float(CHRF().corpus_score(hypotheses, [references]).score)
+
+
+def sentence_scores(hypotheses: Sequence[str], reference: str, metric: Literal["bleu", "chrf"]) -> list[float]:
+    """Each hypothesis against the one reference, 0 to 100: chrF2, or BLEU over the n-grams that a short one has."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    scorer = BLEU(effective_order=True) if metric == "bleu" else CHRF()
+    return [float(scorer.sentence_score(hypothesis, [reference]).score) for hypothesis in hypotheses]
 
 
 def length_ratio(hypotheses: Sequence[str], references: Sequence[str]) -> float:

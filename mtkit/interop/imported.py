@@ -9,9 +9,9 @@ from typing import Any
 from torch import Tensor
 
 from mtkit.config.schema import Config, DecodeConfig, ModelConfig, TokenizerConfig
+from mtkit.data.sentencepiece_file import parse
 from mtkit.decoding.bundle import Bundle, save_bundle
 from mtkit.files import sha256_file
-from mtkit.interop.sentencepiece_file import parse
 from mtkit.interop.vocabulary import Layout
 
 _NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")

@@ -12,10 +12,11 @@ _SHORT = 160 * 160  # query-key pairs of one head up to which plain products bea
 BLOCK = 16  # key positions are looked at in whole blocks while decoding: so many numbers a CPU's vectors hold
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: Dropout) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: Dropout, *, causal: bool = False) -> Tensor:
     """softmax(q k^T / sqrt(d_head) + bias) v, heads apart (Vaswani et al. 2017, equation 1).
 
     q: (B, H, Q, d_head); k, v: (B, H, L, d_head); bias broadcasts to (B, H, Q, L). Returns (B, H, Q, d_head).
+    causal: bias does nothing but hide later positions; then the flash kernel, which takes no bias, can be used.
     This is the one place that chooses the kernel: sentences are short, and there a CPU is faster with two batched
     products and a softmax than with the fused kernel, which is for GPUs and long sequences.
     """
@@ -30,6 +31,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: Dropou
             weights = dropout(weights)
         return torch.bmm(weights.to(v.dtype), v.reshape(flat)).view(n, n_heads, n_queries, d_head)
     p = dropout.p if dropout.training else 0.0
+    if causal:
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=None if bias is None else bias.to(q.dtype), dropout_p=p)
 
 
@@ -115,10 +118,12 @@ class KeyValueCache:
 class SelfAttention(nn.Module):
     """Attention of a sequence to itself; queries, keys and values come from one packed product."""
 
-    def __init__(self, d_model: int, n_heads: int, dropout: float, rotary: bool) -> None:
+    def __init__(self, d_model: int, n_heads: int, dropout: float, *, rotary: bool, causal: bool) -> None:
+        """causal: the bias that `forward` is given hides later positions, and nothing else."""
         super().__init__()
         self.n_heads = n_heads
         self.d_head = d_model // n_heads
+        self.causal = causal
         self.qkv_proj = nn.Linear(d_model, 3 * d_model)
         self.out_proj = nn.Linear(d_model, d_model)
         self.dropout = Dropout(dropout)
@@ -133,7 +138,7 @@ class SelfAttention(nn.Module):
         q, k, v = split_heads(self.qkv_proj(x), 3, self.n_heads)
         if self.rotary is not None:
             q, k = self.rotary(q), self.rotary(k)
-        return self.out_proj(join_heads(attend(q, k, v, bias, self.dropout)))
+        return self.out_proj(join_heads(attend(q, k, v, bias, self.dropout, causal=self.causal)))
 
     def step(self, x: Tensor, cache: KeyValueCache, ancestry: Ancestry) -> Tensor:
         """Let each hypothesis' newest position x (B, K, D) look at itself and its ancestors; (B, K, D)."""

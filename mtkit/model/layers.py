@@ -68,7 +68,9 @@ class EncoderLayer(nn.Module):
     def __init__(self, cfg: ModelConfig) -> None:
         super().__init__()
         rotary = cfg.positions == "rotary"
-        self.self_attention = SelfAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout, rotary)
+        self.self_attention = SelfAttention(
+            cfg.d_model, cfg.n_heads, cfg.attention_dropout, rotary=rotary, causal=False
+        )
         self.feed_forward = FeedForward(cfg)
         self.self_attention_residual, self.feed_forward_residual = Residual(cfg), Residual(cfg)
 
@@ -90,7 +92,7 @@ class DecoderLayer(nn.Module):
         self.self_attention = (
             SSRU(cfg.d_model)
             if cfg.decoder == "ssru"
-            else SelfAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout, rotary)
+            else SelfAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout, rotary=rotary, causal=True)
         )
         self.cross_attention = CrossAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout)
         self.feed_forward = FeedForward(cfg)

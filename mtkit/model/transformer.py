@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
 from mtkit.model.attention import BLOCK, Ancestry, CrossAttention, KeyValueCache, SelfAttention, init_packed
-from mtkit.model.dropout import Dropout
+from mtkit.model.dropout import Dropout, WordDropout
 from mtkit.model.layers import DecoderLayer, EncoderLayer, FeedForward, make_norm, stacked
 from mtkit.model.masks import BLOCKED, causal_bias, padding_bias
 from mtkit.model.positions import LearnedPositions, added_positions
@@ -30,6 +30,7 @@ class Transformer(nn.Module):
         self.tgt_embedding = self.src_embedding if cfg.tie == "all" else nn.Embedding(tgt_vocab_size, cfg.d_model)
         self.src_positions = added_positions(cfg.positions, cfg.d_model, cfg.max_positions)
         self.tgt_positions = added_positions(cfg.positions, cfg.d_model, cfg.max_positions)
+        self.word_dropout = WordDropout(cfg.word_dropout)
         self.embedding_dropout = Dropout(cfg.embedding_dropout)
         self.encoder_layers = stacked(EncoderLayer(cfg) for _ in range(cfg.n_encoder_layers))
         self.decoder_layers = stacked(DecoderLayer(cfg) for _ in range(cfg.n_decoder_layers))
@@ -115,7 +116,7 @@ class Transformer(nn.Module):
         return project(self.decoder_norm(x)).float()
 
     def _embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
-        return F.embedding(ids, embedding.weight) * math.sqrt(self.cfg.d_model)
+        return self.word_dropout(F.embedding(ids, embedding.weight) * math.sqrt(self.cfg.d_model))
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy of the output projection, computed without ever holding all logits."""
+"""Label-smoothed cross-entropy of the output projection, computed without ever holding all logits; and R-Drop."""
 
 from typing import Any
 
@@ -10,14 +10,16 @@ _CHUNK = 512  # target positions whose logits exist at the same time
 
 
 def smoothed_cross_entropy_sum(
-    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float, r_drop: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """The summed loss of predicting targets from hidden, and the part of it that is not smoothed.
 
-    hidden: (N, D); weight: (V, D); bias: (V,); targets: (N,) ids, padding already left out. The distribution to match
-    gives the target 1 - label_smoothing and spreads label_smoothing evenly over all V tokens, the target included
-    (Szegedy et al. 2016, section 7). Returns two scalars in nats: the loss, which has a gradient, and the sum of
-    -log p(target), which has none.
+    hidden: (P, N, D), of one pass through the model or of two with different dropout; weight: (V, D); bias: (V,);
+    targets: (N,) ids, padding already left out. The distribution to match gives the target 1 - label_smoothing and
+    spreads label_smoothing evenly over all V tokens, the target included (Szegedy et al. 2016, section 7). The loss is
+    the mean over the passes; for two, p and q being what they predict, r_drop / 4 x (KL(p || q) + KL(q || p)) comes
+    to it. That is half of what R-Drop minimises, with its alpha = r_drop (Liang et al. 2021, equation 4).
+    Returns two scalars in nats: the loss, which has a gradient, and the sum of -log p(target), which has none.
     """
     loss: Tensor
     nll: Tensor
@@ -25,7 +27,7 @@ def smoothed_cross_entropy_sum(
         hidden = hidden.to(torch.get_autocast_dtype(hidden.device.type))
     with_gradients = torch.is_grad_enabled()  # inside the Function it never is
     loss, nll = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, bias, targets, label_smoothing, with_gradients
+        hidden, weight, bias, targets, label_smoothing, r_drop, with_gradients
     )
     return loss, nll
 
@@ -41,35 +43,36 @@ class _ChunkedLoss(Function):
         bias: Tensor,
         targets: Tensor,
         label_smoothing: float,
+        r_drop: float,
         with_gradients: bool,
     ) -> tuple[Tensor, Tensor]:
         matrix = weight.to(hidden.dtype)
-        buffers = _Buffers(min(_CHUNK, len(hidden)), len(weight), hidden)
+        n_passes, n_positions, _ = hidden.shape
+        passes = [_Chunk(min(_CHUNK, n_positions), matrix, bias) for _ in range(n_passes)]
         if with_gradients:
             grad_hidden = torch.empty_like(hidden)
             grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
         loss, nll = weight.new_zeros(()), weight.new_zeros(())
-        for start in range(0, len(hidden), _CHUNK):
+        for start in range(0, n_positions, _CHUNK):
             rows = slice(start, start + _CHUNK)
-            x, y = hidden[rows], targets[rows, None]
-            product, logits, probs = buffers.first(len(x))
-            torch.mm(x, matrix.T, out=product)
-            logits.copy_(product).add_(bias)
-            torch.softmax(logits, dim=1, out=probs)
-            # The normaliser from the largest logit and its probability: one pass less than logsumexp, and as exact.
-            log_norm = (logits.amax(dim=1) - probs.amax(dim=1).log()).unsqueeze(1)
-            chunk_nll = (log_norm - logits.gather(1, y)).sum()
-            uniform = (log_norm - logits.mean(dim=1, keepdim=True)).sum()  # cross-entropy with all tokens alike
-            nll += chunk_nll
-            loss += (1 - label_smoothing) * chunk_nll + label_smoothing * uniform
+            y = targets[rows, None]
+            for chunk, x in zip(passes, hidden[:, rows], strict=True):
+                chunk_nll, uniform = chunk.predict(x, y)
+                nll += chunk_nll / n_passes
+                loss += ((1 - label_smoothing) * chunk_nll + label_smoothing * uniform) / n_passes
+            if r_drop and n_passes == 2:
+                divergence, apart = _divergence(*passes)
+                loss += r_drop / 4 * divergence
             if not with_gradients:
                 continue
-            grad = probs.sub_(label_smoothing / len(weight))  # d loss / d logits = probs - the smoothed target
-            grad.scatter_add_(1, y, grad.new_full(y.shape, label_smoothing - 1))
-            grad_bias += grad.sum(dim=0)
-            grad = product.copy_(grad)
-            torch.mm(grad, matrix, out=grad_hidden[rows])
-            grad_weight += grad.T @ x
+            for number, (chunk, x) in enumerate(zip(passes, hidden[:, rows], strict=True)):
+                grad = chunk.gradient(y, label_smoothing).div_(n_passes)
+                if r_drop and n_passes == 2:
+                    grad.add_(apart[number], alpha=r_drop / 4)
+                grad_bias += grad.sum(dim=0)
+                grad = chunk.product.copy_(grad)
+                torch.mm(grad, matrix, out=grad_hidden[number, rows])
+                grad_weight += grad.T @ x
         if with_gradients:
             ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.mark_non_differentiable(nll)
@@ -79,16 +82,53 @@ class _ChunkedLoss(Function):
     @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
-        return grad_hidden * grad_loss, grad_weight * grad_loss, grad_bias * grad_loss, None, None, None
+        return grad_hidden * grad_loss, grad_weight * grad_loss, grad_bias * grad_loss, None, None, None, None
 
 
-class _Buffers:
-    """Memory for one chunk, used again for each: fresh pages of this size cost as much as the products."""
+class _Chunk:
+    """What one pass predicts at some positions: (N, V). Its memory serves each chunk again: fresh pages are slow."""
 
-    def __init__(self, n_rows: int, vocab_size: int, like: Tensor) -> None:
-        self.product = like.new_empty(n_rows, vocab_size)  # of the working precision
-        self.logits = like.new_empty(n_rows, vocab_size, dtype=torch.float32)
-        self.probs = torch.empty_like(self.logits)
+    def __init__(self, n_rows: int, matrix: Tensor, bias: Tensor) -> None:
+        self._matrix, self._bias = matrix, bias
+        self._products = matrix.new_empty(n_rows, len(matrix))  # of the working precision
+        self._logits = matrix.new_empty(n_rows, len(matrix), dtype=torch.float32)
+        self._probs = torch.empty_like(self._logits)
+        self._spare: Tensor | None = None
 
-    def first(self, n_rows: int) -> tuple[Tensor, Tensor, Tensor]:
-        return self.product[:n_rows], self.logits[:n_rows], self.probs[:n_rows]
+    def predict(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """From x (N, D), the sum of -log p(y), y: (N, 1); and that of the mean of -log p over all tokens."""
+        n = len(x)
+        self.product, self.logits, self.probs = self._products[:n], self._logits[:n], self._probs[:n]
+        torch.mm(x, self._matrix.T, out=self.product)
+        self.logits.copy_(self.product).add_(self._bias)
+        torch.softmax(self.logits, dim=1, out=self.probs)
+        # The normaliser from the largest logit and its probability: one pass less than logsumexp, and as exact.
+        self.log_norm = (self.logits.amax(dim=1) - self.probs.amax(dim=1).log()).unsqueeze(1)
+        nll = (self.log_norm - self.logits.gather(1, y)).sum()
+        return nll, (self.log_norm - self.logits.mean(dim=1, keepdim=True)).sum()
+
+    def gradient(self, y: Tensor, label_smoothing: float) -> Tensor:
+        """d cross-entropy / d logits = probs - the smoothed target; it takes the place of the probabilities."""
+        grad = self.probs.sub_(label_smoothing / len(self._bias))
+        return grad.scatter_add_(1, y, grad.new_full(y.shape, label_smoothing - 1))
+
+    def spare(self) -> Tensor:
+        """More memory of the shape of the logits."""
+        if self._spare is None:
+            self._spare = torch.empty_like(self._logits)
+        return self._spare[: len(self.logits)]
+
+
+def _divergence(one: _Chunk, two: _Chunk) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """KL(p || q) + KL(q || p), summed over the positions, and its gradients by the logits of either.
+
+    KL(p || q) changes with p's logits by p (log p - log q - KL(p || q)), and with q's by q - p.
+    """
+    p, q = one.probs, two.probs
+    by_p, by_q = one.spare(), two.spare()
+    log_ratio = torch.sub(one.logits, two.logits, out=by_p).sub_(one.log_norm - two.log_norm)  # log p - log q
+    p_to_q = torch.mul(p, log_ratio, out=by_q).sum(dim=1, keepdim=True)
+    q_to_p = torch.mul(q, log_ratio, out=by_q).sum(dim=1, keepdim=True).neg_()
+    torch.neg(log_ratio, out=by_q).sub_(q_to_p - 1).mul_(q).sub_(p)
+    log_ratio.sub_(p_to_q - 1).mul_(p).sub_(q)
+    return (p_to_q + q_to_p).sum(), (by_p, by_q)

@@ -2,25 +2,32 @@
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from mtkit.console import log
 from mtkit.files import atomic_file
+from mtkit.training.recovery import Recovery
+
+_RECOVERY = "recovery"  # the kind of the line that notes one
 
 
 class MetricsLog:
     """Appends lines to RUN/metrics.jsonl; first drops those that a run resumed at `step` will write again."""
 
-    def __init__(self, run_dir: Path, step: int) -> None:
+    def __init__(self, run_dir: Path, step: int, recovery: Recovery | None = None) -> None:
         self.path = run_dir / "metrics.jsonl"
+        self._open(step, recovery)
+
+    def _open(self, step: int, recovery: Recovery | None) -> None:
         if self.path.exists():
-            kept = [entry for entry in read_metrics(self.path) if entry["step"] <= step]
+            entries = _with_recovery([entry for entry in read_metrics(self.path) if entry["step"] <= step], recovery)
             with atomic_file(self.path) as temporary:
-                temporary.write_text("".join(map(_line, kept)), encoding="utf-8")
-        self._file = self.path.open("a", encoding="utf-8")  # closed by __exit__
-        self._board = _tensorboard(run_dir / "tensorboard", step)
+                temporary.write_text("".join(map(_line, entries)), encoding="utf-8")
+        self._file = self.path.open("a", encoding="utf-8")  # closed by _close
+        self._board = _tensorboard(self.path.with_name("tensorboard"), step)
 
     def __enter__(self) -> Self:
         return self
@@ -28,9 +35,17 @@ class MetricsLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         self._file.close()
         if self._board is not None:
             self._board.close()
+
+    def go_back(self, step: int, recovery: Recovery) -> None:
+        """Drop the lines after `step`, as if the run were resumed there, and note why."""
+        self._close()
+        self._open(step, recovery)
 
     def write(self, kind: str, step: int, values: dict[str, float]) -> None:
         """Add a line; kind is "train" or "validation"."""
@@ -43,6 +58,22 @@ class MetricsLog:
     def sync(self) -> None:
         """Block until all lines are on disk."""
         os.fsync(self._file.fileno())
+
+
+class NoMetricsLog(MetricsLog):
+    """Writes nothing: for those of several processes that leave it to the first."""
+
+    def _open(self, step: int, recovery: Recovery | None) -> None:
+        pass
+
+    def _close(self) -> None:
+        pass
+
+    def write(self, kind: str, step: int, values: dict[str, float]) -> None:
+        """Leave it out."""
+
+    def sync(self) -> None:
+        """Nothing is to be waited for."""
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -61,6 +92,18 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     if unreadable:
         log.warning(f"{path}: {len(unreadable)} lines cannot be read, the first is line {unreadable[0]}; left out")
     return entries
+
+
+def _with_recovery(entries: list[dict[str, Any]], recovery: Recovery | None) -> list[dict[str, Any]]:
+    """The entries and, after those of the step that the run went back to, a line that says so.
+
+    It is always made from the state: a process killed between saving that and writing the line loses nothing.
+    """
+    entries = [entry for entry in entries if entry["kind"] != _RECOVERY]
+    if recovery is None:
+        return entries
+    before = [entry for entry in entries if entry["step"] <= recovery.step]
+    return [*before, {"kind": _RECOVERY, **asdict(recovery)}, *entries[len(before) :]]
 
 
 def _read(line: str) -> dict[str, Any] | None:

@@ -41,7 +41,7 @@ class RunBar:
             loss, speed = stats.loss_sum / stats.n_tgt_tokens, self._n_tokens / elapsed
             self._bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
             self._since, self._n_tokens = time.monotonic(), 0
-        self._bar.update()
+        self._bar.update(progress.step - self._bar.n)  # less than it was, if the run went back
 
 
 def estimated_steps(cfg: TrainConfig, progress: Progress, epoch_length: int) -> int | None:

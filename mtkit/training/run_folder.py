@@ -9,7 +9,8 @@ from mtkit.errors import ConfigError
 from mtkit.files import write_text
 
 # Keys (or whole sections) that may change while a run is under way: they say when to stop, when to look and where to
-# compute. The corpora are compared by content, in the checkpoint's fingerprints, so that files may move.
+# compute. The corpora are compared by content, in the checkpoint's fingerprints, so that files may move; their weights
+# are compared by themselves.
 _FREE = (
     "run_dir",
     "data.src_lang",
@@ -18,8 +19,9 @@ _FREE = (
     "data.dev",
     "data.test",
     "decode",
-    *("train." + key for key in ("max_steps", "max_epochs", "max_minutes", "patience", "log_every")),
-    *("train." + key for key in ("validate_every", "validate_sentences", "average_best", "threads", "device")),
+    *("train." + key for key in ("max_steps", "max_epochs", "max_minutes", "budget", "patience", "log_every")),
+    *("train." + key for key in ("validate_every", "validate_sentences", "average_best", "average_last")),
+    *("train." + key for key in ("threads", "device", "shard_above_gib")),
 )
 
 
@@ -55,7 +57,9 @@ def write_config(cfg: Config) -> None:
 def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     """The result-shaping keys, such as "model.d_model", whose values differ, with both values."""
     found = differences(old.model_dump(mode="json"), new.model_dump(mode="json"))
-    return [difference for difference in found if not _is_free(difference[0])]
+    there, now = ([corpus.weight for corpus in cfg.data.train] for cfg in (old, new))
+    weights = [("data.train[].weight", there, now)] if there != now else []
+    return [*weights, *(difference for difference in found if not _is_free(difference[0]))]
 
 
 def _is_free(key: str) -> bool:

@@ -1,9 +1,10 @@
 """How fast to learn and when to stop: pure functions of the config and of how far the run has come."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mtkit.config.schema import TrainConfig
+from mtkit.training.budget import Timing, share_used
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,7 @@ class Progress:
     epochs: float  # passes over the training data, with the fraction of the running one
     minutes: float  # training and validating, all starts of the run added up
     bad_validations: int = 0  # validations since the best one
+    timing: Timing = field(default_factory=Timing)  # what tells how much of a budget is used up
 
 
 def learning_rate(cfg: TrainConfig, step: int, fraction: float) -> float:
@@ -33,7 +35,7 @@ def learning_rate(cfg: TrainConfig, step: int, fraction: float) -> float:
 
 
 def fraction_done(cfg: TrainConfig, progress: Progress) -> float | None:
-    """Share of the nearest of the limits on steps, epochs and minutes that is used up; None if none is set."""
+    """Share of the nearest of the limits on steps, epochs, minutes and budget that is used up; None if none is set."""
     shares = [
         used / limit
         for used, limit in (
@@ -43,7 +45,8 @@ def fraction_done(cfg: TrainConfig, progress: Progress) -> float | None:
         )
         if limit is not None
     ]
-    return max(shares, default=None)
+    of_budget = share_used(cfg, progress.timing)
+    return max(shares if of_budget is None else [*shares, of_budget], default=None)
 
 
 def limits_reached(cfg: TrainConfig, progress: Progress) -> list[str]:
@@ -52,6 +55,7 @@ def limits_reached(cfg: TrainConfig, progress: Progress) -> list[str]:
         "max_steps": cfg.max_steps is not None and progress.step >= cfg.max_steps,
         "max_epochs": cfg.max_epochs is not None and progress.epochs >= cfg.max_epochs,
         "max_minutes": cfg.max_minutes is not None and progress.minutes >= cfg.max_minutes,
+        "budget": (share_used(cfg, progress.timing) or 0.0) >= 1,
         "patience": cfg.patience is not None and progress.bad_validations >= cfg.patience,
     }
     return [key for key, is_reached in reached.items() if is_reached]

@@ -1,33 +1,39 @@
 """From a config to a trained bundle: prepares the data, trains, validates, saves, resumes, averages the best."""
 
 import errno
-import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config, CorpusFiles, TrainConfig
 from mtkit.console import log
-from mtkit.data.batching import make_batch, padding_share, plan_epoch
 from mtkit.data.corpus import Pair, read_pairs
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
+from mtkit.data.feed import Feed
 from mtkit.data.special_ids import PAD_ID
-from mtkit.data.tokenizer import train_tokenizers
+from mtkit.data.subwords import SubwordSampler
 from mtkit.decoding.bundle import MANIFEST, load_bundle, save_bundle
 from mtkit.errors import BundleError, ConfigError, DataError, TrainingError
 from mtkit.files import locked, remove_leftovers
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import choose_device, choose_precision, set_threads
+from mtkit.runtime import choose_device, choose_precision, environment, set_threads
+from mtkit.training.auto_batch import with_batch_tokens, with_known_batch_tokens
+from mtkit.training.budget import Budget, Timing
 from mtkit.training.checkpoint import Checkpoint, Checkpoints
 from mtkit.training.curves import plot_curves
+from mtkit.training.distillation import with_teachers_text
+from mtkit.training.distributed import ALONE, Processes
+from mtkit.training.forecast import forecast_validation
 from mtkit.training.interruption import StopRequest, stop_request
-from mtkit.training.metrics_log import MetricsLog
+from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
+from mtkit.training.recovery import Divergence, Recovery, Start
 from mtkit.training.run_bar import RunBar
 from mtkit.training.run_folder import check_run, write_config
 from mtkit.training.schedule import fraction_done, learning_rate, limits_reached
@@ -35,6 +41,7 @@ from mtkit.training.state import Scored, TrainState
 from mtkit.training.stats import Interval, UpdateStats
 from mtkit.training.update import Updater
 from mtkit.training.validation import DevScores, Validator, bleu_signature
+from mtkit.training.warm_start import freeze, inherit, load_start, run_tokenizers
 
 _MAKE_ROOM = "what was saved before is untouched: make room and run the same command again"
 
@@ -50,61 +57,86 @@ class TrainResult:
     averaged_steps: tuple[int, ...]  # the checkpoints whose weights' mean the bundle holds
 
 
-def train(cfg: Config) -> TrainResult:
+def train(cfg: Config, since: float | None = None, processes: Processes = ALONE) -> TrainResult:
     """Train the model that cfg describes in cfg.run_dir, from where an earlier start of it stopped.
 
     Makes the tokenizers if the run has none. A run that has reached its limits is left as it is.
+    since: the value of time.monotonic() from which train.budget counts; without it, now. processes: those that train
+    the model together; each of them has to call this.
     Raises KeyboardInterrupt after saving if the user stops it (Ctrl-C, SIGTERM, SIGHUP), and MtkitError for whatever
     input or the machine makes impossible, and if another process is working in the run.
     """
     run_dir = cfg.run_dir
     if run_dir is None:
         raise ValueError("cfg.run_dir is not set")
-    with disk_full_explained(run_dir), locked(run_dir):
-        for folder in (run_dir, run_dir / "checkpoints", run_dir / "cache"):
-            remove_leftovers(folder)
+    since = time.monotonic() if since is None else since
+    with disk_full_explained(run_dir), locked(run_dir) if processes.is_main else nullcontext():
+        cfg = processes.on_main(lambda: with_teachers_text(cfg))
         checkpoints = Checkpoints(run_dir / "checkpoints")
-        check_run(cfg, started=checkpoints.exist())
-        checkpoint = checkpoints.newest()
-        if checkpoint and (result := finished_before(cfg, checkpoint.state)):
+        cfg = with_known_batch_tokens(inherit(cfg, started=checkpoints.exist()), started=checkpoints.exist())
+        checkpoint = processes.on_main(lambda: open_run(cfg, run_dir, checkpoints))
+        if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, checkpoint.state))):
             return result
-        trainer = prepare(cfg, run_dir, checkpoints)
+        trainer = prepare(cfg, run_dir, checkpoints, processes)
+        trainer.budget = Budget(trainer.cfg.train, since)
         if checkpoint:
             trainer.resume(checkpoint)
-        write_config(cfg)
+            trainer.budget.resume(checkpoint.state.timing)
+        processes.on_main(lambda: write_config(trainer.cfg))
         limits = trainer.fit()
         return trainer.finish(limits)
 
 
-def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> "Trainer":
+def open_run(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> Checkpoint | None:
+    """Tidy up the run's folder, see whether cfg may go on with it, and find the checkpoint to go on from."""
+    for folder in (run_dir, run_dir / "checkpoints", run_dir / "cache"):
+        remove_leftovers(folder)
+    check_run(cfg, started=checkpoints.exist())
+    return checkpoints.newest()
+
+
+def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Processes = ALONE) -> "Trainer":
     """Tokenizers, encoded corpora, and a model with initial weights drawn from cfg.seed."""
-    device = choose_device(cfg.train.device)
+    processes.check(cfg.train)
+    device = processes.device(choose_device(cfg.train.device))
     precision = choose_precision(cfg.train.precision, device)
-    n_threads = set_threads(cfg.train.threads)
-    dev_pairs = list(read_pairs([cfg.data.dev]))  # before the tokenizers, which take minutes
-    require_text("data.dev", [cfg.data.dev], dev_pairs)
-    require_text("data.train", cfg.data.train, read_pairs(cfg.data.train))
-    tokenizers = train_tokenizers(cfg, run_dir)
+    n_threads = set_threads(cfg.train.threads or processes.threads)
     cache = run_dir / "cache"
-    corpus = encode_corpus(
-        cfg.data.train,
-        *tokenizers,
-        cache,
-        max_tokens=cfg.data.max_tokens,
-        max_length_ratio=cfg.data.max_length_ratio,
-    )
-    longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
-    dev = encode_corpus([cfg.data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
+    with processes.main_first():
+        dev_pairs = list(read_pairs([cfg.data.dev]))  # before the tokenizers, which take minutes
+        require_text("data.dev", [cfg.data.dev], dev_pairs)
+        require_text("data.train", cfg.data.train, read_pairs(cfg.data.train))
+        tokenizers = run_tokenizers(cfg, run_dir, started=checkpoints.exist())
+        corpus = encode_corpus(
+            cfg.data.train,
+            *tokenizers,
+            cache,
+            max_tokens=cfg.data.max_tokens,
+            max_length_ratio=cfg.data.max_length_ratio,
+        )
+        longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
+        dev = encode_corpus([cfg.data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
+    sizes = tokenizers[0].vocab_size, tokenizers[1].vocab_size
+
+    def trial(cfg: Config) -> Updater:
+        return Updater(Transformer(cfg.model, *sizes, PAD_ID).to(device), cfg.train, cfg.seed, precision)
+
+    cfg = processes.on_main(lambda: with_batch_tokens(cfg, corpus, trial))
     validator = Validator(cfg, dev, dev_pairs, tokenizers, precision)
     torch.manual_seed(cfg.seed)
-    model = Transformer(cfg.model, tokenizers[0].vocab_size, tokenizers[1].vocab_size, PAD_ID).to(device)
-    trainer = Trainer(cfg, run_dir, corpus, validator, Updater(model, cfg.train, cfg.seed, precision), checkpoints)
+    model = Transformer(cfg.model, *sizes, PAD_ID).to(device)
+    if cfg.train.init_from and not checkpoints.exist():
+        load_start(cfg.train.init_from, model)
+    freeze(model, cfg.train.freeze)
+    updater = Updater(model, cfg.train, cfg.seed, precision, processes)
+    trainer = Trainer(cfg, run_dir, corpus, validator, updater, checkpoints)
     n_weights = sum(parameter.numel() for parameter in model.parameters())
     where = f"{device}, {n_threads} threads" if device.type == "cpu" else str(device)
     log.info(f"model: {n_weights / 1e6:.1f} million weights; {precision} on {where}")
-    padding = padding_share(corpus.src_lengths, corpus.tgt_lengths, trainer.plan)
+    epoch, about = trainer.epoch_size, "" if trainer.epoch_size.is_exact else "about "
     log.info(
-        f"data: {corpus.n_pairs:,} pairs in {len(trainer.plan):,} batches an epoch, {padding:.1%} of them padding; "
+        f"data: {corpus.n_pairs:,} pairs; {about}{epoch.n_batches:,} batches an epoch, {epoch.padding_share:.1%} of "
+        "them padding; "
         f"dev: {dev.n_pairs:,} pairs, {len(validator.pairs):,} translated at a validation (BLEU: {bleu_signature()})"
     )
     return trainer
@@ -138,15 +170,31 @@ class Trainer:
         self.corpus = corpus
         self.validator = validator
         self.updater = updater
+        self.processes = updater.processes
         self.checkpoints = checkpoints
+        self.checkpoints.made_with = {
+            **environment(updater.device, updater.precision),
+            "processes": str(self.processes.size),
+        }
+        self.budget = Budget(cfg.train)
         self.state = TrainState(train_fingerprint=corpus.fingerprint, dev_fingerprint=validator.corpus.fingerprint)
         self._saved: tuple[int, int] | None = None  # the step, and the last one validated, of the newest checkpoint
+        self._start: Start | None = None  # the way back while there is no checkpoint
         self._running_since = time.monotonic()
         self._seconds_before = 0.0
-        self._plan_epoch()
+        self.feed = Feed(
+            corpus,
+            batch_tokens=cfg.train.n_batch_tokens,
+            accumulate=cfg.train.accumulate,
+            seed=cfg.seed,
+            weights=[files.weight for files in cfg.data.train],
+            sampler=SubwordSampler.of(cfg, *validator.tokenizers),
+            part=(self.processes.rank, self.processes.size),
+        )
+        self.epoch_size = self.feed.epoch_size()
 
-    def resume(self, checkpoint: Checkpoint) -> None:
-        """Go back to a checkpoint.
+    def resume(self, checkpoint: Checkpoint | Start) -> None:
+        """Go back to a checkpoint, or to the start.
 
         Raises ConfigError if it was made with other text.
         """
@@ -158,57 +206,102 @@ class Trainer:
                     f"{self.run_dir}: the text of data.{part}, or a tokenizer, is not what this run was started with; "
                     "start a new run (another run_dir), or restore it"
                 )
-        checkpoint.restore(self.updater.model, self.updater.optimizer)
+        if isinstance(checkpoint, Start):
+            checkpoint.restore(self.updater.model, self.updater.optimizer, self.updater.average)
+        else:
+            self.processes.restore(checkpoint, self.updater)
         if state.grad_scaler:
             self.updater.grad_scaler.load_state_dict(state.grad_scaler)
+        self.updater.batch_limit = state.batch_limit
         self.state = state
         self._seconds_before = state.seconds
-        self._plan_epoch()
         log.info(
-            f"{self.run_dir}: resuming after step {state.step}, in epoch {state.epoch + 1}, "
+            f"{self.run_dir}: resuming after step {state.step}, in epoch {state.position.epoch + 1}, "
             f"{state.seconds / 60:.1f} minutes of training behind"
         )
 
     def fit(self) -> list[str]:
         """Train until a limit is reached, validate and save; returns the limit's key (or keys): ["max_steps"]."""
         cfg = self.cfg.train
+        in_time = seconds_of(cfg.budget) / 30 if cfg.budget else 0.0
+        model = self.processes.whole(self.updater.kept_model)
+        self.budget.begin(
+            self.processes.on_main(lambda: forecast_validation(self.validator, model, in_time) if in_time else 0.0)
+        )
         self._running_since = time.monotonic()
+        if not self.checkpoints.exist() and self.processes.size == 1:
+            self._start = Start(self.state, self.updater.model, self.updater.grad_scaler)
         with (
             stop_request() as request,
-            MetricsLog(self.run_dir, self.state.step) as self.metrics,
-            RunBar(cfg, self.state.progress(), self.state.epoch_length) as bar,
+            (MetricsLog if self.processes.is_main else NoMetricsLog)(
+                self.run_dir, self.state.step, self.state.recovery
+            ) as self.metrics,
+            RunBar(cfg, self.state.progress(), self.epoch_size.n_updates) as bar,
+            self.feed,
         ):
             while True:
-                if self.state.step % cfg.validate_every == 0:
+                if self.processes.of_main(self.budget.validation_due(self.state.step))[0]:
                     self.validate(request)
                 self._update_clock()
                 if limits := limits_reached(cfg, self.state.progress()):
                     break
-                if request.received:
+                if self.processes.any(request.received):
                     self.save()
                     raise KeyboardInterrupt
-                bar.add(self.update(), self.state.progress())
+                try:
+                    bar.add(self.update(), self.state.progress())
+                except Divergence as error:
+                    self.go_back(error)
             self.validate(request)
-            if request.received:
+            if self.processes.any(request.received):
                 raise KeyboardInterrupt
         return limits
 
+    def go_back(self, error: Divergence) -> None:
+        """After a divergence, go on from a checkpoint before it with a lower learning rate; the second time, raise."""
+        if self.state.recovery:
+            raise error
+        failed_step = self.state.step
+        before = failed_step - self.state.loss_watch.n_high
+        place = self.processes.on_main(lambda: self.checkpoints.newest(before=before)) or self._start
+        if place is None:
+            raise error
+        self._update_clock()
+        seconds = self.state.seconds
+        self.resume(place)
+        self._seconds_before, self._running_since = seconds, time.monotonic()
+        recovery = Recovery(self.state.step, failed_step, error.finding)
+        self.state.recovery = recovery
+        log.warning(
+            f"{error.finding}\nThe run went back to step {recovery.step} and goes on from there with the learning rate "
+            f"x {recovery.lr_factor:g}; should it diverge again, it stops"
+        )
+        if isinstance(place, Checkpoint):
+            self._saved = None
+            self.save()
+        self.metrics.go_back(recovery.step, recovery)
+
     def update(self) -> UpdateStats:
-        """Make the next update of the plan, and the line of the metrics log if it is time for one."""
+        """Make the next update of the plan, and the line of the metrics log if it is time for one.
+
+        Raises Divergence if it cannot be made, or if the loss has exploded.
+        """
         cfg, state = self.cfg.train, self.state
         started = time.monotonic()
-        first = state.updates_in_epoch * cfg.accumulate
-        batches = [make_batch(self.corpus, indices) for indices in self.plan[first : first + cfg.accumulate]]
+        batches, position = self.feed.after(state.position)
         lr = learning_rate(cfg, state.step + 1, fraction_done(cfg, state.progress()) or 0.0)
+        if state.recovery:
+            lr *= state.recovery.lr_factor
         stats = self.updater.update(batches, state.step + 1, lr, self.corpus.line_of)
         state.step += 1
-        state.updates_in_epoch += 1
-        if state.updates_in_epoch == state.epoch_length:
-            state.epoch, state.updates_in_epoch = state.epoch + 1, 0
-            self._plan_epoch()
+        state.position = position
         state.interval.add(stats, time.monotonic() - started)
+        self.budget.updated(time.monotonic() - started)
         if state.step % cfg.log_every == 0:
             self._log_interval(lr)
+        state.batch_limit, nll = self.updater.batch_limit, stats.nll_sum / stats.n_tgt_tokens
+        if state.loss_watch.add(nll, self.updater.model.output.weight.shape[0]):
+            raise state.loss_watch.divergence(state.step, nll, lr)
         return stats
 
     def validate(self, request: StopRequest) -> None:
@@ -218,15 +311,24 @@ class Trainer:
         """
         if self.state.step == self.state.validated_step:
             return
+        model = self.processes.whole(self.updater.kept_model)
         try:
-            with request.breaking_off():
-                scores = self.validator.run(self.updater.model)
+            with self.budget.measuring("validation"):
+                scores = self.processes.on_main(lambda: self._scores(request, model))
         except KeyboardInterrupt:
             self.save()
             raise
         is_best = self._rank(scores)
         self._report(scores, is_best)
         self.save()
+        if self.processes.is_main and self.budget.wants_report():
+            with self.budget.measuring("report"):
+                self.validator.signed_scores(scores)
+                plot_curves(self.run_dir)
+
+    def _scores(self, request: StopRequest, model: Transformer) -> DevScores:
+        with request.breaking_off():
+            return self.validator.run(model)
 
     def save(self) -> None:
         """Write a checkpoint of where the run stands, unless this start of it has done so."""
@@ -236,12 +338,21 @@ class Trainer:
         self._update_clock()
         self.state.grad_scaler = self.updater.grad_scaler.state_dict()
         self.metrics.sync()
-        self.checkpoints.save(self.state, self.updater.model, self.updater.optimizer)
+        self.processes.check_equal(self.updater.model, self.state.step)
+        model = self.processes.whole(self.updater.model)
+        optimizer = self.processes.whole_optimizer(self.updater.optimizer)
+        with self.budget.measuring("save"):
+            self.processes.on_main(lambda: self.checkpoints.save(self.state, model, optimizer, self.updater.average))
         self._saved = standing
+        self._start = None
 
     def finish(self, limits: list[str]) -> TrainResult:
         """Write the bundle: the mean of the best checkpoints' weights, or the best alone if it scores higher on dev."""
-        steps, weights, scores = self._choose_weights()
+        model = self.processes.whole(self.updater.model)
+        return self.processes.on_main(lambda: self._finish(limits, model))
+
+    def _finish(self, limits: list[str], model: Transformer) -> TrainResult:
+        steps, weights, scores = self._choose_weights(model)
         figures, signed = scores.figures(), self.validator.signed_scores(scores)
         training = {
             "step": self.state.step,
@@ -268,30 +379,29 @@ class Trainer:
         )
         return TrainResult(folder, self.state.step, ", ".join(limits), figures, tuple(steps))
 
-    def _choose_weights(self) -> tuple[list[int], dict[str, Tensor], DevScores]:
-        best = self.state.best[: self.cfg.train.average_best]
-        steps = self.checkpoints.usable([scored.step for scored in best])
-        best = [scored for scored in best if scored.step in steps]
-        scores = self._load_average(steps)
-        if len(steps) > 1 and self._quality(self._scored(scores)) < self._quality(best[0]):
-            log.info(f"the mean of the best {len(steps)} checkpoints is not better than the best alone: taking that")
-            steps = [best[0].step]
-            scores = self._load_average(steps)
+    def _choose_weights(self, model: Transformer) -> tuple[list[int], dict[str, Tensor], DevScores]:
+        state, cfg = self.state, self.cfg.train
+        wanted = (cfg.average_last and state.last[-cfg.average_last :]) or state.best[: cfg.average_best]
+        steps = self.checkpoints.usable([scored.step for scored in wanted])
+        whole = (scored for scored in state.best if scored.step in steps or self.checkpoints.has_weights(scored.step))
+        best = next(whole, None)
+        scores = self._load_average(steps, model)
+        if best and steps != [best.step] and self._quality(self._scored(scores)) < self._quality(best):
+            log.info(f"the mean of {len(steps)} checkpoints is not better than the best alone: taking that")
+            steps = [best.step]
+            scores = self._load_average(steps, model)
         log.info(f"the model: weights of step {', '.join(map(str, steps))}{' (mean)' if len(steps) > 1 else ''}")
-        return steps, self.updater.model.state_dict(), scores
+        return steps, model.state_dict(), scores
 
-    def _load_average(self, steps: list[int]) -> DevScores:
-        self.checkpoints.load_average(steps, self.updater.model)
-        return self.validator.run(self.updater.model)
-
-    def _plan_epoch(self) -> None:
-        lengths = self.corpus.src_lengths, self.corpus.tgt_lengths
-        cfg = self.cfg.train
-        self.plan = plan_epoch(*lengths, batch_tokens=cfg.batch_tokens, seed=self.cfg.seed, epoch=self.state.epoch)
-        self.state.epoch_length = math.ceil(len(self.plan) / cfg.accumulate)
+    def _load_average(self, steps: list[int], model: Transformer) -> DevScores:
+        self.checkpoints.load_average(steps, model)
+        return self.validator.run(model)
 
     def _update_clock(self) -> None:
-        self.state.seconds = self._seconds_before + time.monotonic() - self._running_since
+        seconds = self._seconds_before + time.monotonic() - self._running_since
+        self.budget.tick()
+        self.state.seconds, *timing = self.processes.of_main(seconds, *astuple(self.budget.timing))
+        self.state.timing = self.budget.timing = Timing(*timing)
 
     def _scored(self, scores: DevScores) -> Scored:
         return Scored(self.state.step, scores.figures()[self.cfg.train.metric], scores.loss)
@@ -304,7 +414,10 @@ class Trainer:
         """Note the step among the best if it is one; returns whether it is the best of all."""
         state, scored = self.state, self._scored(scores)
         is_best = not state.best or self._quality(scored) > self._quality(state.best[0])
-        state.best = sorted([*state.best, scored], key=self._quality, reverse=True)[: self.cfg.train.average_best]
+        n_last = self.cfg.train.average_last
+        n_best = 1 if n_last else self.cfg.train.average_best
+        state.best = sorted([*state.best, scored], key=self._quality, reverse=True)[:n_best]
+        state.last = [*state.last, scored][-n_last:] if n_last else []
         state.bad_validations = 0 if is_best else state.bad_validations + 1
         state.validated_step = state.step
         return is_best

@@ -14,7 +14,12 @@ from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
+from mtkit.training.averaging import MovingAverage
+from mtkit.training.compiled import compile_layers
+from mtkit.training.distributed import ALONE, Processes
 from mtkit.training.loss import smoothed_cross_entropy_sum
+from mtkit.training.memory import lower_limit, parts_of
+from mtkit.training.recovery import Divergence
 from mtkit.training.stats import UpdateStats
 
 _LINES_NAMED = 5  # of a batch that cannot be learnt from
@@ -23,13 +28,21 @@ _LINES_NAMED = 5  # of a batch that cannot be learnt from
 class Updater:
     """A model with its optimizer."""
 
-    def __init__(self, model: Transformer, cfg: TrainConfig, seed: int, precision: Precision) -> None:
+    def __init__(
+        self, model: Transformer, cfg: TrainConfig, seed: int, precision: Precision, processes: Processes = ALONE
+    ) -> None:
         self.model = model
+        self.processes = processes
+        if cfg.compile:
+            compile_layers(model)
+        self.batch_loss = processes.parallel(model, batch_loss, cfg)
         self.cfg = cfg
         self.seed = seed
         self.precision = precision
         self.device = next(model.parameters()).device
         self.optimizer = make_optimizer(model, cfg)
+        self.average = MovingAverage(model, cfg.ema) if cfg.ema else None
+        self.batch_limit: int | None = None  # larger batches go through memory in parts; lowered when one does not fit
         self.grad_scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "fp16")
 
     def update(
@@ -41,33 +54,71 @@ class Updater:
         gradient is not finite; and if the memory does not suffice.
         """
         self.model.train()
-        self.optimizer.zero_grad()
-        n_tgt_tokens = sum(batch.n_tgt_tokens for batch in batches)
+        n_tgt_tokens = int(*self.processes.sums(sum(batch.n_tgt_tokens for batch in batches)))
         with _out_of_memory_explained(step, self.cfg):
-            sums = [self._backward(batch, n_tgt_tokens, step, number) for number, batch in enumerate(batches)]
+            parts, sums = self._gradient(batches, n_tgt_tokens, step)
             self.grad_scaler.unscale_(self.optimizer)
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
+            norm = self.processes.whole_norm(norm)
             loss_sum, nll_sum, grad_norm = torch.stack([*torch.stack(sums).sum(dim=0), norm]).tolist()  # one wait
+            n_src_tokens = sum(int((batch.src != PAD_ID).sum()) for batch in batches)
+            n_own_slots = sum(batch.src.numel() + batch.tgt_in.numel() for batch in batches)
+            figures = self.processes.sums(loss_sum, nll_sum, n_src_tokens, n_own_slots)
+            loss_sum, nll_sum = figures[:2]
             if not math.isfinite(loss_sum) or not self._can_use(grad_norm):
-                raise TrainingError(_not_finite(step, lr, loss_sum / n_tgt_tokens, grad_norm, batches, sums, line_of))
+                loss = loss_sum / n_tgt_tokens
+                raise _not_finite(step, lr, loss, grad_norm, parts, sums, line_of, self.processes)
             for group in self.optimizer.param_groups:
                 group["lr"] = lr
             self.grad_scaler.step(self.optimizer)
             self.grad_scaler.update()
+        if self.average:
+            self.average.update(step)
         return UpdateStats(
             loss_sum,
             nll_sum,
             grad_norm,
             n_tgt_tokens,
-            n_tokens=n_tgt_tokens + sum(int((batch.src != PAD_ID).sum()) for batch in batches),
-            n_slots=sum(batch.src.numel() + batch.tgt_in.numel() for batch in batches),
+            n_tokens=n_tgt_tokens + int(figures[2]),
+            n_slots=int(figures[3]),
         )
 
-    def _backward(self, batch: Batch, n_tgt_tokens: int, step: int, number: int) -> Tensor:
+    @property
+    def kept_model(self) -> Transformer:
+        """The model that is validated and that becomes the bundle: with train.ema the running mean of the weights."""
+        return self.average.model if self.average else self.model
+
+    def _gradient(self, batches: Sequence[Batch], n_tgt_tokens: int, step: int) -> tuple[list[Batch], list[Tensor]]:
+        """Make the gradient; returns the parts in which the batches went through memory, and the losses of each."""
+        while True:
+            self.optimizer.zero_grad()  # of an attempt that did not fit nothing is left
+            parts = [
+                (part, (self.processes.rank + number * self.processes.size, *path))
+                for number, batch in enumerate(batches)
+                for path, part in parts_of(batch, self.batch_limit)
+            ]
+            parts = self.processes.filled_up(parts)
+            sums: list[Tensor] = []
+            try:
+                for part, numbers in parts:
+                    with self.processes.summing(last=len(sums) == len(parts) - 1):
+                        sums.append(self._backward(part, n_tgt_tokens, step, *numbers))
+                return [part for part, _ in parts], sums
+            except RuntimeError as error:
+                part = parts[len(sums)][0]
+                if not is_out_of_memory(error) or len(part.indices) == 1 or self.processes.size > 1:
+                    raise
+                reason = str(error).partition("\n")[0]
+            self.batch_limit = lower_limit(part, step, reason, self.cfg.batch_tokens)  # here the error, which holds
+            if self.device.type == "cuda":  # the tensors of the attempt, is gone
+                torch.cuda.empty_cache()
+
+    def _backward(self, batch: Batch, n_tgt_tokens: int, step: int, *numbers: int) -> Tensor:
         """Add the batch's share to the gradient; returns its loss and its unsmoothed loss, summed: (2,)."""
-        torch.manual_seed(derived_seed(self.seed, step, number))  # dropout needs no state beyond these numbers
-        loss_sum, nll_sum = batch_loss(self.model, batch, self.cfg.label_smoothing, self.precision)
-        self.grad_scaler.scale(loss_sum / n_tgt_tokens).backward()  # type: ignore[no-untyped-call]
+        torch.manual_seed(derived_seed(self.seed, step, *numbers))  # dropout needs no state beyond these numbers
+        loss_sum, nll_sum = self.batch_loss(batch, self.cfg.label_smoothing, self.precision, self.cfg.r_drop)
+        loss = loss_sum * self.processes.size / n_tgt_tokens  # of the processes' gradients the mean is taken
+        self.grad_scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         return torch.stack([loss_sum.detach(), nll_sum])
 
     def _can_use(self, grad_norm: float) -> bool:
@@ -88,16 +139,24 @@ def make_optimizer(model: nn.Module, cfg: TrainConfig) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=cfg.lr, betas=cfg.adam_betas, eps=cfg.adam_eps, fused=True)
 
 
-def batch_loss(model: Transformer, batch: Batch, label_smoothing: float, precision: Precision) -> tuple[Tensor, Tensor]:
-    """The summed loss of a batch, with a gradient, and the summed unsmoothed loss, without; in nats."""
+def batch_loss(
+    model: Transformer, batch: Batch, label_smoothing: float, precision: Precision, r_drop: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """The summed loss of a batch, with a gradient, and the summed unsmoothed loss, without; in nats.
+
+    With r_drop, each sentence passes twice, with different dropout: see `smoothed_cross_entropy_sum`.
+    """
     device = next(model.parameters()).device
     targets = batch.tgt_out.flatten()
     positions = (targets != PAD_ID).nonzero().squeeze(1).to(device)  # found on the CPU: a GPU would have to be awaited
     batch = batch.to(device)
+    n_passes = 2 if r_drop else 1
     with autocast(device, precision):
-        hidden = model.hidden(batch.src, batch.tgt_in).flatten(0, 1).index_select(0, positions)
+        hidden = model.hidden(batch.src.repeat(n_passes, 1), batch.tgt_in.repeat(n_passes, 1))
+        hidden = hidden.view(n_passes, -1, hidden.size(-1)).index_select(1, positions)
         targets = batch.tgt_out.flatten().index_select(0, positions)
-        return smoothed_cross_entropy_sum(hidden, model.output.weight, model.output.bias, targets, label_smoothing)
+        output = model.output
+        return smoothed_cross_entropy_sum(hidden, output.weight, output.bias, targets, label_smoothing, r_drop)
 
 
 def derived_seed(*numbers: int) -> int:
@@ -129,17 +188,16 @@ def _not_finite(
     batches: Sequence[Batch],
     sums: Sequence[Tensor],
     line_of: Callable[[int], str],
-) -> str:
+    processes: Processes,
+) -> Divergence:
     guilty = [batch for batch, values in zip(batches, sums, strict=True) if not bool(values.isfinite().all())]
     indices = np.concatenate([batch.indices for batch in guilty or batches])
     lines = [f"  {line_of(int(index))}" for index in indices[:_LINES_NAMED]]
     if len(indices) > _LINES_NAMED:
         lines.append(f"  and {len(indices) - _LINES_NAMED} more")
-    return "\n".join(
-        [
-            f"step {step}: the loss is {loss}, the gradient's norm {grad_norm}; no weight was changed. The batch:",
-            *lines,
-            f"look at these lines; if they are sound, start a new run with a lower train.lr (it is {lr:.3g} at this "
-            "step), a longer train.warmup_steps or train.precision=fp32",
-        ]
+    finding = f"step {step}: the loss is {loss}, the gradient's norm {grad_norm}; no weight was changed. The batch:"
+    return Divergence(
+        processes.text_of_first("\n".join([finding, *lines]), is_mine=bool(guilty)),
+        f"look at these lines; if they are sound, start a new run with a lower train.lr (it is {lr:.3g} at this "
+        "step), a longer train.warmup_steps or train.precision=fp32",
     )

@@ -65,7 +65,7 @@ class Validator:
         self.plan = plan_epoch(
             corpus.src_lengths,
             corpus.tgt_lengths,
-            batch_tokens=cfg.train.batch_tokens,
+            batch_tokens=cfg.train.n_batch_tokens,
             seed=cfg.seed,
             epoch=0,
             shuffle=False,
@@ -77,7 +77,8 @@ class Validator:
         loss = self._loss(model)
         device = next(model.parameters()).device
         # what the model says by itself: no second try, no words put into its mouth
-        decode = self.cfg.decode.model_copy(update={"on_suspect": "off", "terminology": None})
+        update = {"on_suspect": "off", "terminology": None, "tag": self.cfg.data.dev.tag}
+        decode = self.cfg.decode.model_copy(update=update)
         translator = Translator(NativeEngine([model], device), *self.tokenizers, decode)
         translations = translator.translate([pair.src for pair in self.pairs])
         return DevScores(

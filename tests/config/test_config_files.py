@@ -32,7 +32,9 @@ def test_every_key_of_the_schema_is_written_out_and_explained(file):
     text = file.read_text(encoding="utf-8")
     parsed = parse_yaml(text)
     written = {".".join(str(part) for part in path if not isinstance(part, int)) for path in parsed.lines} - {""}
-    alternatives = {f"data.{part}.{key}" for part in ("dev", "test") for key in ("tsv", "tag")}  # shown once, under train
+    alternatives = {
+        f"data.{part}.{key}" for part in ("dev", "test") for key in ("tsv", "tag")
+    }  # shown once, under train
     assert written == keys(Config) - alternatives
     values = [line for line in text.splitlines() if not line.startswith("#") and line.partition(":")[2].strip()]
     assert [line for line in values if "  # " not in line] == []

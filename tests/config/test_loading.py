@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.loading import dump_config, json_schema, load_config
-from mtkit.config.schema import Config, TrainCorpus, DataConfig, TrainConfig
+from mtkit.config.schema import Config, DataConfig, TrainConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml, parse_yaml
 from mtkit.errors import ConfigError
 
@@ -121,7 +121,9 @@ def test_keys_that_do_not_go_together_are_found_at_the_key_that_is_named_first(t
     [problem] = problems(tmp_path, text)[1:]
     assert problem.startswith("line 8: data.max_tokens=128 (and <end>) does not fit model.max_positions=64")
     [problem] = problems(tmp_path, MINIMAL.replace("max_steps: 5000", "lr: 1"))[1:]
-    assert problem == "line 4: train: nothing stops this run: set max_steps, max_epochs, max_minutes or patience"
+    assert (
+        problem == "line 4: train: nothing stops this run: set max_steps, max_epochs, max_minutes, budget or patience"
+    )
 
 
 def test_missing_sections_say_what_they_are_for(tmp_path):

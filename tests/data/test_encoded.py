@@ -7,7 +7,7 @@ import pytest
 
 from mtkit.config.schema import CorpusFiles, TokenizerConfig
 from mtkit.data import encoded as encoded_module
-from mtkit.data.encoded import EncodeCounts, encode_corpus
+from mtkit.data.encoded import EncodeCounts, concatenate, encode_corpus
 from mtkit.data.tokenizer import train_tokenizer
 from mtkit.errors import DataError
 
@@ -33,7 +33,38 @@ def test_every_pair_comes_back_as_its_ids(encode, tokenizers, write_corpus, make
         assert corpus.tgt[i].tolist() == tokenizers[1].encode(tgt[i])
     assert corpus.src_lengths.tolist() == [len(tokenizers[0].encode(line)) for line in src]
     assert corpus.tgt_lengths.tolist() == [len(tokenizers[1].encode(line)) for line in tgt]
-    assert isinstance(corpus.src.ids, np.memmap)
+    assert corpus.sizes == [50]
+
+
+def test_pairs_taken_out_are_those_of_the_corpus_and_outlive_what_is_released(encode, write_corpus, make_lines):
+    corpus = encode(write_corpus(make_lines("src", 50), make_lines("tgt", 50)))
+    indices = np.array([7, 3, 3, 49])
+    taken = corpus.take(indices)
+    corpus.release()
+    for side, of_corpus in ((taken.src, corpus.src), (taken.tgt, corpus.tgt)):
+        assert [side[i].tolist() for i in range(4)] == [of_corpus[i].tolist() for i in indices]
+        assert side.lengths.tolist() == of_corpus.lengths[indices].tolist()
+        twice = concatenate([side, side])
+        assert [twice[i].tolist() for i in range(8)] == [of_corpus[i].tolist() for i in [*indices, *indices]]
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="tells which memory is resident")
+def test_what_was_read_counts_as_memory_until_it_is_released(encode, write_corpus):
+    corpus = encode(write_corpus(["cat dog " * 40] * 2000, ["chat " * 80] * 2000))
+
+    def resident_kib(name):
+        lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+        mapped = (line for line in lines if line.endswith(name))
+        return sum(int(next(line for line in lines if line.startswith("Rss:")).split()[1]) for _ in mapped)
+
+    corpus.release()
+    before = resident_kib("/src.ids")
+    total = int(corpus.src.ids.sum())
+    read = resident_kib("/src.ids")
+    corpus.release()
+    assert read > before + 200, "some 160,000 tokens of two bytes"
+    assert resident_kib("/src.ids") < read / 4
+    assert int(corpus.src.ids.sum()) == total
 
 
 def test_blank_pairs_are_counted_and_lines_keep_their_numbers(encode, write_corpus, log_text):
@@ -105,7 +136,7 @@ def test_whatever_shapes_the_result_changes_the_fingerprint(
     assert encode(files, **options).fingerprint != before
 
 
-@pytest.mark.parametrize("name", ["meta.json", "src.ids", "src.lengths", "tgt.ids", "tgt.lengths", "lines"])
+@pytest.mark.parametrize("name", ["meta.json", "src.ids", "src.lengths", "src.starts", "tgt.ids", "lines"])
 @pytest.mark.parametrize("damage", ["cut", "longer", "missing"])
 def test_a_damaged_cache_is_made_anew(encode, write_corpus, make_lines, tmp_path, log_text, name, damage):
     files = write_corpus(make_lines("src", 20), make_lines("tgt", 20))
@@ -165,6 +196,9 @@ def test_ids_take_two_bytes_where_the_vocabulary_allows_it_and_four_elsewhere(tm
 
         vocab_size = 2**16 + 1
         path = Path(__file__)
+
+        def tagged(self, tag: None) -> "ManyPieces":
+            return self
 
         def encode_batch(self, texts: list[str]) -> list[list[int]]:
             return [[int(word) for word in text.split()] for text in texts]

@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,7 +35,23 @@ def run(input_path: Path, output_path: Path, translate: file_job.TranslateWindow
     return {"n_lines": result.n_lines, "n_lines_before": result.n_lines_before, "counts": dict(result.counts)}
 
 
-def killed_at_every_line(input_path: Path, output_path: Path) -> list[dict[str, Any]]:
+def run_and_finish(input_path: Path, output_path: Path) -> dict[str, Any]:
+    """The same with an output that is made of all lines at the end."""
+
+    def finish(lines: Iterator[str]) -> None:
+        output_path.write_text("".join(f"{line}!\n" for line in lines), encoding="utf-8")
+
+    identity = {"model": "capitals"}
+    result = file_job.run_job(
+        input_path, output_path, translate_window, identity, window_lines=WINDOW_LINES, finish=finish
+    )
+    left = [path.name for path in output_path.parent.iterdir() if ".mtkit-" in path.name]
+    return {"counts": dict(result.counts), "left": left}
+
+
+def killed_at_every_line(
+    input_path: Path, output_path: Path, run: Callable[[Path, Path], dict[str, Any]] = run
+) -> list[dict[str, Any]]:
     """Kill a job just before the n-th line of file_job.py that it runs, for every n, and let another one finish."""
     outcomes = []
     for n in range(1, 10_000):
@@ -106,4 +122,6 @@ if __name__ == "__main__":
     if how == "full":
         print(json.dumps(on_a_full_disk(*paths, limits)))
     else:
-        print(json.dumps({"every-line": killed_at_every_line, "random": killed_at_random}[how](*paths)))
+        ways = {"every-line": killed_at_every_line, "random": killed_at_random}
+        ways["finish"] = lambda *paths: killed_at_every_line(*paths, run_and_finish)
+        print(json.dumps(ways[how](*paths)))

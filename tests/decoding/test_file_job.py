@@ -71,6 +71,16 @@ def killed_jobs(how: str, output: str, *limits: int) -> list[dict]:
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=300, env=env).stdout)
 
 
+def test_a_job_that_makes_its_output_at_the_end_may_be_killed_anywhere(text):
+    text.write_text("".join(f"{line}\n" for line in LINES[:6]))
+    outcomes = killed_jobs("finish", "out.txt")
+    assert len(outcomes) > 100, "places where the job was killed"
+    expected = "".join(f"{i} {line.upper()}!\n" for i, line in enumerate(LINES[:6], start=1))
+    assert {bytes.fromhex(outcome["output"]).decode() for outcome in outcomes} == {expected}
+    assert all(outcome["left"] == [] for outcome in outcomes)
+    assert all(outcome["counts"] == {"long": sum(map(len, LINES[:6]))} for outcome in outcomes)
+
+
 @pytest.mark.parametrize("output", ["out.txt", "out.txt.gz"])
 def test_a_job_killed_anywhere_is_finished_by_the_next(text, output):
     text.write_text("".join(f"{line}\n" for line in LINES[:6]))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.evaluation.metrics import corpus_bleu, corpus_chrf, evaluate, length_ratio
+from mtkit.evaluation.metrics import corpus_bleu, corpus_chrf, evaluate, length_ratio, sentence_scores
 
 WORDS = ["le", "chat", "dort", "sous", "la", "table", "rouge", ",", "l'orange", "Où", "est-il", "?", "été", "30.5"]
 
@@ -109,3 +109,14 @@ def test_an_interval_needs_samples():
 def test_the_module_loads_neither_torch_nor_sacrebleu():
     code = "import sys, mtkit.evaluation.metrics; print({'torch', 'numpy', 'sacrebleu'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_sentences_are_scored_as_sacrebleu_scores_one(translated):
+    import sacrebleu
+
+    hypotheses, [reference, *_] = translated
+    scores = {"bleu": sacrebleu.sentence_bleu, "chrf": sacrebleu.sentence_chrf}
+    for metric, score_of in scores.items():
+        expected = [score_of(hypothesis, [reference]).score for hypothesis in hypotheses]
+        assert len(set(expected)) > 10
+        assert sentence_scores(hypotheses, reference, metric) == expected

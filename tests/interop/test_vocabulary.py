@@ -6,9 +6,9 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mtkit.data.sentencepiece_file import Piece, PieceType, parse
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
-from mtkit.interop.sentencepiece_file import Piece, PieceType, parse
 from mtkit.interop.vocabulary import (
     BANNED,
     Layout,

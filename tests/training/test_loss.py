@@ -15,7 +15,7 @@ def test_loss_and_gradients_equal_torchs(n_rows: int, label_smoothing: float) ->
     targets = torch.randint(31, (n_rows,))
     ours = [x.clone().requires_grad_() for x in (hidden, weight, bias)]
     theirs = [x.clone().requires_grad_() for x in (hidden, weight, bias)]
-    loss, nll = smoothed_cross_entropy_sum(*ours, targets, label_smoothing)
+    loss, nll = smoothed_cross_entropy_sum(ours[0][None], *ours[1:], targets, label_smoothing)
     logits = theirs[0] @ theirs[1].T + theirs[2]
     expected = F.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction="sum")
     torch.testing.assert_close(loss, expected)
@@ -30,9 +30,9 @@ def test_under_autocast_the_loss_is_near_and_the_gradients_are_float32() -> None
     torch.manual_seed(0)
     hidden, weight, bias = (torch.randn(*shape, requires_grad=True) for shape in [(64, 16), (31, 16), (31,)])
     targets = torch.randint(31, (64,))
-    exact, _ = smoothed_cross_entropy_sum(hidden, weight, bias, targets, 0.1)
+    exact, _ = smoothed_cross_entropy_sum(hidden[None], weight, bias, targets, 0.1)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss, _ = smoothed_cross_entropy_sum(hidden, weight, bias, targets, 0.1)
+        loss, _ = smoothed_cross_entropy_sum(hidden[None], weight, bias, targets, 0.1)
     torch.testing.assert_close(loss, exact, rtol=2e-2, atol=0.0)
     assert loss.item() != exact.item()
     loss.backward()
@@ -45,9 +45,31 @@ def test_without_gradients_no_product_is_made_for_them(monkeypatch: pytest.Monke
     monkeypatch.setattr(torch, "mm", lambda *args, **options: products.append(args) or mm(*args, **options))
     hidden, weight, bias = (torch.randn(*shape, requires_grad=True) for shape in [(3, 4), (5, 4), (5,)])
     targets = torch.tensor([1, 2, 3])
-    loss, nll = smoothed_cross_entropy_sum(hidden, weight, bias, targets, 0.1)
+    loss, nll = smoothed_cross_entropy_sum(hidden[None], weight, bias, targets, 0.1)
     n_with_gradients = len(products)
     with torch.no_grad():
-        same_loss, same_nll = smoothed_cross_entropy_sum(hidden, weight, bias, targets, 0.1)
+        same_loss, same_nll = smoothed_cross_entropy_sum(hidden[None], weight, bias, targets, 0.1)
     assert len(products) - n_with_gradients < n_with_gradients
     assert (same_loss, same_nll) == (loss, nll)
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 5.0])
+def test_two_passes_are_averaged_and_drawn_together_as_torchs_divergence_says(r_drop: float) -> None:
+    torch.manual_seed(0)
+    tensors = [torch.randn(*shape) for shape in [(2, 700, 8), (31, 8), (31,)]]
+    targets = torch.randint(31, (700,))
+    ours, theirs = ([x.clone().requires_grad_() for x in tensors] for _ in range(2))
+    loss, nll = smoothed_cross_entropy_sum(*ours, targets, 0.1, r_drop)
+    hidden, weight, bias = theirs
+    p, q = ((x @ weight.T + bias).log_softmax(dim=1) for x in hidden)
+    apart = F.kl_div(p, q, log_target=True, reduction="sum") + F.kl_div(q, p, log_target=True, reduction="sum")
+    each = [F.cross_entropy(logits, targets, label_smoothing=0.1, reduction="sum") for logits in (p, q)]
+    expected = sum(each) / 2 + r_drop / 4 * apart
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(
+        nll, (F.nll_loss(p, targets, reduction="sum") + F.nll_loss(q, targets, reduction="sum")) / 2
+    )
+    (loss / 7).backward()
+    (expected / 7).backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, atol=1e-3, rtol=1e-4)

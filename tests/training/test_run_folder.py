@@ -44,6 +44,14 @@ def test_what_shapes_the_result_may_not_change(make_config):
     assert "start a new run (another run_dir), or restore these keys to go on" in str(caught.value)
 
 
+def test_the_weights_of_the_corpora_may_not_change_while_the_files_may(make_config, corpus):
+    write_config(make_config())
+    [files] = corpus["train"]
+    check_run(make_config(data={**corpus, "train": [{**files, "src": "elsewhere.en"}]}), started=True)
+    with pytest.raises(ConfigError, match=r"  data\.train\[\]\.weight: \[1\.0\] there, \[2\.0\] now"):
+        check_run(make_config(data={**corpus, "train": [{**files, "weight": 2.0}]}), started=True)
+
+
 def test_before_the_first_checkpoint_everything_may_change(make_config):
     write_config(make_config())
     check_run(make_config(seed=3, lr=0.5, tokenizer={"shared": True}), started=False)

@@ -322,6 +322,23 @@ def test_the_best_checkpoint_is_taken_alone_if_the_mean_is_worse(config_of, tmp_
     assert all(torch.equal(bundle[name], weight) for name, weight in best.items())
 
 
+def test_the_last_checkpoints_can_be_averaged_instead(config_of, tmp_path, dev_losses):
+    dev_losses(1.0, 4.0, 2.0, 3.0, 0.9)  # at steps 6, 12, 18, 20, then the mean's
+    result = train(config_of(tmp_path / "run", metric="loss", average_last=3))
+    assert result.averaged_steps == (12, 18, 20)
+    bundle, *others = bundle_and_checkpoints(result, "best-12", "step-18", "step-20")
+    for name, weight in bundle.items():
+        torch.testing.assert_close(weight, sum(other[name] for other in others) / 3, rtol=1e-5, atol=1e-7)
+
+
+def test_the_mean_of_the_last_gives_way_to_a_better_single_one(config_of, tmp_path, dev_losses):
+    dev_losses(1.0, 4.0, 2.0, 3.0, 1.1, 1.0)  # at steps 6, 12, 18, 20, then the mean's, then the best again
+    result = train(config_of(tmp_path / "run", metric="loss", average_last=2))
+    assert result.averaged_steps == (6,)
+    kept = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert kept == ["best-12", "best-6", "step-18", "step-20"], "12 is one of the last two of the checkpoint before"
+
+
 def test_equal_scores_are_told_apart_by_the_loss(config_of, tmp_path, dev_losses):
     dev_losses(4.0, 1.0, 3.0, 2.0, 0.9)
     assert train(config_of(tmp_path / "run", metric="bleu", average_best=2)).averaged_steps == (12, 20)

@@ -1,0 +1,49 @@
+"""`mtkit distill`: teachers and a student's config in, the student out, trained on the teachers' translations."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import ConfigOption, SetOption
+from mtkit.errors import UsageError
+
+
+def distill(
+    config_path: ConfigOption,
+    teachers: Annotated[
+        list[Path] | None,
+        typer.Option("--teacher", help="Run or bundle folder, for distill.teachers; several are an ensemble."),
+    ] = None,
+    overrides: SetOption = None,
+    data_only: Annotated[
+        bool,
+        typer.Option("--data-only", help="Stop when the text is translated; print it as data.train would have it."),
+    ] = False,
+) -> None:
+    """Train a student on what teachers make of the training text (Kim and Rush 2016), or go on where that stopped.
+
+    The same as `mtkit train` with a config that names teachers in its section distill.
+    """
+    import json
+
+    from mtkit.config.loading import load_config
+
+    named = [str(folder.absolute()) for folder in teachers or []]
+    more = [f"distill.teachers={json.dumps(named, ensure_ascii=False)}"] if named else []
+    config = load_config(config_path, [*(overrides or []), *more])
+    if not config.distill.teachers:
+        raise UsageError("there is no teacher: give --teacher RUN, or set distill.teachers in the config")
+    if data_only:
+        from mtkit.decoding.synthetic import as_entries
+        from mtkit.files import locked
+        from mtkit.training.distillation import with_teachers_text
+
+        assert config.run_dir is not None  # load_config sees to it
+        with locked(config.run_dir):
+            print(as_entries(with_teachers_text(config).data.train), end="")
+        return
+
+    from mtkit.training import trainer
+
+    print(trainer.train(config).bundle)

@@ -1,0 +1,134 @@
+"""`mtkit plan`: a config in, what training it will mean out: size, memory, steps, time, disk."""
+
+import json
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from mtkit.cli.options import ConfigOption, SetOption
+
+if TYPE_CHECKING:
+    from mtkit.config.schema import ModelConfig
+    from mtkit.training.plan import RunPlan
+
+
+def plan(
+    config_path: ConfigOption,
+    overrides: SetOption = None,
+    seconds: Annotated[float, typer.Option(min=1, help="How long the probe makes updates.")] = 30.0,
+    as_json: Annotated[bool, typer.Option("--json", help="All figures as JSON: bytes and seconds.")] = False,
+) -> None:
+    """Say what training a config will mean, from a short probe of real updates on this machine.
+
+    Nothing is left in the run's folder. The times hold as long as nothing else uses the machine.
+    """
+    since = time.monotonic()
+
+    from mtkit.config.loading import load_config
+
+    config = load_config(config_path, overrides or [])
+
+    from mtkit.training.plan import make_plan  # after the config's checks: importing torch takes a second
+
+    found = make_plan(config, seconds, since)
+    exports = _exports(config.model)
+    if as_json:
+        print(json.dumps({**asdict(found), "exports": exports}, indent=2))
+    else:
+        print("\n".join(_lines(found, exports)))
+
+
+def _exports(cfg: "ModelConfig") -> dict[str, list[str]]:
+    """Each format that a model can be exported to, with what stands in the way."""
+    from mtkit.interop.support import Target, export_problems
+
+    return {target: export_problems(cfg, target) for target in get_args(Target)}
+
+
+def _lines(plan: "RunPlan", exports: dict[str, list[str]]) -> list[str]:
+    rows = [*_model_rows(plan), *_data_rows(plan), *_course_rows(plan), *_disk_rows(plan)]
+    for target, problems in exports.items():
+        rows.append((f"export to {target}", "; ".join(problems) if problems else "possible"))
+    return [f"{name:<24}{value}" for name, value in rows]
+
+
+def _model_rows(plan: "RunPlan") -> list[tuple[str, str]]:
+    parts = ", ".join(f"{part} {number:,}" for part, number in plan.parameters.items() if part != "total")
+    where = f"{plan.device}, {plan.n_threads} threads" if plan.device == "cpu" else plan.device
+    memory = plan.memory
+    return [
+        ("machine", f"{plan.precision} on {where}"),
+        ("parameters", f"{plan.parameters['total']:,} ({parts})"),
+        (
+            "memory",
+            f"{_size(memory.measured)} at most in the probe, all libraries counted"
+            if plan.device == "cpu"
+            else f"{_size(memory.measured)} at most in the probe",
+        ),
+        ("", f"{_size(memory.estimated)} by estimate for weights, gradients, optimizer and activations"),
+    ]
+
+
+def _data_rows(plan: "RunPlan") -> list[tuple[str, str]]:
+    pairs = plan.pairs
+    left_out = {
+        "with a blank side": pairs["blank"],
+        "longer than data.max_tokens": pairs["too_long"],
+        "beyond data.max_length_ratio": pairs["ratio"],
+    }
+    reasons = ", ".join(f"{number:,} {reason}" for reason, number in left_out.items() if number)
+    rows = [
+        ("pairs", f"{pairs['kept']:,} of {pairs['read']:,} kept" + (f"; left out: {reasons}" if reasons else "")),
+    ]
+    for name, side in (("source", plan.src), ("target", plan.tgt)):
+        rows.append(
+            (
+                name,
+                f"{side.vocab_size:,} pieces, {side.tokens_per_sentence:.1f} tokens a sentence; "
+                f"{side.byte_share:.2%} of them single bytes, {side.unknown_share:.2%} unknown",
+            )
+        )
+    rows.append(("batches", f"{plan.batch_tokens:,} tokens, {plan.padding_share:.1%} of them padding"))
+    return rows
+
+
+def _course_rows(plan: "RunPlan") -> list[tuple[str, str]]:
+    from mtkit.config.durations import duration_of
+
+    took = plan.time
+    ends = ", ".join(
+        f"train.{key}" + (" (not to be foreseen)" if step is None else f" (step {step:,})")
+        for key, step in plan.ends.items()
+    )
+    total = "as long as train.patience lasts" if took.total is None else duration_of(took.total)
+    steps = "unknown" if plan.steps is None else f"{plan.steps:,}"
+    looks = "" if took.n_validations is None else f", {took.n_validations:,} in all"
+    return [
+        ("steps", f"{plan.steps_per_epoch:,} an epoch, {steps} in all"),
+        ("ended by", ends),
+        ("speed", f"{1000 * took.update:,.0f} ms a step, {plan.tgt_tokens_per_s:,.0f} target tokens a second"),
+        ("validation", f"{took.validation:.1f} s{looks}; a checkpoint {took.saving:.1f} s"),
+        (
+            "time",
+            f"{total} ({duration_of(took.preparing)} to the first step, {duration_of(took.ending)} at the end)",
+        ),
+    ]
+
+
+def _disk_rows(plan: "RunPlan") -> list[tuple[str, str]]:
+    disk = plan.disk
+    return [
+        ("disk", f"{_size(disk.total)} at the end, {_size(disk.peak)} at most"),
+        (
+            "",
+            f"{disk.n_checkpoints} checkpoints of {_size(disk.checkpoint)}, {disk.n_best} older of the best of "
+            f"{_size(disk.best)}, model {_size(disk.bundle)}, encoded text {_size(disk.cache)}",
+        ),
+    ]
+
+
+def _size(n_bytes: int) -> str:
+    mib = n_bytes / 2**20
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.1f} MiB"

@@ -1,0 +1,134 @@
+"""`mtkit back-translate`, `mtkit forward-translate`: a text in one language in, a corpus to learn from out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.cli.options import BeamSizeOption, DeviceOption, EnsembleOption, SetOption
+from mtkit.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from mtkit.config.schema import TrainCorpus
+    from mtkit.decoding.synthetic import Synthesis
+
+TextOption = Annotated[Path, typer.Option("--input", "-i", help="Text to translate, one sentence a line; .gz too.")]
+TsvOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="The corpus: source, tab, target (.gz by name).")
+]
+SrcOption = Annotated[Path | None, typer.Option("--out-src", help="Instead: its source side (.gz by name), and")]
+TgtOption = Annotated[Path | None, typer.Option("--out-tgt", help="its target side.")]
+RejectedOption = Annotated[
+    Path | None, typer.Option(help="List here what is left out: line number, reason, text, translation.")
+]
+NBestOption = Annotated[int, typer.Option(min=1, help="Pairs made of each line, at most.")]
+TagOption = Annotated[str | None, typer.Option(help="For the printed YAML: first token of each source, such as <bt>.")]
+RestartOption = Annotated[
+    bool, typer.Option("--restart", help="Forget an interrupted job for this output instead of going on.")
+]
+
+
+def back_translate(
+    text: TextOption,
+    models: EnsembleOption = None,
+    tsv: TsvOption = None,
+    out_src: SrcOption = None,
+    out_tgt: TgtOption = None,
+    rejected: RejectedOption = None,
+    tag: TagOption = "<bt>",
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Leave out and move words of the translations (Edunov et al. 2018).")
+    ] = False,
+    n_best: NBestOption = 1,
+    beam_size: BeamSizeOption = None,
+    overrides: SetOption = None,
+    restart: RestartOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Make a training corpus of target-language text: a target-to-source model translates it into the source side.
+
+    --set decode.sampling=true draws the sources instead of searching for the best. Printed: the entry for data.train.
+    Given again after an interruption, the command goes on where it stopped.
+    """
+    corpus = _corpus(tsv, out_src, out_tgt, tag)
+
+    from mtkit.decoding.synthetic import Synthesis  # here, for a quick `mtkit --help`
+
+    how = Synthesis("back", n_best, noise, rejected)
+    _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, device=device)
+
+
+def forward_translate(
+    text: TextOption,
+    models: EnsembleOption = None,
+    tsv: TsvOption = None,
+    out_src: SrcOption = None,
+    out_tgt: TgtOption = None,
+    rejected: RejectedOption = None,
+    tag: TagOption = None,
+    n_best: NBestOption = 1,
+    beam_size: BeamSizeOption = None,
+    overrides: SetOption = None,
+    restart: RestartOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Make a training corpus of source-language text: a source-to-target model translates it into the target side.
+
+    For training text that has translations already, see `mtkit distill`. Printed: the entry for data.train.
+    Given again after an interruption, the command goes on where it stopped.
+    """
+    corpus = _corpus(tsv, out_src, out_tgt, tag)
+
+    from mtkit.decoding.synthetic import Synthesis  # here, for a quick `mtkit --help`
+
+    how = Synthesis("forward", n_best, rejected=rejected)
+    _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, device=device)
+
+
+def _settings(overrides: list[str] | None, beam_size: int | None) -> list[str]:
+    return [*(overrides or []), *([f"decode.beam_size={beam_size}"] if beam_size else [])]
+
+
+def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | None) -> "TrainCorpus":
+    """The files to be written, as an entry of data.train."""
+    from pydantic import ValidationError
+
+    from mtkit.config.schema import TrainCorpus
+
+    if (tsv is None) == (src is None and tgt is None) or (src is None) != (tgt is None):
+        raise UsageError("give either --output, or both --out-src and --out-tgt")
+    files = {"src": src, "tgt": tgt, "tsv": tsv}
+    absolute = {role: path.absolute() for role, path in files.items() if path is not None}
+    try:
+        return TrainCorpus(tag=tag, **absolute)
+    except ValidationError:
+        raise UsageError(f"--tag {tag}: a tag is one word in angle brackets, such as <bt>") from None
+
+
+def _synthesize(
+    text: Path,
+    corpus: "TrainCorpus",
+    models: list[Path] | None,
+    how: "Synthesis",
+    settings: list[str],
+    *,
+    restart: bool,
+    device: str,
+) -> None:
+    from mtkit.cli.translating import load_translator  # these: for a quick `mtkit --help`
+    from mtkit.console import log
+    from mtkit.decoding.bundle import find_model, read_bundle
+    from mtkit.decoding.synthetic import as_entries, summary, synthesize
+
+    if not text.is_file():
+        raise UsageError(f"--input {text}: no such file")
+    folders = [find_model(model) for model in models] if models else [find_model()]
+    translator = load_translator(folders, overrides=settings, device=device)
+    members = [read_bundle(folder, settings) for folder in folders]
+    done = synthesize(text, corpus, translator, members, how, restart=restart)
+    log.info(f"{corpus.tsv or corpus.src}: {summary(done.n_lines, done.counts)}")
+    if not done.counts.get("pairs"):
+        raise DataError(f"{text}: not one line gave a pair to learn from; --rejected FILE lists why")
+    if corpus.tag:
+        log.info(f"the text holds no tag: by the entry's tag, training puts {corpus.tag} before each source")
+    print(as_entries([corpus]), end="")

@@ -1,0 +1,220 @@
+"""Random segmentations of text into subwords, drawn for many stretches of text at once.
+
+SentencePiece can sample, too, but its random numbers begin elsewhere in every process, whatever the seed.
+"""
+
+import itertools
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mtkit.data.sentencepiece_file import Piece, PieceType
+
+Int64s = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
+
+# Kept from call to call: nodes of a lattice (about 80 bytes each), segmentations of the merge graph (about 400).
+_MOST_NODES, _MOST_SEGMENTATIONS = 2_000_000, 400_000
+_GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)  # this and _mix: SplitMix64 (Steele, Lea and Flood 2014, figure 16)
+
+
+def _mix(z: Keys) -> Keys:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def derived_keys(keys: Keys, numbers: npt.NDArray[Any]) -> Keys:
+    """A new key from each key and a number from 0 on: element `number` of the random sequence that the key begins."""
+    return _mix(keys + (numbers.astype(np.uint64) + np.uint64(1)) * _GOLDEN_GAMMA)
+
+
+def _uniform(keys: Keys, step: int) -> npt.NDArray[np.float64]:
+    """A number in [0, 1) from each key; another one at each step."""
+    return (derived_keys(keys, np.full(1, step)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+class Segmentation(Protocol):
+    """Ways to spell a stretch of text, and their probabilities."""
+
+    def sample(self, stretches: Sequence[tuple[int, ...]], numbers: Int64s, keys: Keys) -> tuple[Int64s, Int64s]:
+        """New ids for stretches[numbers[0]], stretches[numbers[1]], ...: all ids end to end, and how many of each.
+
+        stretches: each as the ids that the tokenizer gives it. keys (N,): the draws depend on them and on nothing else.
+        """
+
+
+class UnigramSegmentation:
+    """Segmentations by their probability under the unigram model, raised to alpha (Kudo 2018, section 3.2).
+
+    They are drawn exactly, from left to right: a piece's chance is its own weight times that of all ways to go on.
+    """
+
+    def __init__(self, pieces: Sequence[Piece], alpha: float) -> None:
+        self._pieces = pieces
+        self._log_weights = {text: (i, alpha * pieces[i].score) for text, i in normal_pieces(pieces).items()}
+        self._longest = max(map(len, self._log_weights), default=0)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._starts: dict[tuple[int, ...], int] = {}  # a stretch's first node; its last one is node 0 for all
+        self._edge_ends = array("q", [0])  # of each node, where its edges end in the arrays below
+        self._cumulated = array("d")  # node + probability of this edge and those of the node before it
+        self._targets = array("q")
+        self._ids = array("q")
+
+    def sample(self, stretches: Sequence[tuple[int, ...]], numbers: Int64s, keys: Keys) -> tuple[Int64s, Int64s]:
+        """See Segmentation."""
+        if len(self._edge_ends) > _MOST_NODES:
+            self._forget()
+        starts = np.array([self._start(stretch) for stretch in stretches], dtype=np.int64)
+        edge_ends, cumulated = np.frombuffer(self._edge_ends, np.int64), np.frombuffer(self._cumulated)
+        targets, ids = np.frombuffer(self._targets, np.int64), np.frombuffer(self._ids, np.int64)
+        nodes, walkers = starts[numbers], np.arange(len(numbers))
+        who, what = [], []  # of each step: which stretches it took on, and by which pieces
+        for step in itertools.count():
+            edges = np.searchsorted(cumulated, nodes + _uniform(keys[walkers], step), side="right")
+            edges = np.minimum(edges, edge_ends[nodes] - 1)  # node + number may have been rounded up to the next node
+            who.append(walkers)
+            what.append(ids[edges])
+            nodes = targets[edges]
+            walkers, nodes = walkers[nodes > 0], nodes[nodes > 0]
+            if not len(walkers):
+                break
+        order = np.argsort(np.concatenate(who), kind="stable")
+        return np.concatenate(what)[order], np.bincount(np.concatenate(who), minlength=len(numbers))
+
+    def _start(self, stretch: tuple[int, ...]) -> int:
+        node = self._starts.get(stretch)
+        if node is None:
+            node = self._starts[stretch] = self._add_lattice(stretch)
+        return node
+
+    def _add_lattice(self, stretch: tuple[int, ...]) -> int:
+        """Nodes and edges for all ways to spell the stretch, from its end on; returns its first node."""
+        if len(stretch) == 1 and self._pieces[stretch[0]].type is not PieceType.NORMAL:
+            return self._add_node([(stretch[0], 0, 1.0)])
+        text = "".join(self._pieces[i].text for i in stretch)
+        nodes, totals = [-1] * len(text) + [0], [-math.inf] * len(text) + [0.0]  # totals: log of the ways' weights
+        for begin in reversed(range(len(text))):
+            edges = []
+            for end in range(begin + 1, min(len(text), begin + self._longest) + 1):
+                found = self._log_weights.get(text[begin:end])
+                if found and totals[end] > -math.inf:
+                    edges.append((found[0], nodes[end], found[1] + totals[end]))
+            if edges:
+                highest = max(weight for _, _, weight in edges)
+                edges = [(i, target, math.exp(weight - highest)) for i, target, weight in edges]
+                nodes[begin] = self._add_node(edges)
+                totals[begin] = highest + math.log(sum(weight for _, _, weight in edges))
+        return nodes[0]
+
+    def _add_node(self, edges: Sequence[tuple[int, int, float]]) -> int:
+        """edges: piece, target, weight of each."""
+        node = len(self._edge_ends)
+        total = sum(weight for _, _, weight in edges)
+        self._cumulated.extend(node + weight / total for weight in itertools.accumulate(edge[2] for edge in edges))
+        self._ids.extend(edge[0] for edge in edges)
+        self._targets.extend(edge[1] for edge in edges)
+        self._edge_ends.append(len(self._targets))
+        return node
+
+
+class BpeSegmentation:
+    """Segmentations by BPE-dropout (Provilkov et al. 2020, algorithm 1).
+
+    From single characters on, the best of the possible merges is made again and again; each time every possible merge
+    is left out with a probability, until all are. So the merge made is the n-th best with probability
+    dropout^(n-1) (1 - dropout), which takes one random number.
+    """
+
+    def __init__(self, pieces: Sequence[Piece], dropout: float) -> None:
+        self._pieces = pieces
+        self._dropout = dropout
+        self._normal = normal_pieces(pieces)
+        self._merges = _merges(self._normal, pieces)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._numbers: dict[tuple[int, ...], int] = {}  # of the segmentations met so far
+        self._segmentations: list[tuple[int, ...]] = []
+        # Possible merges, those of a segmentation together, the best first.
+        self._merge_starts = array("q", [0])
+        self._places = array("q")
+        self._results = array("q")  # the piece that comes of it
+        self._targets = array("q")  # the segmentation that comes of it, -1 until somebody goes there
+
+    def sample(self, stretches: Sequence[tuple[int, ...]], numbers: Int64s, keys: Keys) -> tuple[Int64s, Int64s]:
+        """See Segmentation."""
+        if len(self._segmentations) > _MOST_SEGMENTATIONS:
+            self._forget()
+        starts = [self._number(self._characters(stretch)) for stretch in stretches]
+        at = np.array(starts, dtype=np.int64)[numbers]
+        walkers = np.arange(len(numbers))
+        for step in itertools.count():
+            n_left_out = np.log1p(-_uniform(keys[walkers], step)) / math.log(self._dropout)
+            merge_starts = np.frombuffer(self._merge_starts, np.int64)
+            merges = merge_starts[at[walkers]] + np.minimum(n_left_out, len(self._places)).astype(np.int64)
+            goes_on = merges < merge_starts[at[walkers] + 1]
+            del merge_starts  # an array that numpy looks into cannot grow
+            walkers, merges = walkers[goes_on], merges[goes_on]
+            if not len(walkers):
+                break
+            at[walkers] = self._follow(merges)
+        segmentations = [self._segmentations[number] for number in at.tolist()]
+        lengths = np.fromiter(map(len, segmentations), np.int64, len(segmentations))
+        return np.fromiter(itertools.chain.from_iterable(segmentations), np.int64, int(lengths.sum())), lengths
+
+    def _follow(self, merges: Int64s) -> Int64s:
+        """The segmentations that these merges lead to."""
+        targets = np.frombuffer(self._targets, np.int64)[merges]
+        unknown = np.unique(merges[targets < 0])
+        origins = np.searchsorted(np.frombuffer(self._merge_starts, np.int64), unknown, side="right") - 1
+        for merge, origin in zip(unknown.tolist(), origins.tolist(), strict=True):
+            ids, place = self._segmentations[origin], self._places[merge]
+            self._targets[merge] = self._number((*ids[:place], self._results[merge], *ids[place + 2 :]))
+        return np.frombuffer(self._targets, np.int64)[merges]
+
+    def _number(self, ids: tuple[int, ...]) -> int:
+        number = self._numbers.get(ids)
+        if number is None:
+            number = self._numbers[ids] = len(self._segmentations)
+            self._segmentations.append(ids)
+            possible = []
+            for place, pair in enumerate(itertools.pairwise(ids)):
+                if merge := self._merges.get(pair):
+                    possible.append((merge[0], place, merge[1]))
+            possible.sort()  # of equal rank, the leftmost first
+            self._places.extend(place for _, place, _ in possible)
+            self._results.extend(result for _, _, result in possible)
+            self._targets.extend(-1 for _ in possible)
+            self._merge_starts.append(len(self._targets))
+        return number
+
+    def _characters(self, stretch: tuple[int, ...]) -> tuple[int, ...]:
+        """The stretch as single characters; as it is if one of them has no piece."""
+        if len(stretch) == 1 and self._pieces[stretch[0]].type is not PieceType.NORMAL:
+            return stretch
+        characters = [self._normal.get(character) for i in stretch for character in self._pieces[i].text]
+        found = [i for i in characters if i is not None]
+        return tuple(found) if len(found) == len(characters) else stretch
+
+
+def normal_pieces(pieces: Sequence[Piece]) -> dict[str, int]:
+    """The ids of the pieces that text is made of: no special ones, no bytes, no tags."""
+    return {piece.text: i for i, piece in enumerate(pieces) if piece.type is PieceType.NORMAL}
+
+
+def _merges(normal: Mapping[str, int], pieces: Sequence[Piece]) -> dict[tuple[int, int], tuple[float, int]]:
+    """For two pieces that make a third: how early they are merged (the lowest first), and the third."""
+    merges = {}
+    for text, i in normal.items():
+        for middle in range(1, len(text)):
+            left, right = normal.get(text[:middle]), normal.get(text[middle:])
+            if left is not None and right is not None:
+                merges[left, right] = (-pieces[i].score, i)
+    return merges

@@ -1,0 +1,154 @@
+"""Subword regularisation: training pairs spelled by other subwords of the same vocabulary, anew in each epoch."""
+
+import itertools
+
+import numpy as np
+import numpy.typing as npt
+
+from mtkit.config.schema import Config
+from mtkit.data.encoded import EncodedPairs, EncodedSide, Ids, PairsInMemory, concatenate
+from mtkit.data.segmentation import (
+    BpeSegmentation,
+    Int64s,
+    Keys,
+    Segmentation,
+    UnigramSegmentation,
+    derived_keys,
+)
+from mtkit.data.sentencepiece_file import Piece, PieceType, parse
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.errors import ConfigError
+
+_NO_CHARACTER = 0x110000  # one more than the last code point
+_CODE_POINT_BITS = 21
+
+
+class SubwordSampler:
+    """Draws how the sentences of an encoded corpus are spelled.
+
+    What is drawn for a pair depends on seed, epoch and the pair's number alone: not on earlier calls, nor on the pairs
+    that are asked for with it, but that a pair asked for several times is spelled anew each time.
+    """
+
+    def __init__(
+        self,
+        src_tokenizer: Tokenizer,
+        tgt_tokenizer: Tokenizer,
+        src_sampling: float,
+        tgt_sampling: float,
+        seed: int,
+        *,
+        max_tokens: int | None = None,
+    ) -> None:
+        """sampling: of a BPE tokenizer the probability of leaving out a merge, of a unigram one alpha; 0: as it is.
+
+        max_tokens: a sentence whose new spelling would be longer keeps the tokenizer's own.
+        Raises ConfigError for sampling with a tokenizer that is neither.
+        """
+        self._src = _SideSampler(src_tokenizer, src_sampling, max_tokens) if src_sampling else None
+        self._tgt = _SideSampler(tgt_tokenizer, tgt_sampling, max_tokens) if tgt_sampling else None
+        self._seed = seed
+
+    @classmethod
+    def of(cls, cfg: Config, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> "SubwordSampler | None":
+        """The sampler that the config asks for, if it does. Raises ConfigError as the constructor does."""
+        src, tgt = cfg.tokenizer.src, cfg.tokenizer.src if cfg.tokenizer.shared else cfg.tokenizer.tgt
+        if not src.sampling and not tgt.sampling:
+            return None
+        max_tokens = cfg.data.max_tokens
+        return cls(src_tokenizer, tgt_tokenizer, src.sampling, tgt.sampling, cfg.seed, max_tokens=max_tokens)
+
+    def sample(self, corpus: EncodedPairs, indices: Int64s, epoch: int) -> PairsInMemory:
+        """The pairs (N,), in this order, as they are spelled in this epoch."""
+        repetitions = _repetitions(indices)
+        sides = []
+        for number, (sampler, side) in enumerate(((self._src, corpus.src), (self._tgt, corpus.tgt))):
+            taken = side.take(indices)
+            if sampler:
+                start = np.random.SeedSequence([self._seed, epoch, number]).generate_state(2).view(np.uint64)
+                taken = sampler.sample(taken, derived_keys(derived_keys(start, indices), repetitions))
+            sides.append(taken)
+        return PairsInMemory(*sides)
+
+
+class _SideSampler:
+    def __init__(self, tokenizer: Tokenizer, sampling: float, max_tokens: int | None) -> None:
+        model = parse(tokenizer.serialized())
+        self._segmentation: Segmentation
+        if model.algorithm == "bpe":
+            self._segmentation = BpeSegmentation(model.pieces, sampling)
+        elif model.algorithm == "unigram":
+            self._segmentation = UnigramSegmentation(model.pieces, sampling)
+        else:
+            raise ConfigError(
+                f"{tokenizer.path}: a {model.algorithm} tokenizer knows one spelling only; set sampling to 0, or train "
+                "a unigram or bpe tokenizer"
+            )
+        self._joints = _Joints(model.pieces)
+        self._max_tokens = max_tokens
+
+    def sample(self, side: EncodedSide, keys: Keys) -> EncodedSide:
+        """The side's sentences spelled anew. keys (N,): of the random numbers of each sentence."""
+        if not len(side.ids):
+            return side
+        starts = np.flatnonzero(self._joints.stretch_starts(side))
+        sentences = np.searchsorted(side.starts, starts, side="right") - 1
+        firsts = np.searchsorted(starts, side.starts)  # the first stretch of each sentence
+        places = np.arange(len(starts)) - firsts[sentences]
+        stretches, numbers = _distinct(side.ids, starts)
+        ids, lengths = self._segmentation.sample(stretches, numbers, derived_keys(keys[sentences], places))
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        new_starts = ends[firsts]
+        sampled = EncodedSide(ids.astype(side.ids.dtype), new_starts, np.diff(new_starts).astype(np.int32))
+        if self._max_tokens is None:
+            return sampled
+        rows = np.arange(len(side.lengths))
+        too_long = sampled.lengths > self._max_tokens
+        return concatenate([sampled, side]).take(np.where(too_long, len(rows) + rows, rows))
+
+
+class _Joints:
+    """Which neighbours in a sentence have a boundary between them in every spelling of it.
+
+    Between these boundaries lie the stretches that are spelled independently of each other: words, as a rule.
+    """
+
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        texts = [
+            [ord(c) for c in piece.text] if piece.type is PieceType.NORMAL else [_NO_CHARACTER] for piece in pieces
+        ]
+        inside = np.array(sorted({pair for text in texts for pair in itertools.pairwise(text)}), dtype=np.int64)
+        self._inside = _pair(*inside.reshape(-1, 2).T)
+        self._first = np.array([text[0] for text in texts])
+        self._last = np.array([text[-1] for text in texts])
+
+    def stretch_starts(self, side: EncodedSide) -> npt.NDArray[np.bool_]:
+        """Of each id of the side whether a stretch begins with it."""
+        begins = np.ones(len(side.ids), dtype=bool)
+        begins[1:] = ~np.isin(_pair(self._last[side.ids[:-1]], self._first[side.ids[1:]]), self._inside)
+        begins[side.starts[:-1][side.lengths > 0]] = True
+        return begins
+
+
+def _pair(left: Int64s, right: Int64s) -> Int64s:
+    return left << _CODE_POINT_BITS | right
+
+
+def _distinct(ids: Ids, starts: Int64s) -> tuple[list[tuple[int, ...]], Int64s]:
+    """The different stretches of ids that begin at these places, and which of them stands at each place."""
+    size, blob = ids.dtype.itemsize, ids.tobytes()
+    bounds = [*(starts * size).tolist(), len(blob)]
+    numbers: dict[bytes, int] = {}
+    which = [numbers.setdefault(blob[i:j], len(numbers)) for i, j in itertools.pairwise(bounds)]
+    stretches = [tuple(np.frombuffer(stretch, ids.dtype).tolist()) for stretch in numbers]
+    return stretches, np.array(which, dtype=np.int64)
+
+
+def _repetitions(indices: Int64s) -> Int64s:
+    """How often each number has come before."""
+    order = np.argsort(indices, kind="stable")
+    ordered = indices[order]
+    firsts = np.searchsorted(ordered, ordered)
+    repetitions = np.empty_like(order)
+    repetitions[order] = np.arange(len(indices)) - firsts
+    return repetitions

@@ -1,0 +1,232 @@
+"""A config with teachers in, one without out: its training text is what the teachers made of it (Kim and Rush 2016).
+
+For corpus N of data.train, RUN/distilled/N.tsv holds each source and its translation, and N.json what they were made
+with. Each is a job of `file_job`: killed at any moment, it goes on where it stopped.
+"""
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from mtkit import __version__
+from mtkit.config.differences import differences
+from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus
+from mtkit.console import log
+from mtkit.cores import usable_cores
+from mtkit.data.corpus import corpus_name, count_pairs, read_lines, text_checksums
+from mtkit.decoding.bundle import BundleFiles, find_model, read_bundle
+from mtkit.decoding.file_job import remove_job, run_job
+from mtkit.decoding.synthetic import (
+    Translated,
+    UsableTranslations,
+    counts_of,
+    identity_of,
+    summary,
+    window_of,
+    write_corpus,
+)
+from mtkit.decoding.translator import Translator
+from mtkit.decoding.workers import ParallelEngine
+from mtkit.errors import BundleError, ConfigError, DataError
+from mtkit.evaluation.metrics import sentence_scores
+from mtkit.files import remove_leftovers, write_text
+
+FOLDER = "distilled"
+_UNNAMED = ("src", "tgt")  # what data.src_lang and data.tgt_lang are if nobody has set them
+
+
+def with_teachers_text(cfg: Config) -> Config:
+    """The config with the teachers' translations as data.train; they are made now if they are not there yet.
+
+    Without teachers it is cfg itself. Raises BundleError or ConfigError for teachers that do not fit the config or
+    each other, ConfigError if the run has translations that were made in another way, DataError for unusable text.
+    """
+    if not cfg.distill.teachers:
+        return cfg
+    assert cfg.run_dir is not None
+    folder = cfg.run_dir / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder)
+    numbered = list(enumerate(cfg.data.train, start=1))
+    complete = all(_record(folder / f"{number}.json") is not None for number, _ in numbered)
+    teachers = _Teachers(cfg, _members(cfg, needed=not complete))
+    made = [_distilled(corpus, folder / f"{number}.tsv", teachers) for number, corpus in numbered]
+    weight = cfg.distill.original_weight
+    originals = [corpus.model_copy(update={"weight": corpus.weight * weight}) for corpus in cfg.data.train]
+    data = cfg.data.model_copy(update={"train": [*made, *(originals if weight else [])]})
+    return cfg.model_copy(update={"data": data, "distill": DistillConfig()})
+
+
+class _Teachers:
+    """The bundles of distill.teachers; none if they are not there, and not needed."""
+
+    def __init__(self, cfg: Config, members: Sequence[BundleFiles]) -> None:
+        self.cfg = cfg
+        self.members = members
+
+    @contextmanager
+    def translator(self, corpus: TrainCorpus) -> Iterator[Translator]:
+        """What translates this corpus; its worker processes, if it has any, end with the block."""
+        train, (first, *others) = self.cfg.train, self.members
+        names = ", ".join(str(files.folder) for files in self.members)
+        log.info(f"{corpus_name(corpus)}: translating with {names}")
+        config = first.config.model_copy(update={"decode": self._decode(corpus)})
+        members = [replace(first, config=config), *others]
+        translator = Translator.of(members, device=train.device, threads=train.threads or usable_cores())
+        try:
+            yield translator
+        finally:
+            if isinstance(translator.engine, ParallelEngine):
+                translator.engine.close()
+
+    def recipe(self, corpus: TrainCorpus) -> dict[str, Any]:
+        """All that the translations depend on, as JSON, as far as it is known."""
+        distill = self.cfg.distill
+        known = {"text": text_checksums([corpus]), "n_best": distill.n_best, "choose": distill.choose}
+        return {**known, **identity_of(self.members, self._decode(corpus))} if self.members else known
+
+    def _decode(self, corpus: TrainCorpus) -> DecodeConfig:
+        """The first teacher's settings; it reads the corpus' tag if it was trained on one with the same."""
+        config = self.members[0].config
+        known = corpus.tag is not None and corpus.tag in {other.tag for other in config.data.train}
+        return config.decode.model_copy(update={"tag": corpus.tag}) if known else config.decode
+
+
+def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
+    """The teachers' bundles; none if one is missing, or damaged, and they are not needed.
+
+    Raises ConfigError for one that translates between other languages.
+    """
+    distill = cfg.distill
+    overrides = [f"decode.beam_size={distill.beam_size}", f"decode.workers={distill.workers}"]
+    try:
+        members = [read_bundle(find_model(folder), overrides) for folder in distill.teachers]
+    except BundleError as error:
+        if needed:
+            raise type(error)(f"distill.teachers: {error}") from None
+        log.warning(f"distill.teachers: {error}; what they have translated is there, and is used")
+        return []
+    for files in members:
+        for key, unnamed in zip(("src_lang", "tgt_lang"), _UNNAMED, strict=True):
+            theirs, ours = getattr(files.config.data, key), getattr(cfg.data, key)
+            if theirs != ours and unnamed not in (theirs, ours):
+                raise ConfigError(
+                    f"distill.teachers: {files.folder} has data.{key}={theirs}, but this config has {ours}; take a "
+                    "teacher of the same languages in the same direction"
+                )
+    return members
+
+
+def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCorpus:
+    """The corpus with the teachers' translations as its target side; in `place`, where it may be already."""
+    made = corpus.model_copy(update={"src": None, "tgt": None, "tsv": place})
+    recipe = teachers.recipe(corpus)
+    record = _record(place.with_suffix(".json"))
+    if record is None:
+        _translate(corpus, made, place, teachers, recipe)
+        return made
+    then = record["recipe"] if teachers.members else {key: record["recipe"][key] for key in recipe}
+    if changes := differences(then, recipe):
+        listed = "; ".join(f"{name} was {old}, now {new}" for name, old, new in changes)
+        raise ConfigError(
+            f"{place} was made in another way: {listed}; start a new run (another run_dir), or remove {place.parent} "
+            "to have the text translated again"
+        )
+    remove_job(place)  # if its process was killed just before it did that itself
+    log.info(f"{place}: translated before: {summary(record['n_lines'], record['counts'])}")
+    return made
+
+
+def _translate(
+    corpus: TrainCorpus, made: TrainCorpus, place: Path, teachers: _Teachers, recipe: dict[str, Any]
+) -> None:
+    """Write the corpus of translations, then the record that tells that it is whole."""
+    text = corpus.tsv or corpus.src
+    assert text is not None  # the schema sees to it
+    count_pairs([corpus])  # unequal files are better found now
+    distill = teachers.cfg.distill
+    columns = _Columns(corpus, with_tgt=distill.choose != "all")
+
+    def finish(records: Iterator[str]) -> None:
+        n_lines, counts = 0, Counter[str]()
+
+        def counted() -> Iterator[Translated]:
+            nonlocal n_lines
+            for record in records:
+                line = Translated.from_json(record)
+                n_lines += 1
+                counts.update(counts_of([line]))
+                yield line
+
+        write_corpus(counted(), made, "forward")
+        if not counts["pairs"]:
+            raise DataError(f"{text}: no line has a usable translation by the teachers: {summary(n_lines, counts)}")
+        record = {"n_lines": n_lines, "counts": counts, "recipe": recipe}
+        write_text(place.with_suffix(".json"), json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        log.info(f"{place}: {summary(n_lines, counts)}")
+
+    with teachers.translator(corpus) as translator:
+        usable = UsableTranslations(translator, n_best=distill.n_best)
+
+        def translate(lines: Sequence[str], first_line: int) -> list[Translated]:
+            sources, references = columns.of(lines, first_line)
+            found = usable.of(sources, first_line)
+            if references is None or distill.choose == "all":
+                return found
+            pairs = zip(found, references, strict=True)
+            return [_choose(line, reference, distill.choose) for line, reference in pairs]
+
+        engine = {"engine": translator.engine.name, "arithmetic": translator.engine.arithmetic, "mtkit": __version__}
+        identity = {**recipe, **engine}
+        run_job(text, place, window_of(translate), identity, window_lines=translator.window, finish=finish)
+
+
+class _Columns:
+    """The sides of a corpus, window by window, given its TSV's lines or those of its source file."""
+
+    def __init__(self, corpus: TrainCorpus, *, with_tgt: bool) -> None:
+        self.corpus = corpus
+        self.with_tgt = with_tgt
+        self._tgt_lines = read_lines(corpus.tgt) if corpus.tgt and with_tgt else iter(())
+        self._n_read = 0  # lines of tgt
+
+    def of(self, lines: Sequence[str], first_line: int) -> tuple[list[str], list[str] | None]:
+        """Source sides and, if they are wanted, target sides of the lines from first_line on; windows come in order."""
+        if self.corpus.tsv:
+            rows = [line.split("\t") for line in lines]
+            for number, row in enumerate(rows, start=first_line):
+                if len(row) < 2:
+                    raise DataError(
+                        f"{corpus_name(self.corpus)}: line {number}: no tab; each must be: source, tab, target"
+                    )
+            return [row[0] for row in rows], [row[1] for row in rows] if self.with_tgt else None
+        if not self.with_tgt:
+            return list(lines), None
+        begin = first_line - 1 - self._n_read
+        references = list(itertools.islice(self._tgt_lines, begin, begin + len(lines)))
+        self._n_read += begin + len(references)
+        return list(lines), references
+
+
+def _choose(line: Translated, reference: str, metric: Literal["bleu", "chrf"]) -> Translated:
+    """The line with only the translation that is most like the reference; of equals, the likeliest."""
+    if len(line.translations) < 2 or not reference.strip():
+        return replace(line, translations=line.translations[:1])
+    scores = sentence_scores(line.translations, reference, metric)
+    return replace(line, translations=[line.translations[scores.index(max(scores))]])
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    """What a finished corpus was made with; None if there is none."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return {key: record[key] for key in ("n_lines", "counts", "recipe")}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: cannot be read ({error}); remove it to have the text translated again") from None

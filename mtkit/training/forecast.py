@@ -1,0 +1,134 @@
+"""How long a validation will take once the model is trained, found out before it is."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtkit.config.schema import DecodeConfig
+from mtkit.data.batching import make_batch
+from mtkit.data.special_ids import BOS_ID, EOS_ID
+from mtkit.decoding.engine import Segment
+from mtkit.decoding.native import NativeEngine
+from mtkit.decoding.search import DecodeStep, SearchConfig, search
+from mtkit.evaluation.metrics import corpus_bleu, corpus_chrf
+from mtkit.model.transformer import Transformer
+from mtkit.training.update import batch_loss
+from mtkit.training.validation import Validator
+
+# A beam goes on for some steps after its best hypothesis has ended, until no other can overtake it.
+_STEPS_AFTER_END = 3
+
+
+def forecast_validation(validator: Validator, model: Transformer, limit_s: float) -> float:
+    """Seconds that a validation of a trained model will take; about limit_s are spent on finding out.
+
+    A model that has learnt nothing goes on translating to the length limit. Here each translation ends where its
+    reference does: that is what a trained model's will do, on average.
+    """
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        loss_s = _forecast_loss(validator, model, limit_s / 4)
+        decoding_s = _forecast_decoding(validator, model, limit_s / 2)
+    model.train(was_training)
+    return loss_s + decoding_s + _forecast_scoring(validator)
+
+
+def _forecast_loss(validator: Validator, model: Transformer, limit_s: float) -> float:
+    batches = [make_batch(validator.corpus, indices) for indices in validator.plan]
+
+    def run(number: int) -> None:
+        batch_loss(model, batches[number], 0.0, validator.precision)[1].item()
+
+    return _extrapolated(run, [batch.src.numel() + batch.tgt_in.numel() for batch in batches], limit_s)
+
+
+def _forecast_decoding(validator: Validator, model: Transformer, limit_s: float) -> float:
+    cfg = validator.cfg.decode
+    src_tokenizer, tgt_tokenizer = validator.tokenizers
+    sources = src_tokenizer.encode_batch([pair.src for pair in validator.pairs])
+    lengths = [len(ids) for ids in tgt_tokenizer.encode_batch([pair.tgt for pair in validator.pairs])]
+    positions = model.cfg.max_positions if model.cfg.positions == "learned" else 10**9
+    segments = [
+        Segment(ids[: positions - 1], min(length + 1 + _STEPS_AFTER_END, positions))
+        for ids, length in zip(sources, lengths, strict=True)
+        if ids
+    ]
+    batches = _batches(segments, cfg)
+    engine = NativeEngine([model], next(model.parameters()).device)
+    beam_size = cfg.mbr_samples or cfg.beam_size
+    search_cfg = SearchConfig.of(cfg.model_copy(update={"beam_size": beam_size, "beam_groups": 1}), 1)
+
+    def run(number: int) -> None:
+        batch = batches[number]
+        step = _NeverEnding(engine.make_step(batch, beam_size))
+        max_lens = torch.tensor([segment.max_len for segment in batch], device=engine.device)
+        search(step, max_lens, search_cfg, bos_id=BOS_ID, eos_id=EOS_ID)
+
+    return _extrapolated(run, [len(batch) * max(segment.max_len for segment in batch) for batch in batches], limit_s)
+
+
+def _forecast_scoring(validator: Validator) -> float:
+    started = time.perf_counter()
+    corpus_bleu(validator.references, validator.references)
+    corpus_chrf(validator.references, validator.references)
+    return time.perf_counter() - started
+
+
+def _batches(segments: Sequence[Segment], cfg: DecodeConfig) -> list[list[Segment]]:
+    """Segments of like length together, as the engine does."""
+    batches: list[list[Segment]] = []
+    for segment in sorted(segments, key=lambda segment: len(segment.ids)):
+        batch = batches[-1] if batches else []
+        full = len(batch) == cfg.batch_sentences or (len(batch) + 1) * len(segment.ids) > cfg.batch_tokens
+        if not batch or full:
+            batches.append([segment])
+        else:
+            batch.append(segment)
+    return batches
+
+
+def _extrapolated(run: Callable[[int], None], sizes: Sequence[int], limit_s: float) -> float:
+    """Seconds that run(0), ..., run(N - 1) take together, told by as many of them as limit_s allows.
+
+    sizes (N,): how much work each is, in any unit. The first to be run, the largest, is not counted: it meets whatever
+    has to be made ready.
+    """
+    if not sizes:
+        return 0.0
+    run(int(np.argmax(sizes)))
+    started, done = time.perf_counter(), 0
+    for number in np.random.default_rng(0).permutation(len(sizes)):
+        run(int(number))
+        done += sizes[number]
+        if time.perf_counter() - started > limit_s:
+            break
+    return (time.perf_counter() - started) * sum(sizes) / done
+
+
+class _NeverEnding:
+    """A model's step that leaves no hypothesis a chance to end before its limit."""
+
+    def __init__(self, step: DecodeStep) -> None:
+        self.step = step
+
+    def __call__(self, last_ids: Tensor) -> Tensor:
+        """As `DecodeStep`, with EOS impossible."""
+        log_probs = self.step(last_ids)
+        log_probs[..., EOS_ID] = -torch.inf
+        return log_probs
+
+    def attention(self) -> Tensor:
+        """As `DecodeStep`."""
+        return self.step.attention()
+
+    def reorder(self, parents: Tensor) -> None:
+        """As `DecodeStep`."""
+        self.step.reorder(parents)
+
+    def keep(self, sentences: Tensor) -> None:
+        """As `DecodeStep`."""
+        self.step.keep(sentences)

@@ -1,0 +1,71 @@
+"""The mean of several sets of weights as a bundle: of a run's checkpoints, or of models of one shape."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mtkit.config.differences import differences
+from mtkit.config.loading import load_config
+from mtkit.data.special_ids import PAD_ID
+from mtkit.data.tokenizer import load_tokenizers
+from mtkit.decoding.bundle import BundleFiles, load_model, read_bundle, save_bundle
+from mtkit.errors import BundleError, CheckpointError, UsageError
+from mtkit.model.transformer import Transformer
+from mtkit.training.checkpoint import Checkpoints
+
+
+def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[int]:
+    """Write a bundle with the mean of the weights that the run had at these steps; without any, at all that it keeps.
+
+    Returns the steps. Raises UsageError for a step that the run does not keep, CheckpointError for a damaged one.
+    """
+    checkpoints = Checkpoints(run_dir / "checkpoints")
+    kept = checkpoints.kept_steps()
+    if not kept:
+        raise CheckpointError(f"{run_dir}: not the folder of a run: there is nothing in {checkpoints.folder}")
+    if missing := sorted(set(steps) - set(kept)):
+        listed, there = (", ".join(map(str, numbers)) for numbers in (missing, kept))
+        raise UsageError(f"{checkpoints.folder}: there is no step {listed}; the run keeps {there}")
+    steps = sorted(set(steps)) or kept
+    for step in steps:
+        if not checkpoints.has_weights(step):
+            raise CheckpointError(f"{checkpoints.folder}: the weights of step {step} are damaged; leave it out")
+    cfg, (src, tgt) = load_config(run_dir / "config.yaml"), load_tokenizers(run_dir)
+    model = Transformer(cfg.model, src.vocab_size, tgt.vocab_size, PAD_ID)
+    checkpoints.load_average(steps, model)
+    spm = run_dir / "src.spm", run_dir / "tgt.spm"
+    save_bundle(out, model.state_dict(), cfg, *spm, training={"step": steps[-1], "averaged_steps": steps})
+    return steps
+
+
+def average_bundles(folders: Sequence[Path], out: Path) -> None:
+    """Write a bundle with the mean of the bundles' weights; its config is the first one's.
+
+    Raises BundleError if one has another architecture or other tokenizers than the first.
+    """
+    first, *others = bundles = [read_bundle(folder) for folder in folders]
+    for other in others:
+        _check_alike(first, other)
+    sums: dict[str, Tensor] = {}
+    for bundle in bundles:  # one model in memory at a time
+        for name, weight in load_model(bundle).state_dict().items():
+            sums[name] = sums[name] + weight if name in sums else weight.double()
+    means = {name: (total / len(bundles)).to(torch.float32) for name, total in sums.items()}
+    checksums = [bundle.manifest["sha256"]["model.safetensors"] for bundle in bundles]
+    spm = first.folder / "src.spm", first.folder / "tgt.spm"
+    save_bundle(out, means, first.config, *spm, training={"averaged_models": checksums})
+
+
+def _check_alike(first: BundleFiles, other: BundleFiles) -> None:
+    shapes = [bundle.config.model.model_dump(mode="json") for bundle in (first, other)]
+    unlike = [entry for entry in differences(*shapes) if not entry[0].endswith("_dropout")]
+    if unlike:
+        listed = "; ".join(f"model.{key}: {one} there, {two} here" for key, one, two in unlike)
+        raise BundleError(f"{other.folder}: not of the architecture of {first.folder}: {listed}")
+    for side in ("src", "tgt"):
+        if getattr(first, f"{side}_tokenizer").fingerprint != getattr(other, f"{side}_tokenizer").fingerprint:
+            raise BundleError(
+                f"{other.folder}: its {side}.spm is not that of {first.folder}: their weights speak of different tokens"
+            )

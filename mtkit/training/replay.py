@@ -1,0 +1,244 @@
+"""A run's last steps made again from its older checkpoint, and compared with the newer one that it wrote itself."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from mtkit.config.loading import load_config
+from mtkit.config.schema import Config
+from mtkit.console import log, progress_bar
+from mtkit.errors import CheckpointError, ConfigError
+from mtkit.files import sha256_file
+from mtkit.training.checkpoint import Checkpoint, Checkpoints, find_damage, made_with
+from mtkit.training.interruption import StopRequest
+from mtkit.training.metrics_log import MetricsLog, read_metrics
+from mtkit.training.trainer import Trainer, prepare
+
+_WEIGHTS = {"model.safetensors": "weights", "ema.safetensors": "running mean"}
+_TIMES = {"seconds", "timing", "tokens_per_s", "run_s"}  # what no replay can give again
+_NOT_HERE = "(missing)"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the things that are compared, and what tells the two apart: hashes, and the first place that differs."""
+
+    name: str
+    recorded: str
+    replayed: str
+    difference: str | None  # None: equal
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of a replay."""
+
+    run_dir: Path
+    first_step: int  # of the checkpoint that it began with
+    last_step: int
+    parts: list[Part]
+    causes: list[str] = field(default_factory=list)  # what is not as it was, and may explain a difference
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs."""
+        return all(part.difference is None for part in self.parts)
+
+
+def replay(run_dir: Path, steps: int | None = None) -> Replay:
+    """Make the updates between the run's two newest checkpoints again, in a scratch folder, and compare.
+
+    steps: make at most so many; if they do not reach the newer checkpoint, only lines of metrics.jsonl are compared.
+    The run is only read. Raises MtkitError if it has not two checkpoints, if its text or tokenizers have changed, or
+    if its learning rate followed the clock.
+    """
+    cfg = _config_of(run_dir)
+    with tempfile.TemporaryDirectory(prefix="mtkit-replay-") as folder:
+        scratch = Path(folder) / "run"
+        older, newer = _copy_run(run_dir, scratch)
+        first_step = older.state.step  # of the state that the trainer goes on with, so it has to be noted here
+        last_step = min(newer.state.step, first_step + (steps or newer.state.step))
+        trainer = prepare(cfg.model_copy(update={"run_dir": scratch}), scratch, Checkpoints(scratch / "checkpoints"))
+        trainer.resume(older)
+        log.info(f"replaying steps {first_step + 1} to {last_step} of {run_dir}")
+        _replay_steps(trainer, newer, last_step)
+        parts = [_compare_metrics(run_dir, scratch, first_step, last_step)]
+        if last_step == newer.state.step:
+            replayed = scratch / "checkpoints" / f"step-{last_step}"
+            parts = [*_compare_checkpoints(newer.folder, replayed, _optimizer_names(trainer)), *parts]
+        elif parts[0].recorded == "0 lines":
+            raise ConfigError(
+                f"{run_dir}: there is nothing to compare after {last_step - first_step} steps: metrics.jsonl "
+                f"has a line every {cfg.train.log_every}; raise --steps, or leave it out"
+            )
+        return Replay(run_dir, first_step, last_step, parts, _causes(newer.folder, trainer))
+
+
+def _config_of(run_dir: Path) -> Config:
+    path = run_dir / "config.yaml"
+    if not path.exists():
+        raise ConfigError(f"{run_dir}: not the folder of a run: it has no config.yaml")
+    cfg = load_config(path)
+    if cfg.train.budget is not None or (cfg.train.schedule == "cosine" and cfg.train.max_minutes is not None):
+        key = "budget" if cfg.train.budget is not None else "max_minutes"
+        raise ConfigError(
+            f"{run_dir}: its learning rate followed the clock (train.{key}), so its steps cannot be made again; only "
+            "runs whose length is given in steps or epochs can be replayed"
+        )
+    return cfg
+
+
+def _copy_run(run_dir: Path, scratch: Path) -> tuple[Checkpoint, Checkpoint]:
+    """What a start of the run needs, in scratch; returns the two checkpoints, the newer one out of the replay's way.
+
+    They are copied whole: a process that trains the run meanwhile would remove the older one.
+    """
+    steps = sorted(Checkpoints(run_dir / "checkpoints").resumable())
+    if len(steps) < 2:
+        has_model = (run_dir / "model" / "manifest.json").exists()
+        held = f"only step-{steps[0]}" if steps else "no checkpoint"
+        wait = "it has finished" if has_model else "train on until there are two"
+        raise CheckpointError(
+            f"{run_dir / 'checkpoints'}: a replay leads from one checkpoint to the next, and here is {held}; {wait}"
+        )
+    scratch.mkdir()
+    try:
+        for path in (*run_dir.glob("*.spm"), *run_dir.glob("tokenizers.json")):
+            shutil.copy(path, scratch)
+        for path in (run_dir / "cache").glob("*/*"):
+            place = scratch / path.relative_to(run_dir)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(path.resolve())  # large; replaced, not written to, should it be damaged
+        older, newer = (
+            shutil.copytree(run_dir / "checkpoints" / f"step-{step}", scratch / folder / f"step-{step}")
+            for step, folder in zip(steps[-2:], ("checkpoints", "recorded"), strict=True)
+        )
+    except (OSError, shutil.Error) as error:
+        raise CheckpointError(
+            f"{run_dir}: cannot be copied ({error}); if it is being trained, run the same command again"
+        ) from error
+    return _whole(older), _whole(newer)
+
+
+def _whole(folder: Path) -> Checkpoint:
+    if problem := find_damage(folder):
+        raise CheckpointError(f"{problem}; a replay needs two whole checkpoints")
+    checkpoint = Checkpoints(folder.parent).newest()
+    assert checkpoint is not None
+    return checkpoint
+
+
+def _replay_steps(trainer: Trainer, newer: Checkpoint, last_step: int) -> None:
+    """As Trainer.fit, but to a given step, and validating only where the run did."""
+    state, request = trainer.state, StopRequest()
+    with (
+        MetricsLog(trainer.run_dir, state.step, state.recovery) as trainer.metrics,
+        trainer.feed,
+        progress_bar(last_step - state.step, "replay", "step") as bar,
+    ):
+        while trainer.state.step < last_step:
+            if trainer.budget.validation_due(trainer.state.step):
+                trainer.validate(request)
+            trainer.update()
+            bar.update()
+        if last_step == newer.state.step:
+            if newer.state.validated_step == last_step:
+                trainer.validate(request)
+            trainer.save()
+
+
+def _compare_metrics(run_dir: Path, scratch: Path, first_step: int, last_step: int) -> Part:
+    recorded, replayed = (
+        [
+            {name: value for name, value in entry.items() if name not in _TIMES}
+            for entry in read_metrics(folder / "metrics.jsonl")
+            if first_step < entry["step"] <= last_step and entry["kind"] == "train"
+        ]
+        for folder in (run_dir, scratch)
+    )
+    none: dict[str, Any] = {}
+    found = (
+        f"first at step {(old or new)['step']}: {name} {old.get(name)} in the run, {new.get(name)} in the replay"
+        for old, new in zip_longest(recorded, replayed, fillvalue=none)
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    )
+    return Part("metrics.jsonl", f"{len(recorded)} lines", f"{len(replayed)} lines", next(found, None))
+
+
+def _compare_checkpoints(recorded: Path, replayed: Path, names: Mapping[int, str]) -> Iterator[Part]:
+    for file, name in _WEIGHTS.items():
+        if (recorded / file).exists() or (replayed / file).exists():
+            yield _compare_tensors(name, recorded / file, replayed / file, lambda path: dict(load_file(path)))
+    yield _compare_tensors(
+        "optimizer", recorded / "optimizer.pt", replayed / "optimizer.pt", lambda path: _optimizer_tensors(path, names)
+    )
+    states = [_without_times(json.loads((folder / "state.json").read_text("utf-8"))) for folder in (recorded, replayed)]
+    hashes = [hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest() for state in states]
+    key = next((key for key in {**states[0], **states[1]} if states[0].get(key) != states[1].get(key)), None)
+    difference = key and f"{key}: {states[0].get(key)} in the run, {states[1].get(key)} in the replay"
+    yield Part("state", hashes[0], hashes[1], difference)
+
+
+def _compare_tensors(name: str, recorded: Path, replayed: Path, load: Any) -> Part:
+    """Compare two files by their hashes and, if these differ, by what they hold."""
+    hashes = [sha256_file(path) if path.exists() else _NOT_HERE for path in (recorded, replayed)]
+    if hashes[0] == hashes[1]:
+        return Part(name, hashes[0], hashes[1], None)
+    if _NOT_HERE in hashes:
+        return Part(name, hashes[0], hashes[1], f"{recorded.name} is in one of them only")
+    return Part(name, hashes[0], hashes[1], first_difference(load(recorded), load(replayed)))
+
+
+def first_difference(old: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> str | None:
+    """The first tensor, in the order of old, that is not the same bit for bit, with how far it is off."""
+    for name in {**old, **new}:
+        if name not in old or name not in new:
+            return f"{name}: only in the {'run' if name in old else 'replay'}"
+        if old[name].shape != new[name].shape or old[name].dtype != new[name].dtype:
+            return f"{name}: {tuple(old[name].shape)} in the run, {tuple(new[name].shape)} in the replay"
+        if not torch.equal(old[name], new[name]):
+            off = (old[name].double() - new[name].double()).abs()
+            return f"{name}: {int((off != 0).sum()):,} of {off.numel():,} numbers differ, by {off.max():.2g} at most"
+    return None
+
+
+def _optimizer_tensors(path: Path, names: Mapping[int, str]) -> dict[str, Tensor]:
+    state = torch.load(path, map_location="cpu", weights_only=True)["state"]
+    return {
+        f"{key} of {names.get(number, number)}": torch.as_tensor(value)
+        for number, values in state.items()
+        for key, value in values.items()
+    }
+
+
+def _optimizer_names(trainer: Trainer) -> dict[int, str]:
+    """The weight that each number in the optimizer's state stands for."""
+    names = {id(weight): name for name, weight in trainer.updater.model.named_parameters()}
+    weights = [weight for group in trainer.updater.optimizer.param_groups for weight in group["params"]]
+    return {number: names[id(weight)] for number, weight in enumerate(weights)}
+
+
+def _without_times(values: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in values.items() if key not in _TIMES}
+    return {key: _without_times(value) if isinstance(value, dict) else value for key, value in kept.items()}
+
+
+def _causes(newer: Path, trainer: Trainer) -> list[str]:
+    """What differs between the machine that the newer checkpoint was made on and this one."""
+    then, now = made_with(newer), trainer.checkpoints.made_with
+    return [
+        f"{key}: {then.get(key, 'unknown')} when the run was trained, {now.get(key, 'unknown')} here"
+        for key in {**now, **then}
+        if then.get(key) != now.get(key)
+    ]

@@ -1,0 +1,25 @@
+"""Durations as people write them; the seconds were worked out by hand."""
+
+import pytest
+
+from mtkit.config.durations import duration_of, seconds_of
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30m", 1800), ("2h", 7200), ("1h30m", 5400), ("1h1m1s", 3661), ("010m", 600)]
+)
+def test_hours_minutes_and_seconds_add_up(text, seconds):
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "m", "30x", "30m1h", "1.5h", "-3m", "0s", "30 m", "1h\n"])
+def test_what_is_no_duration_is_refused_with_examples(text):
+    with pytest.raises(ValueError, match=r"is no duration; write 90s, 30m, 2h or 1h30m"):
+        seconds_of(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "0s"), (42.4, "42s"), (65, "1m5s"), (120, "2m"), (3600, "1h"), (12_010, "3h20m")]
+)
+def test_a_number_of_seconds_is_told_in_two_units(seconds, text):
+    assert duration_of(seconds) == text

@@ -1,0 +1,290 @@
+import itertools
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtkit.data.batching import make_batch, plan_epoch
+from mtkit.data.encoded import EncodedSide, PairsInMemory
+from mtkit.data.feed import Feed, Position
+
+BATCH_TOKENS = 40
+
+
+def side(rng, lengths):
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    return EncodedSide(rng.integers(4, 99, starts[-1]).astype(np.uint16), starts, np.asarray(lengths, dtype=np.int32))
+
+
+class Corpus:
+    """As much of an EncodedCorpus as a feed needs: random pairs, each with a first source token of its own."""
+
+    def __init__(self, *sizes, seed=0):
+        rng = np.random.default_rng(seed)
+        self.sizes = list(sizes)
+        self.n_pairs = sum(sizes)
+        self.src, self.tgt = (side(rng, rng.integers(1, 9, self.n_pairs)) for _ in range(2))
+        self.src.ids[self.src.starts[:-1]] = 100 + np.arange(self.n_pairs)
+        self.src_lengths, self.tgt_lengths = self.src.lengths, self.tgt.lengths
+        self.n_released = 0
+
+    def take(self, indices):
+        return PairsInMemory(self.src.take(indices), self.tgt.take(indices))
+
+    def release(self):
+        self.n_released += 1
+
+
+def feed_of(corpus, **options):
+    return Feed(corpus, **{"batch_tokens": BATCH_TOKENS, "accumulate": 2, "seed": 1, **options})
+
+
+def updates(feed, n, position=None):
+    """The next n updates, each as (batches, position behind it)."""
+    found = []
+    position = position or Position()
+    with feed:
+        for _ in range(n):
+            found.append(feed.after(position))
+            position = found[-1].position
+    return found
+
+
+def written_out(batches):
+    return [
+        (b.src.tolist(), b.tgt_in.tolist(), b.tgt_out.tolist(), b.indices.tolist(), b.n_tgt_tokens) for b in batches
+    ]
+
+
+def epochs_of(feed, n_epochs):
+    """The updates of so many epochs, epoch by epoch."""
+    epochs = [[] for _ in range(n_epochs)]
+    position = Position()
+    with feed:
+        while position.epoch < n_epochs:
+            update = feed.after(position)
+            epochs[position.epoch].append(update)
+            position = update.position
+    return epochs
+
+
+def test_a_corpus_of_one_window_is_fed_as_its_plan_says():
+    corpus = Corpus(70)
+    for epoch, fed in enumerate(epochs_of(feed_of(corpus), 3)):
+        plan = plan_epoch(corpus.src_lengths, corpus.tgt_lengths, batch_tokens=BATCH_TOKENS, seed=1, epoch=epoch)
+        expected = [
+            written_out([make_batch(corpus, indices) for indices in plan[i : i + 2]]) for i in range(0, len(plan), 2)
+        ]
+        assert [written_out(update.batches) for update in fed] == expected
+        assert [update.position.epochs for update in fed] == [
+            epoch + (number + 1) / len(expected) for number in range(len(expected))
+        ]
+
+
+@pytest.mark.parametrize("window_pairs", [7, 25, 100])
+def test_every_epoch_has_every_pair_once_whatever_the_windows(window_pairs):
+    corpus = Corpus(60, 13)
+    for fed in epochs_of(feed_of(corpus, window_pairs=window_pairs), 2):
+        batches = [batch for update in fed for batch in update.batches]
+        assert sorted(itertools.chain.from_iterable(batch.indices.tolist() for batch in batches)) == list(range(73))
+        for batch in batches:
+            assert batch.src[:, 0].tolist() == (100 + batch.indices).tolist(), "the pairs are those that are named"
+            assert len(batch.indices) * max(batch.src.shape[1], batch.tgt_in.shape[1]) <= BATCH_TOKENS
+        assert all(len(update.batches) in (1, 2) for update in fed)
+
+
+def test_the_windows_are_planned_each_by_itself():
+    corpus = Corpus(60)
+    [fed] = epochs_of(feed_of(corpus, window_pairs=20), 1)
+    windows = [
+        {int(i) for update in group for batch in update.batches for i in batch.indices}
+        for _, group in itertools.groupby(fed, key=lambda update: (update.position.epochs - 1e-9) // (1 / 3))
+    ]
+    assert [len(window) for window in windows] == [20, 20, 20]
+    assert not windows[0] & windows[1]
+
+
+def test_pairs_meet_others_in_the_next_epoch():
+    first, second = epochs_of(feed_of(Corpus(200), window_pairs=50), 2)
+    batches = [{tuple(sorted(b.indices.tolist())) for update in fed for b in update.batches} for fed in (first, second)]
+    assert len(batches[0] & batches[1]) < 0.2 * len(batches[0])
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=3),
+    window_pairs=st.integers(5, 60),
+    accumulate=st.integers(1, 4),
+    stops=st.lists(st.integers(0, 12), max_size=4),
+    weight=st.sampled_from([1.0, 0.4, 1.5]),
+)
+def test_stopped_anywhere_and_gone_on_is_as_if_never_stopped(sizes, window_pairs, accumulate, stops, weight):
+    corpus = Corpus(*sizes)
+    options = {"window_pairs": window_pairs, "accumulate": accumulate, "weights": [weight] * len(sizes)}
+    expected = updates(feed_of(corpus, **options), 12)
+    position, found = Position(), []
+    for stop in [*sorted(stops), 12]:
+        # what is kept of a position is its numbers
+        part = updates(feed_of(corpus, **options), stop - len(found), Position(**vars(position)))
+        found += part
+        position = part[-1].position if part else position
+    assert [update.position for update in found] == [update.position for update in expected]
+    assert [written_out(update.batches) for update in found] == [written_out(update.batches) for update in expected]
+
+
+def test_a_feed_can_be_sent_back_and_gives_the_same_again():
+    position, found = Position(), []
+    with feed_of(Corpus(60), window_pairs=20) as feed:
+        for _ in range(9):
+            found.append(feed.after(position))
+            position = found[-1].position
+        again = feed.after(found[2].position)
+    assert again.position == found[3].position
+    assert written_out(again.batches) == written_out(found[3].batches)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_the_parts_of_all_processes_make_up_the_update(world):
+    corpus, options = Corpus(60), {"accumulate": 6, "window_pairs": 25}
+    whole = updates(feed_of(corpus, **options), 6)
+    parts = [updates(feed_of(corpus, part=(rank, world), **options), 6) for rank in range(world)]
+    for number, update in enumerate(whole):
+        assert {part[number].position for part in parts} == {update.position}
+        for rank, part in enumerate(parts):
+            assert written_out(part[number].batches) == written_out(update.batches[rank::world])
+
+
+def test_weights_say_how_often_a_pair_comes():
+    corpus = Corpus(10, 8)
+    for fed in epochs_of(feed_of(corpus, weights=[2.0, 0.5], window_pairs=9), 2):
+        counts = np.bincount(np.concatenate([b.indices for u in fed for b in u.batches]), minlength=18)
+        assert counts[:10].tolist() == [2] * 10
+        assert counts[10:].sum() == 4
+
+
+def test_an_epoch_in_which_no_pair_has_its_turn_is_passed_over():
+    [update] = updates(feed_of(Corpus(1), weights=[0.3]), 1)
+    assert update.position.epoch == 2, "0.3, then 0.6 of a pair: rounded, the second epoch has one"
+
+
+def test_positions_only_go_forward():
+    found = updates(feed_of(Corpus(60), window_pairs=20), 30)
+    epochs = [0.0, *(update.position.epochs for update in found)]
+    assert all(a < b for a, b in itertools.pairwise(epochs))
+
+
+def test_errors_of_the_thread_are_raised_where_the_update_is_asked_for_and_end_it(monkeypatch):
+    corpus = Corpus(60)
+    n_threads = threading.active_count()
+    take, calls = corpus.take, []
+
+    def fail_later(indices):
+        calls.append(len(indices))
+        if len(calls) == 2:
+            raise OSError("the disk is gone")
+        return take(indices)
+
+    monkeypatch.setattr(corpus, "take", fail_later)
+    feed = feed_of(corpus, window_pairs=20)
+    position, n_updates = Position(), 0
+    with pytest.raises(OSError, match="the disk is gone"):
+        while True:
+            position, n_updates = feed.after(position).position, n_updates + 1
+    assert (position.window, position.update) == (1, 0), "what was made before came first"
+    assert n_updates > 1
+    assert threading.active_count() == n_threads
+    assert feed.after(position).batches, "the next try goes on from there"
+    feed.close()
+
+
+def test_an_exception_of_the_user_ends_the_threads():
+    n_threads = threading.active_count()
+    feed = feed_of(Corpus(60), window_pairs=20)
+    with pytest.raises(KeyboardInterrupt), feed:
+        feed.after(Position())
+        assert threading.active_count() > n_threads
+        raise KeyboardInterrupt
+    assert threading.active_count() == n_threads
+
+
+def test_closing_does_not_wait_for_a_window_to_be_finished(monkeypatch):
+    from mtkit.data import feed as feed_module
+
+    monkeypatch.setattr(feed_module, "_PIECE_PAIRS", 1)
+    corpus = Corpus(400)
+    entered, go_on, taken = threading.Event(), threading.Event(), []
+
+    def slow(indices):
+        taken.append(indices)
+        entered.set()
+        go_on.wait(60)
+        return Corpus.take(corpus, indices)
+
+    monkeypatch.setattr(corpus, "take", slow)
+    feed = feed_of(corpus)
+
+    def ask():
+        with pytest.raises(InterruptedError):
+            feed.after(Position())
+
+    trainer = threading.Thread(target=ask)
+    trainer.start()
+    assert entered.wait(60)
+    feed._stopping.set()  # what close() begins with
+    go_on.set()
+    trainer.join(60)
+    assert not trainer.is_alive()
+    assert len(taken) <= 2, "of 400 pieces"
+
+
+class Shouting:
+    """A sampler whose subwords are those of the corpus plus 1000 times the epoch, the last one doubled."""
+
+    def sample(self, corpus, indices, epoch):
+        def spelled(given):
+            ids = [np.append(given[i], given[i][-1:]) + 1000 * epoch for i in indices]
+            lengths = np.array([len(one) for one in ids], dtype=np.int32)
+            return EncodedSide(np.concatenate(ids), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), lengths)
+
+        return PairsInMemory(spelled(corpus.src), spelled(corpus.tgt))
+
+
+def test_a_sampler_spells_each_epoch_anew_and_batches_are_planned_by_what_it_gives():
+    corpus = Corpus(30)
+    epochs = epochs_of(feed_of(corpus, sampler=Shouting(), window_pairs=20), 2)
+    for epoch, fed in enumerate(epochs):
+        for batch in (batch for update in fed for batch in update.batches):
+            assert len(batch.indices) * max(batch.src.shape[1], batch.tgt_in.shape[1]) <= BATCH_TOKENS
+            for row, i in enumerate(batch.indices):
+                given = corpus.tgt[i].tolist()
+                expected = [token + 1000 * epoch for token in [*given, given[-1]]]
+                assert batch.tgt_in[row, 1 : len(expected) + 1].tolist() == expected
+
+
+def test_the_size_of_an_epoch_is_exact_where_one_window_holds_it():
+    corpus = Corpus(70)
+    feed = feed_of(corpus, accumulate=3)
+    [fed] = epochs_of(feed, 1)
+    size = feed.epoch_size()
+    assert size.is_exact
+    assert (size.n_updates, size.n_batches) == (len(fed), sum(len(update.batches) for update in fed))
+    cells = sum(b.src.numel() + b.tgt_in.numel() for update in fed for b in update.batches)
+    tokens = int(corpus.src_lengths.sum() + corpus.tgt_lengths.sum()) + 2 * 70
+    assert size.padding_share == pytest.approx(1 - tokens / cells)
+
+
+def test_the_size_of_an_epoch_of_several_windows_is_estimated():
+    feed = feed_of(Corpus(2000), window_pairs=300)
+    [fed] = epochs_of(feed, 1)
+    size = feed.epoch_size()
+    assert not size.is_exact
+    assert size.n_updates == pytest.approx(len(fed), rel=0.05)
+    assert not feed_of(Corpus(70), sampler=Shouting()).epoch_size().is_exact
+
+
+def test_memory_of_the_files_is_let_go_while_windows_are_made():
+    corpus = Corpus(60)
+    updates(feed_of(corpus, window_pairs=20), 20)
+    assert corpus.n_released >= 3

@@ -1,0 +1,227 @@
+"""Subword regularisation: what is drawn spells the same text, follows its law, and depends on its seed alone."""
+
+import hashlib
+import itertools
+import math
+import random
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from mtkit.config.schema import Config, TokenizerConfig, TokenizersConfig
+from mtkit.data.encoded import EncodedSide, PairsInMemory
+from mtkit.data.subwords import SubwordSampler
+from mtkit.data.tokenizer import Tokenizer, train_tokenizer
+from mtkit.errors import ConfigError
+
+LINES = ["low lower lowest", "new newer newest", "wide wider widest", "a slow widow knew the wind", "es tut weh"] * 8
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def tokenizer(request, tmp_path_factory) -> Tokenizer:
+    path = tmp_path_factory.mktemp("spm") / f"{request.param}.spm"
+    return train_tokenizer(LINES, TokenizerConfig(type=request.param, vocab_size=330), path, tags=["<2de>"])
+
+
+@pytest.fixture
+def tiny_config(tmp_path):
+    files = {"src": tmp_path / "a", "tgt": tmp_path / "b"}
+    return Config.model_validate({"data": {"train": [files], "dev": files}, "train": {"max_steps": 5000}})
+
+
+def encoded(tokenizer: Tokenizer, lines: list[str]) -> EncodedSide:
+    ids = tokenizer.encode_batch(lines)
+    lengths = np.array([len(sentence) for sentence in ids], dtype=np.int32)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return EncodedSide(np.array([i for sentence in ids for i in sentence], dtype=np.uint16), starts, lengths)
+
+
+def corpus(tokenizer: Tokenizer, lines: list[str]) -> PairsInMemory:
+    side = encoded(tokenizer, lines)
+    return PairsInMemory(side, side)
+
+
+def sampler(tokenizer: Tokenizer, sampling: float = 0.3, **settings: int) -> SubwordSampler:
+    return SubwordSampler(tokenizer, tokenizer, sampling, 0.0, settings.pop("seed", 1), **settings)
+
+
+def sentences(side: EncodedSide) -> list[list[int]]:
+    return [side[i].tolist() for i in range(len(side.lengths))]
+
+
+def everything(n: int) -> np.ndarray:
+    return np.arange(n)
+
+
+def test_what_is_drawn_spells_the_same_text_in_other_pieces(tokenizer):
+    lines = ["Lower, the widest wind!", "çé 漢字 low 😀 wider", "  new   es ", "newest <2de> low", "x", "wwwwwwwww"]
+    found = sampler(tokenizer).sample(corpus(tokenizer, lines * 20), everything(120), epoch=0).src
+    spelled = sentences(found)
+    assert [tokenizer.decode(ids) for ids in spelled] == [tokenizer.normalize(line) for line in lines] * 20
+    for start in range(len(lines) - 2):  # "x" and the like may have one spelling only
+        assert len({tuple(ids) for ids in spelled[start :: len(lines)]}) > 1
+    assert found.starts.tolist() == [0, *itertools.accumulate(map(len, spelled))]
+    assert (found.ids.dtype, found.lengths.dtype) == (np.uint16, np.int32)
+
+
+def test_a_tag_is_never_spelled_otherwise(tokenizer):
+    tagged = tokenizer.tagged("<2de>")
+    [tag] = tokenizer.piece_ids(["<2de>"])
+    lines = ["low <2de> newest", "wider<2de>wider"] * 50
+    for ids in sentences(sampler(tokenizer).sample(corpus(tagged, lines), everything(100), epoch=0).src):
+        assert ids[0] == tag
+        assert ids.count(tag) == 2
+        assert all("<" not in piece and "2" not in piece for piece in tokenizer.pieces(i for i in ids if i != tag))
+
+
+def learnt_scores(tokenizer: Tokenizer) -> dict[str, float]:
+    """Of all pieces but the special ones and the bytes, as SentencePiece gives them."""
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer.path))
+    return {processor.id_to_piece(i): processor.get_score(i) for i in range(4 + 256, len(processor))}
+
+
+def cut(text: str, cuts: tuple[bool, ...]) -> tuple[str, ...]:
+    places = [0, *(place for place, is_cut in enumerate(cuts, start=1) if is_cut), len(text)]
+    return tuple(text[i:j] for i, j in itertools.pairwise(places))
+
+
+def drawn(tokenizer: Tokenizer, text: str, sampling: float, n: int) -> Counter[tuple[str, ...]]:
+    found = sampler(tokenizer, sampling).sample(corpus(tokenizer, [text] * n), everything(n), epoch=3).src
+    return Counter(tuple(tokenizer.pieces(ids)) for ids in sentences(found))
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.9])
+def test_unigram_pieces_are_drawn_by_their_probability_to_the_power_of_alpha(tmp_path, alpha):
+    tokenizer = train_tokenizer(LINES, TokenizerConfig(vocab_size=330), tmp_path / "src.spm")
+    scores = learnt_scores(tokenizer)
+    ways = (cut("▁widest", cuts) for cuts in itertools.product([False, True], repeat=6))
+    weights = {way: math.exp(alpha * sum(map(scores.__getitem__, way))) for way in ways if set(way) <= set(scores)}
+    assert len(weights) > 3
+    n, total = 20_000, sum(weights.values())
+    found = drawn(tokenizer, "widest", alpha, n)
+    assert set(found) <= set(weights)
+    for way, weight in weights.items():
+        p = weight / total
+        assert abs(found[way] - n * p) <= 5 * math.sqrt(n * p * (1 - p)) + 1, way
+
+
+def bpe_dropout(scores: dict[str, float], text: str, p: float, chance: random.Random) -> tuple[str, ...]:
+    """Algorithm 1 of Provilkov et al. 2020 as it stands: every possible merge is dropped, or not, at each step."""
+    split = list(text)
+    while True:
+        merges = [
+            (-scores[left + right], place)
+            for place, (left, right) in enumerate(itertools.pairwise(split))
+            if left + right in scores and chance.random() >= p
+        ]
+        if not merges:
+            return tuple(split)
+        _, place = min(merges)
+        split[place : place + 2] = ["".join(split[place : place + 2])]
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5])
+def test_bpe_pieces_are_drawn_as_bpe_dropout_does(tmp_path, dropout):
+    tokenizer = train_tokenizer(LINES, TokenizerConfig(type="bpe", vocab_size=330), tmp_path / "src.spm")
+    scores = learnt_scores(tokenizer)
+    n, chance = 20_000, random.Random(0)
+    simulated = Counter(bpe_dropout(scores, "▁widest", dropout, chance) for _ in range(n))
+    found = drawn(tokenizer, "widest", dropout, n)
+    assert len(simulated) > 3
+    for parts in simulated | found:  # two samples of one law: the variance of their difference is twice that of one
+        p = (simulated[parts] + found[parts]) / (2 * n)
+        assert abs(found[parts] - simulated[parts]) <= 5 * math.sqrt(2 * n * p * (1 - p)) + 1, parts
+
+
+def test_with_hardly_any_dropout_bpe_spells_as_sentencepiece_does(tmp_path):
+    tokenizer = train_tokenizer(LINES, TokenizerConfig(type="bpe", vocab_size=330), tmp_path / "src.spm")
+    pairs = corpus(tokenizer, [*LINES, "newlow stew  snows wesel 漢", "lowlowlow"])
+    found = sampler(tokenizer, 1e-12).sample(pairs, everything(len(pairs.src.lengths)), epoch=0).src
+    assert sentences(found) == sentences(pairs.src)
+
+
+def test_a_pair_is_drawn_the_same_whatever_is_asked_before_or_with_it(tokenizer):
+    pairs = corpus(tokenizer, LINES)
+    one = sampler(tokenizer)
+    together = sentences(one.sample(pairs, everything(40), epoch=2).src)
+    assert sentences(sampler(tokenizer).sample(pairs, everything(40), epoch=2).src) == together
+    one.sample(pairs, everything(40), epoch=5)
+    assert sentences(one.sample(pairs, np.array([31, 4, 17]), epoch=2).src) == [together[i] for i in (31, 4, 17)]
+    assert sentences(sampler(tokenizer, seed=2).sample(pairs, everything(40), epoch=2).src) != together
+    assert sentences(one.sample(pairs, everything(40), epoch=3).src) != together
+
+
+def test_a_pair_asked_for_twice_is_drawn_twice(tokenizer):
+    pairs = corpus(tokenizer, ["a slow widow knew the wind " * 4])
+    first, second = sentences(sampler(tokenizer).sample(pairs, np.array([0, 0]), epoch=0).src)
+    assert first != second
+
+
+_FRESH_PROCESS = """
+import sys, hashlib, pathlib
+sys.path.insert(0, {tests!r})
+import test_subwords as t
+tokenizer = t.Tokenizer.load(pathlib.Path({path!r}))
+print(t.checksum(tokenizer))
+"""
+
+
+def checksum(tokenizer: Tokenizer) -> str:
+    found = sampler(tokenizer).sample(corpus(tokenizer, LINES), everything(40), epoch=1).src
+    return hashlib.sha256(found.ids.astype(np.int64).tobytes()).hexdigest()
+
+
+def test_another_process_draws_the_same(tokenizer, request):
+    script = _FRESH_PROCESS.format(tests=str(request.path.parent), path=str(tokenizer.path))
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == checksum(tokenizer)
+
+
+def test_what_is_kept_between_calls_changes_nothing(tokenizer, monkeypatch):
+    pairs = corpus(tokenizer, LINES)
+    expected = sentences(sampler(tokenizer).sample(pairs, everything(40), epoch=1).src)
+    monkeypatch.setattr("mtkit.data.segmentation._MOST_NODES", 0)
+    monkeypatch.setattr("mtkit.data.segmentation._MOST_SEGMENTATIONS", 0)
+    forgetful = sampler(tokenizer)
+    forgetful.sample(pairs, everything(40), epoch=0)
+    assert sentences(forgetful.sample(pairs, everything(40), epoch=1).src) == expected
+
+
+def test_a_spelling_that_is_too_long_stays_the_tokenizers_own(tokenizer):
+    pairs = corpus(tokenizer, LINES)
+    limit = int(np.median(pairs.src.lengths))
+    free = sentences(sampler(tokenizer).sample(pairs, everything(40), epoch=0).src)
+    kept = sentences(sampler(tokenizer, max_tokens=limit).sample(pairs, everything(40), epoch=0).src)
+    own = sentences(pairs.src)
+    assert kept == [own[i] if len(free[i]) > limit else free[i] for i in range(40)]
+    assert 0 < sum(len(ids) > limit for ids in free) < 40
+
+
+def test_a_side_without_sampling_is_passed_on(tokenizer):
+    pairs = corpus(tokenizer, LINES)
+    found = sampler(tokenizer).sample(pairs, np.array([3, 1]), epoch=0)
+    assert sentences(found.tgt) == [sentences(pairs.tgt)[i] for i in (3, 1)]
+    assert sentences(found.src) != sentences(found.tgt)
+
+
+def test_sampling_needs_a_tokenizer_with_a_choice(tmp_path):
+    with pytest.raises(ValueError, match="sampling needs several spellings of a word: set type to bpe or unigram"):
+        TokenizerConfig(type="char", sampling=0.1)
+    tokenizer = train_tokenizer(LINES, TokenizerConfig(type="char"), tmp_path / "src.spm")
+    with pytest.raises(ConfigError, match=r"src.spm: a char tokenizer knows one spelling only; set sampling to 0"):
+        sampler(tokenizer)
+
+
+def test_a_shared_tokenizer_is_sampled_as_the_source_side_says(tokenizer, tiny_config):
+    both = TokenizersConfig(src=TokenizerConfig(sampling=0.2), shared=True)
+    pairs = corpus(tokenizer, LINES)
+    shared = SubwordSampler.of(tiny_config.model_copy(update={"tokenizer": both}), tokenizer, tokenizer)
+    assert shared is not None
+    found = shared.sample(pairs, everything(40), epoch=0)
+    assert sentences(found.tgt) != sentences(pairs.tgt)
+    off = TokenizersConfig(src=TokenizerConfig(), tgt=TokenizerConfig(sampling=0.2), shared=True)
+    assert SubwordSampler.of(tiny_config.model_copy(update={"tokenizer": off}), tokenizer, tokenizer) is None

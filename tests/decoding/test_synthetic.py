@@ -1,0 +1,207 @@
+"""`mtkit back-translate` and `forward-translate`: corpora of a text and its translations, the broken ones left out.
+
+The translator is a real one but for its engine, which turns every letter into the one 13 places further on.
+"""
+
+import codecs
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.config.schema import TrainCorpus
+from mtkit.config.yaml_text import parse_yaml
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.decoding import file_job, synthetic
+from mtkit.decoding.engine import Hypothesis
+from mtkit.decoding.synthetic import noised
+
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+
+
+def shifted(text: str) -> str:
+    return codecs.encode(text, "rot13")
+
+
+class ShiftingEngine:
+    """Its candidates: the shifted text, the same with "lrf" at the end, and the first once more."""
+
+    name, arithmetic, max_positions = "shifting", "letters", None
+
+    def __init__(self, tokenizer: Tokenizer):
+        self.tokenizer = tokenizer
+        self.texts: list[str] = []
+        self.stop_at = "nothing"
+
+    def decode(self, segments, cfg, n_best):
+        for number, segment in enumerate(segments):
+            text = self.tokenizer.decode(segment.ids)
+            if self.stop_at in text:
+                raise KeyboardInterrupt
+            self.texts.append(text)
+            best = "la la la la la la la la la" if "loop" in text else shifted(text)
+            candidates = [best, f"{shifted(text)} lrf", best][:n_best]
+            yield number, [Hypothesis(self.tokenizer.encode(c), -1.0, -1.0, finished=True) for c in candidates]
+
+
+@pytest.fixture
+def engine(spm, monkeypatch) -> ShiftingEngine:
+    engine = ShiftingEngine(Tokenizer.load(spm))
+    monkeypatch.setattr("mtkit.decoding.translator.choose_engine", lambda *_: engine)
+    return engine
+
+
+@pytest.fixture
+def run(shared_bundle, engine):
+    def run(command: str, *args: str):
+        return CliRunner().invoke(app, [command, "--model", str(shared_bundle), *args])
+
+    return run
+
+
+LINES = ["I love oranges.", "", "a loop here, my dear", "It\trains.", "so " * 300, "Two cats sleep."]
+TEXT = "".join(f"{line}\n" for line in LINES)
+GOOD = ["I love oranges.", "It rains.", "Two cats sleep."]
+
+
+@pytest.fixture(autouse=True)
+def text(in_an_empty_folder) -> Path:
+    path = Path("mono.txt")
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def test_back_translation_makes_the_text_the_target_side(run):
+    result = run("back-translate", "-i", "mono.txt", "-o", "bt.tsv", "--rejected", "left.tsv")
+    assert result.exit_code == 0
+    assert Path("bt.tsv").read_text() == "".join(f"{shifted(line)}\t{line}\n" for line in GOOD)
+    rejected = [line.split("\t") for line in Path("left.tsv").read_text().splitlines()]
+    assert [(number, reason) for number, reason, *_ in rejected] == [("2", "blank"), ("3", "loop"), ("5", "too long")]
+    assert rejected[1][2:] == [LINES[2], "la la la la la la la la la"]
+    assert sorted(path.name for path in Path().iterdir()) == ["bt.tsv", "left.tsv", "mono.txt"]
+
+
+def test_forward_translation_makes_it_the_source_side(run):
+    result = run("forward-translate", "-i", "mono.txt", "--out-src", "ft.src.gz", "--out-tgt", "ft.tgt.gz")
+    assert result.exit_code == 0
+    assert gzip.decompress(Path("ft.src.gz").read_bytes()).decode() == "".join(f"{line}\n" for line in GOOD)
+    expected = "".join(f"{shifted(line)}\n" for line in GOOD)
+    assert gzip.decompress(Path("ft.tgt.gz").read_bytes()).decode() == expected
+
+
+@pytest.mark.parametrize(("command", "tag"), [("back-translate", "<bt>"), ("forward-translate", None)])
+def test_what_is_printed_is_an_entry_of_data_train(run, command, tag):
+    [entry] = parse_yaml(run(command, "-i", "mono.txt", "-o", "made.tsv").stdout).value
+    assert TrainCorpus.model_validate(entry) == TrainCorpus(tsv=Path("made.tsv").absolute(), tag=tag)
+
+
+def test_several_translations_of_a_line_follow_each_other_and_no_two_are_alike(run):
+    assert run("forward-translate", "-i", "mono.txt", "-o", "ft.tsv", "--n-best", "3").exit_code == 0
+    pairs = [line.split("\t") for line in Path("ft.tsv").read_text().splitlines()]
+    both = [(text, made) for text in GOOD for made in (shifted(text), f"{shifted(text)} lrf")]
+    broken_at_first = (LINES[2], f"{shifted(LINES[2])} lrf")
+    assert [tuple(pair) for pair in pairs] == [*both[:2], broken_at_first, *both[2:]]
+
+
+def test_an_interrupted_job_goes_on_and_gives_the_same_bytes(run, engine):
+    Path("long.txt").write_text("".join(f"I see {n} oranges.\n" for n in range(40)))
+    args = ("back-translate", "-i", "long.txt", "-o", "bt.tsv", "--set", "decode.batch_sentences=1", "--noise")
+    engine.stop_at = "see 35"
+    assert run(*args).exit_code == 130
+    assert not Path("bt.tsv").exists()
+    n_before, engine.stop_at, engine.texts = len(engine.texts), "nothing", []
+    assert run(*args).exit_code == 0
+    assert n_before >= 32
+    assert engine.texts[0] == "I see 32 oranges."
+    resumed = Path("bt.tsv").read_bytes()
+    assert run(*args).exit_code == 0
+    assert Path("bt.tsv").read_bytes() == resumed
+
+
+def test_what_was_translated_is_kept_when_writing_the_corpus_fails(run, engine, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(synthetic, "write_corpus", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "no room")))
+        failed = run("back-translate", "-i", "mono.txt", "-o", "bt.tsv.gz")
+    assert failed.exit_code == 1
+    assert "no room" in failed.stderr
+    engine.texts.clear()
+    assert run("back-translate", "-i", "mono.txt", "-o", "bt.tsv.gz").exit_code == 0
+    assert engine.texts == []
+    assert gzip.decompress(Path("bt.tsv.gz").read_bytes()).decode().count("\n") == len(GOOD)
+
+
+def test_the_summary_counts_what_a_former_process_did_too(run, engine, caplog):
+    caplog.set_level("INFO", "mtkit")
+    Path("long.txt").write_text("\n" * 20 + "I love oranges.\n" * 20)
+    args = ("forward-translate", "-i", "long.txt", "-o", "ft.tsv", "--set", "decode.batch_sentences=1")
+    engine.stop_at = "oranges"
+    assert run(*args).exit_code == 130
+    engine.stop_at = "nothing"
+    result = run(*args)
+    assert "ft.tsv: 20 pairs of 20 of 40 lines (left out: 20 blank)" in result.stderr
+
+
+WORDS = st.lists(st.integers(0, 10**6).map(str), max_size=40, unique=True)
+
+
+@settings(max_examples=50, deadline=None)
+@given(WORDS, st.integers(0, 5))
+def test_noise_only_leaves_words_out_and_moves_each_three_places_at_most(words, seed):
+    found = noised(" ".join(words), seed).split()
+    assert set(found) <= set(words)
+    assert bool(found) == bool(words)
+    kept = [word for word in words if word in found]  # their order before
+    assert all(abs(found.index(word) - place) <= 3 for place, word in enumerate(kept))
+    assert noised(" ".join(words), seed).split() == found
+
+
+def test_noise_leaves_out_a_tenth_and_depends_on_the_text():
+    text = " ".join(map(str, range(20_000)))
+    found = noised(text, 1).split()
+    assert 17_800 < len(found) < 18_200  # 18,000, with a standard deviation of 42
+    assert found != sorted(found, key=int)
+    assert noised(text, 2).split() != found
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("-i", "mono.txt"), "give either --output, or both --out-src and --out-tgt"),
+        (("-i", "mono.txt", "--out-src", "a"), "give either --output, or both --out-src and --out-tgt"),
+        (("-i", "none.txt", "-o", "a"), "--input none.txt: no such file"),
+        (("-i", "mono.txt", "-o", "mono.txt"), "input and outputs must be different files"),
+        (("-i", "mono.txt", "-o", "a", "--rejected", "a"), "input and outputs must be different files"),
+        (("-i", "mono.txt", "-o", "."), "not a file that could be written"),
+        (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag bt: a tag is one word in angle brackets, such as <bt>"),
+        (
+            ("-i", "mono.txt", "-o", "a", "--n-best", "9"),
+            "9 translations a line are more than decode.beam_size=3 finds",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(run, args, message):
+    result = run("back-translate", *args)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_text_that_gives_no_pair_at_all_is_an_error(run):
+    Path("blank.txt").write_text("\n\n")
+    result = run("back-translate", "-i", "blank.txt", "-o", "bt.tsv")
+    assert result.exit_code == 1
+    assert "not one line gave a pair to learn from" in result.stderr
+
+
+def test_another_n_best_is_another_job(run, engine):
+    engine.stop_at = "cats"
+    args = ("back-translate", "-i", "mono.txt", "-o", "bt.tsv", "--set", "decode.batch_sentences=1")
+    Path("mono.txt").write_text("I love oranges.\n" * 16 + "Two cats\n")
+    assert run(*args).exit_code == 130
+    result = run(*args, "--n-best", "2")
+    assert result.exit_code == 1
+    assert "n_best was 1, now 2" in result.stderr
+    assert file_job.can_resume(Path("mono.txt"), Path("bt.tsv"))

@@ -1,0 +1,182 @@
+"""Two languages in one model: the tag before the source decides which of them comes out, on the whole road."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.config.loading import load_config
+from mtkit.config.schema import Config
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.decoding.alignment import align
+from mtkit.decoding.bundle import load_bundle
+from mtkit.decoding.translator import Translator
+from mtkit.errors import ConfigError, DataError
+from mtkit.training.trainer import train
+
+# Words of one letter and few sentences: there is nothing to learn but which word stands for which.
+FRENCH = dict(zip("abcd", "ghij", strict=True))
+GERMAN = dict(zip("abcd", "uvwx", strict=True))
+
+
+def translated(line: str, words: dict[str, str]) -> str:
+    return " ".join(map(words.__getitem__, line.split()))
+
+
+def write_corpus(folder: Path, name: str, words: dict[str, str], tag: str, n_pairs: int) -> dict[str, str]:
+    rng = random.Random(name)
+    lines = [" ".join(rng.sample(list(words), k=rng.randint(2, 3))) for _ in range(n_pairs)]
+    path = folder / f"{name}.tsv"
+    path.write_text("".join(f"{line}\t{translated(line, words)}\n" for line in lines), encoding="utf-8")
+    return {"tsv": str(path), "tag": tag}
+
+
+def as_config(folder: Path, **data: Any) -> Config:
+    pieces = {"vocab_size": 300, "type": "bpe"}
+    sizes = {
+        "d_model": 64,
+        "d_ff": 128,
+        "n_heads": 4,
+        "n_encoder_layers": 1,
+        "n_decoder_layers": 1,
+        "residual_dropout": 0,
+        "embedding_dropout": 0,
+    }
+    steps = {"max_steps": 200, "warmup_steps": 20, "validate_every": 200, "batch_tokens": 400, "lr": 0.005}
+    return Config.model_validate(
+        {
+            "run_dir": str(folder / "run"),
+            "data": data,
+            "tokenizer": {"src": pieces, "tgt": pieces},
+            "model": sizes,
+            "train": steps
+            | {"schedule": "cosine", "label_smoothing": 0, "threads": 1, "device": "cpu", "precision": "fp32"},
+            "decode": {"beam_size": 1, "on_suspect": "off"},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    folder = tmp_path_factory.mktemp("tags")
+    cfg = as_config(
+        folder,
+        train=[write_corpus(folder, "fr", FRENCH, "<2fr>", 500), write_corpus(folder, "de", GERMAN, "<2de>", 500)],
+        dev=write_corpus(folder, "dev", GERMAN, "<2de>", 20),
+        test=write_corpus(folder, "test", FRENCH, "<2fr>", 20),
+    )
+    assert train(cfg).dev_scores["chrf"] > 95  # with the tag of dev, or it would be French
+    return cfg
+
+
+@pytest.fixture(scope="module")
+def bundle(run: Config) -> Path:
+    assert run.run_dir is not None
+    return run.run_dir / "model"
+
+
+LINES = ["a c b", "d a", "b d"]
+
+
+@pytest.mark.parametrize(("tag", "words"), [("<2fr>", FRENCH), ("<2de>", GERMAN)])
+def test_the_tag_decides_what_comes_out(bundle, tag, words):
+    translator = Translator.load(bundle, tag=tag)
+    assert translator.translate([*LINES, ""]) == [*(translated(line, words) for line in LINES), ""]
+
+
+def test_every_segment_of_a_long_line_has_the_tag(bundle):
+    translator = Translator.load(bundle, tag="<2de>", max_src_tokens=8)
+    line = "a b c. d b a. a b c. d b a."
+    segments, _ = translator.segments([line], translator.decode)
+    assert len(segments) > 1
+    assert [translator.src_tokenizer.pieces(segment.src)[0] for segment in segments] == ["<2de>"] * len(segments)
+
+
+def test_evaluate_takes_the_tag_of_the_test_set_unless_told_otherwise(bundle, run):
+    def chrf(*options: str) -> float:
+        done = CliRunner().invoke(app, ["evaluate", "--model", str(bundle), "--json", *options])
+        assert done.exit_code == 0, done.output
+        return next(s["score"] for s in json.loads(done.stdout)["scores"] if s["name"] == "chrF2")
+
+    assert chrf() > 95
+    assert chrf("--set", "decode.tag=<2de>") < 5
+
+
+def test_score_and_alignment_read_the_tag_as_no_word(bundle, tmp_path):
+    pairs = [("a b c", "u v w"), ("d b", "x v")]
+    for side, lines in zip(("src", "tgt"), zip(*pairs, strict=True), strict=True):
+        (tmp_path / side).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    files = ["--src", str(tmp_path / "src"), "--tgt", str(tmp_path / "tgt"), "--alignments"]
+
+    def scored(tag: str) -> list[list[str]]:
+        done = CliRunner().invoke(app, ["score", "--model", str(bundle), *files, "--set", f"decode.tag={tag}"])
+        assert done.exit_code == 0, done.output
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    for right, wrong in zip(scored("<2de>"), scored("<2fr>"), strict=True):
+        assert float(right[0]) > -1 > -5 > float(wrong[0])
+    links = [{tuple(map(int, link.split("-"))) for link in line[4].split()} for line in scored("<2de>")]
+    for found, (src, tgt) in zip(links, pairs, strict=True):
+        assert found <= {(i, j) for i in range(len(src.split())) for j in range(len(tgt.split()))}
+
+
+def test_attention_to_the_tag_counts_as_attention_to_the_end(bundle, monkeypatch):
+    import torch
+
+    loaded = load_bundle(bundle)
+    tokenizer = loaded.src_tokenizer.tagged("<2de>")
+    n_src, n_tgt = len(tokenizer.encode("d b")), len(loaded.tgt_tokenizer.encode("x v"))
+    attention = torch.zeros(n_tgt, n_src + 1)
+    attention[:, 0], attention[:, -2] = 0.6, 0.4  # the tag; the last piece of "b"
+    monkeypatch.setattr("mtkit.decoding.alignment.attention_weights", lambda *_, **__: [attention])
+    assert align(loaded.model, tokenizer, loaded.tgt_tokenizer, [("d b", "x v")]) == [""]
+    attention[:, 0], attention[:, -2] = 0.4, 0.6
+    assert align(loaded.model, tokenizer, loaded.tgt_tokenizer, [("d b", "x v")]) == ["1-0 1-1"]
+
+
+def test_a_missing_or_unknown_tag_is_said(bundle, caplog, monkeypatch):
+    import logging
+
+    monkeypatch.setattr(logging.getLogger("mtkit"), "propagate", True)
+    Translator.load(bundle)
+    assert "began with a tag (<2de>, <2fr>); choose one, such as --set decode.tag=<2fr>" in caplog.text
+    with pytest.raises(DataError, match=r"src.spm: it has no tag <2es>; it has <2de>, <2fr>"):
+        Translator.load(bundle, tag="<2es>")
+    with pytest.raises(ConfigError, match="decode: tag=2de: must be angle brackets around a name without spaces"):
+        Translator.load(bundle, tag="2de")
+
+
+def test_tags_are_pieces_that_normalisation_and_text_leave_whole(run):
+    assert run.run_dir is not None
+    tokenizer = Tokenizer.load(run.run_dir / "src.spm")
+    for tag in ("<2de>", "<2fr>"):
+        [tag_id] = tokenizer.piece_ids([tag])
+        tagged = tokenizer.tagged(tag)
+        assert tagged.encode("a b") == [tag_id, *tokenizer.encode("a b")]
+        assert tagged.encode_batch(["a b", " ", ""]) == [[tag_id, *tokenizer.encode("a b")], [], []]
+        assert tagged.decode(tagged.encode("a b")) == "a b"
+        assert tag in tokenizer.pieces(tokenizer.encode(f"a{tag}b"))  # also where text holds it
+        assert tagged.tagged(None).encode("a b") == tokenizer.encode("a b")
+
+
+def test_a_tag_that_the_tokenizer_was_not_trained_with_stops_the_run(run, tmp_path):
+    assert run.run_dir is not None
+    (tmp_path / "run").mkdir()
+    for name in ("src.spm", "tgt.spm"):
+        (tmp_path / "run" / name).write_bytes((run.run_dir / name).read_bytes())
+    other = write_corpus(tmp_path, "es", FRENCH, "<2es>", 20)
+    with pytest.raises(DataError, match=r"src.spm: it has no tag <2es>"):
+        train(as_config(tmp_path, train=[other], dev=other))
+
+
+def test_names_of_special_pieces_are_no_tags(tmp_path):
+    for tag in ("<s>", "<unk>", "<0x0A>"):
+        (tmp_path / "c.yaml").write_text(
+            f"data: {{train: [{{tsv: a.tsv, tag: '{tag}'}}], dev: {{tsv: a.tsv}}}}\ntrain: {{max_steps: 9}}\n"
+        )
+        with pytest.raises(ConfigError, match=f"tag={tag}: every tokenizer has a piece of this name; choose another"):
+            load_config(tmp_path / "c.yaml", [])

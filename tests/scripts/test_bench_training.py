@@ -1,0 +1,238 @@
+"""The scripts that measure training: operations counted, peers' files and logs, a plain twin, a GPU's script."""
+
+import importlib
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from mtkit.config.schema import Config, ModelConfig, TrainConfig
+from mtkit.data.batching import Batch
+from mtkit.model.transformer import Transformer
+from mtkit.training.update import Updater, batch_loss
+
+BENCH = Path(__file__).parents[2] / "scripts" / "bench"
+MODULES = (
+    "agreement gpu gpu_training marian model_flops operator_groups plain_transformer synthetic train training_peers"
+)
+
+
+@pytest.fixture(autouse=True)
+def bench(monkeypatch):
+    """A function that imports a module of scripts/bench."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    threads = torch.get_num_threads()
+    yield importlib.import_module
+    torch.set_num_threads(threads)
+    for name in MODULES.split():
+        sys.modules.pop(name, None)
+
+
+def random_batch(n_pairs, src_len, tgt_len, vocab_size):
+    chance = torch.Generator().manual_seed(0)
+    src, tgt_in, tgt_out = (
+        torch.randint(4, vocab_size, (n_pairs, length), generator=chance) for length in (src_len, tgt_len, tgt_len)
+    )
+    return Batch(src, tgt_in, tgt_out, np.arange(n_pairs), n_pairs * tgt_len)
+
+
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_the_operations_counted_are_those_that_torch_counts_in_an_update(bench, activation):
+    flops = bench("model_flops")
+    sizes = {"d_model": 32, "d_ff": 48, "n_heads": 4, "n_encoder_layers": 2, "n_decoder_layers": 3}
+    cfg = ModelConfig(**sizes, activation=activation)
+    updater = Updater(Transformer(cfg, 50, 40), TrainConfig(max_steps=9999), seed=1, precision="fp32")
+    with FlopCounterMode(display=False) as counter:
+        updater.update([random_batch(8, 16, 24, vocab_size=40)], step=1, lr=1e-3)
+    assert flops.training_flops(cfg, 40, [16] * 8, [24] * 8) == counter.get_total_flops()
+    assert sum(product.flops for product in flops.products(cfg, 40, 8, 16, 24)) == counter.get_total_flops()
+
+
+def test_the_rate_of_all_products_lies_between_those_of_the_fastest_and_the_slowest(bench):
+    flops = bench("model_flops")
+    cfg = ModelConfig(d_model=32, d_ff=48, n_heads=4)
+    measured = flops.measure(flops.products(cfg, 40, 8, 16, 24)[:3], torch.float32, torch.device("cpu"))
+    rates = [one.rate for one in measured]
+    assert 0 < min(rates) <= flops.overall_rate(measured) <= max(rates)
+
+
+def small_model():
+    torch.manual_seed(3)
+    shape = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    rates = dict.fromkeys(("embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout"), 0.0)
+    model = Transformer(ModelConfig(**shape, **rates), 20, 18)
+    with torch.no_grad():  # zeros and ones as initial values would hide what is left out
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def test_gradients_are_those_of_torchs_layers_and_cross_entropy(bench):
+    model = small_model()
+    batch = random_batch(5, 7, 6, vocab_size=18)
+    batch.src[1, 4:] = batch.tgt_in[2, 3:] = batch.tgt_out[2, 3:] = 0  # padding
+    n_tokens = int((batch.tgt_out != 0).sum())
+    plain = bench("plain_transformer").PlainTransformer(model).train()
+    plain.loss(batch.src, batch.tgt_in, batch.tgt_out, label_smoothing=0.1).backward()
+    loss, _ = batch_loss(model, batch, 0.1, "fp32")
+    (loss / n_tokens).backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, plain.gradient(name), rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_weights_learnt_by_the_plain_twin_come_back_to_the_model(bench):
+    model = small_model()
+    plain = bench("plain_transformer").PlainTransformer(model)
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    with torch.no_grad():
+        for parameter in plain.parameters():
+            parameter.add_(1)
+    plain.copy_to(model)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.detach(), before[name] + 1, msg=name)
+
+
+def test_the_comparison_of_paths_runs_from_end_to_end(bench, tmp_path, monkeypatch, capsys):
+    lines = [f"{word} {number}" for number in range(40) for word in ("one", "two")]
+    for name in ("src", "tgt"):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    texts = ["--src", "src", "--tgt", "tgt", "--dev-src", "src", "--dev-tgt", "tgt"]
+    sizes = "--dev-pairs 4 --vocab-size 300 --d-model 8 --layers 1 --steps 4 --points 2 --seeds 2 --batch-tokens 100"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["agreement.py", *texts, *sizes.split(), "--json", "found.json"])
+    with pytest.raises(SystemExit) as ended:
+        bench("agreement").main()
+    assert ended.value.code == 0
+    found = json.loads(Path("found.json").read_text(encoding="utf-8"))
+    assert found["gradient_difference"] < 1e-4
+    assert [(run["arm"], run["seed"], len(run["losses"])) for run in found["runs"]] == [
+        (arm, seed, 2) for seed in (1, 2) for arm in ("plain fp32", "fast fp32", "fast bf16")
+    ]
+    assert all(math.isfinite(loss) for run in found["runs"] for loss in run["losses"])
+    assert "± " in capsys.readouterr().out
+
+
+def test_joeynmts_batches_end_where_its_own_rule_ends_them(bench):
+    sizes = np.random.default_rng(5).integers(2, 30, size=500).tolist()
+    batches = bench("training_peers").joeynmt_batches(sizes, batch_tokens=200, seed=1)
+    order = [number for batch in batches for number in batch]
+    assert len(set(order)) == len(order) > 480
+    ends, n_pairs, longest = [], 0, 0
+    for place, number in enumerate(order):  # its sampler: ends a batch once pairs times the longest reach the budget
+        n_pairs, longest = n_pairs + 1, max(longest, sizes[number])
+        if n_pairs * longest >= 200:
+            ends.append(place)
+            n_pairs = longest = 0
+    assert ends == (np.cumsum([len(batch) for batch in batches]) - 1).tolist()
+    assert not n_pairs
+
+
+def test_the_peers_logs_are_read(bench):
+    peers = bench("training_peers")
+    marian = (
+        "[2026-01-01 10:00:00] Training started\n"
+        "[2026-01-01 10:00:09] Ep. 1 : Up. 2 : Sen. 683 : Cost 9.31 : Time 18.25s : 549.5 words/s : gNorm 3.0960\n"
+    )
+    assert peers.read_marian(marian) == [(549.5, 18.25)]
+    joeynmt = (
+        "INFO - joeynmt.training - Epoch   1, Step:        2, Batch Loss: 1.0, Tokens per Sec:      920, Lr: 0.1\n"
+    )
+    assert peers.read_joeynmt(joeynmt) == [920.0]
+    mtkit = '{"kind": "train", "step": 2, "tokens_per_s": 12.5}\n{"kind": "validation", "step": 2}\n{"kind": "tra'
+    assert bench("train").read_mtkit(mtkit) == [12.5]
+
+
+def test_the_peers_get_the_same_pieces_in_vocabularies_of_the_same_size(bench, tmp_path):
+    peers = bench("training_peers")
+    vocabulary = ["<pad>", "<unk>", "<start>", "<end>", "▁a", "b"]
+    pieces = peers.Pieces([["▁a", "b"], ["b"]], [["b"], ["▁a"]], vocabulary, vocabulary)
+    cfg = Config.model_validate(
+        {"data": {"train": [{"tsv": "x"}], "dev": {"tsv": "x"}}, "train": {"max_steps": 5000, "batch_tokens": 16}}
+    )
+    peers.write_marian(cfg, pieces, tmp_path / "marian", threads=1, batch_words=16)
+    peers.write_joeynmt(cfg, pieces, tmp_path / "joeynmt", ordered=False)
+    for folder in ("marian", "joeynmt"):
+        assert (tmp_path / folder / "train.src").read_text(encoding="utf-8") == "▁a b\nb\n"
+        assert (tmp_path / folder / "train.tgt").read_text(encoding="utf-8") == "b\n▁a\n"
+    marian = (tmp_path / "marian" / "src.yml").read_text(encoding="utf-8").splitlines()
+    joeynmt = (tmp_path / "joeynmt" / "src.vocab").read_text(encoding="utf-8").splitlines()
+    assert len(marian) == len(joeynmt) == len(vocabulary)
+    assert joeynmt == ["<unk>", "<pad>", "<s>", "</s>", "▁a", "b"]
+
+
+def test_speeds_become_ratios_and_shares(bench):
+    train = bench("train")
+    measured = {
+        "mtkit-fp32": [train.Measured(300.0, 2**20), train.Measured(330.0, 2**21)],
+        "marian": [train.Measured(100.0, 2**20), train.Measured(110.0, 2**20)],
+    }
+    table = train.as_table(measured, {"fp32": [4e6, 4.4e6], "bf16": [9e6, 9e6]}, flops=1e4).splitlines()
+    assert table[1].split() == ["mtkit-fp32", "300", "315", "330", "3.00", "x", "75%", "2"]
+    assert table[2].split() == ["marian", "100", "105", "110", "1.00", "x", "25%", "1"]
+    assert "limit" in table[3] and "400" in table[3]
+
+
+@pytest.mark.slow
+def test_mtkit_is_measured_and_profiled_from_the_command_line(bench, tmp_path, monkeypatch, capsys):
+    lines = [f"{word} {number}" for number in range(60) for word in ("one", "two")]
+    for name in ("src", "tgt"):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    sizes = "--d-model 16 --d-ff 32 --heads 2 --layers 1 --vocab-size 300 --batch-tokens 64 --threads 1"
+    run = "--systems mtkit-fp32 --rounds 1 --seconds 0.1 --work work --json found.json"
+    monkeypatch.chdir(tmp_path)
+    command = ["train.py", "--src", "src", "--tgt", "tgt", *sizes.split(), *run.split()]
+    monkeypatch.setattr(sys, "argv", command)
+    train = bench("train")
+    train.main()
+    assert "mtkit-fp32" in capsys.readouterr().out
+    found = json.loads(Path("found.json").read_text(encoding="utf-8"))
+    assert found["systems"]["mtkit-fp32"][0]["tokens_per_s"] > 0
+    assert found["systems"]["mtkit-fp32"][0]["peak_bytes"] > 50e6, "a Python with torch is not smaller"
+    monkeypatch.setattr(sys, "argv", [*command, "--profile", "fp32"])
+    train.main()
+    table = capsys.readouterr().out
+    groups = ("matrix products", "dropout", "norms", "softmax and attention", "loss", "optimizer")
+    assert all(group in table for group in groups)
+
+
+def test_the_gpus_script_runs_on_a_cpu(bench, tmp_path, monkeypatch, capsys):
+    sizes = "--device cpu --shapes tiny --precisions fp32 --steps 4 --sentences 8 --batch-sentences 4 --systems mtkit"
+    monkeypatch.setattr(sys, "argv", ["gpu.py", *sizes.split(), "--json", str(tmp_path / "found.json")])
+    with pytest.raises(SystemExit) as ended:
+        bench("gpu").main()
+    assert ended.value.code == 0
+    (result,) = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["results"]
+    assert result["same_greedy"] == 1.0
+    assert [training["system"] for training in result["trainings"]] == ["mtkit"]
+    assert 0 < result["trainings"][0]["utilization"] < 1
+    assert result["greedy_per_s"] > 0
+    assert "of the peak" in capsys.readouterr().out
+
+
+def test_marianmt_learns_from_the_same_batches(bench):
+    pytest.importorskip("transformers", reason="only for the comparison with MarianMT")
+    training = bench("gpu_training").train(
+        "marianmt", bench("synthetic").SHAPES["tiny"], torch.device("cpu"), "fp32", n_steps=60
+    )
+    assert training.losses[1] < training.losses[0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("c++") is None and shutil.which("g++") is None, reason="compiling needs a compiler")
+@pytest.mark.filterwarnings("default")  # what the compiler says is not ours
+def test_compiled_layers_give_the_same_gradients():
+    batches = [random_batch(5, 7, 6, vocab_size=18), random_batch(3, 9, 8, vocab_size=18)]
+    eager, compiled = (
+        Updater(small_model(), TrainConfig(max_steps=9999, compile=on), seed=1, precision="fp32")
+        for on in (False, True)
+    )
+    for step, batch in enumerate(batches, start=1):
+        expected, found = (updater.update([batch], step, lr=1e-3) for updater in (eager, compiled))
+        assert found.loss_sum == pytest.approx(expected.loss_sum, rel=1e-5)
+        assert found.grad_norm == pytest.approx(expected.grad_norm, rel=1e-4)

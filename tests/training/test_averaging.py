@@ -1,0 +1,120 @@
+"""The running mean of the weights: its formula, and that it is what is validated, kept, bundled and resumed."""
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mtkit.config.schema import ModelConfig
+from mtkit.model.transformer import Transformer
+from mtkit.training import trainer
+from mtkit.training.averaging import MovingAverage
+from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.state import Scored, TrainState
+from mtkit.training.trainer import train
+from mtkit.training.update import Updater
+from mtkit.training.validation import Validator
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch):
+    """Drawing takes longer than these runs."""
+    monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
+
+
+def tiny_model():
+    return Transformer(ModelConfig(d_model=8, d_ff=8, n_heads=1, n_encoder_layers=1, n_decoder_layers=1), 9, 9)
+
+
+def set_all(model, value):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(value)
+
+
+def test_the_mean_follows_closely_at_first_and_then_with_its_decay():
+    model = tiny_model()
+    set_all(model, 1.0)
+    average = MovingAverage(model, decay=0.25)
+    # by hand: decays 2/11 = 0.1818 and 3/12 = 0.25, then 4/13 = 0.31 is above the 0.25 that is wanted
+    for n, (value, expected) in enumerate([(12.0, 10.0), (2.0, 4.0), (0.0, 1.0), (5.0, 4.0)], start=1):
+        set_all(model, value)
+        average.update(n)
+        for mean in average.model.parameters():
+            torch.testing.assert_close(mean, torch.full_like(mean, expected))
+
+
+def test_tied_weights_are_averaged_once_and_stay_tied():
+    average = MovingAverage(tiny_model(), decay=0.9)
+    assert average.model.output.weight is average.model.tgt_embedding.weight
+    assert len(list(average.model.parameters())) == len(list(tiny_model().parameters()))
+
+
+def test_the_mean_leaves_training_as_it_is(config_of, tmp_path):
+    train(config_of(tmp_path / "plain"))
+    train(config_of(tmp_path / "averaged", ema=0.9))
+    plain, averaged = (
+        load_file(tmp_path / run / "checkpoints" / "step-20" / "model.safetensors") for run in ("plain", "averaged")
+    )
+    assert all(torch.equal(plain[name], weight) for name, weight in averaged.items())
+
+
+def test_the_mean_is_what_is_validated_and_bundled(config_of, tmp_path, monkeypatch):
+    seen = []
+
+    def run(self, model):
+        seen.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
+        return original(self, model)
+
+    original = Validator.run
+    monkeypatch.setattr(Validator, "run", run)
+    weights, mean = [], {}
+
+    def update(self, batches, step, *rest):
+        if not mean:
+            mean.update({name: weight.double() for name, weight in self.model.named_parameters()})
+        stats = original_update(self, batches, step, *rest)
+        decay = min(0.95, (1 + step) / (10 + step))
+        for name, weight in self.model.named_parameters():
+            mean[name] = decay * mean[name] + (1 - decay) * weight.detach().double()
+        weights.append(dict(mean))
+        return stats
+
+    original_update = Updater.update
+    monkeypatch.setattr(Updater, "update", update)
+    result = train(config_of(tmp_path / "run", ema=0.95, average_best=1, metric="loss"))
+    for step, model in zip((6, 12, 18, 20), seen, strict=False):
+        for name, weight in model.items():
+            torch.testing.assert_close(weight.double(), weights[step - 1][name], rtol=1e-5, atol=1e-6)
+    bundle, [best] = load_file(result.bundle / "model.safetensors"), result.averaged_steps
+    for name, weight in bundle.items():
+        torch.testing.assert_close(weight.double(), weights[best - 1][name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_stopped_run_goes_on_with_the_mean_that_it_had(config_of, tmp_path):
+    train(config_of(tmp_path / "whole", ema=0.95))
+    train(config_of(tmp_path / "parts", ema=0.95, max_steps=8))
+    train(config_of(tmp_path / "parts", ema=0.95))
+    for name in ("checkpoints/step-20/ema.safetensors", "checkpoints/step-20/model.safetensors"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_the_mean_alone_is_kept_of_the_best_and_a_damaged_one_is_named(tmp_path, caplog):
+    model = tiny_model()
+    optimizer = torch.optim.AdamW(model.parameters())
+    average = MovingAverage(model, decay=0.9)
+    checkpoints = Checkpoints(tmp_path)
+    for step in (10, 20, 30):
+        set_all(average.model, float(step))
+        checkpoints.save(TrainState(step=step, best=[Scored(10, 1.0, 2.0)]), model, optimizer, average)
+    assert sorted(path.name for path in (tmp_path / "best-10").iterdir()) == [
+        "ema.safetensors",
+        "manifest.json",
+        "state.json",
+    ]
+    checkpoints.load_average([10, 30], model)
+    assert all(torch.equal(parameter, torch.full_like(parameter, 20.0)) for parameter in model.parameters())
+    path = tmp_path / "step-30" / "ema.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert checkpoints.newest().state.step == 20
+    assert checkpoints.usable([10, 30]) == [10]
+    assert caplog.text.count(f"{path}: damaged") == 2

@@ -1,0 +1,205 @@
+"""train.budget: simulated runs, on a clock that only their parts move, end in time; so does a real one."""
+
+import json
+import os
+from functools import partial
+
+import pytest
+from pydantic import ValidationError
+
+from mtkit.config.schema import TrainConfig
+from mtkit.errors import TrainingError
+from mtkit.training import trainer
+from mtkit.training.budget import Budget, Timing, share_used
+from mtkit.training.metrics_log import read_metrics
+from mtkit.training.schedule import Progress, fraction_done, learning_rate, limits_reached
+from mtkit.training.trainer import train
+from mtkit.training.update import Updater
+from mtkit.training.validation import Validator
+
+
+class Clock:
+    """Seconds that pass only when they are told to."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def config(**values):
+    return TrainConfig.model_validate({"budget": "100s", **values})
+
+
+def simulate(cfg, preparing, update, validation, save, report):
+    """The seconds that a run under a budget takes, the times at which it validates, and the time of the last update.
+
+    update: a function from the step to its seconds. The end is what the trainer does there.
+    """
+    clock = Clock()
+    budget, began, step = Budget(cfg, clock=clock), clock.now, 0
+    clock.now += preparing
+    budget.begin(validation)
+    validated = []
+
+    def validate():
+        validated.append(clock.now - began)
+        with budget.measuring("validation"):
+            clock.now += validation
+        with budget.measuring("save"):
+            clock.now += save
+        if budget.wants_report():
+            with budget.measuring("report"):
+                clock.now += report
+
+    while True:
+        if step and budget.validation_due(step):
+            validate()
+        budget.tick()
+        if limits_reached(cfg, Progress(step, 0.0, 0.0, timing=budget.timing)):
+            break
+        clock.now += update(step)
+        budget.updated(update(step))
+        step += 1
+    last_update = clock.now - began
+    validate()
+    clock.now += validation + save / 3 + report  # the mean's validation, the bundle, the report
+    return clock.now - began, validated, last_update
+
+
+RUNS = {
+    "half an hour": ("30m", 20, 0.3, 10, 1, 4),
+    "two minutes": ("2m", 5, 0.1, 1.5, 0.1, 1),
+    "a day with long updates": ("24h", 900, 20, 120, 30, 10),
+    "slow to prepare": ("10m", 200, 0.2, 3, 0.3, 2),
+    "slow to validate": ("30m", 20, 0.3, 40, 1, 10),
+}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_a_run_ends_within_its_budget(run):
+    budget, preparing, update, *costs = run
+    took, _, _ = simulate(config(budget=budget), preparing, lambda step: update, *costs)
+    seconds = {"2m": 120, "10m": 600, "30m": 1800, "24h": 86400}[budget]
+    assert 0.95 * seconds <= took <= seconds
+
+
+def test_a_machine_that_becomes_slower_changes_nothing():
+    took, _, _ = simulate(config(budget="30m"), 20, lambda step: 0.2 if step < 2000 else 0.9, 10, 1, 4)
+    assert 0.95 * 1800 <= took <= 1800
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_it_validates_ten_to_twenty_times_unless_that_takes_too_long(run):
+    budget, preparing, update, validation, save, report = run
+    _, validated, last_update = simulate(
+        config(budget=budget), preparing, lambda step: update, validation, save, report
+    )
+    training = last_update - preparing
+    share = (len(validated) - 1) * (validation + save) / training
+    assert share <= 0.15
+    assert 10 <= len(validated) <= 20 or share > 0.1
+    if share < 0.1:
+        middle = preparing + training / 2
+        early, late = (sum(time <= middle for time in validated), sum(time > middle for time in validated))
+        assert late > 1.5 * early
+
+
+def test_a_given_interval_is_kept():
+    budget = Budget(config(validate_every=7))
+    assert [step for step in range(1, 22) if budget.validation_due(step)] == [7, 14, 21]
+
+
+def test_without_a_budget_auto_is_every_five_hundred_steps():
+    budget = Budget(TrainConfig(max_epochs=3))
+    assert [step for step in range(1, 1600) if budget.validation_due(step)] == [500, 1000, 1500]
+
+
+def test_the_share_counts_from_the_first_update_to_the_beginning_of_the_end():
+    timing = Timing(spent=45.0, prepared=10.0, ending=20.0)  # 35 of 70 seconds
+    assert share_used(config(), timing) == pytest.approx(0.5)
+    progress = Progress(100, 1.0, 1.0, timing=timing)
+    assert fraction_done(config(), progress) == pytest.approx(0.5)
+    assert limits_reached(config(), progress) == []
+    cosine = config(schedule="cosine", warmup_steps=10, lr=0.8)
+    assert learning_rate(cosine, 100, fraction_done(cosine, progress)) == pytest.approx(0.4)
+    timing.spent = 80.0
+    assert limits_reached(config(), progress) == ["budget"]
+    assert share_used(TrainConfig(max_steps=2000), timing) is None
+
+
+def test_what_earlier_starts_spent_counts():
+    clock = Clock()
+    budget = Budget(config(), clock=clock)
+    budget.resume(Timing(spent=30.0, prepared=10.0, update=0.5, validation=2.0))
+    clock.now += 6
+    budget.begin(validation_s=99.0)
+    assert (budget.timing.spent, budget.timing.prepared, budget.timing.validation) == (36.0, 10.0, 2.0)
+
+
+def test_a_budget_that_leaves_no_time_for_training_is_refused():
+    clock = Clock()
+    budget = Budget(config(budget="1m", average_best=4), clock=clock)
+    clock.now += 5
+    # the last validation, that of the mean and half of the time a second one: 3 x 20 s
+    with pytest.raises(TrainingError, match=r"budget=1m leaves too little.*5s went by.*lower train.validate_sentences"):
+        budget.begin(validation_s=20.0)
+
+
+@pytest.mark.parametrize("limit", [{"max_steps": 9999}, {"max_epochs": 3}, {"max_minutes": 5.0}])
+def test_a_budget_and_another_limit_are_refused(limit):
+    [(key, value)] = limit.items()
+    with pytest.raises(ValidationError, match=f"budget=100s and {key}={value} would both end this run"):
+        config(**limit)
+
+
+def test_what_is_no_duration_is_refused_by_the_config():
+    with pytest.raises(ValidationError, match="budget=30 is no duration; write 90s"):
+        config(budget="30")
+
+
+def test_a_budget_lets_the_cosine_know_its_end():
+    assert config(schedule="cosine").schedule == "cosine"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that an update moves by half a second, a validation by two; the trainer goes by it."""
+    clock = Clock()
+
+    def slow(method, seconds):
+        def slowed(self, *args):
+            clock.now += seconds
+            return method(self, *args)
+
+        return slowed
+
+    monkeypatch.setattr(Updater, "update", slow(Updater.update, 0.5))
+    monkeypatch.setattr(Validator, "run", slow(Validator.run, 2.0))
+    monkeypatch.setattr(trainer, "Budget", partial(Budget, clock=clock))
+    monkeypatch.setattr(trainer, "forecast_validation", lambda *args: 2.0)
+    monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    return clock
+
+
+def test_a_real_run_validates_averages_and_writes_its_model_in_time(make_config, clock):
+    cfg = make_config(max_steps=None, budget="100s", validate_every="auto", schedule="cosine", average_best=3)
+    result = train(cfg, since=clock.now - 5)
+    assert 94 <= clock.now - 1000 + 5 <= 100
+    manifest = json.loads((result.bundle / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["training"]["stopped_by"] == result.stopped_by == "budget"
+    entries = read_metrics(cfg.run_dir / "metrics.jsonl")
+    # each takes two seconds, and at most 15 % of the time may go into them: one in 13 seconds, and that at the end
+    assert 5 <= sum(entry["kind"] == "validation" for entry in entries) <= 9
+    assert [entry for entry in entries if entry["kind"] == "train"][-1]["lr"] < 0.1 * cfg.train.lr
+
+
+def test_a_run_goes_on_when_its_budget_is_raised(make_config, clock):
+    first = train(make_config(max_steps=None, budget="50s", validate_every="auto"), since=clock.now)
+    again = train(make_config(max_steps=None, budget="50s", validate_every="auto"), since=clock.now)
+    assert (again.steps, again.stopped_by) == (first.steps, "budget")
+    longer = train(make_config(max_steps=None, budget="100s", validate_every="auto"), since=clock.now)
+    assert longer.steps > 1.5 * first.steps
+    assert 94 <= clock.now - 1000 <= 106, "what the first start spent after its last checkpoint is not known"

@@ -1,0 +1,114 @@
+"""Batches that do not fit into memory go through it in parts; the gradient is that of the whole."""
+
+import numpy as np
+import pytest
+import torch
+
+from mtkit.config.schema import ModelConfig, TrainConfig
+from mtkit.data.batching import Batch
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.errors import TrainingError
+from mtkit.model.transformer import Transformer
+from mtkit.training.memory import parts_of
+from mtkit.training.update import Updater
+
+VOCAB_SIZE = 12
+ERRORS = {
+    "on a GPU": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    "on a CPU": RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory"),
+}
+
+
+def batch_of(n_pairs, seed=0):
+    """Pairs of 1 to 6 tokens, the longest first."""
+    rng = np.random.default_rng(seed)
+    lengths = np.sort(rng.integers(1, 7, n_pairs))[::-1]
+    src, tgt_in, tgt_out = (torch.full((n_pairs, int(lengths[0]) + 1), PAD_ID) for _ in range(3))
+    for row, n in enumerate(lengths):
+        src[row, : n + 1] = torch.tensor([*rng.integers(4, VOCAB_SIZE, n), EOS_ID])
+        tokens = rng.integers(4, VOCAB_SIZE, n)
+        tgt_in[row, : n + 1], tgt_out[row, : n + 1] = torch.tensor([BOS_ID, *tokens]), torch.tensor([*tokens, EOS_ID])
+    return Batch(src, tgt_in, tgt_out, np.arange(n_pairs), int(lengths.sum()) + n_pairs)
+
+
+def make_updater(**train):
+    torch.manual_seed(3)
+    rates = dict.fromkeys(("embedding_dropout", "residual_dropout"), 0.0)
+    shape = {"d_model": 8, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    model = Transformer(ModelConfig(**shape, **rates), VOCAB_SIZE, VOCAB_SIZE)
+    return Updater(
+        model, TrainConfig(max_steps=9, warmup_steps=0, max_grad_norm=1e9, **train), seed=5, precision="fp32"
+    )
+
+
+def gradient(updater):
+    return torch.cat([parameter.grad.flatten() for parameter in updater.model.parameters()])
+
+
+def fails_above(updater, n_pairs, error):
+    """Let the backward pass of more pairs fail halfway, with part of its gradient made; returns the sizes tried."""
+    tried = []
+    original = updater.batch_loss
+
+    def fail(grad):
+        raise error
+
+    def batch_loss(batch, *rest):
+        loss_sum, nll_sum = original(batch, *rest)
+        tried.append(len(batch.indices))
+        if len(batch.indices) > n_pairs:
+            bias = updater.model.output.bias
+            loss_sum = loss_sum + (bias * 1.0).sum()  # a gradient that must not stay
+            memory = torch.zeros((), requires_grad=True)
+            memory.register_hook(fail)
+            loss_sum = loss_sum + memory * 0
+        return loss_sum, nll_sum
+
+    updater.batch_loss = batch_loss
+    return tried
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_a_batch_that_does_not_fit_is_split_and_the_gradient_stays(kind, caplog):
+    whole, split = make_updater(), make_updater(batch_tokens=4096)
+    batches = [batch_of(3, seed=1), batch_of(8)]
+    expected = whole.update(batches, step=1, lr=0.01)
+    tried = fails_above(split, 2, ERRORS[kind])
+    stats = split.update(batches, step=1, lr=0.01)
+    torch.testing.assert_close(gradient(split), gradient(whole), rtol=1e-5, atol=1e-7)
+    assert stats.loss_sum == pytest.approx(expected.loss_sum, rel=1e-6)
+    assert stats.n_tgt_tokens == expected.n_tgt_tokens
+    assert max(tried[-6:]) <= 2, "the successful attempt"
+    assert "do not fit into memory" in caplog.text
+    assert "train.batch_tokens=4096" in caplog.text
+
+
+def test_later_batches_come_in_parts_from_the_outset_and_without_another_message(caplog):
+    updater = make_updater()
+    tried = fails_above(updater, 4, ERRORS["on a GPU"])
+    updater.update([batch_of(8)], step=1, lr=0.01)
+    assert tried == [8, 4, 4]
+    caplog.clear()
+    updater.update([batch_of(8), batch_of(2)], step=2, lr=0.01)
+    assert tried[3:] == [4, 4, 2]
+    assert not caplog.text
+
+
+def test_a_single_pair_that_does_not_fit_is_an_error():
+    updater = make_updater(batch_tokens=512, accumulate=3)
+    fails_above(updater, 0, ERRORS["on a GPU"])
+    before = [parameter.detach().clone() for parameter in updater.model.parameters()]
+    with pytest.raises(TrainingError, match=r"step 4: .*out of memory.* halve train.batch_tokens=512"):
+        updater.update([batch_of(8)], step=4, lr=0.01)
+    assert all(map(torch.equal, updater.model.parameters(), before))
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(None, [7]), (49, [7]), (48, [4, 3]), (15, [2, 2, 2, 1]), (1, [1] * 7)])
+def test_parts_hold_each_pair_once_and_keep_to_the_limit(limit, sizes):
+    tokens = torch.full((7, 7), 5)
+    batch = Batch(tokens, tokens, tokens, np.arange(7), 49)  # seven pairs of 7 tokens
+    parts = list(parts_of(batch, limit))
+    assert [len(part.indices) for _, part in parts] == sizes
+    assert np.concatenate([part.indices for _, part in parts]).tolist() == list(range(7))
+    assert sum(part.n_tgt_tokens for _, part in parts) == 49
+    assert len({path for path, _ in parts}) == len(parts), "each has dropout of its own"

@@ -1,0 +1,107 @@
+"""Means of chosen checkpoints and of several models: their weights, and what is refused."""
+
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.decoding.bundle import load_bundle
+from mtkit.errors import BundleError, CheckpointError, UsageError
+from mtkit.training import trainer
+from mtkit.training.merging import average_bundles, average_checkpoints
+from mtkit.training.trainer import train
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, config_of):
+    """Two finished runs of one shape and one text, a and b, and a third, wide, of another shape."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "plot_curves", lambda run_dir: None)
+        train(config_of(folder / "a"))
+        train(config_of(folder / "b", seed=2, ema=0.9))
+        train(config_of(folder / "wide", model={"d_ff": 64}))
+    return folder
+
+
+def assert_mean(bundle, *files):
+    made, *parts = (load_file(path) for path in (bundle / "model.safetensors", *files))
+    assert made.keys() == parts[0].keys()
+    for name, weight in made.items():
+        mean = torch.stack([part[name].double() for part in parts]).mean(0)
+        torch.testing.assert_close(weight.double(), mean, rtol=1e-6, atol=1e-8)
+
+
+def checkpoint_file(run, step, name="model.safetensors"):
+    [path] = (run / "checkpoints").glob(f"*-{step}/{name}")
+    return path
+
+
+def test_the_chosen_checkpoints_of_a_run_are_averaged(runs, tmp_path):
+    assert average_checkpoints(runs / "a", [20, 18], tmp_path / "two") == [18, 20]
+    assert_mean(tmp_path / "two", *(checkpoint_file(runs / "a", step) for step in (18, 20)))
+    bundle = load_bundle(tmp_path / "two")
+    assert bundle.manifest["training"] == {"step": 20, "averaged_steps": [18, 20]}
+    assert bundle.src_tokenizer.fingerprint == load_bundle(runs / "a" / "model").src_tokenizer.fingerprint
+
+
+def test_without_a_choice_all_that_the_run_keeps_are_averaged(runs, tmp_path):
+    steps = average_checkpoints(runs / "a", [], tmp_path / "all")
+    assert {18, 20} <= set(steps)
+    assert_mean(tmp_path / "all", *(checkpoint_file(runs / "a", step) for step in steps))
+
+
+def test_of_a_run_with_a_running_mean_that_is_averaged(runs, tmp_path):
+    average_checkpoints(runs / "b", [18, 20], tmp_path / "out")
+    assert_mean(tmp_path / "out", *(checkpoint_file(runs / "b", step, "ema.safetensors") for step in (18, 20)))
+
+
+def test_several_models_are_averaged(runs, tmp_path):
+    folders = [runs / name / "model" for name in ("a", "b")]
+    average_bundles(folders, tmp_path / "out")
+    assert_mean(tmp_path / "out", *(folder / "model.safetensors" for folder in folders))
+    load_bundle(tmp_path / "out")
+
+
+def test_a_step_that_is_not_there_is_named_with_those_that_are(runs, tmp_path):
+    with pytest.raises(UsageError, match=r"there is no step 7, 8; the run keeps .*18, 20"):
+        average_checkpoints(runs / "a", [8, 7, 20], tmp_path / "out")
+
+
+def test_a_damaged_checkpoint_is_not_averaged(runs, tmp_path):
+    run = shutil.copytree(runs / "a", tmp_path / "run")
+    checkpoint_file(run, 20).write_bytes(b"")
+    with pytest.raises(CheckpointError, match="the weights of step 20 are damaged"):
+        average_checkpoints(run, [18, 20], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_models_of_other_shapes_or_tokenizers_are_refused(runs, tmp_path):
+    with pytest.raises(BundleError, match=r"model\.d_ff: 32 there, 64 here"):
+        average_bundles([runs / "a" / "model", runs / "wide" / "model"], tmp_path / "out")
+    run = shutil.copytree(runs / "a", tmp_path / "run")
+    (run / "src.spm").write_bytes((run / "tgt.spm").read_bytes())  # of unlike size, so not loadable with the weights
+    bundle = load_bundle(runs / "a" / "model")
+    state = {**bundle.model.state_dict()}
+    state["src_embedding.weight"] = state["tgt_embedding.weight"].clone()
+    trainer.save_bundle(tmp_path / "other", state, bundle.config, run / "src.spm", run / "tgt.spm", training={})
+    with pytest.raises(BundleError, match=r"its src\.spm is not that of"):
+        average_bundles([runs / "a" / "model", tmp_path / "other"], tmp_path / "out")
+
+
+def test_the_command(runs, tmp_path):
+    run = str(runs / "a")
+    result = CliRunner().invoke(app, ["average", run, "--checkpoints", "18,20", "-o", str(tmp_path / "out")])
+    assert (result.exit_code, result.stdout) == (0, f"{tmp_path / 'out'}\n")
+    assert_mean(tmp_path / "out", *(checkpoint_file(runs / "a", step) for step in (18, 20)))
+    for arguments, message in [
+        ([run, "-o", str(tmp_path / "out")], "exists and is not empty"),
+        ([run, run, "--checkpoints", "18", "-o", str(tmp_path / "new")], "chooses among those of one run"),
+        ([run, "--checkpoints", "last", "-o", str(tmp_path / "new")], "give steps with commas"),
+    ]:
+        result = CliRunner().invoke(app, ["average", *arguments])
+        assert result.exit_code == 2
+        assert message in result.stderr

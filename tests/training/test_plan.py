@@ -1,0 +1,125 @@
+"""mtkit plan: what it foresees is what a run then does; the run's folder stays as it was."""
+
+import json
+import math
+
+import pytest
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.config.loading import dump_config
+from mtkit.config.schema import Config
+from mtkit.errors import DataError
+from mtkit.training import forecast, trainer
+from mtkit.training import plan as planning
+from mtkit.training.plan import make_plan
+from mtkit.training.trainer import train
+
+PROBE_S = 0.05
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch):
+    for module in (trainer, planning):
+        monkeypatch.setattr(module, "plot_curves", lambda run_dir: None)
+
+
+def folder_size(folder):
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def test_steps_parameters_and_disk_are_those_of_the_run(make_config):
+    cfg = make_config(max_steps=None, max_epochs=6, validate_every=5, model={"d_model": 64})
+    plan = make_plan(cfg, PROBE_S)
+    assert not cfg.run_dir.exists()
+    result = train(cfg)
+    assert plan.steps == result.steps == 6 * plan.steps_per_epoch
+    assert plan.ends == {"max_epochs": result.steps}
+    assert plan.time.n_validations == math.ceil(result.steps / 5)
+    weights = load_file(result.bundle / "model.safetensors")
+    assert plan.parameters["total"] == sum(weight.numel() for weight in weights.values())
+    assert sum(plan.parameters.values()) == 2 * plan.parameters["total"]
+    happened = folder_size(cfg.run_dir) + 120_000  # no curves are drawn here
+    assert 0.8 * happened <= plan.disk.total <= 1.2 * happened
+    assert plan.disk.peak > plan.disk.total
+
+
+def test_the_run_s_folder_is_used_and_left_as_it_is(make_config, caplog):
+    cfg = make_config(max_steps=4, validate_every=4)
+    train(cfg)
+    before = {path: path.stat().st_mtime_ns for path in cfg.run_dir.rglob("*")}
+    with caplog.at_level("INFO", "mtkit"):
+        plan = make_plan(cfg, PROBE_S)
+    assert "src.spm and tgt.spm are there already" in caplog.text
+    assert caplog.text.count("encoded before") == 2
+    assert {path: path.stat().st_mtime_ns for path in cfg.run_dir.rglob("*")} == before
+    assert plan.steps == 4
+
+
+def test_time_to_the_end_is_the_sum_of_its_parts(make_config):
+    time = make_plan(make_config(max_steps=1000, validate_every=300), PROBE_S).time
+    assert time.n_validations == 4, "after 300, 600, 900 and 1000 steps"
+    steps = 1000 * time.update + 4 * (time.validation + time.saving)
+    assert time.total == pytest.approx(time.preparing + steps + time.ending)
+
+
+def test_a_limit_in_minutes_gives_the_steps_that_fit(make_config):
+    plan = make_plan(make_config(max_steps=None, max_minutes=10.0, validate_every=100), PROBE_S)
+    per_step = plan.time.update + (plan.time.validation + plan.time.saving) / 100
+    assert plan.steps == plan.ends["max_minutes"] == int(600 / per_step)
+
+
+def test_a_budget_is_the_time_and_gives_the_steps_that_fit(make_config):
+    plan = make_plan(make_config(max_steps=None, budget="10m", validate_every="auto"), PROBE_S)
+    assert plan.ends == {"budget": plan.steps}
+    assert plan.time.total == pytest.approx(600, rel=0.02)
+    assert 10 <= plan.time.n_validations <= 20
+
+
+def test_what_only_patience_ends_has_no_total(make_config):
+    plan = make_plan(make_config(max_steps=None, patience=3), PROBE_S)
+    assert (plan.steps, plan.ends, plan.time.total) == (None, {"patience": None}, None)
+
+
+def test_what_the_filters_drop_is_counted_by_reason(make_config, corpus, tmp_path):
+    extra = {"src": tmp_path / "extra.en", "tgt": tmp_path / "extra.fr"}
+    extra["src"].write_text("\n" + "red " * 60 + "\n" + "red\n", encoding="utf-8")
+    extra["tgt"].write_text("un\n" + "rouge\n" + "rouge " * 9 + "\n", encoding="utf-8")
+    data = {**corpus, "train": [*corpus["train"], {side: str(path) for side, path in extra.items()}]}
+    plan = make_plan(make_config(data={**data, "max_tokens": 100, "max_length_ratio": 6.0}), PROBE_S)
+    assert plan.pairs == {"read": 123, "blank": 1, "too_long": 1, "ratio": 1, "kept": 120}
+
+
+def test_missing_text_is_the_error_that_training_gives(make_config, corpus, tmp_path):
+    data = {**corpus, "dev": {"tsv": str(tmp_path / "none.tsv")}}
+    with pytest.raises(DataError, match=r"none\.tsv: no such file"):
+        make_plan(make_config(data=data), PROBE_S)
+
+
+def test_the_command_prints_the_figures(make_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("mtkit.console.set_up_logging", lambda quiet: None)  # other tests watch the log
+    cfg: Config = make_config()
+    (tmp_path / "c.yaml").write_text(dump_config(cfg), encoding="utf-8")
+    call = ["plan", "--config", str(tmp_path / "c.yaml"), "--seconds", "1"]
+    result = CliRunner().invoke(app, ["--quiet", *call, "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["steps"] == 20
+    assert found["exports"]["ctranslate2"] == []
+    assert found["exports"]["marian"] == ["Marian has no counterpart of model.positions=sinusoidal; only marian"]
+    result = CliRunner().invoke(app, ["--quiet", *call])
+    assert "20 in all" in result.stdout
+    assert "export to ctranslate2" in result.stdout
+
+
+@pytest.mark.parametrize("limit_s", [0.0, 1.5, 100.0])
+def test_a_part_of_the_work_tells_the_time_of_all(monkeypatch, limit_s):
+    sizes, now = [1, 5, 2, 4], [0.0]
+
+    def run(number):
+        now[0] += sizes[number] / 2  # half a second for each unit
+
+    monkeypatch.setattr(forecast.time, "perf_counter", lambda: now[0])
+    assert forecast._extrapolated(run, sizes, limit_s) == pytest.approx(6.0)
+    assert now[0] <= limit_s + 2 * 2.5 + 6 * (limit_s == 100.0), "the largest first, then until the time is up"

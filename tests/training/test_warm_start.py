@@ -1,0 +1,211 @@
+"""Fine-tuning: what a run takes from the model that it starts from, what it may change, and what stays frozen."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mtkit.config.loading import load_config
+from mtkit.config.schema import Config, ModelConfig
+from mtkit.decoding.bundle import load_bundle
+from mtkit.errors import BundleError, ConfigError, DataError
+from mtkit.model.transformer import Transformer
+from mtkit.training import trainer
+from mtkit.training.trainer import train
+from mtkit.training.update import Updater
+from mtkit.training.warm_start import freeze, load_start
+
+SENTENCES = {"green bird": "oiseau vert", "old house": "maison vieille", "big tree": "arbre grand"}
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch):
+    """Drawing takes longer than these runs."""
+    monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
+
+
+@pytest.fixture(scope="module")
+def base_run(tmp_path_factory, config_of):
+    """The folder of a finished run."""
+    run_dir = tmp_path_factory.mktemp("base") / "run"
+    train(config_of(run_dir, model={"residual_dropout": 0.3}, max_steps=12))
+    return run_dir
+
+
+@pytest.fixture
+def new_text(tmp_path):
+    """The data section for other text than the base was trained on."""
+    for side, lines in (("en", SENTENCES), ("fr", SENTENCES.values())):
+        (tmp_path / f"new.{side}").write_text("".join(f"{line}\n" for line in lines) * 10)
+    files = {"src": str(tmp_path / "new.en"), "tgt": str(tmp_path / "new.fr")}
+    return {"train": [files], "dev": files}
+
+
+@pytest.fixture
+def tuning(base_run, new_text, tmp_path):
+    """tuning(sections) gives the config of a run in tmp_path/run that starts from base_run."""
+
+    def make(init_from=base_run, model=None, tokenizer=None, data=new_text, **changes):
+        rest = {"max_steps": 8, "warmup_steps": 2, "lr": 1e-3, "threads": 1, "device": "cpu", "precision": "fp32"}
+        often = {"batch_tokens": 300, "validate_every": 4, "validate_sentences": 3}
+        values = {
+            "run_dir": str(tmp_path / "run"),
+            "data": data,
+            "train": {**rest, **often, "init_from": str(init_from), **changes},
+            "decode": {"beam_size": 1, "max_len_factor": 1.0, "max_len_constant": 5},
+        }
+        sections = {"model": model, "tokenizer": tokenizer}
+        return Config.model_validate(values | {name: section for name, section in sections.items() if section})
+
+    return make
+
+
+def weights_of(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def test_a_run_starts_from_the_weights_and_tokenizers_of_the_model(base_run, tuning, tmp_path, monkeypatch):
+    def update(self, *arguments):
+        if not started:
+            started.update({name: weight.detach().clone() for name, weight in self.model.named_parameters()})
+        return original(self, *arguments)
+
+    started, original = {}, Updater.update
+    monkeypatch.setattr(Updater, "update", update)
+    result = train(tuning())
+    base = weights_of(base_run / "model")
+    assert started.keys() == base.keys()
+    assert all(torch.equal(started[name], weight) for name, weight in base.items())
+    for side in ("src", "tgt"):
+        assert (result.bundle / f"{side}.spm").read_bytes() == (base_run / "model" / f"{side}.spm").read_bytes()
+    assert any(not torch.equal(weight, base[name]) for name, weight in weights_of(result.bundle).items())
+
+
+def test_keys_that_are_left_out_are_those_of_the_model(base_run, tuning, tmp_path):
+    train(tuning(model={"embedding_dropout": 0.25}))
+    base, made = (load_config(run / "config.yaml") for run in (base_run, tmp_path / "run"))
+    assert made.model == base.model.model_copy(update={"embedding_dropout": 0.25})
+    assert made.model.residual_dropout == 0.3
+    assert made.tokenizer == base.tokenizer
+
+
+@pytest.mark.parametrize(
+    ("sections", "finding"),
+    [
+        (
+            {"model": {"d_model": 32, "n_heads": 4}},
+            "  model.d_model: 16 there, 32 here\n  model.n_heads: 2 there, 4 here",
+        ),
+        ({"model": {"norm_position": "post"}}, "  model.norm_position: pre there, post here"),
+        ({"tokenizer": {"src": {"type": "bpe"}}}, "  tokenizer.src.type: char there, bpe here"),
+    ],
+)
+def test_settings_that_the_weights_do_not_fit_are_named(tuning, sections, finding):
+    with pytest.raises(ConfigError) as caught:
+        train(tuning(**sections))
+    assert f"is a model with other settings:\n{finding}\nleave these keys out" in str(caught.value)
+
+
+def test_a_stopped_fine_tuning_goes_on_bit_for_bit_without_the_model(base_run, tuning, tmp_path):
+    copy = shutil.copytree(base_run, tmp_path / "base")
+    whole = train(tuning(copy, ema=0.9)).bundle
+    shutil.move(tmp_path / "run", tmp_path / "whole")
+    train(tuning(copy, ema=0.9, max_steps=3))
+    shutil.rmtree(copy)
+    train(tuning(copy, ema=0.9))
+    for name in ("model.safetensors", "ema.safetensors"):
+        files = [tmp_path / run / "checkpoints" / "step-8" / name for run in ("run", "whole")]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    assert whole == tmp_path / "run" / "model"
+
+
+def test_another_model_in_a_run_under_way_is_an_error(base_run, tuning, tmp_path):
+    train(tuning(max_steps=3))
+    with pytest.raises(ConfigError, match=r"train.init_from: .* there, .*elsewhere now"):
+        train(tuning(shutil.copytree(base_run, tmp_path / "elsewhere")))
+
+
+def test_other_tokenizers_in_the_run_are_not_mixed_with_the_weights(tuning, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "src.spm").write_bytes(b"other")
+    with pytest.raises(ConfigError, match=r"src\.spm: not the tokenizer of the model in train\.init_from"):
+        train(tuning())
+
+
+def test_a_tag_that_the_model_does_not_know_is_an_error(tuning, new_text):
+    corpora = [{**new_text["train"][0], "tag": "<news>"}]
+    with pytest.raises(DataError, match="it has no tag <news>"):
+        train(tuning(data={**new_text, "train": corpora}))
+
+
+def test_a_place_without_a_model_is_an_error(tuning, tmp_path):
+    with pytest.raises(BundleError, match=r"nowhere: no such folder"):
+        train(tuning(tmp_path / "nowhere"))
+
+
+def test_frozen_weights_stay_as_they_are(base_run, tuning):
+    result = train(tuning(freeze=["encoder", "src_embedding"], weight_decay=0.1, average_best=1))
+    base, tuned = weights_of(base_run / "model"), weights_of(result.bundle)
+    same = {name for name, weight in base.items() if torch.equal(weight, tuned[name])}
+    assert same == {name for name in base if name.startswith(("encoder", "src_embedding"))}
+
+
+def small_model(n_layers=1, **changes):
+    cfg = ModelConfig(d_model=8, d_ff=8, n_heads=1, n_encoder_layers=n_layers, n_decoder_layers=1, **changes)
+    return Transformer(cfg, 9, 9)
+
+
+def frozen(model):
+    return {name for name, weight in model.named_parameters() if not weight.requires_grad}
+
+
+def test_a_prefix_ends_where_a_number_ends():
+    model = small_model(n_layers=11)
+    freeze(model, ["encoder_layers.1"])
+    assert frozen(model)
+    assert {name.split(".")[1] for name in frozen(model)} == {"1"}
+
+
+def test_a_shared_matrix_is_frozen_under_each_of_its_names():
+    model = small_model(tie="decoder")
+    freeze(model, ["output"])
+    assert frozen(model) == {"output.bias", "tgt_embedding.weight"}
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "message"),
+    [
+        (["encoder", "embeddings"], "no weight's name begins with 'embeddings'; they begin: src_embedding, "),
+        ([""], "no weight's name begins with ''"),
+        (["src", "tgt", "encoder", "decoder", "output"], "leaves no weight to be trained"),
+    ],
+)
+def test_freezing_nothing_or_everything_is_an_error(prefixes, message):
+    with pytest.raises(ConfigError, match=r"train\.freeze") as caught:
+        freeze(small_model(), prefixes)
+    assert message in str(caught.value)
+
+
+def test_tokens_that_an_imported_model_never_writes_can_be_learnt(base_run, tmp_path):
+    """As imports leave them: a bias of -30000. A target with such a token would cost as many nats."""
+    bundle = load_bundle(base_run / "model")
+    with torch.no_grad():
+        bundle.model.output.bias[1] = -30000.0
+    folder = shutil.copytree(base_run / "model", tmp_path / "model")
+    trainer.save_bundle(
+        folder, bundle.model.state_dict(), bundle.config, folder / "src.spm", folder / "tgt.spm", training={}
+    )
+    model = load_bundle(folder).model
+    load_start(folder, model)
+    others = torch.arange(model.output.bias.numel()) != 1
+    assert torch.equal(model.output.bias[others], bundle.model.output.bias[others])
+    nll = -model(torch.tensor([[5, 3]]), torch.tensor([[2]])).log_softmax(-1)[0, 0, 1]
+    assert 20 < nll < 60
+
+
+def test_the_manifest_is_of_the_new_run(tuning, tmp_path):
+    result = train(tuning())
+    training = json.loads((result.bundle / "manifest.json").read_text())["training"]
+    assert training["step"] == 8
