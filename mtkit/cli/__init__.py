@@ -82,7 +82,7 @@ def _forget_stdout() -> None:
 app = typer.Typer(
     cls=_Commands, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
-app.command()(demo)
+app.command(short_help="Train and try a small English-French translator.")(demo)
 app.command()(config)
 app.command(short_help="Train both tokenizers and report how they cut text.")(train_tokenizer)
 app.command(short_help="Cut lines into the model's pieces.")(tokenize)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import ConfigOption, SetOption
+from mtkit.cli.train import train
 from mtkit.errors import UsageError
 
 
@@ -31,19 +32,18 @@ def distill(
 
     named = [str(folder.absolute()) for folder in teachers or []]
     more = [f"distill.teachers={json.dumps(named, ensure_ascii=False)}"] if named else []
-    config = load_config(config_path, [*(overrides or []), *more])
+    settings = [*(overrides or []), *more]
+    config = load_config(config_path, settings)
     if not config.distill.teachers:
         raise UsageError("there is no teacher: give --teacher RUN, or set distill.teachers in the config")
-    if data_only:
-        from mtkit.decoding.synthetic import as_entries
-        from mtkit.files import locked
-        from mtkit.training.distillation import with_teachers_text
-
-        assert config.run_dir is not None  # load_config sees to it
-        with locked(config.run_dir):
-            print(as_entries(with_teachers_text(config).data.train), end="")
+    if not data_only:
+        train(config_path, settings)
         return
 
-    from mtkit.training import trainer
+    from mtkit.decoding.synthetic import as_entries
+    from mtkit.files import locked
+    from mtkit.training.distillation import with_teachers_text
 
-    print(trainer.train(config).bundle)
+    assert config.run_dir is not None  # load_config sees to it
+    with locked(config.run_dir):
+        print(as_entries(with_teachers_text(config).data.train), end="")

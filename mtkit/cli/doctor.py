@@ -87,8 +87,12 @@ def decode(
     from mtkit.decoding.bundle import find_model, read_bundle
     from mtkit.decoding.doctor import CHECKS, examine, n_decoded
 
-    files = read_bundle(find_model(model), overrides or ())
-    lines = _lines(files, src, n)
+    folder = find_model(model)
+    files = read_bundle(folder, overrides or ())
+    if src is None:
+        corpus = _corpus(files)
+        files = read_bundle(folder, [f"decode.tag={corpus.tag or 'null'}", *(overrides or ())])
+    lines = _lines(src or corpus, n)
     log.info(f"model: {files.folder}; {len(lines):,} lines")
     beams, checked, others = beam_sizes or [1, 4], checks or CHECKS, precisions or ()
     comparisons = []
@@ -171,17 +175,16 @@ def _patient(files: "BundleFiles", device: str) -> "Patient":
     )
 
 
-def _lines(files: "BundleFiles", src: Path | None, n: int) -> list[tuple[int, str]]:
+def _lines(text: "Path | CorpusFiles", n: int) -> list[tuple[int, str]]:
     """The lines to translate, with their numbers."""
-    from mtkit.data.corpus import count_lines, count_pairs, evenly_spaced, read_lines, read_side
+    from mtkit.data.corpus import corpus_name, count_lines, count_pairs, evenly_spaced, read_lines, read_side
 
-    if src is not None:
-        n_lines, texts = count_lines(src), read_lines(src)
+    if isinstance(text, Path):
+        name, n_lines, texts = str(text), count_lines(text), read_lines(text)
     else:
-        corpus = _corpus(files)
-        n_lines, texts = count_pairs([corpus]), read_side([corpus], "src")
+        name, n_lines, texts = corpus_name(text), count_pairs([text]), read_side([text], "src")
     if not n_lines:
-        raise DataError(f"{src or 'the test set'}: no lines to translate")
+        raise DataError(f"{name}: no lines to translate")
     wanted = set(evenly_spaced(range(n_lines), n))
     return [(number + 1, text) for number, text in enumerate(texts) if number in wanted]
 

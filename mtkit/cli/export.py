@@ -48,7 +48,8 @@ def export(
     """
     from mtkit.decoding.bundle import find_model, read_bundle
 
-    files = read_bundle(find_model(model))
+    folder = find_model(model)
+    files = read_bundle(folder)
     if to != "ctranslate2":
         if quantization != "float32":
             raise UsageError(f"--quantization {quantization}: only CTranslate2 models are quantized here")
@@ -63,6 +64,8 @@ def export(
     }
     given = {key: value for key, value in wanted.items() if value is not None}
     tolerance = replace(DEFAULT_TOLERANCES[quantization], **given)
+    if src is None:  # then the tag is that of the dev set, too
+        files = read_bundle(folder, [f"decode.tag={files.config.data.dev.tag or 'null'}"])
     parity = _export_ctranslate2(files, out, quantization, _lines(files, src, ref, lines), tolerance)
     if as_json:
         print(json.dumps({"folder": str(out or files.folder / "ctranslate2"), **parity.as_json()}, indent=2))

@@ -51,6 +51,7 @@ def _lines(plan: "RunPlan", exports: dict[str, list[str]]) -> list[str]:
     rows = [*_model_rows(plan), *_data_rows(plan), *_course_rows(plan), *_disk_rows(plan)]
     for target, problems in exports.items():
         rows.append((f"export to {target}", "; ".join(problems) if problems else "possible"))
+    rows += [("not included", what) for what in plan.left_out]
     return [f"{name:<24}{value}" for name, value in rows]
 
 
@@ -61,13 +62,12 @@ def _model_rows(plan: "RunPlan") -> list[tuple[str, str]]:
     return [
         ("machine", f"{plan.precision} on {where}"),
         ("parameters", f"{plan.parameters['total']:,} ({parts})"),
+        ("memory", f"{_size(memory.peak)} at most{', all libraries counted' if plan.device == 'cpu' else ''}"),
         (
-            "memory",
-            f"{_size(memory.measured)} at most in the probe, all libraries counted"
-            if plan.device == "cpu"
-            else f"{_size(memory.measured)} at most in the probe",
+            "",
+            f"{_size(memory.measured)} of that in the probe; {_size(memory.estimated)} by estimate for weights, "
+            "gradients, optimizer and activations",
         ),
-        ("", f"{_size(memory.estimated)} by estimate for weights, gradients, optimizer and activations"),
     ]
 
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
     """Train a translator, or go on where it stopped.
 
-    Results are in the config's run_dir; the folder of the finished model is printed.
+    Results are in the config's run_dir; the folder of the finished model is printed. On several GPUs of a machine:
+    torchrun --standalone --nproc-per-node N -m mtkit train --config C.
     """
     since = time.monotonic()
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from mtkit.config.durations import seconds_of
 
@@ -29,6 +29,14 @@ def _resolve(path: Path, info: ValidationInfo) -> Path:
 ConfigPath = Annotated[Path, AfterValidator(_resolve)]
 
 Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+def _as_text(value: object) -> object:
+    return str(value) if isinstance(value, int | float) else value
+
+
+# A number without a unit is text as well: the check that then fails says how durations are written.
+Duration = Annotated[str, BeforeValidator(_as_text)]
 
 
 def _check_tag(tag: str | None) -> None:
@@ -123,7 +131,10 @@ class TokenizerConfig(Section):
         8000, ge=264, description="pieces, the four special ones and the 256 bytes included; lowered if text is short"
     )
     character_coverage: float = Field(
-        0.9995, gt=0, le=1, description="share of the text's characters that get a piece of their own; others are bytes"
+        0.9995,
+        ge=0.98,
+        le=1,
+        description="share of the text's characters that get a piece of their own; others are bytes",
     )
     byte_fallback: bool = Field(True, description="spell characters without a piece as UTF-8 bytes: nothing is unknown")
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = Field(
@@ -223,7 +234,7 @@ class TrainConfig(Section):
     max_minutes: float | None = Field(
         None, gt=0, description="stop after this many minutes of training, validation included, all starts added up"
     )
-    budget: str | None = Field(
+    budget: Duration | None = Field(
         None,
         description="wall time for the whole command, such as 90s, 30m, 2h or 1h30m: training ends early enough to "
         "validate, average and write the model within it; instead of the three limits above",

@@ -4,6 +4,8 @@ import gzip
 import hashlib
 import io
 import itertools
+import os
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,7 @@ from mtkit.files import atomic_file
 _BOM = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 20
+_SETTLED_NS = 2_000_000_000  # a file changed less than this ago may change again without its time showing it
 # What ends a line for some program or other: inside a line it would make two lines of one.
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
 
@@ -26,6 +29,8 @@ _T = TypeVar("_T")
 
 Side = Literal["src", "tgt"]
 SIDES: tuple[Side, Side] = ("src", "tgt")
+
+_known_checksums: dict[tuple[int | str, ...], str] = {}  # of files in a state: device, inode, size, times
 
 
 class Pair(NamedTuple):
@@ -233,8 +238,14 @@ def _read_tsv(path: Path) -> Iterator[Pair]:
 
 
 def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
     with _reading(path) as file:
+        stat = os.fstat(file.fileno())
+        state = stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, path.suffix
+        if state in _known_checksums:  # a start asks for the same text's several times
+            return _known_checksums[state]
+        digest = hashlib.sha256()
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
+    if time.time_ns() - stat.st_ctime_ns > _SETTLED_NS:
+        _known_checksums[state] = digest.hexdigest()
     return digest.hexdigest()

@@ -53,8 +53,8 @@ class EpochSize:
 class Sampler(Protocol):
     """Cuts training text anew for each epoch, as `mtkit.data.subwords.SubwordSampler` does."""
 
-    def sample(self, corpus: EncodedCorpus, indices: Indices, epoch: int) -> EncodedPairs:
-        """These pairs with the subwords of this epoch, in this order."""
+    def sample(self, corpus: EncodedCorpus, indices: Indices, epoch: int, window: int) -> EncodedPairs:
+        """These pairs with the subwords of this window, in this order; a pair that comes again has others."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Feed:
             windows = cut_into_windows(pairs, self._window_pairs, seed=self._seed, epoch=epoch)
             for number in range(first, len(windows)):
                 numbers = np.sort(windows[number])  # in the order of the files
-                src, tgt = self._load(numbers, epoch, stopping)
+                src, tgt = self._load(numbers, epoch, number, stopping)
                 plan = plan_epoch(
                     src.lengths,
                     tgt.lengths,
@@ -189,14 +189,17 @@ class Feed:
                 yield _Window(epoch, number, len(windows), numbers, src, tgt, updates)
             first = 0
 
-    def _load(self, numbers: PairNumbers, epoch: int, stopping: threading.Event) -> tuple[EncodedSide, EncodedSide]:
-        """Copies of the pairs, with the subwords of this epoch where these are drawn."""
+    def _load(
+        self, numbers: PairNumbers, epoch: int, window: int, stopping: threading.Event
+    ) -> tuple[EncodedSide, EncodedSide]:
+        """Copies of the pairs, whose numbers ascend, with the subwords of this window where these are drawn."""
         pieces: list[EncodedPairs] = []
-        for i in range(0, len(numbers), _PIECE_PAIRS):
+        # A pair that comes several times is in one piece, for the sampler to see that.
+        firsts = np.unique(np.searchsorted(numbers, numbers[::_PIECE_PAIRS]))
+        for piece in np.split(numbers.astype(np.int64), firsts[1:]):
             if stopping.is_set():
                 raise InterruptedError("the feed is being closed")  # nobody is waiting for this window any more
-            piece = numbers[i : i + _PIECE_PAIRS].astype(np.int64)
-            spelled = self._sampler.sample(self._corpus, piece, epoch) if self._sampler else self._corpus.take(piece)
-            pieces.append(spelled)
+            sampler = self._sampler
+            pieces.append(sampler.sample(self._corpus, piece, epoch, window) if sampler else self._corpus.take(piece))
             self._corpus.release()
         return concatenate([piece.src for piece in pieces]), concatenate([piece.tgt for piece in pieces])

@@ -26,7 +26,7 @@ _CODE_POINT_BITS = 21
 class SubwordSampler:
     """Draws how the sentences of an encoded corpus are spelled.
 
-    What is drawn for a pair depends on seed, epoch and the pair's number alone: not on earlier calls, nor on the pairs
+    What is drawn for a pair depends on seed, epoch, window and its number alone: not on earlier calls, nor on the pairs
     that are asked for with it, but that a pair asked for several times is spelled anew each time.
     """
 
@@ -58,14 +58,14 @@ class SubwordSampler:
         max_tokens = cfg.data.max_tokens
         return cls(src_tokenizer, tgt_tokenizer, src.sampling, tgt.sampling, cfg.seed, max_tokens=max_tokens)
 
-    def sample(self, corpus: EncodedPairs, indices: Int64s, epoch: int) -> PairsInMemory:
-        """The pairs (N,), in this order, as they are spelled in this epoch."""
+    def sample(self, corpus: EncodedPairs, indices: Int64s, epoch: int, window: int = 0) -> PairsInMemory:
+        """The pairs (N,), in this order, as they are spelled in this window of the epoch."""
         repetitions = _repetitions(indices)
         sides = []
         for number, (sampler, side) in enumerate(((self._src, corpus.src), (self._tgt, corpus.tgt))):
             taken = side.take(indices)
             if sampler:
-                start = np.random.SeedSequence([self._seed, epoch, number]).generate_state(2).view(np.uint64)
+                start = np.random.SeedSequence([self._seed, epoch, number, window]).generate_state(2).view(np.uint64)
                 taken = sampler.sample(taken, derived_keys(derived_keys(start, indices), repetitions))
             sides.append(taken)
         return PairsInMemory(*sides)

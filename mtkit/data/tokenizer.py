@@ -251,12 +251,13 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
         if record["settings"] == settings:
             log.info(f"{run_dir}: src.spm and tgt.spm are there already")
             return load_tokenizers(run_dir)
-        log.info(f"{run_dir}: the tokenizers' settings or text have changed; training them anew")
     if any((run_dir / "checkpoints").glob("step-*")):
         raise ConfigError(
             f"{run_dir}: this run has checkpoints that were trained with other tokenizers; start a new run (another "
             "run_dir), or restore the tokenizers' settings and text"
         )
+    if record:
+        log.info(f"{run_dir}: a tokenizer is missing, or the settings or text have changed; training them anew")
     return _train_both(cfg, run_dir, settings)
 
 

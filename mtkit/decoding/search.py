@@ -58,6 +58,7 @@ class SearchConfig:
     n_best: int = 1  # at most beam_size
     length_normalization: str = "gnmt"  # gnmt, average or none
     coverage_penalty: float = 0.0  # beta
+    n_tags: int = 0  # tokens before the source text, whose coverage does not count
     beam_groups: int = 1  # divides beam_size
     diversity_penalty: float = 0.5
 
@@ -80,6 +81,7 @@ class SearchConfig:
             n_best=n_best,
             length_normalization=cfg.length_normalization,
             coverage_penalty=cfg.coverage_penalty,
+            n_tags=int(cfg.tag is not None),
             beam_groups=cfg.beam_groups,
             diversity_penalty=cfg.diversity_penalty,
         )
@@ -277,7 +279,7 @@ class _Live:
         if self.coverage is None:
             return [0.0] * rows.numel()
         # padding got no attention at all, which is not the same as too little
-        attention = self.coverage[rows, beams]
+        attention = self.coverage[rows, beams][:, self.cfg.n_tags :]
         logs = attention.clamp(max=1.0).log().masked_fill(attention == 0, 0.0)
         scores: list[float] = (self.cfg.coverage_penalty * logs.sum(1)).tolist()
         return scores

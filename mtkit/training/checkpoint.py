@@ -219,8 +219,9 @@ def _read_state(path: Path) -> TrainState:
     try:
         return TrainState.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (KeyError, TypeError) as error:  # undamaged, and yet not what this version writes
+        found = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise CheckpointError(
-            f"{path}: written by another version of mtkit ({error}); go on with that version, or start a new run"
+            f"{path}: written by another version of mtkit ({found}); go on with that version, or start a new run"
         ) from error
 
 

@@ -49,7 +49,7 @@ def _forecast_loss(validator: Validator, model: Transformer, limit_s: float) -> 
 def _forecast_decoding(validator: Validator, model: Transformer, limit_s: float) -> float:
     cfg = validator.cfg.decode
     src_tokenizer, tgt_tokenizer = validator.tokenizers
-    sources = src_tokenizer.encode_batch([pair.src for pair in validator.pairs])
+    sources = src_tokenizer.tagged(validator.cfg.data.dev.tag).encode_batch([pair.src for pair in validator.pairs])
     lengths = [len(ids) for ids in tgt_tokenizer.encode_batch([pair.tgt for pair in validator.pairs])]
     positions = model.cfg.max_positions if model.cfg.positions == "learned" else 10**9
     segments = [

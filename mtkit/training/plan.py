@@ -8,13 +8,13 @@ import math
 import shutil
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 
 from mtkit.config.durations import seconds_of
-from mtkit.config.schema import Config, TrainConfig
+from mtkit.config.schema import Config, DistillConfig, TrainConfig
 from mtkit.console import progress_bar
 from mtkit.data.special_ids import UNK_ID
 from mtkit.evaluation.metrics import evaluate
@@ -22,10 +22,15 @@ from mtkit.training.auto_batch import longest_batch, resident_memory, with_known
 from mtkit.training.budget import VALIDATE_EVERY, Timing, expected_ending, expected_validations
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.curves import plot_curves
+from mtkit.training.disk_full import disk_full_explained
 from mtkit.training.forecast import forecast_validation
+from mtkit.training.growth import Growth, resident_now, shapes_of_run
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.trainer import Trainer, disk_full_explained, prepare
+from mtkit.training.prepare import prepare
+from mtkit.training.schedule import learning_rate
+from mtkit.training.trainer import Trainer
 from mtkit.training.update import Updater
+from mtkit.training.warm_start import inherit
 
 _WARM_UP = 3  # updates that are not timed
 _TOKENS_LOOKED_AT = 5_000_000  # of each side, for the shares of bytes and unknown tokens
@@ -50,6 +55,7 @@ class MemoryPlan:
 
     estimated: int  # weights, gradients, optimizer, activations of the largest batch
     measured: int  # in the probe; on a CPU of the whole process, the interpreter and its libraries counted
+    peak: int  # to be expected in the run: what was measured, and on a CPU what further shapes of batches will add
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,7 @@ class RunPlan:
     memory: MemoryPlan
     time: TimePlan
     disk: DiskPlan
+    left_out: list[str]  # what the figures do not contain, in words
 
 
 def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) -> RunPlan:
@@ -111,14 +118,27 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
     if run_dir is None:
         raise ValueError("cfg.run_dir is not set")
     since = time.monotonic() if since is None else since
-    cfg = with_known_batch_tokens(cfg, started=Checkpoints(run_dir / "checkpoints").exist())
-    rare_lines = cfg.train.model_copy(update={"log_every": 10**9})  # the probe writes no metrics
+    started = Checkpoints(run_dir / "checkpoints").exist()
+    cfg = with_known_batch_tokens(inherit(cfg, started=started), started=started)
+    left_out = []
+    if cfg.distill.teachers:
+        left_out.append("the time in which the teachers translate (their text is taken to be as long as the given one)")
+        cfg = _as_if_distilled(cfg)
     with tempfile.TemporaryDirectory(prefix="mtkit-plan-") as name, disk_full_explained(Path(name)):
         scratch = Path(name)
         _borrow(run_dir, scratch)
-        cfg = cfg.model_copy(update={"run_dir": scratch, "train": rare_lines})
-        trainer = prepare(cfg, scratch, Checkpoints(scratch / "checkpoints"))
-        return _Probe(trainer, preparing=time.monotonic() - since).plan(seconds)
+        cfg = cfg.model_copy(update={"run_dir": scratch})
+        trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints")))
+        return replace(_Probe(trainer, preparing=time.monotonic() - since).plan(seconds), left_out=left_out)
+
+
+def _as_if_distilled(cfg: Config) -> Config:
+    """The config with as much text as it has after distillation, the translations being those of the given text."""
+    distill = cfg.distill
+    times = distill.original_weight + (distill.n_best if distill.choose == "all" else 1)
+    train = [corpus.model_copy(update={"weight": corpus.weight * times}) for corpus in cfg.data.train]
+    data = cfg.data.model_copy(update={"train": train})
+    return cfg.model_copy(update={"data": data, "distill": DistillConfig()})
 
 
 def _borrow(run_dir: Path, scratch: Path) -> None:
@@ -139,6 +159,7 @@ class _Probe:
         self.cfg: TrainConfig = trainer.cfg.train
         self.timing = Timing(prepared=preparing)
         self.tokens_per_s = 0.0
+        self.growth = Growth()
 
     def plan(self, seconds: float) -> RunPlan:
         trainer, timing = self.trainer, self.timing
@@ -164,7 +185,7 @@ class _Probe:
             steps_per_epoch=steps_per_epoch,
             steps=steps,
             ends=ends,
-            memory=MemoryPlan(_estimated_memory(trainer), _measured_memory(trainer.updater)),
+            memory=self._memory(steps),
             time=TimePlan(
                 preparing=timing.prepared,
                 update=timing.update,
@@ -175,24 +196,49 @@ class _Probe:
                 total=parts and self._seconds(*parts) + ending,
             ),
             disk=self._disk(checkpoint, steps, n_validations),
+            left_out=[],
         )
 
     def _time_updates(self, seconds: float) -> None:
         trainer = self.trainer
         longest = longest_batch(trainer.corpus, self.cfg.n_batch_tokens)
         trainer.updater.update([longest] * self.cfg.accumulate, 1, 0.0)  # the height of memory use
+        self.growth.note([longest], resident_now())
         n_tokens = n_updates = 0
         with trainer.feed, progress_bar(None, "probe", "step") as bar:
             for _ in range(_WARM_UP):
-                trainer.update()
+                self._update()
             started = time.monotonic()
             while not n_updates or time.monotonic() - started < seconds:
-                n_tokens += trainer.update().n_tgt_tokens
+                n_tokens += self._update()
                 n_updates += 1
                 bar.update()
             elapsed = time.monotonic() - started
         self.timing.update = elapsed / n_updates
         self.tokens_per_s = n_tokens / elapsed
+
+    def _update(self) -> int:
+        """The next update of the run; returns its target tokens."""
+        trainer = self.trainer
+        state, started = trainer.state, time.monotonic()
+        batches, state.position = trainer.feed.after(state.position)
+        state.step += 1
+        stats = trainer.updater.update(batches, state.step, learning_rate(self.cfg, state.step, 0.0))
+        state.interval.add(stats, time.monotonic() - started)
+        self.growth.note(batches, resident_now())
+        return stats.n_tgt_tokens
+
+    def _memory(self, steps: int | None) -> MemoryPlan:
+        trainer, cfg = self.trainer, self.cfg
+        measured = _measured_memory(trainer.updater)
+        to_come = 0.0
+        if trainer.updater.device.type == "cpu":
+            n_batches = 10**9 if steps is None else steps * cfg.accumulate
+            seed, size = trainer.cfg.seed, cfg.n_batch_tokens
+            to_come = self.growth.to_come(
+                shapes_of_run(trainer.corpus, batch_tokens=size, seed=seed, n_batches=n_batches)
+            )
+        return MemoryPlan(_estimated_memory(trainer), measured, measured + int(to_come))
 
     def _time_save(self) -> Path:
         """Save a checkpoint and note the time; returns its folder."""

@@ -1,6 +1,7 @@
 """Several processes that train one model: torch.distributed's groups, DDP, and an end that all of them come to."""
 
 import hashlib
+import json
 import os
 import pickle
 import signal
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from logging import ERROR
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
@@ -51,8 +53,7 @@ class ProcessGroup(Processes):
     """
 
     def __init__(self) -> None:
-        environment = {name: int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE")}
-        self.local_rank, self.n_local = environment["LOCAL_RANK"], environment["LOCAL_WORLD_SIZE"]
+        self.local_rank, self.n_local = (_number_of_torchrun(name) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
         self._store, self.rank, self.size = next(rendezvous("env://"))
         self._store = PrefixStore("mtkit", self._store)
         self._n_waits = 0
@@ -155,7 +156,7 @@ class ProcessGroup(Processes):
     def filled_up(self, parts: list[_Part]) -> list[_Part]:
         """FSDP2 gathers weights in each pass, DDP sums in the last one: all processes have to take part."""
         n_parts = max(int(n) for [n] in self.gather([len(parts)]))
-        return [*parts, *[(_empty_batch(), ())] * (n_parts - len(parts))]
+        return [*parts, *[(empty_batch(), ())] * (n_parts - len(parts))]
 
     def whole_norm(self, norm: Tensor) -> Tensor:
         """With FSDP2 each process knows a part of it."""
@@ -208,7 +209,7 @@ class ProcessGroup(Processes):
         """What another process sets under the key, however long that takes; ends this one if the other has failed."""
         with self._loss_explained():
             while not self._store.check([key]):
-                if self._store.add(_ERRORS, 0):
+                if self._is_reported():
                     raise SystemExit(1)
                 if self._dead() and not self._store.check([key]):
                     self._explain_death()
@@ -232,16 +233,22 @@ class ProcessGroup(Processes):
     def _explain_death(self) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, which has seen it too: first we report
         until = time.monotonic() + _DEATH_SHOWS_S
-        while not (dead := self._dead()) and time.monotonic() < until:
+        while not (dead := self._dead()) and not self._is_reported() and time.monotonic() < until:
             time.sleep(_POLL_S)
-        with suppress(RuntimeError):
-            if self._store.add(_ERRORS, 0):
-                raise SystemExit(1)
-        who = " and ".join(f"process {rank} (pid {pid})" for rank, pid in dead) or "a process on another machine"
+        if self._is_reported():
+            raise SystemExit(1)
+        who = " and ".join(f"process {rank} (pid {pid})" for rank, pid in dead)
+        who = who or "torchrun, or a process on another machine,"
         raise TrainingError(
             f"{who} of the {self.size} that train together has died, and so all end (was it killed by hand, or by the "
             "system for want of memory?); run the same command again: it goes on from the newest checkpoint"
         )
+
+    def _is_reported(self) -> bool:
+        """Whether a process has said what went wrong, so that nobody else need."""
+        with suppress(RuntimeError):  # the store is gone
+            return bool(self._store.add(_ERRORS, 0) > 0)
+        return False
 
     def _dead(self) -> list[tuple[int, int]]:
         """Rank and process id of those on this machine that are no longer there."""
@@ -270,7 +277,7 @@ class _LossModule(nn.Module):
 @contextmanager
 def joined() -> Iterator[ProcessGroup]:
     """Take part in the job that torchrun started, for a block; see `processes_of_job`."""
-    if os.environ["RANK"] != "0":
+    if _number_of_torchrun("RANK"):
         log.setLevel(ERROR)
     processes = ProcessGroup()
     signal.signal(signal.SIGTERM, _leave)
@@ -280,20 +287,38 @@ def joined() -> Iterator[ProcessGroup]:
         if processes.is_main:
             raise
         raise SystemExit(130) from None
-    except MtkitError:
-        if processes.report_here():
-            raise
-        raise SystemExit(1) from None
+    except Exception as error:
+        if not processes.report_here():
+            raise SystemExit(1) from None
+        _tell_torchrun(error)
+        raise
     finally:
         if sys.exc_info()[0] is None:  # else there may be nobody left to take leave of
             dist.destroy_process_group()
+
+
+def _tell_torchrun(error: Exception) -> None:
+    """Leave the message where torchrun looks for it: its own long report comes after ours, and is to end with that."""
+    if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        with suppress(OSError):
+            Path(path).write_text(json.dumps({"message": str(error), "timestamp": int(time.time())}), encoding="utf-8")
+
+
+def _number_of_torchrun(name: str) -> int:
+    try:
+        return int(os.environ[name])
+    except KeyError:
+        raise MtkitError(
+            f"WORLD_SIZE={os.environ['WORLD_SIZE']} is set in the environment, but not {name}: start several processes "
+            "with torchrun, or unset WORLD_SIZE to train with one"
+        ) from None
 
 
 def _leave(signal_number: int, _frame: FrameType | None) -> None:
     raise SystemExit(128 + signal_number)
 
 
-def _empty_batch() -> Batch:
+def empty_batch() -> Batch:
     """A batch with nothing to predict: its loss and its gradients are zero."""
     src, tgt_in, tgt_out = (torch.tensor([[token]]) for token in (EOS_ID, BOS_ID, PAD_ID))
     return Batch(src, tgt_in, tgt_out, indices=np.empty(0, dtype=np.int64), n_tgt_tokens=0)

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from mtkit.errors import TrainingError
+from mtkit.training.sharding import own_part
 
 if TYPE_CHECKING:
     from mtkit.training.averaging import MovingAverage
@@ -72,7 +73,7 @@ class LossWatch:
     def divergence(self, step: int, nll: float, lr: float) -> Divergence:
         """The error to raise when `add` has returned True."""
         return Divergence(
-            f"step {step}: the loss explodes: above {nll:.2f} nats per token since step {step - self.n_high + 1}, "
+            f"step {step}: the loss explodes: {nll:.2f} nats per token, and high since step {step - self.n_high + 1}, "
             f"after a running mean of {self.lowest:.2f}",
             f"start a new run with a lower train.lr (it is {lr:.3g} at this step) or a longer train.warmup_steps",
         )
@@ -84,7 +85,7 @@ class Start:
     def __init__(self, state: "TrainState", model: nn.Module, grad_scaler: "torch.amp.GradScaler") -> None:
         self.state = copy.deepcopy(state)
         self.state.grad_scaler = grad_scaler.state_dict()
-        self._weights = [parameter.detach().to("cpu", copy=True) for parameter in model.parameters()]
+        self._weights = [own_part(parameter).detach().to("cpu", copy=True) for parameter in model.parameters()]
 
     @torch.no_grad()
     def restore(
@@ -94,5 +95,5 @@ class Start:
         models = [model] if average is None else [model, average.model]
         for each in models:
             for parameter, weight in zip(each.parameters(), self._weights, strict=True):
-                parameter.copy_(weight)
+                own_part(parameter).copy_(weight)
         optimizer.state.clear()

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import logging
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -17,12 +19,13 @@ from torch import Tensor
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.console import log, progress_bar
-from mtkit.errors import CheckpointError, ConfigError
+from mtkit.errors import CheckpointError, ConfigError, MtkitError
 from mtkit.files import sha256_file
 from mtkit.training.checkpoint import Checkpoint, Checkpoints, find_damage, made_with
 from mtkit.training.interruption import StopRequest
 from mtkit.training.metrics_log import MetricsLog, read_metrics
-from mtkit.training.trainer import Trainer, prepare
+from mtkit.training.prepare import prepare
+from mtkit.training.trainer import Trainer
 
 _WEIGHTS = {"model.safetensors": "weights", "ema.safetensors": "running mean"}
 _TIMES = {"seconds", "timing", "tokens_per_s", "run_s"}  # what no replay can give again
@@ -68,10 +71,12 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
         older, newer = _copy_run(run_dir, scratch)
         first_step = older.state.step  # of the state that the trainer goes on with, so it has to be noted here
         last_step = min(newer.state.step, first_step + (steps or newer.state.step))
-        trainer = prepare(cfg.model_copy(update={"run_dir": scratch}), scratch, Checkpoints(scratch / "checkpoints"))
-        trainer.resume(older)
-        log.info(f"replaying steps {first_step + 1} to {last_step} of {run_dir}")
-        _replay_steps(trainer, newer, last_step)
+        with _named(run_dir, instead_of=scratch):
+            cfg = cfg.model_copy(update={"run_dir": scratch})
+            trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints")))
+            trainer.resume(older)
+            log.info(f"{run_dir}: making steps {first_step + 1} to {last_step} again")
+            _replay_steps(trainer, newer, last_step)
         parts = [_compare_metrics(run_dir, scratch, first_step, last_step)]
         if last_step == newer.state.step:
             replayed = scratch / "checkpoints" / f"step-{last_step}"
@@ -82,6 +87,27 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
                 f"has a line every {cfg.train.log_every}; raise --steps, or leave it out"
             )
         return Replay(run_dir, first_step, last_step, parts, _causes(newer.folder, trainer))
+
+
+@contextmanager
+def _named(run_dir: Path, instead_of: Path) -> Iterator[None]:
+    """A block whose log lines and errors name the run's folder where they would name the one that it works in."""
+
+    def renamed(text: object) -> str:
+        return str(text).replace(str(instead_of), str(run_dir))
+
+    def rename(record: logging.LogRecord) -> bool:
+        record.msg, record.args = renamed(record.getMessage()), ()
+        return True
+
+    log.addFilter(rename)
+    try:
+        yield
+    except MtkitError as error:
+        error.args = tuple(map(renamed, error.args))
+        raise
+    finally:
+        log.removeFilter(rename)
 
 
 def _config_of(run_dir: Path) -> Config:

@@ -110,6 +110,12 @@ class _OptimizerState:
         self.state = state
 
 
+def own_part(tensor: Tensor) -> Tensor:
+    """What this process holds of a spread tensor, sharing its memory; others as they are."""
+    part: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return part
+
+
 def _unspread(model: Transformer) -> Transformer:
     """Another model of the same shape, whole and on the CPU."""
     sizes = model.src_embedding.num_embeddings, model.tgt_embedding.num_embeddings

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -56,62 +57,52 @@ class Updater:
         self.model.train()
         n_tgt_tokens = int(*self.processes.sums(sum(batch.n_tgt_tokens for batch in batches)))
         with _out_of_memory_explained(step, self.cfg):
-            parts, sums = self._gradient(batches, n_tgt_tokens, step)
+            passes = self._gradient(batches, n_tgt_tokens, step)
             self.grad_scaler.unscale_(self.optimizer)
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
-            norm = self.processes.whole_norm(norm)
-            loss_sum, nll_sum, grad_norm = torch.stack([*torch.stack(sums).sum(dim=0), norm]).tolist()  # one wait
-            n_src_tokens = sum(int((batch.src != PAD_ID).sum()) for batch in batches)
-            n_own_slots = sum(batch.src.numel() + batch.tgt_in.numel() for batch in batches)
-            figures = self.processes.sums(loss_sum, nll_sum, n_src_tokens, n_own_slots)
-            loss_sum, nll_sum = figures[:2]
-            if not math.isfinite(loss_sum) or not self._can_use(grad_norm):
-                loss = loss_sum / n_tgt_tokens
-                raise _not_finite(step, lr, loss, grad_norm, parts, sums, line_of, self.processes)
+            stats = self._stats(batches, n_tgt_tokens, passes, self.processes.whole_norm(norm))
+            if not math.isfinite(stats.loss_sum) or not self._can_use(stats.grad_norm):
+                raise self._not_finite(stats, passes, step, lr, line_of)
             for group in self.optimizer.param_groups:
                 group["lr"] = lr
             self.grad_scaler.step(self.optimizer)
             self.grad_scaler.update()
         if self.average:
             self.average.update(step)
-        return UpdateStats(
-            loss_sum,
-            nll_sum,
-            grad_norm,
-            n_tgt_tokens,
-            n_tokens=n_tgt_tokens + int(figures[2]),
-            n_slots=int(figures[3]),
-        )
+        return stats
 
     @property
     def kept_model(self) -> Transformer:
         """The model that is validated and that becomes the bundle: with train.ema the running mean of the weights."""
         return self.average.model if self.average else self.model
 
-    def _gradient(self, batches: Sequence[Batch], n_tgt_tokens: int, step: int) -> tuple[list[Batch], list[Tensor]]:
-        """Make the gradient; returns the parts in which the batches went through memory, and the losses of each."""
+    def _gradient(self, batches: Sequence[Batch], n_tgt_tokens: int, step: int) -> "_Passes":
+        """Make the gradient; a batch that does not fit into memory goes through it in parts, from now on."""
         while True:
             self.optimizer.zero_grad()  # of an attempt that did not fit nothing is left
-            parts = [
-                (part, (self.processes.rank + number * self.processes.size, *path))
-                for number, batch in enumerate(batches)
-                for path, part in parts_of(batch, self.batch_limit)
-            ]
-            parts = self.processes.filled_up(parts)
-            sums: list[Tensor] = []
+            passes = _Passes(self._parts(batches), [])
             try:
-                for part, numbers in parts:
-                    with self.processes.summing(last=len(sums) == len(parts) - 1):
-                        sums.append(self._backward(part, n_tgt_tokens, step, *numbers))
-                return [part for part, _ in parts], sums
+                for part, numbers in passes.parts:
+                    with self.processes.summing(last=len(passes.sums) == len(passes.parts) - 1):
+                        passes.sums.append(self._backward(part, n_tgt_tokens, step, *numbers))
+                return passes
             except RuntimeError as error:
-                part = parts[len(sums)][0]
+                part, _ = passes.parts[len(passes.sums)]
                 if not is_out_of_memory(error) or len(part.indices) == 1 or self.processes.size > 1:
                     raise
                 reason = str(error).partition("\n")[0]
             self.batch_limit = lower_limit(part, step, reason, self.cfg.batch_tokens)  # here the error, which holds
             if self.device.type == "cuda":  # the tensors of the attempt, is gone
                 torch.cuda.empty_cache()
+
+    def _parts(self, batches: Sequence[Batch]) -> list[tuple[Batch, tuple[int, ...]]]:
+        """What goes through memory at a time, with the numbers that its dropout is seeded by."""
+        parts = [
+            (part, (self.processes.rank + number * self.processes.size, *path))
+            for number, batch in enumerate(batches)
+            for path, part in parts_of(batch, self.batch_limit)
+        ]
+        return self.processes.filled_up(parts)
 
     def _backward(self, batch: Batch, n_tgt_tokens: int, step: int, *numbers: int) -> Tensor:
         """Add the batch's share to the gradient; returns its loss and its unsmoothed loss, summed: (2,)."""
@@ -121,11 +112,51 @@ class Updater:
         self.grad_scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         return torch.stack([loss_sum.detach(), nll_sum])
 
+    def _stats(self, batches: Sequence[Batch], n_tgt_tokens: int, passes: "_Passes", norm: Tensor) -> UpdateStats:
+        """The figures of the update, over all processes."""
+        loss_sum, nll_sum, grad_norm = torch.stack([*torch.stack(passes.sums).sum(dim=0), norm]).tolist()  # one wait
+        own_src_tokens = sum(int((batch.src != PAD_ID).sum()) for batch in batches)
+        own_slots = sum(batch.src.numel() + batch.tgt_in.numel() for batch in batches)
+        loss_sum, nll_sum, n_src_tokens, n_slots = self.processes.sums(loss_sum, nll_sum, own_src_tokens, own_slots)
+        n_tokens = n_tgt_tokens + int(n_src_tokens)
+        return UpdateStats(loss_sum, nll_sum, grad_norm, n_tgt_tokens, n_tokens, n_slots=int(n_slots))
+
     def _can_use(self, grad_norm: float) -> bool:
         if math.isfinite(grad_norm):
             return True
         # In fp16 a gradient that overflows is expected: the scaler leaves the update out and halves its scale.
         return self.grad_scaler.is_enabled() and self.grad_scaler.get_scale() > 1
+
+    def _not_finite(
+        self, stats: UpdateStats, passes: "_Passes", step: int, lr: float, line_of: Callable[[int], str]
+    ) -> Divergence:
+        """The error for an update that cannot be made; it names the lines that are to blame, if any are."""
+        guilty = passes.not_finite()
+        indices = np.concatenate([part.indices for part in guilty or [part for part, _ in passes.parts]])
+        lines = [f"  {line_of(int(index))}" for index in indices[:_LINES_NAMED]]
+        if len(indices) > _LINES_NAMED:
+            lines.append(f"  and {len(indices) - _LINES_NAMED} more")
+        finding = (
+            f"step {step}: the loss is {stats.loss_sum / stats.n_tgt_tokens}, the gradient's norm {stats.grad_norm}; "
+            "no weight was changed. The batch:"
+        )
+        return Divergence(
+            self.processes.text_of_first("\n".join([finding, *lines]), is_mine=bool(guilty)),
+            f"look at these lines; if they are sound, start a new run with a lower train.lr (it is {lr:.3g} at this "
+            "step), a longer train.warmup_steps or train.precision=fp32",
+        )
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """An update's way through memory, part by part."""
+
+    parts: list[tuple[Batch, tuple[int, ...]]]
+    sums: list[Tensor]  # of each part its loss and its unsmoothed loss, summed: (2,)
+
+    def not_finite(self) -> list[Batch]:
+        """The parts whose loss is not finite."""
+        return [part for (part, _), sums in zip(self.parts, self.sums, strict=True) if not bool(sums.isfinite().all())]
 
 
 def make_optimizer(model: nn.Module, cfg: TrainConfig) -> torch.optim.AdamW:
@@ -178,26 +209,3 @@ def _out_of_memory_explained(step: int, cfg: TrainConfig) -> Iterator[None]:
             f"double train.accumulate={cfg.accumulate}, so that an update stays as large (once there are checkpoints, "
             "in a new run), or end other programs and run the same command again"
         ) from error
-
-
-def _not_finite(
-    step: int,
-    lr: float,
-    loss: float,
-    grad_norm: float,
-    batches: Sequence[Batch],
-    sums: Sequence[Tensor],
-    line_of: Callable[[int], str],
-    processes: Processes,
-) -> Divergence:
-    guilty = [batch for batch, values in zip(batches, sums, strict=True) if not bool(values.isfinite().all())]
-    indices = np.concatenate([batch.indices for batch in guilty or batches])
-    lines = [f"  {line_of(int(index))}" for index in indices[:_LINES_NAMED]]
-    if len(indices) > _LINES_NAMED:
-        lines.append(f"  and {len(indices) - _LINES_NAMED} more")
-    finding = f"step {step}: the loss is {loss}, the gradient's norm {grad_norm}; no weight was changed. The batch:"
-    return Divergence(
-        processes.text_of_first("\n".join([finding, *lines]), is_mine=bool(guilty)),
-        f"look at these lines; if they are sound, start a new run with a lower train.lr (it is {lr:.3g} at this "
-        "step), a longer train.warmup_steps or train.precision=fp32",
-    )

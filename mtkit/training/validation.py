@@ -44,6 +44,9 @@ class DevScores:
         """Name to number."""
         return {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
 
+    def __str__(self) -> str:
+        return f"loss {self.loss:.3f} (perplexity {self.perplexity:.2f}), BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}"
+
 
 class Validator:
     """Scores a model on dev: the loss over all of it, the translations over train.validate_sentences."""

@@ -19,17 +19,19 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from mtkit.config.loading import load_config
+from mtkit.config.schema import TrainConfig
 from mtkit.sample import write_corpus
 
 PHASES = {"training": 5, "validation": 3, "saving": 3, "start": 1, "model": 1}  # and how often each is aimed at
+SECONDS = {"training": 0.1, "validation": 0.05, "saving": 0.01, "start": 4.0, "model": 0.3}  # a kill falls within these
 MUST_BE_HIT = ("training", "validation", "saving")
 TIMES = {"seconds", "timing", "tokens_per_s", "run_s", "minutes"}
 PATIENCE_S = 600
@@ -44,29 +46,38 @@ _SMALL = (
 def main() -> int:
     """Run both, print the table of kills and what differs in the end; returns the exit code."""
     args = _arguments()
-    args.folder.mkdir(parents=True, exist_ok=True)
-    command = _train_command(args.config, args.set, args.folder)
-    print("$", " ".join(command[1:]), flush=True)
     reference, killed = args.folder / "never-stopped", args.folder / "killed"
+    if reference.exists() or killed.exists():
+        raise SystemExit(f"{args.folder} holds the runs of an earlier test: take another folder, or remove it")
+    config, settings = _settings(args.config, args.set, args.folder)
+    cfg = load_config(config, settings).train
+    if cfg.max_steps is None or not isinstance(cfg.validate_every, int) or cfg.log_every != 1:
+        raise SystemExit("kill.py needs train.max_steps, train.validate_every in steps and train.log_every=1")
+    options = [option for setting in settings for option in ("--set", setting)]
+    command = [sys.executable, "-m", "mtkit", "train", "--config", str(config), *options]
+    print("$", " ".join(command[1:]), flush=True)
     if args.fork:
         import mtkit.training.trainer  # noqa: F401
     started = time.monotonic()
-    _Child(command, reference, args.fork).wait()
+    faults = _faults("the run that is never stopped", _Child(command, reference, args.fork).wait())
     print(f"never stopped: {time.monotonic() - started:.1f} s", flush=True)
-    hits = Counter(_kill_often(command, killed, args))
-    with_model = _Child(command, killed, args.fork).wait()
-    differences = [] if with_model == 0 else [f"the last start ended with exit code {with_model}"]
-    differences += list(compare(reference, killed))
+    hits = Counter(_kill_often(command, killed, args, cfg))
+    faults += _faults("the last start", _Child(command, killed, args.fork).wait())
     print("kills by phase:", ", ".join(f"{phase} {n}" for phase, n in hits.most_common()))
-    missed = [phase for phase in MUST_BE_HIT if not hits[phase]]
-    if missed:
-        print(f"NOT HIT: {', '.join(missed)}; take another --seed or more --kills")
+    wanted = MUST_BE_HIT if args.signal == "KILL" else ()  # a run that is asked to stop ends its saving first
+    faults += [f"no kill hit {phase}: take another --seed or more --kills" for phase in wanted if not hits[phase]]
+    faults += [f"{n} starts {phase}, before they were killed" for phase, n in hits.items() if phase.startswith("ended")]
+    faults += [f"DIFFERS: {difference}" for difference in compare(reference, killed)]
+    if faults:
+        print("\n".join(faults))
+        return 1
     print(f"model.safetensors: sha256 {_sha256(killed / 'model' / 'model.safetensors')}")
-    for difference in differences:
-        print(f"DIFFERS: {difference}")
-    if not differences:
-        print("equal, bit for bit: checkpoints, model, metrics")
-    return 1 if differences or missed else 0
+    print(f"after {hits.total()} kills equal, bit for bit: checkpoints, model, metrics")
+    return 0
+
+
+def _faults(start: str, code: int) -> list[str]:
+    return [f"{start} ended with exit code {code}: see log.txt in its folder"] if code else []
 
 
 def _arguments() -> argparse.Namespace:
@@ -76,19 +87,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--signal", choices=("KILL", "HUP", "TERM", "INT"), default="KILL")
     parser.add_argument("--fork", action="store_true", help="fork the processes from this one: quicker starts")
-    parser.add_argument("--config", type=Path, help="another config; should log every step and validate often")
+    parser.add_argument("--config", type=Path, help="another one: with max_steps, validate_every in steps, log_every 1")
     parser.add_argument("--set", action="append", default=[], help="KEY=VALUE, as in mtkit train")
     return parser.parse_args()
 
 
-def _train_command(config: Path | None, overrides: Sequence[str], folder: Path) -> list[str]:
-    """`mtkit train` but for its run_dir."""
-    settings = list(overrides)
-    if config is None:
-        config = Path(__file__).parents[2] / "configs" / "sample-en-fr.yaml"
-        settings = [*_SMALL, "train.threads=1", "train.precision=fp32", *_write_data(folder / "data"), *overrides]
-    options = [option for setting in settings for option in ("--set", setting)]
-    return [sys.executable, "-m", "mtkit", "train", "--config", str(config.resolve()), *options]
+def _settings(config: Path | None, overrides: Sequence[str], folder: Path) -> tuple[Path, list[str]]:
+    """The config to train, and what is set beside it."""
+    if config is not None:
+        return config.resolve(), list(overrides)
+    sample = Path(__file__).resolve().parents[2] / "configs" / "sample-en-fr.yaml"
+    return sample, [*_SMALL, "train.threads=1", "train.precision=fp32", *_write_data(folder / "data"), *overrides]
 
 
 def _write_data(folder: Path) -> Iterator[str]:
@@ -131,7 +140,10 @@ class _Child:
             code = 0
         except SystemExit as end:
             code = end.code or 0
+        except BaseException:
+            traceback.print_exc()
         finally:
+            sys.stdout.flush()
             os._exit(code)
 
     def poll(self) -> int | None:
@@ -150,14 +162,13 @@ class _Child:
         return code
 
 
-def _kill_often(command: Sequence[str], run_dir: Path, args: argparse.Namespace) -> Iterator[str]:
-    """Start and kill the run; yields the phase that each kill hit."""
-    cfg = load_config(args.config or Path(__file__).parents[2] / "configs" / "sample-en-fr.yaml", [])
-    every = cfg.train.validate_every if args.config else 10
-    n_steps = cfg.train.max_steps if args.config else 200
-    assert isinstance(every, int) and n_steps is not None, "the config must have max_steps and validate_every"
+def _kill_often(command: Sequence[str], run_dir: Path, args: argparse.Namespace, cfg: TrainConfig) -> Iterator[str]:
+    """Start and kill the run; yields the phase that each kill hit, or that the process ended by itself."""
+    every, n_steps = cfg.validate_every, cfg.max_steps
+    assert isinstance(every, int) and n_steps is not None
     rng = random.Random(args.seed)
-    number, seconds = getattr(signal, f"SIG{args.signal}"), _Durations()
+    number = getattr(signal, f"SIG{args.signal}")
+    codes = {-number} if args.signal == "KILL" else {-number, 130}  # before it listens, it ends as any process would
     last = n_steps - 1 if args.signal == "KILL" else n_steps - 3 * every  # what a request saves must be gone at the end
     targets = sorted(rng.randrange(1, last) for _ in range(args.kills))
     phases = rng.choices([*PHASES], [*PHASES.values()], k=args.kills)
@@ -171,23 +182,13 @@ def _kill_often(command: Sequence[str], run_dir: Path, args: argparse.Namespace)
     for i, (target, phase) in enumerate(zip(targets, phases, strict=True), start=1):
         moment = _Moment(run_dir, every, n_steps)
         process = _Child(command, run_dir, args.fork)
-        reached = moment.wait_for(phase, target, process, seconds, rng)
-        if process.poll() is None:
+        if moment.wait_for(phase, target, process, rng):
             os.kill(process.pid, number)
         code = process.wait()
-        hit = moment.phase() if code in (-signal.SIGKILL, 1, 130) or reached else f"ended ({code})"
+        hit = moment.phase() if code in codes else f"ended with exit code {code}"
         names = " ".join(path.name for path in sorted((run_dir / "checkpoints").glob("step-*")))
         print(f"{i:>4} {phase:<12}{target:>9}  {hit:<12}{moment.newest()[1]:>11} {names:<22}{code:>5}", flush=True)
         yield hit
-
-
-@dataclass
-class _Durations:
-    """What the phases take here, in seconds: the moment of a kill is drawn from this."""
-
-    of: dict[str, float] = field(
-        default_factory=lambda: {"training": 0.1, "validation": 0.05, "saving": 0.01, "start": 4.0, "model": 0.3}
-    )
 
 
 class _Moment:
@@ -199,14 +200,14 @@ class _Moment:
         self.n_steps = n_steps
         self._before = self._metrics_file()
 
-    def wait_for(self, phase: str, step: int, process: _Child, seconds: _Durations, rng: random.Random) -> bool:
+    def wait_for(self, phase: str, step: int, process: _Child, rng: random.Random) -> bool:
         """Wait for the phase, at this step or later, and then for a random moment in it; False: the process ended."""
         until = time.monotonic() + PATIENCE_S
         while phase != "start" and not self._is_in(phase, step):
             if process.poll() is not None or time.monotonic() > until:
                 return False
             time.sleep(0.0005)
-        time.sleep(rng.uniform(0, seconds.of[phase]))
+        time.sleep(rng.uniform(0, SECONDS[phase]))
         return process.poll() is None
 
     def phase(self) -> str:
@@ -219,8 +220,8 @@ class _Moment:
         """Kind and step of the last line of the metrics log."""
         path = self.run_dir / "metrics.jsonl"
         lines = path.read_bytes().split(b"\n") if path.exists() else []
-        entry = json.loads(lines[-2]) if len(lines) > 1 else {"kind": "none", "step": 0}
-        return str(entry["kind"]), int(entry["step"])
+        entry: dict[str, Any] = json.loads(lines[-2]) if len(lines) > 1 else {"kind": "none", "step": 0}
+        return entry["kind"], entry["step"]
 
     def _is_in(self, phase: str, step: int) -> bool:
         if self._metrics_file() == self._before:

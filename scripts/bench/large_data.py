@@ -88,26 +88,26 @@ def tokenizers(folder: Path) -> str:
 def start(folder: Path) -> str:
     """All that comes before the first update."""
     from mtkit.training.checkpoint import Checkpoints
-    from mtkit.training.trainer import prepare
+    from mtkit.training.prepare import prepare
 
-    trainer = prepare(config(folder), folder / "run", Checkpoints(folder / "run" / "checkpoints"))
+    run = prepare(config(folder), folder / "run", Checkpoints(folder / "run" / "checkpoints"))
     size = sum(path.stat().st_size for path in (folder / "run" / "cache").rglob("*") if path.is_file())
-    return f"{trainer.corpus.n_pairs:,} pairs, {size / 2**30:.2f} GiB in cache/"
+    return f"{run.corpus.n_pairs:,} pairs, {size / 2**30:.2f} GiB in cache/"
 
 
 def feed(folder: Path, seconds: float) -> str:
     """Make updates for some time, with the threads of the feed at work."""
     from mtkit.data.feed import Position
     from mtkit.training.checkpoint import Checkpoints
-    from mtkit.training.trainer import prepare
+    from mtkit.training.prepare import prepare
 
-    trainer = prepare(config(folder), folder / "run", Checkpoints(folder / "run" / "checkpoints"))
+    run = prepare(config(folder), folder / "run", Checkpoints(folder / "run" / "checkpoints"))
     asked, position, waits, n_tokens = time.perf_counter(), Position(), [], 0
     cpu_before = time.process_time()
-    with trainer.feed:
+    with run.feed:
         while not waits or time.perf_counter() - asked < seconds:
             before = time.perf_counter()
-            batches, position = trainer.feed.after(position)
+            batches, position = run.feed.after(position)
             waits.append(time.perf_counter() - before)
             n_tokens += sum(batch.n_tgt_tokens for batch in batches)
             if position.epoch:

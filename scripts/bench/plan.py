@@ -2,7 +2,8 @@
 
 python scripts/bench/plan.py --config CONFIG [--config CONFIG ...] [--set KEY=VALUE ...] [--seconds 30]
 
-Each run goes into a folder of its own, which is removed; a config's run_dir is not touched.
+Each run goes into a folder of its own, which is removed; a config's run_dir is not touched. Other work on the machine
+spoils the seconds; the seconds of processor, foreseen with the share of it that the probe got, suffer less.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 # `mtkit train`, and then the most GPU memory that it has had, on the last line of stdout.
 _TRAIN = """
@@ -38,49 +39,48 @@ def main() -> None:
 
 def compare(config: Path, overrides: list[str], seconds: float, run_dir: Path) -> None:
     """Print what was foreseen for the config, what happened, and the ratio."""
-    settings = [f"--set={item}" for item in (*overrides, f"run_dir={run_dir}")]
-    foreseen = plan([*settings, f"--config={config}", f"--seconds={seconds}"])
+    settings = [f"--config={config}", *(f"--set={item}" for item in (*overrides, f"run_dir={run_dir}"))]
+    printed, planning = run(["-m", "mtkit", "--quiet", "plan", "--json", f"--seconds={seconds}", *settings])
+    foreseen: dict[str, Any] = json.loads(printed)
     if run_dir.exists():
         raise SystemExit(f"{run_dir}: mtkit plan has left something there")
-    happened = train([*settings, f"--config={config}"], run_dir, on_gpu=foreseen["device"].startswith("cuda"))
+    printed, training = run(["-c", _TRAIN, "--quiet", "train", *settings])
+    manifest = json.loads((run_dir / "model" / "manifest.json").read_text(encoding="utf-8"))
+    disk = sum(file.stat().st_size for file in run_dir.rglob("*") if file.is_file())
+    memory = float(printed.splitlines()[-1]) if foreseen["device"].startswith("cuda") else training.resident
+    total = foreseen["time"]["total"] or 0.0
     rows = {
-        "seconds": (foreseen["time"]["total"], happened["seconds"]),
-        "memory, MiB": (foreseen["memory"]["measured"] / 2**20, happened["memory"] / 2**20),
-        "disk, MiB": (foreseen["disk"]["total"] / 2**20, happened["disk"] / 2**20),
-        "steps": (foreseen["steps"], happened["steps"]),
+        "seconds": (total, training.seconds),
+        "seconds of processor": (total * planning.cpu_seconds / planning.seconds, training.cpu_seconds),
+        "memory, MiB": (foreseen["memory"]["peak"] / 2**20, memory / 2**20),
+        "disk, MiB": (foreseen["disk"]["total"] / 2**20, disk / 2**20),
+        "steps": (foreseen["steps"] or 0, manifest["training"]["step"]),
     }
     print(f"{config.stem + ' ' + ' '.join(overrides):<40}{'foreseen':>12}{'happened':>12}{'ratio':>8}")
     for name, (before, after) in rows.items():
-        print(f"  {name:<38}{before or 0:>12,.1f}{after:>12,.1f}{(before or 0) / after:>8.2f}", flush=True)
+        print(f"  {name:<38}{before:>12,.1f}{after:>12,.1f}{before / after:>8.2f}", flush=True)
 
 
-def plan(arguments: list[str]) -> dict[str, Any]:
-    """What `mtkit plan` says."""
-    command = [sys.executable, "-m", "mtkit", "--quiet", "plan", "--json", *arguments]
-    found: dict[str, Any] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-    return found
+class Usage(NamedTuple):
+    """What a process took."""
+
+    seconds: float
+    cpu_seconds: float  # of all its threads
+    resident: float  # bytes, at most
 
 
-def train(arguments: list[str], run_dir: Path, *, on_gpu: bool) -> dict[str, float]:
-    """What `mtkit train` takes: seconds, bytes of memory at most, bytes on disk at the end, steps."""
+def run(arguments: list[str]) -> tuple[str, Usage]:
+    """What Python prints with these arguments, and what that took."""
     started = time.monotonic()
-    command = [sys.executable, "-c", _TRAIN, "--quiet", "train", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        printed = process.stdout.read().splitlines()
+        printed = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"mtkit train failed: {' '.join(command[3:])}")
-    seconds = time.monotonic() - started
-    manifest = json.loads((run_dir / "model" / "manifest.json").read_text(encoding="utf-8"))
+        raise SystemExit(f"failed: {' '.join(arguments)}")
     resident = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return {
-        "seconds": seconds,
-        "memory": float(printed[-1]) if on_gpu else resident,
-        "disk": sum(file.stat().st_size for file in run_dir.rglob("*") if file.is_file()),
-        "steps": manifest["training"]["step"],
-    }
+    return printed, Usage(time.monotonic() - started, usage.ru_utime + usage.ru_stime, resident)
 
 
 if __name__ == "__main__":

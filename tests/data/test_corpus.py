@@ -2,6 +2,7 @@ import gzip
 import hashlib
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.schema import CorpusFiles
+from mtkit.data import corpus
 from mtkit.data.corpus import (
     Pair,
     count_lines,
@@ -112,6 +114,27 @@ def test_the_checksum_is_that_of_the_text_however_it_is_compressed(tmp_path):
     for level in (1, 9):
         packed.write_bytes(gzip.compress(b"text\n" * 999, compresslevel=level, mtime=level))
         assert text_checksums([CorpusFiles(tsv=packed)]) == expected
+
+
+def test_text_that_has_not_changed_is_read_once_for_its_checksum(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "_SETTLED_NS", -1)
+    files = [CorpusFiles(tsv=write(tmp_path / "a", b"text\n"))]
+    first, settled = text_checksums(files), (tmp_path / "a").stat()
+    with monkeypatch.context() as patch:
+        patch.setattr(hashlib, "sha256", lambda: pytest.fail("read again"))
+        assert text_checksums(files) == first
+    time.sleep(0.02)  # a file's times have no finer grain than this
+    write(tmp_path / "a", b"tux!\n")
+    os.utime(tmp_path / "a", ns=(settled.st_atime_ns, settled.st_mtime_ns))
+    assert text_checksums(files) == [{"tsv": hashlib.sha256(b"tux!\n").hexdigest()}]
+
+
+def test_text_written_a_moment_ago_is_read_again_for_its_checksum(tmp_path, monkeypatch):
+    files = [CorpusFiles(tsv=write(tmp_path / "a", b"text\n"))]
+    text_checksums(files)
+    monkeypatch.setattr(hashlib, "sha256", lambda: pytest.fail("read again"))
+    with pytest.raises(pytest.fail.Exception, match="read again"):
+        text_checksums(files)
 
 
 def test_pairs_come_from_several_corpora_with_their_places(tmp_path):

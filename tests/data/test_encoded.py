@@ -182,6 +182,15 @@ def test_a_corpus_of_which_nothing_is_left_is_an_error(encode, write_corpus, tmp
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+def test_text_with_another_tag_is_encoded_anew(encode, tokenizers, write_corpus, make_lines, tmp_path):
+    lines, tags = make_lines("src", 100), ["<2de>", "<2fr>"]
+    src = train_tokenizer(lines, TokenizerConfig(vocab_size=300), tmp_path / "tagged.spm", tags=tags)
+    files = write_corpus(["cat"], ["chat"])
+    for tag in tags:
+        corpus = encode(files.model_copy(update={"tag": tag}), tokenizers=(src, tokenizers[1]))
+        assert corpus.src[0].tolist() == [*src.piece_ids([tag]), *src.encode("cat")]
+
+
 def test_a_compressed_corpus_gives_the_same_ids(encode, write_corpus, make_lines, tmp_path):
     files = write_corpus(make_lines("src", 20), make_lines("tgt", 20))
     packed = CorpusFiles(src=tmp_path / "packed.src.gz", tgt=tmp_path / "packed.tgt.gz")

@@ -242,7 +242,7 @@ def test_closing_does_not_wait_for_a_window_to_be_finished(monkeypatch):
 class Shouting:
     """A sampler whose subwords are those of the corpus plus 1000 times the epoch, the last one doubled."""
 
-    def sample(self, corpus, indices, epoch):
+    def sample(self, corpus, indices, epoch, window):
         def spelled(given):
             ids = [np.append(given[i], given[i][-1:]) + 1000 * epoch for i in indices]
             lengths = np.array([len(one) for one in ids], dtype=np.int32)
@@ -261,6 +261,30 @@ def test_a_sampler_spells_each_epoch_anew_and_batches_are_planned_by_what_it_giv
                 given = corpus.tgt[i].tolist()
                 expected = [token + 1000 * epoch for token in [*given, given[-1]]]
                 assert batch.tgt_in[row, 1 : len(expected) + 1].tolist() == expected
+
+
+class Numbering:
+    """A sampler that notes what it is asked for, and spells as the corpus does."""
+
+    def __init__(self):
+        self.asked = []
+
+    def sample(self, corpus, indices, epoch, window):
+        self.asked.append((epoch, window, indices.tolist()))
+        return corpus.take(indices)
+
+
+@pytest.mark.parametrize("piece_pairs", [1, 3, 4, 1000])
+def test_a_sampler_is_asked_once_in_a_window_for_a_pair_that_comes_several_times(monkeypatch, piece_pairs):
+    monkeypatch.setattr("mtkit.data.feed._PIECE_PAIRS", piece_pairs)
+    sampler = Numbering()
+    epochs_of(feed_of(Corpus(5, 8), weights=[3.0, 2.0], window_pairs=20, sampler=sampler), 1)
+    first_epoch = [(window, indices) for epoch, window, indices in sampler.asked if epoch == 0]
+    assert sorted(i for _, indices in first_epoch for i in indices) == sorted([*range(5)] * 3 + [*range(5, 13)] * 2)
+    pairs = [(window, i) for window, indices in first_epoch for i in set(indices)]
+    assert len(set(pairs)) == len(pairs)
+    assert {window for window, _ in pairs} == {0, 1}
+    assert max(len(indices) for _, indices in first_epoch) <= piece_pairs + 2
 
 
 def test_the_size_of_an_epoch_is_exact_where_one_window_holds_it():

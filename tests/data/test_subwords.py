@@ -153,6 +153,7 @@ def test_a_pair_is_drawn_the_same_whatever_is_asked_before_or_with_it(tokenizer)
     assert sentences(one.sample(pairs, np.array([31, 4, 17]), epoch=2).src) == [together[i] for i in (31, 4, 17)]
     assert sentences(sampler(tokenizer, seed=2).sample(pairs, everything(40), epoch=2).src) != together
     assert sentences(one.sample(pairs, everything(40), epoch=3).src) != together
+    assert sentences(one.sample(pairs, everything(40), epoch=2, window=1).src) != together
 
 
 def test_a_pair_asked_for_twice_is_drawn_twice(tokenizer):
@@ -199,6 +200,20 @@ def test_a_spelling_that_is_too_long_stays_the_tokenizers_own(tokenizer):
     own = sentences(pairs.src)
     assert kept == [own[i] if len(free[i]) > limit else free[i] for i in range(40)]
     assert 0 < sum(len(ids) > limit for ids in free) < 40
+
+
+def test_the_sides_are_drawn_independently(tokenizer):
+    both = SubwordSampler(tokenizer, tokenizer, 0.3, 0.3, seed=1)
+    found = both.sample(corpus(tokenizer, LINES), everything(40), epoch=0)
+    assert sentences(found.src) != sentences(found.tgt), "they hold the same text"
+
+
+def test_nothing_is_moved_from_one_sentence_into_another(tokenizer):
+    letters = ["\u2581", "w", "i", "d", "e", "s", "t"]  # parts of a word, each as a sentence of its own
+    ids = np.array(tokenizer.piece_ids(letters * 10), dtype=np.uint16)
+    side = EncodedSide(ids, np.arange(71), np.ones(70, dtype=np.int32))
+    found = sampler(tokenizer, 0.1).sample(PairsInMemory(side, side), everything(70), epoch=0).src
+    assert [tokenizer.pieces(sentence) for sentence in sentences(found)] == [[letter] for letter in letters * 10]
 
 
 def test_a_side_without_sampling_is_passed_on(tokenizer):

@@ -62,15 +62,16 @@ class AttendingStep(TableStep):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("beta", [0.2, 1.0])
-def test_coverage_is_what_wu_et_al_define(seed, beta):
+@pytest.mark.parametrize(("tag", "n_tags"), [(None, 0), ("<2de>", 1)])
+def test_coverage_of_all_but_the_tag_is_what_wu_et_al_define(seed, beta, tag, n_tags):
     table = RandomTable(vocab_size=5, seed=seed)
 
     def score(tokens: Prefix) -> float:
         looks = [AttendingStep.weights(tokens[:i]) for i in range(len(tokens))]
-        covered = sum(math.log(min(sum(column), 1.0)) for column in list(zip(*looks, strict=True))[:3])
+        covered = sum(math.log(min(sum(column), 1.0)) for column in list(zip(*looks, strict=True))[n_tags:3])
         return gnmt(table)(tokens) + beta * covered
 
-    cfg = DecodeConfig(beam_size=WIDE, coverage_penalty=beta)
+    cfg = DecodeConfig(beam_size=WIDE, coverage_penalty=beta, tag=tag)
     found = run(table, cfg, step=AttendingStep([table], WIDE), n_best=3).n_best
     assert [(*h.ids, EOS) for h in found] == best_of(table, score)[:3]
     assert found[0].score == pytest.approx(score((*found[0].ids, EOS)), abs=1e-5)

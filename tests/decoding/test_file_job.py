@@ -68,7 +68,7 @@ def unpacked(path) -> bytes:
 def killed_jobs(how: str, output: str, *limits: int) -> list[dict]:
     command = [sys.executable, str(KILLED_JOBS), how, "in.txt", output, *map(str, limits)]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=300, env=env).stdout)
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=900, env=env).stdout)
 
 
 def test_a_job_that_makes_its_output_at_the_end_may_be_killed_anywhere(text):

@@ -165,6 +165,8 @@ def test_noise_leaves_out_a_tenth_and_depends_on_the_text():
     assert 17_800 < len(found) < 18_200  # 18,000, with a standard deviation of 42
     assert found != sorted(found, key=int)
     assert noised(text, 2).split() != found
+    other = noised(" ".join(map(str, range(1, 20_001))), 1).split()
+    assert [str(int(word) - 1) for word in other] != found, "as long, but other words: disturbed in other places"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SHORT = ["--set", "train.max_steps=3", "--set", "train.warmup_steps=1", "--set", "model.d_model=16"]
+SMALL = ["--set", "model.d_model=16"]
+SHORT = {
+    "plan": [*SMALL, "--seconds", "1"],
+    "train": [*SMALL, "--set", "train.budget=null", "--set", "train.max_steps=3", "--set", "train.warmup_steps=1"],
+}
 
 
 def blocks(language: str) -> list[str]:
@@ -52,10 +56,9 @@ def test_the_scripts_that_it_names_can_be_run() -> None:
 
 def test_its_commands_work_in_the_order_given(folder: Path) -> None:
     shown = [shlex.split(command) for command in commands() if command.startswith("mtkit ")]
-    assert [words[1] for words in shown] == ["train-tokenizer", "train", "translate", "evaluate"]
+    assert [words[1] for words in shown] == ["train-tokenizer", "plan", "train", "translate", "evaluate"]
     for words in shown:
-        short = SHORT if words[1] == "train" else []
-        out = run(["-m", "mtkit", *words[1:], *short], folder)
+        out = run(["-m", "mtkit", *words[1:], *SHORT.get(words[1], [])], folder)
         assert out.endswith("\n")
 
 

@@ -93,7 +93,7 @@ def test_every_segment_of_a_long_line_has_the_tag(bundle):
     line = "a b c. d b a. a b c. d b a."
     segments, _ = translator.segments([line], translator.decode)
     assert len(segments) > 1
-    assert [translator.src_tokenizer.pieces(segment.src)[0] for segment in segments] == ["<2de>"] * len(segments)
+    assert [translator.src_tokenizer.pieces(segment.ids)[0] for segment in segments] == ["<2de>"] * len(segments)
 
 
 def test_evaluate_takes_the_tag_of_the_test_set_unless_told_otherwise(bundle, run):
@@ -104,6 +104,34 @@ def test_evaluate_takes_the_tag_of_the_test_set_unless_told_otherwise(bundle, ru
 
     assert chrf() > 95
     assert chrf("--set", "decode.tag=<2de>") < 5
+
+
+def test_an_export_is_compared_with_the_tag_of_the_dev_set(bundle, tmp_path, monkeypatch):
+    pytest.importorskip("ctranslate2", reason="the extra fast is not installed")
+    from mtkit.interop import certified
+
+    compared, measure = [], certified.measure_parity
+
+    def noted(native, exported, *rest):
+        compared.append((native.decode.tag, exported.decode.tag))
+        return measure(native, exported, *rest)
+
+    monkeypatch.setattr(certified, "measure_parity", noted)
+    out = str(tmp_path / "exported")
+    done = CliRunner().invoke(app, ["export", "--to", "ctranslate2", "--model", str(bundle), "--out", out, "--json"])
+    assert done.exit_code == 0, done.output
+    assert compared == [("<2de>", "<2de>")]
+
+
+@pytest.mark.parametrize(("options", "tag"), [([], "<2fr>"), (["--set", "decode.tag=<2de>"], "<2de>")])
+def test_doctor_decodes_with_the_tag_of_the_test_set_unless_told_otherwise(bundle, monkeypatch, options, tag):
+    asked = []
+    monkeypatch.setattr(
+        "mtkit.decoding.doctor.examine", lambda patient, *_, **__: asked.append(patient.decode.tag) or []
+    )
+    done = CliRunner().invoke(app, ["doctor", "decode", "--model", str(bundle), *options])
+    assert done.exit_code == 0, done.output
+    assert asked == [tag]
 
 
 def test_score_and_alignment_read_the_tag_as_no_word(bundle, tmp_path):
@@ -146,7 +174,7 @@ def test_a_missing_or_unknown_tag_is_said(bundle, caplog, monkeypatch):
     assert "began with a tag (<2de>, <2fr>); choose one, such as --set decode.tag=<2fr>" in caplog.text
     with pytest.raises(DataError, match=r"src.spm: it has no tag <2es>; it has <2de>, <2fr>"):
         Translator.load(bundle, tag="<2es>")
-    with pytest.raises(ConfigError, match="decode: tag=2de: must be angle brackets around a name without spaces"):
+    with pytest.raises(ConfigError, match=r"decode\.tag=2de: must be angle brackets around a name without spaces"):
         Translator.load(bundle, tag="2de")
 
 

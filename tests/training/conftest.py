@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mtkit.config.schema import Config
+from mtkit.training import finish, plan
 
 WORDS = {"one": "un", "two": "deux", "red": "rouge", "blue": "bleu", "cat": "chat", "dog": "chien", "sees": "voit"}
 
@@ -36,6 +37,15 @@ def no_waiting_for_the_disk() -> Iterator[None]:
     """Files survive a killed process without it, and a busy disk can take seconds each time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_pictures() -> Iterator[None]:
+    """Drawing the learning curves takes longer than these runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (finish, plan):
+            patch.setattr(module, "plot_curves", lambda run_dir: None)
         yield
 
 

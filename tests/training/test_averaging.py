@@ -1,24 +1,16 @@
 """The running mean of the weights: its formula, and that it is what is validated, kept, bundled and resumed."""
 
-import pytest
 import torch
 from safetensors.torch import load_file
 
 from mtkit.config.schema import ModelConfig
 from mtkit.model.transformer import Transformer
-from mtkit.training import trainer
 from mtkit.training.averaging import MovingAverage
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.state import Scored, TrainState
 from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
-
-
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch):
-    """Drawing takes longer than these runs."""
-    monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
 
 
 def tiny_model():

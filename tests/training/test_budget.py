@@ -138,13 +138,45 @@ def test_what_earlier_starts_spent_counts():
     assert (budget.timing.spent, budget.timing.prepared, budget.timing.validation) == (36.0, 10.0, 2.0)
 
 
-def test_a_budget_that_leaves_no_time_for_training_is_refused():
+@pytest.mark.parametrize("validation_s", [14.5, 20.0])
+def test_a_budget_that_leaves_no_time_for_training_is_refused(validation_s):
     clock = Clock()
     budget = Budget(config(budget="1m", average_best=4), clock=clock)
     clock.now += 5
-    # the last validation, that of the mean and half of the time a second one: 3 x 20 s
+    # the last validation, that of the mean and half of the time a second one, and half as long for the report:
+    # of 60 s at least 5 + 3 x 14.5 are gone, and of the rest a fifth is not left
     with pytest.raises(TrainingError, match=r"budget=1m leaves too little.*5s went by.*lower train.validate_sentences"):
-        budget.begin(validation_s=20.0)
+        budget.begin(validation_s)
+
+
+def test_a_fifth_of_the_budget_is_enough_for_training():
+    clock = Clock()
+    budget = Budget(config(budget="1m", average_best=4), clock=clock)
+    clock.now += 5
+    budget.begin(validation_s=12.0)  # 5 + 3 x 12 + margins of 0.8
+
+
+def test_the_report_is_tried_once_in_the_second_half():
+    clock = Clock()
+    budget = Budget(config(budget="100s"), clock=clock)
+    budget.begin(validation_s=1.0)
+    clock.now += 30
+    budget.tick()
+    assert not budget.wants_report()
+    clock.now += 30
+    budget.tick()
+    assert budget.wants_report()
+    with budget.measuring("report"):
+        clock.now += 2
+    assert not budget.wants_report()
+
+
+def test_a_validation_that_has_been_measured_counts_more_than_one_that_is_expected():
+    clock = Clock()
+    budget = Budget(config(budget="100s"), clock=clock)
+    budget.resume(Timing(spent=5.0, prepared=5.0, validation=3.0))
+    budget.begin(validation_s=9.0)
+    assert budget.timing.validation == 3.0
 
 
 @pytest.mark.parametrize("limit", [{"max_steps": 9999}, {"max_epochs": 3}, {"max_minutes": 5.0}])
@@ -154,9 +186,10 @@ def test_a_budget_and_another_limit_are_refused(limit):
         config(**limit)
 
 
-def test_what_is_no_duration_is_refused_by_the_config():
-    with pytest.raises(ValidationError, match="budget=30 is no duration; write 90s"):
-        config(budget="30")
+@pytest.mark.parametrize("budget", ["30", 30, 1.5, "half an hour"])
+def test_what_is_no_duration_is_refused_by_the_config(budget):
+    with pytest.raises(ValidationError, match=f"budget={budget} is no duration; write 90s, 30m"):
+        config(budget=budget)
 
 
 def test_a_budget_lets_the_cosine_know_its_end():
@@ -179,7 +212,6 @@ def clock(monkeypatch):
     monkeypatch.setattr(Validator, "run", slow(Validator.run, 2.0))
     monkeypatch.setattr(trainer, "Budget", partial(Budget, clock=clock))
     monkeypatch.setattr(trainer, "forecast_validation", lambda *args: 2.0)
-    monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     return clock
 
@@ -194,6 +226,17 @@ def test_a_real_run_validates_averages_and_writes_its_model_in_time(make_config,
     # each takes two seconds, and at most 15 % of the time may go into them: one in 13 seconds, and that at the end
     assert 5 <= sum(entry["kind"] == "validation" for entry in entries) <= 9
     assert [entry for entry in entries if entry["kind"] == "train"][-1]["lr"] < 0.1 * cfg.train.lr
+
+
+def test_a_run_ended_by_its_budget_is_left_as_it_is_though_its_last_validation_was_quicker_than_thought(
+    make_config, clock, monkeypatch
+):
+    monkeypatch.setattr(trainer, "forecast_validation", lambda *args: 6.0)
+    cfg = make_config(max_steps=None, budget="60s", validate_every=1000)
+    first = train(cfg, since=clock.now)
+    ended = clock.now
+    assert train(cfg, since=clock.now) == first
+    assert clock.now == ended
 
 
 def test_a_run_goes_on_when_its_budget_is_raised(make_config, clock):

@@ -186,12 +186,20 @@ def test_without_the_best_weights_the_newest_are_taken(tmp_path, caplog):
         Checkpoints(tmp_path).usable([10])
 
 
-def test_a_checkpoint_of_another_version_is_told_from_a_damaged_one(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda state: {**state, "mood": "good"}, "unexpected keyword argument 'mood'"),
+        (lambda state: {key: value for key, value in state.items() if key != "last"}, r"\(it lacks 'last'\)"),
+    ],
+    ids=["newer", "older"],
+)
+def test_a_checkpoint_of_another_version_is_told_from_a_damaged_one(tmp_path, change, found):
     save(tmp_path, 10)
     path, manifest = tmp_path / "step-10" / "state.json", tmp_path / "step-10" / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "mood": "good"}))
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
     manifest.write_text(json.dumps({"sha256": sums(tmp_path / "step-10")}))
-    with pytest.raises(CheckpointError, match=r"written by another version of mtkit .*mood"):
+    with pytest.raises(CheckpointError, match=f"written by another version of mtkit .*{found}.*; go on with that"):
         Checkpoints(tmp_path).newest()
 
 

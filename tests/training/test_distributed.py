@@ -13,14 +13,16 @@ import torch
 from safetensors.torch import load_file
 
 from mtkit.config.loading import dump_config
-from mtkit.config.schema import TrainConfig
-from mtkit.errors import ConfigError
-from mtkit.training import trainer
-from mtkit.training.distributed import Processes
+from mtkit.config.schema import ModelConfig, TrainConfig
+from mtkit.data.special_ids import PAD_ID
+from mtkit.errors import ConfigError, MtkitError, TrainingError
+from mtkit.model.transformer import Transformer
+from mtkit.training.distributed import Processes, processes_of_job
 from mtkit.training.metrics_log import read_metrics
-from mtkit.training.process_group import ProcessGroup
-from mtkit.training.sharding import must_shard
+from mtkit.training.process_group import ProcessGroup, empty_batch
+from mtkit.training.sharding import Sharding, must_shard
 from mtkit.training.trainer import train
+from mtkit.training.update import batch_loss
 
 pytestmark = pytest.mark.skipif(
     not torch.distributed.is_available() or not Path("/proc/self/environ").exists(),
@@ -32,12 +34,6 @@ STEPS = 30
 SETTINGS = {"batch_tokens": 265, "log_every": 1, "validate_every": 10, "max_steps": STEPS}
 
 
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch):
-    """Drawing takes longer than these runs."""
-    monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
-
-
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory, config_of):
     """The folder of a run that one process made."""
@@ -47,16 +43,16 @@ def alone(tmp_path_factory, config_of):
 
 
 class Job:
-    """`torchrun ... -m mtkit train` with a config; it is ended with the block."""
+    """`torchrun ... -m mtkit train`, or another program that does it, with a config; it is ended with the block."""
 
-    def __init__(self, cfg, n_processes=2):
+    def __init__(self, cfg, program=("-m", "mtkit")):
         folder = cfg.run_dir.parent
         (folder / "config.yaml").write_text(dump_config(cfg), encoding="utf-8")
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n_processes}"]
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
         self.log = folder / "job.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [*torchrun, "-m", "mtkit", "train", "--config", str(folder / "config.yaml")],
+                [*torchrun, *program, "train", "--config", str(folder / "config.yaml")],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"},
@@ -111,9 +107,16 @@ def assert_alike(run_dir, reference, relative):
     for name in (f"checkpoints/step-{STEPS}/model.safetensors", "model/model.safetensors"):
         weights = load_file(run_dir / name)
         for key, weight in load_file(reference / name).items():
-            if key.endswith(("qkv_proj.bias", "kv_proj.bias")):
-                continue  # the keys' bias has no influence: its gradient is rounding noise, which Adam magnifies
-            torch.testing.assert_close(weights[key], weight, rtol=0, atol=1e-4, msg=key)
+            found, expected = without_key_bias(key, weights[key]), without_key_bias(key, weight)
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-4, msg=key)
+
+
+def without_key_bias(name, weight):
+    """The keys' bias adds the same to all of a query's scores: its gradient is rounding noise, which Adam magnifies."""
+    if name.endswith("qkv_proj.bias"):
+        queries, _, values = weight.chunk(3)
+        return torch.cat([queries, values])
+    return weight.chunk(2)[1] if name.endswith("kv_proj.bias") else weight
 
 
 def test_two_processes_have_the_loss_curve_and_the_weights_of_one(config_of, alone, tmp_path):
@@ -146,6 +149,7 @@ def test_a_worker_that_is_killed_ends_the_job_and_the_next_start_goes_on(config_
     assert all(found[step] == pytest.approx(values, rel=1e-4) for step, values in expected.items())
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_the_data_is_said_once(config_of, tmp_path):
     (tmp_path / "bad.en").write_text("one\n\n")
     (tmp_path / "bad.fr").write_text("\nun\n")
@@ -153,8 +157,50 @@ def test_what_is_wrong_with_the_data_is_said_once(config_of, tmp_path):
     with Job(config_of(tmp_path / "run", data={"train": [files], "dev": files})) as job:
         code, printed = job.finish()
     assert code == 1
-    assert printed.count("none has text on both sides") == 1
     assert printed.count("mtkit: ") == 1
+    ours, torchruns_report = printed.split("Root Cause")
+    for text in (ours, torchruns_report):
+        assert text.count("none has text on both sides") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", ["torch.OutOfMemoryError('CUDA out of memory')", "ValueError('a fault of the code')"])
+def test_what_fails_in_one_process_is_said_once_and_ends_all(config_of, tmp_path, error):
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import os, torch
+from mtkit.cli import main
+from mtkit.model.transformer import Transformer
+
+hidden = Transformer.hidden
+def fail(self, *args):
+    if os.environ["RANK"] == "1" and self.training:
+        raise {error}
+    return hidden(self, *args)
+
+Transformer.hidden = fail
+main()
+""")
+    with Job(config_of(tmp_path / "run", **SETTINGS), [str(program)]) as job:
+        code, printed = job.finish()
+    ours, _ = printed.split("Root Cause")
+    assert code == 1
+    if "memory" in error:
+        assert ours.count("mtkit: ") == 1
+        assert "mtkit: step 1: the memory does not suffice (CUDA out of memory); halve train.batch_tokens=265" in ours
+    else:
+        assert "mtkit: " not in ours
+        assert ours.count("ValueError: a fault of the code") == 1
+    assert "forcefully exiting" not in printed
+
+
+@pytest.mark.slow
+def test_processes_that_diverge_before_the_first_checkpoint_go_back_to_the_start_once(config_of, tmp_path):
+    with Job(config_of(tmp_path / "run", **{**SETTINGS, "lr": 1e30})) as job:
+        code, printed = job.finish()
+    assert code == 1
+    assert printed.count("The run went back to step 0 and goes on from there with the learning rate x 0.5") == 1
+    assert printed.count("mtkit: step 2: the loss is nan") == 1
 
 
 @pytest.mark.slow
@@ -188,14 +234,16 @@ def test_weights_spread_over_processes_train_alike_and_leave_the_same_files(conf
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("who", ["torchrun", 1])
-def test_a_stop_request_reaches_all_processes_and_saves(config_of, tmp_path, who):
+@pytest.mark.parametrize(
+    ("who", "what"), [("torchrun", signal.SIGTERM), ("torchrun", signal.SIGINT), (1, signal.SIGTERM)]
+)
+def test_a_stop_request_reaches_all_processes_and_saves(config_of, tmp_path, who, what):
     cfg = config_of(tmp_path / "run", **{**SETTINGS, "max_steps": 100_000, "validate_every": 100_000})
     with Job(cfg) as job:
         job.wait_for(cfg.run_dir / "metrics.jsonl")
         while len(figures(cfg.run_dir)) < 5:
             time.sleep(0.1)
-        os.kill(job.process.pid if who == "torchrun" else job.workers()[who], signal.SIGTERM)
+        os.kill(job.process.pid if who == "torchrun" else job.workers()[who], what)
         code, printed = job.finish()
     assert code != 0
     assert printed.count("mtkit: interrupted") == 1
@@ -204,12 +252,60 @@ def test_a_stop_request_reaches_all_processes_and_saves(config_of, tmp_path, who
     assert int(saved[0].name.removeprefix("step-")) >= 5
 
 
-def test_batches_that_cannot_be_shared_out_are_refused():
+def group_of(size, **attributes):
+    """A group of processes that were never started."""
     group = ProcessGroup.__new__(ProcessGroup)
-    group.size = 4
+    vars(group).update(size=size, **attributes)
+    return group
+
+
+def test_batches_that_cannot_be_shared_out_are_refused():
+    group = group_of(4)
     with pytest.raises(ConfigError, match=r"train\.accumulate=6: .* among the 4 processes; .* such as 4"):
         group.check(TrainConfig(accumulate=6, max_steps=5000))
     group.check(TrainConfig(accumulate=8, max_steps=5000))
+
+
+def test_a_process_without_a_device_of_its_own_is_refused(monkeypatch):
+    group = group_of(4, n_local=4, local_rank=3)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert group.device(torch.device("cpu")) == torch.device("cpu")
+    with pytest.raises(MtkitError, match=r"4 processes, this machine has 2 CUDA devices: lower --nproc-per-node"):
+        group.device(torch.device("cuda"))
+    with pytest.raises(MtkitError, match=r"train\.device=mps: .* CPUs or on CUDA devices only"):
+        group.device(torch.device("mps"))
+
+
+def test_weights_that_have_come_apart_are_not_saved():
+    model = torch.nn.Linear(2, 1)
+    same = group_of(3, _sharding=None, gather=lambda values: [values] * 3)
+    same.check_equal(model, step=7)
+    other = group_of(3, _sharding=None, gather=lambda values: [values, values, [0.0]])
+    with pytest.raises(TrainingError, match="step 7: the weights of process 2 are no longer those of process 0"):
+        other.check_equal(model, step=7)
+
+
+def test_an_empty_batch_adds_zero_to_every_gradient():
+    """DDP waits for the gradient of every weight."""
+    model = Transformer(ModelConfig(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), 9, 9, PAD_ID)
+    loss, nll = batch_loss(model, empty_batch(), 0.1, "fp32")
+    loss.backward()
+    assert (loss, nll) == (0, 0)
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(("settings", "key"), [({"ema": 0.99}, "ema"), ({"precision": "fp16"}, "precision=fp16")])
+def test_what_weights_that_are_spread_cannot_do_is_refused(settings, key):
+    model = torch.nn.Linear(2, 1)
+    with pytest.raises(ConfigError, match=rf"train\.{key} does not go with .* raise train\.shard_above_gib"):
+        Sharding(model, model, 2, TrainConfig(max_steps=5000, **settings))
+
+
+def test_several_processes_that_torchrun_has_not_started_are_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(MtkitError, match=r"WORLD_SIZE=2 is set .* but not RANK: .* with torchrun"), processes_of_job():
+        pass
 
 
 def test_a_process_alone_shares_with_nobody():

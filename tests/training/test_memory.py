@@ -1,5 +1,10 @@
 """Batches that do not fit into memory go through it in parts; the gradient is that of the whole."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -112,3 +117,38 @@ def test_parts_hold_each_pair_once_and_keep_to_the_limit(limit, sizes):
     assert np.concatenate([part.indices for _, part in parts]).tolist() == list(range(7))
     assert sum(part.n_tgt_tokens for _, part in parts) == 49
     assert len({path for path, _ in parts}) == len(parts), "each has dropout of its own"
+
+
+def update_within(n_mib):
+    """Make an update of 64 pairs with so many MiB left, 0: with all there is; prints what came of it."""
+    torch.set_num_threads(1)
+    torch.manual_seed(3)
+    shape = {"d_model": 64, "d_ff": 2048, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    model = Transformer(ModelConfig(**shape, embedding_dropout=0.0, residual_dropout=0.0), VOCAB_SIZE, VOCAB_SIZE)
+    updater = Updater(model, TrainConfig(max_steps=9, warmup_steps=0, max_grad_norm=1e9), seed=5, precision="fp32")
+    tokens = torch.randint(4, VOCAB_SIZE, (64, 64))
+    few, many = (Batch(*[tokens[:n]] * 3, np.arange(n), n * 64) for n in (2, 64))
+    updater.update([few], step=1, lr=0.0)  # what the first update alone needs
+    if n_mib:
+        import resource
+
+        most = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + n_mib * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    stats = updater.update([many], step=2, lr=0.0)
+    print(json.dumps([updater.batch_limit, stats.loss_sum, stats.grad_norm]))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is limited and counted as Linux does")
+def test_under_a_real_limit_the_update_is_that_of_plenty():
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_memory as t; t.update_within"
+    )
+    results = [
+        subprocess.run([sys.executable, "-c", f"{program}({n_mib})"], capture_output=True, text=True, check=True)
+        for n_mib in (0, 150)
+    ]
+    (no_limit, *whole), (limit, *parts) = (json.loads(result.stdout) for result in results)
+    assert no_limit is None
+    assert limit < 64 * 64
+    assert parts == pytest.approx(whole, rel=1e-5)

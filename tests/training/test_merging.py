@@ -8,9 +8,8 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.decoding.bundle import load_bundle
+from mtkit.decoding.bundle import load_bundle, save_bundle
 from mtkit.errors import BundleError, CheckpointError, UsageError
-from mtkit.training import trainer
 from mtkit.training.merging import average_bundles, average_checkpoints
 from mtkit.training.trainer import train
 
@@ -19,11 +18,9 @@ from mtkit.training.trainer import train
 def runs(tmp_path_factory, config_of):
     """Two finished runs of one shape and one text, a and b, and a third, wide, of another shape."""
     folder = tmp_path_factory.mktemp("runs")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "plot_curves", lambda run_dir: None)
-        train(config_of(folder / "a"))
-        train(config_of(folder / "b", seed=2, ema=0.9))
-        train(config_of(folder / "wide", model={"d_ff": 64}))
+    train(config_of(folder / "a"))
+    train(config_of(folder / "b", seed=2, ema=0.9))
+    train(config_of(folder / "wide", model={"d_ff": 64}))
     return folder
 
 
@@ -87,7 +84,7 @@ def test_models_of_other_shapes_or_tokenizers_are_refused(runs, tmp_path):
     bundle = load_bundle(runs / "a" / "model")
     state = {**bundle.model.state_dict()}
     state["src_embedding.weight"] = state["tgt_embedding.weight"].clone()
-    trainer.save_bundle(tmp_path / "other", state, bundle.config, run / "src.spm", run / "tgt.spm", training={})
+    save_bundle(tmp_path / "other", state, bundle.config, run / "src.spm", run / "tgt.spm", training={})
     with pytest.raises(BundleError, match=r"its src\.spm is not that of"):
         average_bundles([runs / "a" / "model", tmp_path / "other"], tmp_path / "out")
 

@@ -11,18 +11,14 @@ from mtkit.cli import app
 from mtkit.config.loading import dump_config
 from mtkit.config.schema import Config
 from mtkit.errors import DataError
-from mtkit.training import forecast, trainer
+from mtkit.model.transformer import Transformer
+from mtkit.training import forecast
 from mtkit.training import plan as planning
+from mtkit.training.growth import Growth
 from mtkit.training.plan import make_plan
 from mtkit.training.trainer import train
 
 PROBE_S = 0.05
-
-
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch):
-    for module in (trainer, planning):
-        monkeypatch.setattr(module, "plot_curves", lambda run_dir: None)
 
 
 def folder_size(folder):
@@ -46,7 +42,7 @@ def test_steps_parameters_and_disk_are_those_of_the_run(make_config):
 
 
 def test_the_run_s_folder_is_used_and_left_as_it_is(make_config, caplog):
-    cfg = make_config(max_steps=4, validate_every=4)
+    cfg = make_config(max_steps=4, validate_every=4, warmup_steps=1)
     train(cfg)
     before = {path: path.stat().st_mtime_ns for path in cfg.run_dir.rglob("*")}
     with caplog.at_level("INFO", "mtkit"):
@@ -55,6 +51,56 @@ def test_the_run_s_folder_is_used_and_left_as_it_is(make_config, caplog):
     assert caplog.text.count("encoded before") == 2
     assert {path: path.stat().st_mtime_ns for path in cfg.run_dir.rglob("*")} == before
     assert plan.steps == 4
+
+
+def test_the_model_of_init_from_is_the_one_planned(make_config, config_of, tmp_path):
+    first = make_config(max_steps=2, validate_every=2, warmup_steps=1, average_best=1)
+    bundle = train(first).bundle
+    values = config_of(tmp_path / "next", init_from=str(bundle)).model_dump(mode="json")
+    later = Config.model_validate({key: value for key, value in values.items() if key not in ("model", "tokenizer")})
+    plan = make_plan(later, PROBE_S)
+    assert plan.parameters["total"] == sum(w.numel() for w in load_file(bundle / "model.safetensors").values())
+    assert not later.run_dir.exists()
+
+
+def test_distillation_brings_as_much_text_as_it_makes(make_config, tmp_path):
+    distill = {"teachers": [str(tmp_path / "teacher")], "n_best": 2, "original_weight": 1.0}
+    cfg = Config.model_validate({**make_config(accumulate=1).model_dump(mode="json"), "distill": distill})
+    plan, plain = make_plan(cfg, PROBE_S), make_plan(make_config(accumulate=1), PROBE_S)
+    assert 2.5 <= plan.steps_per_epoch / plain.steps_per_epoch <= 3.5, "two translations and the text itself"
+    [left_out] = plan.left_out
+    assert "teachers translate" in left_out
+    assert plain.left_out == []
+
+
+def test_a_mean_of_the_weights_takes_its_place(make_config):
+    plain, ema = (make_plan(make_config(ema=decay), PROBE_S) for decay in (0.0, 0.9))
+    weights = 4 * plain.parameters["total"]
+    assert ema.disk.checkpoint - plain.disk.checkpoint == pytest.approx(weights, rel=0.1)
+    assert ema.disk.best == plain.disk.best
+    assert ema.memory.estimated - plain.memory.estimated == weights
+
+
+def test_two_passes_are_two_passes_in_the_probe(make_config, monkeypatch):
+    passed = []
+    forward = Transformer.hidden
+    monkeypatch.setattr(
+        Transformer, "hidden", lambda model, src, tgt: passed.append(len(src)) or forward(model, src, tgt)
+    )
+    monkeypatch.setattr(planning, "forecast_validation", lambda *args: 1.0)
+    make_plan(make_config(), PROBE_S)
+    once = passed[0]
+    passed.clear()
+    make_plan(make_config(r_drop=1.0), PROBE_S)
+    assert passed[0] == 2 * once, "the first is that with the longest sentences"
+
+
+def test_growth_of_memory_is_added_to_what_the_probe_has_measured(make_config, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Growth, "to_come", lambda self, shapes: asked.append(shapes) or 5e8)
+    memory = make_plan(make_config(max_steps=3, warmup_steps=1, accumulate=2), PROBE_S).memory
+    assert memory.peak == memory.measured + 500_000_000
+    assert 2 <= len(asked[0]) <= 6, "three updates of two batches"
 
 
 def test_time_to_the_end_is_the_sum_of_its_parts(make_config):

@@ -3,11 +3,11 @@
 import json
 import logging
 import math
+import re
 
 import pytest
 
 from mtkit.errors import TrainingError
-from mtkit.training import trainer
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.recovery import Divergence, LossWatch, Recovery
 from mtkit.training.trainer import train
@@ -19,7 +19,6 @@ GUESSING = math.log(1000)
 @pytest.fixture(autouse=True)
 def quick_and_told(monkeypatch, caplog):
     caplog.set_level(logging.INFO, "mtkit")
-    monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
 
 
 def diverged_after(losses):
@@ -54,6 +53,23 @@ def test_what_ordinary_runs_do_is_no_divergence(losses):
 )
 def test_a_loss_that_stays_high_is_a_divergence(before, after):
     assert diverged_after(before + after) == len(before) + 20
+
+
+def test_a_learning_rate_out_of_all_reason_is_tried_at_half_and_then_named(config_of, tmp_path, caplog):
+    cfg = config_of(tmp_path / "run", schedule="constant", warmup_steps=0, lr=100.0, max_steps=60, validate_every=1000)
+    told = (
+        r"step 21: the loss explodes: \d+\.\d\d nats per token, and high since step 2, after a running mean of \d\.\d\d"
+    )
+    with pytest.raises(
+        TrainingError, match=told + r"\nstart a new run with a lower train\.lr \(it is 50 at this step\)"
+    ):
+        train(cfg)
+    assert re.search(told + r"\nThe run went back to step 0 .* learning rate x 0\.5; .* again, it stops", caplog.text)
+    entries = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert [(entry["kind"], entry["step"], entry.get("lr")) for entry in entries] == [
+        ("recovery", 0, None),
+        *(("train", step, 50.0) for step in (4, 8, 12, 16, 20)),
+    ]
 
 
 @pytest.fixture
@@ -106,7 +122,6 @@ def test_a_run_stopped_after_going_back_ends_as_one_that_was_not(config_of, tmp_
                 train(config_of(run_dir, max_steps=17))
             train(config_of(run_dir, max_steps=24))
         monkeypatch.undo()
-        monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
         times = {"tokens_per_s", "run_s"}
         entries = read_metrics(run_dir / "metrics.jsonl")
         metrics = [

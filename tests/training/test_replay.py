@@ -11,18 +11,17 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.errors import CheckpointError, ConfigError
 from mtkit.files import sha256_file
-from mtkit.training import trainer
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.replay import first_difference, replay
 from mtkit.training.trainer import train
+
+SAMPLED = {"type": "bpe", "vocab_size": 310, "sampling": 0.1}
 
 
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory, config_of):
     run_dir = tmp_path_factory.mktemp("finished") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "plot_curves", lambda run_dir: None)
-        train(config_of(run_dir, model={"residual_dropout": 0.1}))
+    train(config_of(run_dir, model={"residual_dropout": 0.1}, max_steps=18))
     return run_dir
 
 
@@ -49,17 +48,17 @@ def test_a_run_is_replayed_bit_for_bit_and_left_as_it_was(finished_run):
     before = checksums(finished_run)
     result = replay(finished_run)
     assert result.is_equal
-    assert (result.first_step, result.last_step) == (18, 20)
+    assert (result.first_step, result.last_step) == (12, 18)
     assert {part.name for part in result.parts} == {"weights", "optimizer", "state", "metrics.jsonl"}
     weights = next(part for part in result.parts if part.name == "weights")
-    assert weights.recorded == before["checkpoints/step-20/model.safetensors"]
+    assert weights.recorded == before["checkpoints/step-18/model.safetensors"]
     assert checksums(finished_run) == before
 
 
 def test_a_weight_that_is_off_is_named_and_the_machine_that_differs_too(run):
     name = "src_embedding.weight"
-    change(run / "checkpoints" / "step-20", name, by=0.5)
-    manifest = run / "checkpoints" / "step-20" / "manifest.json"
+    change(run / "checkpoints" / "step-18", name, by=0.5)
+    manifest = run / "checkpoints" / "step-18" / "manifest.json"
     values = json.loads(manifest.read_text())
     values["made_with"]["threads"] = "7"
     manifest.write_text(json.dumps(values))
@@ -75,17 +74,49 @@ def test_a_weight_that_is_off_is_named_and_the_machine_that_differs_too(run):
 def test_an_equal_replay_is_said_in_words(finished_run):
     result = CliRunner().invoke(app, ["doctor", "resume", str(finished_run)])
     assert result.exit_code == 0
-    assert "steps 19 to 20 made again" in result.stdout
+    assert "steps 13 to 18 made again" in result.stdout
     assert "equal: resuming gives this run bit for bit" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {
+            "ema": 0.9,
+            "r_drop": 1.0,
+            "model": {"word_dropout": 0.2},
+            "tokenizer": dict.fromkeys(("src", "tgt"), SAMPLED),
+        },
+        {"init_from": True, "freeze": ["encoder"], "average_last": 2},
+    ],
+    ids=["all that is random", "warm start"],
+)
+def test_runs_of_every_kind_are_replayed_bit_for_bit(changes, config_of, finished_run, tmp_path, monkeypatch):
+    if "init_from" in changes:
+        changes = {**changes, "init_from": str(finished_run)}
+    train(config_of(tmp_path / "run", max_steps=12, **changes))
+    result = replay(tmp_path / "run")
+    assert result.is_equal, result.parts
+    assert ("running mean" in [part.name for part in result.parts]) == ("ema" in changes)
+
+
 def test_fewer_steps_compare_the_metrics_alone(run):
-    shutil.rmtree(run / "checkpoints" / "step-18")
+    result = replay(run, steps=4)
+    assert (result.last_step, result.is_equal) == (16, True)
+    assert [(part.name, part.recorded) for part in result.parts] == [("metrics.jsonl", "1 lines")]
+    metrics = run / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"step": 16, ', '"step": 16, "extra": 1, '))
+    [part] = replay(run, steps=4).parts
+    assert part.difference == "first at step 16: extra 1 in the run, None in the replay"
+
+
+def test_without_two_checkpoints_it_says_what_is_there(run):
+    shutil.rmtree(run / "checkpoints" / "step-12")
     (run / "checkpoints").rename(run / "later")
     with pytest.raises(CheckpointError, match=r"here is no checkpoint; it has finished"):
         replay(run)
     (run / "later").rename(run / "checkpoints")
-    with pytest.raises(CheckpointError, match=r"here is only step-20; it has finished"):
+    with pytest.raises(CheckpointError, match=r"here is only step-18; it has finished"):
         replay(run)
 
 
@@ -94,14 +125,28 @@ def test_too_few_steps_to_compare_anything_are_refused(finished_run):
         replay(finished_run, steps=1)
 
 
-def test_changed_data_is_named(run, corpus, tmp_path):
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        ("tokenizers.json", r"has checkpoints that were trained with other tokenizers; .* or restore"),
+        (None, r"the text of data\.train, or a tokenizer, is not what this run was started with; .* or restore"),
+    ],
+    ids=["tokenizers of its own", "given tokenizers"],
+)
+def test_changed_data_is_named_and_the_scratch_folder_is_not(run, corpus, tmp_path, caplog, kept, message):
+    caplog.set_level("INFO", "mtkit")
+    if kept is None:
+        (run / "tokenizers.json").unlink()
     config = run / "config.yaml"
     [files] = corpus["train"]
     other = tmp_path / "other.en"
     other.write_text("red cat\n" * 120)
     config.write_text(config.read_text().replace(files["src"], str(other)))
-    with pytest.raises(ConfigError, match=r"the text of data\.train, or a tokenizer, is not what this run was started"):
+    with pytest.raises(ConfigError, match=message) as refusal:
         replay(run)
+    assert str(refusal.value).startswith(f"{run}: ")
+    assert "mtkit-replay" not in caplog.text + str(refusal.value)
+    assert "training them anew" not in caplog.text
 
 
 def test_a_rate_that_followed_the_clock_is_refused(run):
@@ -113,7 +158,7 @@ def test_a_rate_that_followed_the_clock_is_refused(run):
 
 
 def test_a_damaged_checkpoint_is_named(run):
-    (run / "checkpoints" / "step-18" / "optimizer.pt").write_bytes(b"")
+    (run / "checkpoints" / "step-12" / "optimizer.pt").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"optimizer\.pt: damaged .*; a replay needs two whole checkpoints"):
         replay(run)
 
@@ -133,6 +178,6 @@ def test_the_first_tensor_that_differs_is_told():
 
 def test_checkpoints_before_a_step_are_preferred(finished_run):
     checkpoints = Checkpoints(finished_run / "checkpoints")
-    assert checkpoints.newest().state.step == 20
-    assert checkpoints.newest(before=20).state.step == 18
-    assert checkpoints.newest(before=5).state.step == 20, "better than none"
+    assert checkpoints.newest().state.step == 18
+    assert checkpoints.newest(before=18).state.step == 12
+    assert checkpoints.newest(before=5).state.step == 18, "better than none"

@@ -21,7 +21,7 @@ from mtkit.config.loading import load_config
 from mtkit.decoding.translator import Translator
 from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
 from mtkit.files import locked, sha256_file
-from mtkit.training import trainer
+from mtkit.training import finish, trainer
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.trainer import train
@@ -35,12 +35,6 @@ TIMES = {"tokens_per_s", "run_s"}  # figures that differ between two runs that a
 @pytest.fixture(autouse=True)
 def log_lines(caplog):
     caplog.set_level(logging.INFO, "mtkit")
-
-
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch):
-    """Drawing takes longer than these runs."""
-    monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
 
 
 @pytest.fixture(scope="module")
@@ -427,7 +421,7 @@ def test_a_model_that_cannot_be_written_is_explained(config_of, copied_run, monk
     def full(*_, **__):
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(trainer, "save_bundle", full)
+    monkeypatch.setattr(finish, "save_bundle", full)
     shutil.rmtree(copied_run / "model")
     with pytest.raises(
         TrainingError, match=r"model: the model cannot be written: .*No space left .* make room and run"

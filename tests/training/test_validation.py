@@ -9,13 +9,14 @@ from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
 from mtkit.evaluation.metrics import corpus_bleu
 from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.trainer import prepare
+from mtkit.training.prepare import prepare
+from mtkit.training.trainer import Trainer
 
 
 @pytest.fixture
 def trainer(make_config):
     cfg = make_config(label_smoothing=0.3, validate_sentences=None)
-    return prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints"))
+    return Trainer(prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints")))
 
 
 def test_the_loss_is_the_unsmoothed_cross_entropy_of_all_dev_tokens_without_dropout(trainer):

@@ -9,21 +9,14 @@ from safetensors.torch import load_file
 
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config, ModelConfig
-from mtkit.decoding.bundle import load_bundle
+from mtkit.decoding.bundle import load_bundle, save_bundle
 from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.model.transformer import Transformer
-from mtkit.training import trainer
 from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 from mtkit.training.warm_start import freeze, load_start
 
 SENTENCES = {"green bird": "oiseau vert", "old house": "maison vieille", "big tree": "arbre grand"}
-
-
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch):
-    """Drawing takes longer than these runs."""
-    monkeypatch.setattr(trainer, "plot_curves", lambda run_dir: None)
 
 
 @pytest.fixture(scope="module")
@@ -194,9 +187,7 @@ def test_tokens_that_an_imported_model_never_writes_can_be_learnt(base_run, tmp_
     with torch.no_grad():
         bundle.model.output.bias[1] = -30000.0
     folder = shutil.copytree(base_run / "model", tmp_path / "model")
-    trainer.save_bundle(
-        folder, bundle.model.state_dict(), bundle.config, folder / "src.spm", folder / "tgt.spm", training={}
-    )
+    save_bundle(folder, bundle.model.state_dict(), bundle.config, folder / "src.spm", folder / "tgt.spm", training={})
     model = load_bundle(folder).model
     load_start(folder, model)
     others = torch.arange(model.output.bias.numel()) != 1

@@ -1,0 +1,118 @@
+"""The end of a run: which weights it gives, their scores, and the bundle that holds them."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from mtkit.config.schema import Config, TrainConfig
+from mtkit.console import log
+from mtkit.decoding.bundle import MANIFEST, load_bundle, save_bundle
+from mtkit.errors import BundleError, TrainingError
+from mtkit.model.transformer import Transformer
+from mtkit.training.curves import plot_curves
+from mtkit.training.disk_full import MAKE_ROOM
+from mtkit.training.prepare import Prepared
+from mtkit.training.ranking import quality, scored
+from mtkit.training.schedule import limits_reached
+from mtkit.training.state import TrainState
+from mtkit.training.validation import DevScores
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """A finished run."""
+
+    bundle: Path  # RUN/model
+    steps: int  # updates made, all starts together
+    stopped_by: str  # the limit that ended it, such as "max_steps"; of several "max_steps, max_epochs"
+    dev_scores: dict[str, float]  # of the bundle: loss, perplexity, bleu, chrf
+    averaged_steps: tuple[int, ...]  # the checkpoints whose weights' mean the bundle holds
+
+
+def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequence[str]) -> TrainResult:
+    """Write the bundle: the mean of the best checkpoints' weights, or the best alone if it scores higher on dev.
+
+    model: of the run's shape; it gets the weights. limits: the keys of those that ended the run.
+    """
+    steps, scores = _load_chosen(run, state, model)
+    signed = run.validator.signed_scores(scores)
+    training = {
+        "step": state.step,
+        "stopped_by": ", ".join(limits),
+        "averaged_steps": steps,
+        "minutes": round(state.seconds / 60, 2),
+        "data_fingerprint": state.train_fingerprint,
+        "dev": scores.figures(),
+        "dev_metrics": [asdict(score) for score in signed],
+    }
+    folder, spm = run.run_dir / "model", [run.run_dir / f"{side}.spm" for side in ("src", "tgt")]
+    try:
+        save_bundle(folder, model.state_dict(), run.cfg, *spm, training=training)
+    except SafetensorError as error:  # its name for the system's errors
+        raise TrainingError(f"{folder}: the model cannot be written: {error}; {MAKE_ROOM}") from error
+    if curves := plot_curves(run.run_dir):
+        log.info(f"learning curves: {curves}")
+    log.info(
+        f"finished after {state.step} steps, {state.seconds / 60:.1f} minutes ({_values(run.cfg.train, limits)}); "
+        f"dev {scores} ({signed[0].signature}); model: {folder}"
+    )
+    return TrainResult(folder, state.step, ", ".join(limits), scores.figures(), tuple(steps))
+
+
+def rehearse(run: Prepared, scores: DevScores) -> None:
+    """Do what `finish` will do besides choosing and writing the model, so that its time is known."""
+    run.validator.signed_scores(scores)
+    plot_curves(run.run_dir)
+
+
+def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResult | None:
+    """The result of a run that has reached a limit and has its bundle; None if there is something left to do.
+
+    A bundle that is damaged is named in a warning: it has to be made again.
+    """
+    limits = limits_reached(cfg.train, state.progress())
+    folder = run_dir / "model"
+    if not (limits or cfg.train.budget) or not (folder / MANIFEST).exists():
+        return None
+    try:
+        bundle = load_bundle(folder)
+    except BundleError as error:
+        log.warning(f"{folder}: the model is damaged and made again from the checkpoints ({error})")
+        return None
+    training = bundle.manifest.get("training", {})
+    if training.get("stopped_by") == "budget" and bundle.config.train.budget == cfg.train.budget:
+        limits = ["budget"]  # also if the last validation was quicker than thought, so that some of it is left
+    if not limits or training.get("step") != state.step:
+        return None
+    log.info(
+        f"{run_dir}: already finished after {state.step} steps ({_values(cfg.train, limits)}); "
+        f"raise {' and '.join(f'train.{key}' for key in limits)} to go on"
+    )
+    return TrainResult(folder, state.step, ", ".join(limits), training["dev"], tuple(training["averaged_steps"]))
+
+
+def _load_chosen(run: Prepared, state: TrainState, model: Transformer) -> tuple[list[int], DevScores]:
+    """Give the model the weights that the run ends with; returns the steps that they are from, and their scores."""
+    cfg = run.cfg.train
+
+    def load(steps: Sequence[int]) -> DevScores:
+        run.checkpoints.load_average(steps, model)
+        return run.validator.run(model)
+
+    wanted = (cfg.average_last and state.last[-cfg.average_last :]) or state.best[: cfg.average_best]
+    steps = run.checkpoints.usable([one.step for one in wanted])
+    whole = (one for one in state.best if one.step in steps or run.checkpoints.has_weights(one.step))
+    best = next(whole, None)
+    scores = load(steps)
+    if best and steps != [best.step] and quality(scored(state.step, scores, cfg), cfg) < quality(best, cfg):
+        log.info(f"the mean of {len(steps)} checkpoints is not better than the best alone: taking that")
+        steps = [best.step]
+        scores = load(steps)
+    log.info(f"the model: weights of step {', '.join(map(str, steps))}{' (mean)' if len(steps) > 1 else ''}")
+    return steps, scores
+
+
+def _values(cfg: TrainConfig, keys: Sequence[str]) -> str:
+    return ", ".join(f"train.{key}={getattr(cfg, key)}" for key in keys)

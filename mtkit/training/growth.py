@@ -1,0 +1,70 @@
+"""How far the memory of training on a CPU will still grow after a short probe.
+
+In bf16 oneDNN makes kernels for each new size of a matrix product and keeps the latest of them, so that memory grows
+with the number of different shapes of batches that have been seen, until that store is full. In fp32 (MKL) it does not.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from mtkit.data.batching import Batch, plan_epoch
+from mtkit.data.encoded import EncodedCorpus
+from mtkit.training.auto_batch import resident_memory
+
+Shape = tuple[int, int, int]  # sentences, source tokens, target tokens
+
+_KERNEL_BYTES = 1_000_000  # of an entry of oneDNN's store, measured: some 20 of them are made for a shape
+_STORE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"  # oneDNN's own variable: how many entries it keeps
+_STORE_ENTRIES = 1024
+_MADE_READY = 2  # updates at the beginning that allocate what stays: weights' gradients, the optimizer's means
+_MOST_PAIRS, _MOST_EPOCHS = 500_000, 20  # looked at to count shapes
+
+
+class Growth:
+    """Resident memory against the number of shapes of batches, noted update by update."""
+
+    def __init__(self) -> None:
+        self._shapes: set[Shape] = set()
+        self._points: list[tuple[int, float]] = []
+
+    def note(self, batches: Iterable[Batch], resident: float) -> None:
+        """An update with these batches has been made, after which so many bytes were resident."""
+        self._shapes.update((*batch.src.shape, batch.tgt_in.shape[1]) for batch in batches)
+        self._points.append((len(self._shapes), resident))
+
+    def to_come(self, shapes: set[Shape]) -> float:
+        """Bytes by which memory will still grow in a run whose batches have these shapes."""
+        points = self._points[_MADE_READY:]
+        if len({number for number, _ in points}) < 2:
+            return 0.0
+        numbers, sizes = np.array(points, dtype=np.float64).T
+        spread = numbers - numbers.mean()
+        per_shape = float(spread @ sizes / (spread @ spread))  # by least squares
+        room = int(os.environ.get(_STORE, _STORE_ENTRIES)) * _KERNEL_BYTES - per_shape * len(self._shapes)
+        return max(0.0, min(per_shape * len(shapes - self._shapes), room))
+
+
+def shapes_of_run(corpus: EncodedCorpus, *, batch_tokens: int, seed: int, n_batches: int) -> set[Shape]:
+    """The shapes of a run's batches; of a large corpus, those of a part of it, of a long run of its first epochs."""
+    every = -(-corpus.n_pairs // _MOST_PAIRS)
+    src, tgt = corpus.src_lengths[::every], corpus.tgt_lengths[::every]
+    shapes: set[Shape] = set()
+    for epoch in range(_MOST_EPOCHS):
+        plan = plan_epoch(src, tgt, batch_tokens=batch_tokens, seed=seed, epoch=epoch)[:n_batches]
+        shapes |= {(len(rows), int(src[rows].max()) + 1, int(tgt[rows].max()) + 1) for rows in plan}
+        n_batches -= len(plan)
+        if n_batches <= 0:
+            break
+    return shapes
+
+
+def resident_now() -> float:
+    """Bytes of this process that are in memory; at its height, where the system tells nothing else."""
+    try:
+        n_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:  # not Linux
+        return resident_memory()
+    return float(n_pages * os.sysconf("SC_PAGE_SIZE"))

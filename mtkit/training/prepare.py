@@ -1,0 +1,138 @@
+"""A config in, all that a run works with out: its text as token ids, a model with its optimizer, its checkpoints."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from mtkit.config.schema import Config, CorpusFiles
+from mtkit.console import log
+from mtkit.data.corpus import Pair, read_pairs
+from mtkit.data.encoded import EncodedCorpus, encode_corpus
+from mtkit.data.feed import EpochSize, Feed
+from mtkit.data.special_ids import PAD_ID
+from mtkit.data.subwords import SubwordSampler
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.errors import DataError
+from mtkit.model.transformer import Transformer
+from mtkit.runtime import choose_device, choose_precision, set_threads
+from mtkit.training.auto_batch import with_batch_tokens
+from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.distributed import ALONE, Processes
+from mtkit.training.update import Updater
+from mtkit.training.validation import Validator, bleu_signature
+from mtkit.training.warm_start import freeze, load_start, run_tokenizers
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run works with."""
+
+    cfg: Config  # with a number for train.batch_tokens
+    run_dir: Path
+    corpus: EncodedCorpus
+    feed: Feed
+    epoch_size: EpochSize
+    validator: Validator
+    updater: Updater  # its model has the initial weights
+    checkpoints: Checkpoints
+
+
+@dataclass(frozen=True)
+class _Text:
+    """What a run learns from and is measured on."""
+
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    train: EncodedCorpus
+    dev: EncodedCorpus
+    dev_pairs: list[Pair]
+
+
+def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Processes = ALONE) -> Prepared:
+    """Tokenizers, encoded corpora, and a model with initial weights: drawn from cfg.seed, or those of train.init_from.
+
+    Raises MtkitError for text, settings or a machine that make the run impossible.
+    """
+    processes.check(cfg.train)
+    device = processes.device(choose_device(cfg.train.device))
+    precision = choose_precision(cfg.train.precision, device)
+    n_threads = set_threads(cfg.train.threads or processes.threads)
+    with processes.main_first():
+        text = _prepare_text(cfg, run_dir, started=checkpoints.exist())
+    sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
+
+    def trial(cfg: Config) -> Updater:
+        return Updater(Transformer(cfg.model, *sizes, PAD_ID).to(device), cfg.train, cfg.seed, precision)
+
+    cfg = processes.on_main(lambda: with_batch_tokens(cfg, text.train, trial))
+    torch.manual_seed(cfg.seed)
+    model = Transformer(cfg.model, *sizes, PAD_ID).to(device)
+    if cfg.train.init_from and not checkpoints.exist():
+        load_start(cfg.train.init_from, model)
+    freeze(model, cfg.train.freeze)
+    feed = _make_feed(cfg, text, processes)
+    run = Prepared(
+        cfg,
+        run_dir,
+        text.train,
+        feed,
+        feed.epoch_size(),
+        Validator(cfg, text.dev, text.dev_pairs, text.tokenizers, precision),
+        Updater(model, cfg.train, cfg.seed, precision, processes),
+        checkpoints,
+    )
+    where = f"{device}, {n_threads} threads" if device.type == "cpu" else str(device)
+    n_weights = sum(parameter.numel() for parameter in model.parameters())
+    log.info(f"model: {n_weights / 1e6:.1f} million weights; {precision} on {where}")
+    _log_data(run)
+    return run
+
+
+def _prepare_text(cfg: Config, run_dir: Path, *, started: bool) -> _Text:
+    """Tokenizers and encoded corpora, from the run's folder as far as they are there."""
+    data, cache = cfg.data, run_dir / "cache"
+    dev_pairs = list(read_pairs([data.dev]))  # before the tokenizers, which take minutes
+    _require_text("data.dev", [data.dev], dev_pairs)
+    _require_text("data.train", data.train, read_pairs(data.train))
+    tokenizers = run_tokenizers(cfg, run_dir, started=started)
+    train = encode_corpus(
+        data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio
+    )
+    longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
+    dev = encode_corpus([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
+    return _Text(tokenizers, train, dev, dev_pairs)
+
+
+def _make_feed(cfg: Config, text: _Text, processes: Processes) -> Feed:
+    """The batches of the training text, of which this process gets its part."""
+    return Feed(
+        text.train,
+        batch_tokens=cfg.train.n_batch_tokens,
+        accumulate=cfg.train.accumulate,
+        seed=cfg.seed,
+        weights=[files.weight for files in cfg.data.train],
+        sampler=SubwordSampler.of(cfg, *text.tokenizers),
+        part=(processes.rank, processes.size),
+    )
+
+
+def _log_data(run: Prepared) -> None:
+    epoch, validator = run.epoch_size, run.validator
+    about = "" if epoch.is_exact else "about "
+    log.info(
+        f"data: {run.corpus.n_pairs:,} pairs; {about}{epoch.n_batches:,} batches an epoch, {epoch.padding_share:.1%} "
+        f"of them padding; dev: {validator.corpus.n_pairs:,} pairs, {len(validator.pairs):,} translated at a "
+        f"validation (BLEU: {bleu_signature()})"
+    )
+
+
+def _require_text(key: str, corpora: Sequence[CorpusFiles], pairs: Iterable[Pair]) -> None:
+    """Raise DataError, naming the config's key and its files, if no pair has text on both sides."""
+    n_read = 0
+    for pair in pairs:
+        if pair.src.strip() and pair.tgt.strip():
+            return
+        n_read += 1
+    files = [str(path) for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path]
+    raise DataError(f"{key}: of {n_read:,} lines in {', '.join(files)} none has text on both sides")
