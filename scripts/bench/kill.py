@@ -22,13 +22,13 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from sample_part import write_sample_part
+
 from mtkit.config.loading import load_config
 from mtkit.config.schema import TrainConfig
-from mtkit.sample import write_corpus
 
 PHASES = {"training": 5, "validation": 3, "saving": 3, "start": 1, "model": 1}  # and how often each is aimed at
 SECONDS = {"training": 0.1, "validation": 0.05, "saving": 0.01, "start": 4.0, "model": 0.3}  # a kill falls within these
@@ -97,19 +97,8 @@ def _settings(config: Path | None, overrides: Sequence[str], folder: Path) -> tu
     if config is not None:
         return config.resolve(), list(overrides)
     sample = Path(__file__).resolve().parents[2] / "configs" / "sample-en-fr.yaml"
-    return sample, [*_SMALL, "train.threads=1", "train.precision=fp32", *_write_data(folder / "data"), *overrides]
-
-
-def _write_data(folder: Path) -> Iterator[str]:
-    """A part of the sample corpus; yields where it is, as overrides."""
-    write_corpus(folder)
-    for key, part, n in (("train.0", "train", 3000), ("dev", "dev", 50), ("test", "test", 50)):
-        for side, language in (("src", "en"), ("tgt", "fr")):
-            path = folder / f"{part}.{language}"
-            with path.open(encoding="utf-8") as file:
-                lines = list(islice(file, n))
-            path.write_text("".join(lines), encoding="utf-8")
-            yield f"data.{key}.{side}={path.resolve()}"
+    data = write_sample_part(folder / "data", 3000)
+    return sample, [*_SMALL, "train.threads=1", "train.precision=fp32", *data, *overrides]
 
 
 class _Child:

@@ -20,14 +20,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
+from sample_part import write_sample_part
 from torch import Tensor
-
-from mtkit.sample import write_corpus
 
 _FIRST_STEPS = 20
 _BOUNDS = (1e-5, 1e-2)  # of a loss' relative difference: in the first steps, in all
@@ -65,7 +63,7 @@ def main() -> int:
         raise SystemExit(f"{args.folder} exists: take another folder, or remove it")
     sixth = max(1, args.steps // 6)
     settings = [*_SETTINGS, f"train.validate_every={sixth}", f"train.warmup_steps={sixth}"]
-    settings += _write_data(args.folder / "data")
+    settings += write_sample_part(args.folder / "data", 6000)
     reference, within = args.folder / "one-process", True
     print(
         f"| training | seconds | loss, {_FIRST_STEPS} steps | loss, all | weights | dev loss | dev BLEU |\n{'|-' * 7}|"
@@ -95,20 +93,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, required=True, help="for all runs; must not exist yet")
     parser.add_argument("--steps", type=int, default=300)
     return parser.parse_args()
-
-
-def _write_data(folder: Path) -> list[str]:
-    """A part of the sample corpus; returns where it is, as settings."""
-    write_corpus(folder)
-    settings = []
-    for key, part, n in (("train.0", "train", 6000), ("dev", "dev", 50), ("test", "test", 50)):
-        for side, language in (("src", "en"), ("tgt", "fr")):
-            path = folder / f"{part}.{language}"
-            with path.open(encoding="utf-8") as file:
-                lines = list(islice(file, n))
-            path.write_text("".join(lines), encoding="utf-8")
-            settings.append(f"data.{key}.{side}={path.resolve()}")
-    return settings
 
 
 def _start(n_processes: int, run_dir: Path, settings: list[str]) -> "subprocess.Popen[bytes]":
