@@ -150,8 +150,14 @@ class Checkpoints:
         return sorted(int(name) for name in names if name.isdecimal())
 
     def _prune(self, state: TrainState) -> None:
-        """Keep the newest to resume from, and the weights that they or the run want to average."""
-        resumable = [step for step in self._steps("step") if step <= state.step][-_N_RESUMABLE:]
+        """Keep the newest to resume from, and the weights that they or the run want to average.
+
+        While the loss is high, the newest of before it rose stays, too: should this be a divergence, the run goes back
+        there.
+        """
+        steps = [step for step in self._steps("step") if step <= state.step]
+        before_high = [step for step in steps if step <= state.step - state.loss_watch.n_high]
+        resumable = sorted({*steps[-_N_RESUMABLE:], *before_high[-1:]})
         wanted = {scored.step for scored in (*state.best, *state.last)}
         for step in resumable:
             wanted |= _steps_to_average(self.folder / f"step-{step}" / _STATE)

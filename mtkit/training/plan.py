@@ -27,6 +27,7 @@ from mtkit.training.forecast import forecast_validation
 from mtkit.training.growth import Growth, resident_now, shapes_of_run
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.prepare import prepare
+from mtkit.training.record import parameters_by_part
 from mtkit.training.schedule import learning_rate
 from mtkit.training.trainer import Trainer
 from mtkit.training.update import Updater
@@ -35,7 +36,9 @@ from mtkit.training.warm_start import inherit
 _WARM_UP = 3  # updates that are not timed
 _TOKENS_LOOKED_AT = 5_000_000  # of each side, for the shares of bytes and unknown tokens
 _LINE_BYTES = 330  # of metrics.jsonl
+_SAMPLES_BYTES = 1_500  # of its lines with translations
 _CURVES_BYTES = 120_000
+_REPORT_BYTES = 150_000
 _BYTES = 4  # of a weight, of its gradient, of each of Adam's two means
 
 
@@ -120,6 +123,8 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
     since = time.monotonic() if since is None else since
     started = Checkpoints(run_dir / "checkpoints").exist()
     cfg = with_known_batch_tokens(inherit(cfg, started=started), started=started)
+    if started:  # all that it took from another model is in its folder; that model may be gone
+        cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
     left_out = []
     if cfg.distill.teachers:
         left_out.append("the time in which the teachers translate (their text is taken to be as long as the given one)")
@@ -175,7 +180,7 @@ class _Probe:
             device=str(trainer.updater.device),
             precision=trainer.updater.precision,
             n_threads=torch.get_num_threads(),
-            parameters=_parameters(trainer.updater),
+            parameters=parameters_by_part(trainer.updater.model),
             batch_tokens=self.cfg.n_batch_tokens,
             pairs={name.removeprefix("n_"): number for name, number in asdict(trainer.corpus.counts).items()},
             src=self._side(0),
@@ -309,23 +314,15 @@ class _Probe:
         # those that count for the older of the two as well: one more than are averaged
         n_best = max(0, min(n_ranked + 1, n_saved) - 2)
         tokenizers = sum(_size(run_dir / name) for name in ("src.spm", "tgt.spm"))
-        metrics = _LINE_BYTES * ((steps or 0) // self.cfg.log_every + (n_validations or 0))
+        metrics = _LINE_BYTES * ((steps or 0) // self.cfg.log_every) + (_LINE_BYTES + _SAMPLES_BYTES) * (n_validations or 0)
         cache = sum(_size(folder) for folder in (run_dir / "cache").iterdir())
         full = _size(checkpoint)
-        other = tokenizers + metrics + _CURVES_BYTES
+        other = tokenizers + metrics + _CURVES_BYTES + _REPORT_BYTES
         bundle = weights + tokenizers
         total = full * n_checkpoints + weights * n_best + bundle + cache + other
         return DiskPlan(
             full, n_checkpoints, weights, n_best, bundle, cache, other, total, total - bundle + full + weights
         )
-
-
-def _parameters(updater: Updater) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name, parameter in updater.model.named_parameters():  # a shared one comes once
-        part = name.partition(".")[0].removesuffix("_layers").removesuffix("_norm")
-        counts[part] = counts.get(part, 0) + parameter.numel()
-    return {**counts, "total": sum(counts.values())}
 
 
 def _estimated_memory(trainer: Trainer) -> int:

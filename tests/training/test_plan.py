@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 from safetensors.torch import load_file
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.config.loading import dump_config
 from mtkit.config.schema import Config
-from mtkit.errors import DataError
+from mtkit.errors import BundleError, DataError
 from mtkit.model.transformer import Transformer
 from mtkit.training import forecast
 from mtkit.training import plan as planning
@@ -61,6 +62,13 @@ def test_the_model_of_init_from_is_the_one_planned(make_config, config_of, tmp_p
     plan = make_plan(later, PROBE_S)
     assert plan.parameters["total"] == sum(w.numel() for w in load_file(bundle / "model.safetensors").values())
     assert not later.run_dir.exists()
+    shutil.move(bundle, tmp_path / "elsewhere")
+    with pytest.raises(BundleError):
+        make_plan(later, PROBE_S)
+    shutil.move(tmp_path / "elsewhere", bundle)
+    train(later)
+    shutil.rmtree(bundle)
+    assert make_plan(later, PROBE_S).parameters == plan.parameters
 
 
 def test_distillation_brings_as_much_text_as_it_makes(make_config, tmp_path):

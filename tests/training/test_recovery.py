@@ -4,10 +4,12 @@ import json
 import logging
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
 from mtkit.errors import TrainingError
+from mtkit.training import recovery
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.recovery import Divergence, LossWatch, Recovery
 from mtkit.training.trainer import train
@@ -104,6 +106,25 @@ def test_the_run_goes_back_with_half_the_rate_and_ends(config_of, tmp_path, fail
     assert (note["step"], note["failed_step"], note["lr_factor"]) == (back_to, failing - 1, 0.5)
     assert [entry["step"] for entry in entries if entry["kind"] == "train"] == [4, 8, 12, 16, 20]
     assert [entry["step"] for entry in entries] == sorted(entry["step"] for entry in entries)
+
+
+def test_a_run_that_validates_within_the_bad_stretch_goes_back_to_before_it(config_of, tmp_path, monkeypatch, caplog):
+    n_high = recovery._N_HIGH
+    original, made = Updater.update, []
+
+    def update(self, batches, number, lr, *rest):
+        stats = original(self, batches, number, lr, *rest)
+        made.append(number)
+        exploded = 8 < number <= 8 + n_high and made.count(number) == 1
+        return replace(stats, nll_sum=100.0 * stats.n_tgt_tokens) if exploded else stats
+
+    monkeypatch.setattr(Updater, "update", update)
+    run_dir = tmp_path / "run"
+    cfg = config_of(run_dir, schedule="constant", warmup_steps=0, lr=0.001, validate_every=3, max_steps=40)
+    assert train(cfg).steps == 40
+    assert made == [*range(1, 8 + n_high + 1), *range(7, 41)]
+    assert "The run went back to step 6 " in caplog.text
+    assert sorted(path.name for path in (run_dir / "checkpoints").glob("step-*")) == ["step-39", "step-40"]
 
 
 def test_the_second_time_the_run_stops(config_of, tmp_path, fail_at):
