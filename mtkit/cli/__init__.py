@@ -14,6 +14,8 @@ import mtkit
 from mtkit.cli.alternatives import alternatives
 from mtkit.cli.average import average
 from mtkit.cli.calibrate import calibrate
+from mtkit.cli.check import check
+from mtkit.cli.compare import compare
 from mtkit.cli.config import config
 from mtkit.cli.demo import demo
 from mtkit.cli.distill import distill
@@ -21,6 +23,7 @@ from mtkit.cli.doctor import doctor
 from mtkit.cli.evaluate import evaluate
 from mtkit.cli.export import export
 from mtkit.cli.import_model import import_model
+from mtkit.cli.inspect import inspect
 from mtkit.cli.plan import plan
 from mtkit.cli.score import score
 from mtkit.cli.shortlist import shortlist
@@ -95,12 +98,15 @@ app.command()(translate)
 app.command(short_help="Make training pairs of target-language text.")(back_translate)
 app.command(short_help="Make training pairs of source-language text.")(forward_translate)
 app.command(short_help="Score a model, or given translations, on a test set.")(evaluate)
+app.command(short_help="Compare systems: who is better, where and how surely.")(compare)
+app.command(short_help="Check a translator's behaviour by a suite: numbers, negation, names.")(check)
 app.command(short_help="Score given pairs by the model's own probabilities.")(score)
 app.command(short_help="Other words for one place of a translation.")(alternatives)
 app.command(short_help="Let a model tell how sure it is, learnt on dev.")(calibrate)
 app.command(short_help="Learn which target tokens a source can need: faster decoding.")(shortlist)
 app.command(short_help="Write a model for another system: CTranslate2, Marian, Hugging Face.")(export)
 app.command("import", short_help="Make a model of another system an mtkit bundle.")(import_model)
+app.add_typer(inspect, name="inspect", short_help="See inside a model: steps, attention, embeddings, errors.")
 app.add_typer(doctor, name="doctor", short_help="Check what mtkit promises on a model of yours.")
 
 

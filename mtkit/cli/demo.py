@@ -73,6 +73,7 @@ def _test_score(config: "Config", translator: "Translator", bundle: Path) -> str
     from mtkit.data.corpus import read_pairs
     from mtkit.evaluation.metrics import evaluate
     from mtkit.files import write_text
+    from mtkit.training.report import note_test_scores
 
     known = bundle.parent / "test-score.txt"
     if known.exists() and known.stat().st_mtime > (bundle / "manifest.json").stat().st_mtime:
@@ -80,7 +81,9 @@ def _test_score(config: "Config", translator: "Translator", bundle: Path) -> str
     pairs = list(read_pairs([config.data.test] if config.data.test else []))
     translations = with_bar(translator.stream(pair.src for pair in pairs), len(pairs), "test", "sentence")
     hypotheses = [translation.text for translation in translations]
-    bleu = next(score for score in evaluate(hypotheses, [pair.tgt for pair in pairs]) if score.name == "BLEU")
+    scores = evaluate(hypotheses, [pair.tgt for pair in pairs])
+    bleu = next(score for score in scores if score.name == "BLEU")
     line = f"BLEU {bleu.score:.1f} on {len(pairs)} sentences that it never saw ({bleu.signature})"
     write_text(known, line)
+    note_test_scores(bundle, len(pairs), scores)
     return line

@@ -23,7 +23,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
 
     Raises ConfigError, which lists all problems with their lines.
     """
-    parsed = _parse_file(path)
+    parsed = read_yaml(path)
     problems = [Problem(line, key, what) for line, key, what in parsed.faults]
     if parsed.value is not None and not isinstance(parsed.value, dict):
         raise ConfigError(report(str(path), [Problem(1, "", "must hold sections such as 'train:', with keys below")]))
@@ -61,7 +61,8 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "mtkit config"}
 
 
-def _parse_file(path: Path) -> ParsedYaml:
+def read_yaml(path: Path) -> ParsedYaml:
+    """The values of a YAML file with their lines. Raises ConfigError if it cannot be read, or is no YAML."""
     try:
         text = Path(path).read_bytes().decode("utf-8")
     except FileNotFoundError as error:

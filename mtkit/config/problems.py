@@ -60,8 +60,10 @@ def report(file: str, problems: list[Problem]) -> str:
     return "\n  ".join([f"{file}: {count}", *map(str, sorted(problems, key=place))])
 
 
-def explain(error: ErrorDetails, values: object, origins: Mapping[KeyPath, Origin]) -> Problem:
-    """Turn one of pydantic's complaints about `values` into a Problem with its place."""
+def explain(
+    error: ErrorDetails, values: object, origins: Mapping[KeyPath, Origin], root: type[Section] = Config
+) -> Problem:
+    """Turn one of pydantic's complaints about `values`, which should make a `root`, into a Problem with its place."""
     path: KeyPath = error["loc"]
     kind = error["type"]
     if kind == "json_invalid":  # YAML can write it, JSON cannot
@@ -69,10 +71,12 @@ def explain(error: ErrorDetails, values: object, origins: Mapping[KeyPath, Origi
         what = "brackets are nested too deeply" if too_deep else "text holds half of a surrogate pair, like \\ud800"
         return Problem(None, "", f"not a config: {what}")
     if kind == "extra_forbidden":
-        return Problem(origin_of(path, origins), dotted(path), f"unknown key; {_right_key(path)}")
+        return Problem(origin_of(path, origins), dotted(path), f"unknown key; {_right_key(path, root)}")
     if kind == "value_error":
-        return _explain_conflict(path, str(error["ctx"]["error"]), origins)
-    field, path = field_at(path)
+        return _explain_conflict(path, str(error["ctx"]["error"]), origins, root)
+    field, path = field_at(path, root)
+    if kind in ("string_type", "literal_error") and isinstance(error["loc"][-1], int):
+        path = error["loc"]  # one entry of a list
     if kind == "missing" and error["loc"] == path:
         line = origin_of(path[:-1], origins)
         return Problem(line if isinstance(line, int) else None, dotted(path), f"missing ({field.description})")
@@ -90,9 +94,9 @@ def origin_of(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
     return None
 
 
-def field_at(path: KeyPath) -> tuple[FieldInfo, KeyPath]:
+def field_at(path: KeyPath, root: type[Section] = Config) -> tuple[FieldInfo, KeyPath]:
     """The schema's field that path leads to or into, and the path of that field (an item of a list has its list's)."""
-    section: type[Section] = Config
+    section = root
     found: FieldInfo | None = None
     found_path = path
     for length, part in enumerate(path, start=1):
@@ -106,11 +110,11 @@ def field_at(path: KeyPath) -> tuple[FieldInfo, KeyPath]:
     return found, found_path
 
 
-def section_at(path: KeyPath) -> type[Section]:
+def section_at(path: KeyPath, root: type[Section] = Config) -> type[Section]:
     """The schema's section that path leads to."""
     if not path:
-        return Config
-    section = _section_in(field_at(path)[0].annotation)
+        return root
+    section = _section_in(field_at(path, root)[0].annotation)
     if section is None:
         raise ValueError(f"{dotted(path)} is not a section")
     return section
@@ -123,9 +127,11 @@ def is_path(field: FieldInfo) -> bool:
     return Path in (*kinds, *items)
 
 
-def _explain_conflict(section_path: KeyPath, message: str, origins: Mapping[KeyPath, Origin]) -> Problem:
+def _explain_conflict(
+    section_path: KeyPath, message: str, origins: Mapping[KeyPath, Origin], root: type[Section]
+) -> Problem:
     """A check of a whole section failed; its message names keys as `key=value`, the one to look at first."""
-    section = section_at(section_path)
+    section = section_at(section_path, root)
     named: list[KeyPath] = []
 
     def name_in_full(match: re.Match[str]) -> str:
@@ -143,10 +149,10 @@ def _explain_conflict(section_path: KeyPath, message: str, origins: Mapping[KeyP
     return Problem(origin, "" if starts_with_key else dotted(section_path), message)
 
 
-def _right_key(path: KeyPath) -> str:
+def _right_key(path: KeyPath, root: type[Section]) -> str:
     """What to write instead of an unknown key: the same name elsewhere, a like one here, a like one elsewhere."""
-    key, section = str(path[-1]), section_at(path[:-1])
-    elsewhere = dict(_leaf_keys(Config))  # name -> full path; the first section that has it
+    key, section = str(path[-1]), section_at(path[:-1], root)
+    elsewhere = dict(_leaf_keys(root))  # name -> full path; the first section that has it
     if key in elsewhere:
         return f"did you mean {elsewhere[key]}?"
     if near := difflib.get_close_matches(key, section.model_fields, n=1):
@@ -184,7 +190,8 @@ def _what_is_allowed(field: FieldInfo, value: object, kind: str) -> str:
 
 
 def _right_word(field: FieldInfo, value: object) -> str:
-    words = [word for alternative in _alternatives(field.annotation) for word in get_args(alternative)]
+    alternatives = _alternatives(field.annotation)
+    words = [word for one in alternatives for word in (*get_args(one), *_words_listed(one))]
     near = difflib.get_close_matches(str(value), [word for word in words if isinstance(word, str)], n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -200,11 +207,21 @@ def describe_values(field: FieldInfo) -> str:
             items = get_args(alternative)
             limits += [limit for note in getattr(items[0], "__metadata__", ()) for limit in note.metadata]
             names.append(f"a list of {len(items)} numbers, each")
+        elif words := _words_listed(alternative):
+            names.append(f"any of {', '.join(words)}, in a list")
+        elif get_origin(alternative) is list and get_args(alternative)[0] in _TYPE_NAMES:
+            names.append(f"a list, each entry {_TYPE_NAMES[get_args(alternative)[0]]}")
         else:
             names.append(_TYPE_NAMES.get(alternative, "given"))
     bounds = [f"{words} {getattr(limit, name)}" for limit in limits for name, words in _BOUNDS if hasattr(limit, name)]
     described = " or ".join(names) + (" " + " and ".join(bounds) if bounds else "")
     return described + (" (or null)" if NoneType in get_args(field.annotation) else "")
+
+
+def _words_listed(annotation: Any) -> tuple[str, ...]:
+    """The words that a list's entries may be, if it is such a list."""
+    item = get_args(annotation)[0] if get_origin(annotation) is list else None
+    return get_args(item) if get_origin(item) is Literal else ()
 
 
 def _limits_of_parts(annotation: Any) -> list[Any]:

@@ -292,6 +292,9 @@ class TrainConfig(Section):
     validate_sentences: int | None = Field(
         None, ge=1, description="translate only this many dev sentences, evenly chosen; default: all"
     )
+    suite: ConfigPath | None = Field(
+        None, description="behaviour checks made at each validation, besides the scores; see `mtkit check`"
+    )
     metric: Literal["bleu", "chrf", "loss"] = Field("bleu", description="what makes a checkpoint the better one")
     patience: int | None = Field(None, ge=1, description="stop after this many validations without improvement")
     average_best: int = Field(4, ge=1, description="the bundle averages the weights of this many best checkpoints")

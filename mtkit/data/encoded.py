@@ -23,6 +23,7 @@ from mtkit.files import atomic_folder, sha256_file
 
 _FORMAT_VERSION = 2  # raise it whenever the files or the meaning of the filters change
 _CHUNK_PAIRS = 10_000
+_COUNTED_AT_ONCE = 1_000_000  # ids, which counting makes 64 bits wide
 _META = "meta.json"
 
 Ids = npt.NDArray[np.integer[Any]]  # uint16 where the vocabulary fits, else uint32
@@ -64,6 +65,13 @@ class EncodedSide:
         # Position of each token in self.ids: its sentence's start plus its place in the sentence.
         places = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], lengths)
         return EncodedSide(self.ids[places], starts, lengths)
+
+    def occurrences(self, vocab_size: int) -> Int64s:
+        """How often each id occurs: (V,)."""
+        counts = np.zeros(vocab_size, dtype=np.int64)
+        for first in range(0, len(self.ids), _COUNTED_AT_ONCE):
+            counts += np.bincount(self.ids[first : first + _COUNTED_AT_ONCE], minlength=vocab_size)
+        return counts
 
 
 class EncodedPairs(Protocol):

@@ -44,6 +44,16 @@ def report_sides(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[s
 
 def report(tokenizer: Tokenizer, lines: Iterable[str], training_lines: Iterable[str]) -> TokenizerReport:
     """The figures for `lines`; how rare a piece is, is told by the training lines."""
+    training_counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    for chunk in windows(training_lines, _CHUNK_LINES):
+        training_counts += _occurrences(tokenizer.encode_batch(chunk), tokenizer.vocab_size)
+    return report_by_counts(tokenizer, lines, training_counts)
+
+
+def report_by_counts(
+    tokenizer: Tokenizer, lines: Iterable[str], training_counts: npt.NDArray[np.int64]
+) -> TokenizerReport:
+    """The figures for `lines`; training_counts (V,): how often the training text has each piece."""
     n_words = n_sentences = longest = 0
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     for chunk in windows(lines, _CHUNK_LINES):
@@ -52,9 +62,6 @@ def report(tokenizer: Tokenizer, lines: Iterable[str], training_lines: Iterable[
         n_sentences += sum(bool(ids) for ids in encoded)
         longest = max(longest, *map(len, encoded))
         counts += _occurrences(encoded, tokenizer.vocab_size)
-    training_counts = np.zeros_like(counts)
-    for chunk in windows(training_lines, _CHUNK_LINES):
-        training_counts += _occurrences(tokenizer.encode_batch(chunk), tokenizer.vocab_size)
     rare = training_counts < RARE_BELOW
     bytes_ = tokenizer.byte_ids()
     rare[[PAD_ID, UNK_ID, BOS_ID, EOS_ID, *bytes_]] = False  # there from the start, not learnt

@@ -99,6 +99,11 @@ def values_of_words(text: str) -> set[Decimal]:
     return found | {Decimal(_roman(match[0])) for match in _ROMAN.finditer(text) if match[0]}
 
 
+def numbers_in_words(text: str) -> list[int]:
+    """The numbers that the text spells out, in order, each read as a whole: [25] of twenty-five."""
+    return [_as_a_whole(run) for run in _runs(text)]
+
+
 def scales_of(word: str) -> tuple[int, ...]:
     """What a number before this word may be multiplied by ("3 million", "3 千"); () if the word is no scale."""
     if word[:1] in _CHINESE_SCALES or word[:1] in _CHINESE_UNITS:
@@ -194,6 +199,12 @@ def _readings(run: Sequence[int]) -> Iterator[int]:
                 century, year = _evaluate(run[start:middle]), _evaluate(run[middle:end])
                 if 10 <= century <= 99 and 1 <= year <= 99:
                     yield 100 * century + year
+
+
+def _as_a_whole(run: Sequence[int]) -> int:
+    """The one value that a run most likely stands for; two numbers of two digits are a year, such as twenty thirteen."""
+    century, year = run[0], _evaluate(run[1:])
+    return 100 * century + year if 10 <= century <= 20 and 10 <= year <= 99 else _evaluate(run)
 
 
 def _evaluate(run: Sequence[int]) -> int:

@@ -87,8 +87,13 @@ def _has_words(text: str) -> bool:
     return any(c.isalnum() for c in text)
 
 
+def words_of(text: str) -> list[str]:
+    """Its words without punctuation; of a script that sets no spaces, each character."""
+    return _TOKEN.findall(text)
+
+
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text.casefold())
+    return words_of(text.casefold())
 
 
 # Loops

@@ -5,17 +5,26 @@ Text is detokenised: sacreBLEU cuts it into words itself, which is what makes sc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mtkit.evaluation.statistics import Statistics
 
 N_BOOTSTRAP = 1000
 SEED = 12345  # both are what `sacrebleu --confidence` takes, too
+DEFAULTS = MetricSettings()
 
 
 @dataclass(frozen=True)
 class MetricScore:
     """One metric over a whole test set, 0 to 100 (TER may be more), and how far the choice of sentences moves it."""
 
-    name: str  # BLEU, chrF2 or TER
+    name: str  # BLEU, chrF2, chrF2++ or TER
     score: float
     signature: str  # how it was computed, for others to compare with
     low: float  # 95 % of the bootstrap samples score between low and high, ends included
@@ -24,21 +33,45 @@ class MetricScore:
 
 
 def evaluate(
-    hypotheses: Sequence[str], references: Sequence[str], *, n_bootstrap: int = N_BOOTSTRAP, seed: int = SEED
+    hypotheses: Sequence[str],
+    *references: Sequence[str],
+    metrics: Sequence[MetricName] = METRICS,
+    settings: MetricSettings = DEFAULTS,
+    n_bootstrap: int = N_BOOTSTRAP,
+    seed: int = SEED,
 ) -> list[MetricScore]:
-    """BLEU, chrF2 and TER, in this order; hypotheses[i] is compared with references[i].
+    """The metrics' scores, in their order; hypotheses[i] is compared with each of the references' i.
 
     n_bootstrap: how many test sets of the same size are drawn from this one, with replacement (Koehn 2004); at least 2.
     Raises ValueError if there are no sentences, or not as many hypotheses as references.
     """
-    _check_counts(hypotheses, references)
-    if n_bootstrap < 2:
-        raise ValueError(f"n_bootstrap={n_bootstrap}: an interval needs at least 2 samples")
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
+    check_counts(hypotheses, *references)
+    from mtkit.evaluation.statistics import bootstrap, extract
 
-    return [_evaluate(metric, hypotheses, references, n_bootstrap, seed) for metric in (BLEU(), CHRF(), TER())]
+    check_samples(n_bootstrap)
+    [found] = extract([hypotheses], references, metrics, settings)
+    samples = bootstrap(found, n_bootstrap, seed)
+    drawn = {"bs": n_bootstrap, "seed": seed}
+    return [signed_score(statistics, scores, drawn) for statistics, scores in zip(found, samples, strict=True)]
+
+
+def signed_score(statistics: "Statistics", samples: "NDArray[np.floating[Any]]", drawn: dict[str, int]) -> MetricScore:
+    """The score, its interval by bootstrap samples, and its signature with the numbers of what was drawn by chance."""
+    import numpy as np
+
+    signature = statistics.metric.get_signature()
+    for key, value in drawn.items():
+        signature.update(key, value)
+    ordered = np.sort(samples)
+    n_outside = len(ordered) // 40  # 2.5 % on either side
+    return MetricScore(
+        name=statistics.name,
+        score=statistics.score,
+        signature=str(signature),
+        low=float(ordered[n_outside]),
+        high=float(ordered[-1 - n_outside]),
+        mean=float(ordered.mean()),
+    )
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -48,7 +81,7 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """chrF2 as in `evaluate`, without the interval."""
-    _check_counts(hypotheses, references)
+    check_counts(hypotheses, references)
     from sacrebleu.metrics.chrf import CHRF
 
     return float(CHRF().corpus_score(hypotheses, [references]).score)
@@ -68,40 +101,21 @@ def length_ratio(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return float(_bleu(hypotheses, references).ratio)
 
 
-def _check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    if len(hypotheses) != len(references) or not references:
-        raise ValueError(f"cannot compare {len(hypotheses)} hypotheses with {len(references)} references")
+def check_counts(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
+    """Raise ValueError where lines have no counterpart, or there are none."""
+    for lines in references:
+        if len(hypotheses) != len(lines) or not lines:
+            raise ValueError(f"cannot compare {len(hypotheses)} hypotheses with {len(lines)} references")
+
+
+def check_samples(n_bootstrap: int) -> None:
+    """Raise ValueError where there are too few samples for an interval."""
+    if n_bootstrap < 2:
+        raise ValueError(f"n_bootstrap={n_bootstrap}: an interval needs at least 2 samples")
 
 
 def _bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Any:
-    _check_counts(hypotheses, references)
+    check_counts(hypotheses, references)
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(force=True).corpus_score(hypotheses, [references])  # force: no advice about tokenised text
-
-
-def _evaluate(
-    metric: Any, hypotheses: Sequence[str], references: Sequence[str], n_bootstrap: int, seed: int
-) -> MetricScore:
-    """One sacreBLEU metric. Its sentence statistics are not public, but its own bootstrap is made from them."""
-    import numpy as np
-
-    sentences = metric._extract_corpus_statistics(hypotheses, [references])
-    score = metric._aggregate_and_compute(sentences)
-    statistics = np.array(sentences, dtype=np.float32)  # sacreBLEU's type: the figures agree to the last digit
-    rng = np.random.default_rng(seed)
-    samples = []
-    for _ in range(n_bootstrap):  # one at a time: all samples of a large test set at once would fill the memory
-        chosen = rng.choice(len(statistics), size=len(statistics), replace=True)
-        samples.append(float(metric._compute_score_from_stats(statistics[chosen].sum(0)).score))
-    samples.sort()
-    n_outside = n_bootstrap // 40  # 2.5 % on either side
-    metric.n_bootstrap, metric.seed = n_bootstrap, seed  # for the signature
-    return MetricScore(
-        name=score.name,
-        score=float(score.score),
-        signature=str(metric.get_signature()),
-        low=samples[n_outside],
-        high=samples[-1 - n_outside],
-        mean=sum(samples) / n_bootstrap,
-    )

@@ -15,6 +15,7 @@ from mtkit.training.curves import plot_curves
 from mtkit.training.disk_full import MAKE_ROOM
 from mtkit.training.prepare import Prepared
 from mtkit.training.ranking import quality, scored
+from mtkit.training.report import refresh_report
 from mtkit.training.schedule import limits_reached
 from mtkit.training.state import TrainState
 from mtkit.training.validation import DevScores
@@ -54,6 +55,8 @@ def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequenc
         raise TrainingError(f"{folder}: the model cannot be written: {error}; {MAKE_ROOM}") from error
     if curves := plot_curves(run.run_dir):
         log.info(f"learning curves: {curves}")
+    if report := refresh_report(run.run_dir):
+        log.info(f"report: {report}")
     log.info(
         f"finished after {state.step} steps, {state.seconds / 60:.1f} minutes ({_values(run.cfg.train, limits)}); "
         f"dev {scores} ({signed[0].signature}); model: {folder}"
@@ -65,6 +68,7 @@ def rehearse(run: Prepared, scores: DevScores) -> None:
     """Do what `finish` will do besides choosing and writing the model, so that its time is known."""
     run.validator.signed_scores(scores)
     plot_curves(run.run_dir)
+    refresh_report(run.run_dir)
 
 
 def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResult | None:
@@ -86,6 +90,7 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
         limits = ["budget"]  # also if the last validation was quicker than thought, so that some of it is left
     if not limits or training.get("step") != state.step:
         return None
+    refresh_report(run_dir)
     log.info(
         f"{run_dir}: already finished after {state.step} steps ({_values(cfg.train, limits)}); "
         f"raise {' and '.join(f'train.{key}' for key in limits)} to go on"

@@ -49,8 +49,10 @@ def _forecast_loss(validator: Validator, model: Transformer, limit_s: float) -> 
 def _forecast_decoding(validator: Validator, model: Transformer, limit_s: float) -> float:
     cfg = validator.cfg.decode
     src_tokenizer, tgt_tokenizer = validator.tokenizers
-    sources = src_tokenizer.tagged(validator.cfg.data.dev.tag).encode_batch([pair.src for pair in validator.pairs])
-    lengths = [len(ids) for ids in tgt_tokenizer.encode_batch([pair.tgt for pair in validator.pairs])]
+    further = validator.suite.sources if validator.suite else []  # their translations will be about as long
+    src_texts = [*(pair.src for pair in validator.pairs), *further]
+    sources = src_tokenizer.tagged(validator.cfg.data.dev.tag).encode_batch(src_texts)
+    lengths = [len(ids) for ids in tgt_tokenizer.encode_batch([*validator.references, *further])]
     positions = model.cfg.max_positions if model.cfg.positions == "learned" else 10**9
     segments = [
         Segment(ids[: positions - 1], min(length + 1 + _STEPS_AFTER_END, positions))

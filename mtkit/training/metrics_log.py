@@ -1,7 +1,11 @@
-"""metrics.jsonl: one line per interval of training and per validation; the same to TensorBoard if it is installed."""
+"""metrics.jsonl: a line per interval of training, and per validation two: its figures, and a few translations.
+
+The figures go to TensorBoard, too, if it is installed.
+"""
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -10,8 +14,10 @@ from typing import Any, Self
 from mtkit.console import log
 from mtkit.files import atomic_file
 from mtkit.training.recovery import Recovery
+from mtkit.training.validation import Sample
 
 _RECOVERY = "recovery"  # the kind of the line that notes one
+_SAMPLE_CHARACTERS = 400
 
 
 class MetricsLog:
@@ -55,6 +61,12 @@ class MetricsLog:
             for name, value in values.items():
                 self._board.add_scalar(f"{kind}/{name}", value, step)
 
+    def write_samples(self, step: int, samples: Sequence[Sample]) -> None:
+        """Add a line of kind "samples": what the model makes of a few dev sentences; long texts are shortened."""
+        texts = [{name: _shortened(text) for name, text in asdict(sample).items()} for sample in samples]
+        self._file.write(_line({"kind": "samples", "step": step, "samples": texts}))
+        self._file.flush()
+
     def sync(self) -> None:
         """Block until all lines are on disk."""
         os.fsync(self._file.fileno())
@@ -71,6 +83,9 @@ class NoMetricsLog(MetricsLog):
 
     def write(self, kind: str, step: int, values: dict[str, float]) -> None:
         """Leave it out."""
+
+    def write_samples(self, step: int, samples: Sequence[Sample]) -> None:
+        """Leave them out."""
 
     def sync(self) -> None:
         """Nothing is to be waited for."""
@@ -113,6 +128,10 @@ def _read(line: str) -> dict[str, Any] | None:
         return None
     known = isinstance(entry, dict) and "kind" in entry and isinstance(entry.get("step"), int)
     return entry if known and line.endswith("\n") else None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SAMPLE_CHARACTERS else text[: _SAMPLE_CHARACTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -314,7 +314,9 @@ class _Probe:
         # those that count for the older of the two as well: one more than are averaged
         n_best = max(0, min(n_ranked + 1, n_saved) - 2)
         tokenizers = sum(_size(run_dir / name) for name in ("src.spm", "tgt.spm"))
-        metrics = _LINE_BYTES * ((steps or 0) // self.cfg.log_every) + (_LINE_BYTES + _SAMPLES_BYTES) * (n_validations or 0)
+        metrics = _LINE_BYTES * ((steps or 0) // self.cfg.log_every) + (_LINE_BYTES + _SAMPLES_BYTES) * (
+            n_validations or 0
+        )
         cache = sum(_size(folder) for folder in (run_dir / "cache").iterdir())
         full = _size(checkpoint)
         other = tokenizers + metrics + _CURVES_BYTES + _REPORT_BYTES

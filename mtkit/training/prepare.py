@@ -14,6 +14,7 @@ from mtkit.data.feed import EpochSize, Feed
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer
+from mtkit.decoding.behaviour_suite import Suite, load_suite
 from mtkit.errors import DataError
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import choose_device, choose_precision, set_threads
@@ -47,6 +48,7 @@ class _Text:
     train: EncodedCorpus
     dev: EncodedCorpus
     dev_pairs: list[Pair]
+    suite: Suite | None
 
 
 def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Processes = ALONE) -> Prepared:
@@ -78,7 +80,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
         text.train,
         feed,
         feed.epoch_size(),
-        Validator(cfg, text.dev, text.dev_pairs, text.tokenizers, precision),
+        Validator(cfg, text.dev, text.dev_pairs, text.tokenizers, precision, text.suite),
         Updater(model, cfg.train, cfg.seed, precision, processes),
         checkpoints,
     )
@@ -95,13 +97,23 @@ def _prepare_text(cfg: Config, run_dir: Path, *, started: bool) -> _Text:
     dev_pairs = list(read_pairs([data.dev]))  # before the tokenizers, which take minutes
     _require_text("data.dev", [data.dev], dev_pairs)
     _require_text("data.train", data.train, read_pairs(data.train))
+    suite = _load_suite(cfg)
     tokenizers = run_tokenizers(cfg, run_dir, started=started)
     train = encode_corpus(
         data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio
     )
     longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
     dev = encode_corpus([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
-    return _Text(tokenizers, train, dev, dev_pairs)
+    return _Text(tokenizers, train, dev, dev_pairs, suite)
+
+
+def _load_suite(cfg: Config) -> Suite | None:
+    if cfg.train.suite is None:
+        return None
+    suite = load_suite(cfg.train.suite)
+    if warning := suite.languages.warning(cfg.data.src_lang, cfg.data.tgt_lang):
+        log.warning(f"{suite.path}: this run {warning}")
+    return suite
 
 
 def _make_feed(cfg: Config, text: _Text, processes: Processes) -> Feed:

@@ -21,7 +21,7 @@ _FREE = (
     "decode",
     *("train." + key for key in ("max_steps", "max_epochs", "max_minutes", "budget", "patience", "log_every")),
     *("train." + key for key in ("validate_every", "validate_sentences", "average_best", "average_last")),
-    *("train." + key for key in ("threads", "device", "shard_above_gib")),
+    *("train." + key for key in ("suite", "threads", "device", "shard_above_gib")),
 )
 
 

@@ -24,7 +24,9 @@ from mtkit.training.interruption import StopRequest, stop_request
 from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
 from mtkit.training.prepare import Prepared, prepare
 from mtkit.training.ranking import rank
+from mtkit.training.record import note_start
 from mtkit.training.recovery import Divergence, Recovery, Start
+from mtkit.training.report import refresh_report
 from mtkit.training.run_bar import RunBar
 from mtkit.training.run_folder import check_run, write_config
 from mtkit.training.schedule import fraction_done, learning_rate, limits_reached
@@ -58,7 +60,7 @@ def train(cfg: Config, since: float | None = None, processes: Processes = ALONE)
         if checkpoint:
             trainer.resume(checkpoint)
             trainer.budget.resume(checkpoint.state.timing)
-        processes.on_main(lambda: write_config(trainer.cfg))
+        processes.on_main(lambda: trainer.note_start())
         limits = trainer.fit()
         model = processes.whole(trainer.updater.model)
         return processes.on_main(lambda: finish(trainer.run, trainer.state, model, limits))
@@ -119,6 +121,11 @@ class Trainer:
             f"{self.run_dir}: resuming after step {state.step}, in epoch {state.position.epoch + 1}, "
             f"{state.seconds / 60:.1f} minutes of training behind"
         )
+
+    def note_start(self) -> None:
+        """Write config.yaml and run.json, which tell what the run works with."""
+        write_config(self.cfg)
+        note_start(self.run, self.state.step, self.checkpoints.made_with)
 
     def fit(self) -> list[str]:
         """Train until a limit is reached, validate and save; returns the limit's key (or keys): ["max_steps"]."""
@@ -248,6 +255,7 @@ class Trainer:
         optimizer = self.processes.whole_optimizer(self.updater.optimizer)
         with self.budget.measuring("save"):
             self.processes.on_main(lambda: self.checkpoints.save(self.state, model, optimizer, self.updater.average))
+            self.processes.on_main(lambda: refresh_report(self.run_dir))
         self._saved = standing
         self._start = None
 
@@ -263,12 +271,14 @@ class Trainer:
         note = "the best so far" if is_best else f"{state.bad_validations} since the best"
         if patience is not None and not is_best:
             note += f", at {patience} the run ends"
+        samples = self.validator.samples(scores)
         lines = [f"step {state.step}, epoch {epochs:.2f}: dev {scores} ({note})"]
         lines += [
             f"    {sample.src}\n      -> {sample.translation}\n      (reference: {sample.reference})"
-            for sample in self.validator.samples(scores)
+            for sample in samples
         ]
         log.info("\n".join(lines))
+        self.metrics.write_samples(state.step, samples)
         self.metrics.write("validation", state.step, {"epoch": epochs, **scores.figures()})
 
     def _log_interval(self, lr: float) -> None:

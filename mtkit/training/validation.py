@@ -1,4 +1,4 @@
-"""How good the model is on the dev corpus: loss per token, and BLEU and chrF of what it translates."""
+"""How good the model is on the dev corpus: loss per token, BLEU and chrF of what it translates, and its behaviour."""
 
 import math
 from collections.abc import Sequence
@@ -11,6 +11,8 @@ from mtkit.data.batching import make_batch, plan_epoch
 from mtkit.data.corpus import Pair, evenly_spaced
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.tokenizer import Tokenizer
+from mtkit.decoding.behaviour import SuiteResult, run_suite
+from mtkit.decoding.behaviour_suite import Suite
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
 from mtkit.evaluation.metrics import MetricScore, corpus_bleu, corpus_chrf, evaluate
@@ -39,13 +41,16 @@ class DevScores:
     bleu: float
     chrf: float
     translations: tuple[str, ...]  # of Validator.pairs
+    suite: SuiteResult | None = None  # of train.suite
 
     def figures(self) -> dict[str, float]:
-        """Name to number."""
-        return {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
+        """Name to number; of a suite the shares that passed, 0 to 1."""
+        scores = {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
+        return {**scores, **(self.suite.figures() if self.suite else {})}
 
     def __str__(self) -> str:
-        return f"loss {self.loss:.3f} (perplexity {self.perplexity:.2f}), BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}"
+        scores = f"loss {self.loss:.3f} (perplexity {self.perplexity:.2f}), BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}"
+        return f"{scores}, {self.suite}" if self.suite else scores
 
 
 class Validator:
@@ -58,13 +63,15 @@ class Validator:
         pairs: Sequence[Pair],
         tokenizers: tuple[Tokenizer, Tokenizer],
         precision: Precision,
+        suite: Suite | None = None,
     ) -> None:
-        """corpus: the dev pairs as token ids; pairs: as text."""
+        """corpus: the dev pairs as token ids; pairs: as text; suite: what else the translations are judged by."""
         self.cfg = cfg
         self.corpus = corpus
         self.pairs = evenly_spaced(pairs, cfg.train.validate_sentences or len(pairs))
         self.tokenizers = tokenizers
         self.precision = precision
+        self.suite = suite
         self.plan = plan_epoch(
             corpus.src_lengths,
             corpus.tgt_lengths,
@@ -90,6 +97,7 @@ class Validator:
             corpus_bleu(translations, self.references),
             corpus_chrf(translations, self.references),
             tuple(translations),
+            self._behaviour(translator),
         )
 
     @property
@@ -105,6 +113,12 @@ class Validator:
     def signed_scores(self, scores: DevScores) -> list[MetricScore]:
         """BLEU, chrF2 and TER of the translations with their signatures and intervals."""
         return evaluate(scores.translations, self.references)
+
+    def _behaviour(self, translator: Translator) -> SuiteResult | None:
+        if self.suite is None:
+            return None
+        # by search: a text's lines would bring the same messages about long ones at each validation
+        return run_suite(self.suite, lambda lines: [best.text for best, *_ in translator.search(lines)])
 
     @torch.no_grad()  # not inference_mode: tables that the model makes on the way are used in training too
     def _loss(self, model: Transformer) -> float:

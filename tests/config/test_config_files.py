@@ -8,7 +8,8 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import Config, CorpusFiles, Section, TrainCorpus
 from mtkit.config.yaml_text import parse_yaml
 
-FILES = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
+FOLDER = Path(__file__).parents[2] / "configs"
+FILES = sorted(file for file in FOLDER.glob("*.yaml") if not file.stem.endswith("-suite"))
 
 
 def keys(section: type[Section], prefix: str = "") -> set[str]:

@@ -24,6 +24,11 @@ def test_it_learns_to_translate_and_the_second_time_only_translates(tmp_path: Pa
     bleu = re.match(r"BLEU (\d+\.\d) on \d+ sentences", first.stdout)
     assert bleu and float(bleu[1]) >= 95
     assert "  I love oranges.\n    J'aime les oranges.\n" in first.stdout
+    suite = Path(__file__).parents[2] / "configs" / "sample-suite.yaml"
+    checked = subprocess.run(
+        [sys.executable, "-m", "mtkit", "check", suite], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert checked.returncode == 0, checked.stdout
     second = demo(tmp_path)
     assert second.stdout == first.stdout
     assert "already finished" in second.stderr

@@ -1,0 +1,100 @@
+"""`mtkit check`: a suite of behaviour checks and a model in, or given translations; what passes and what fails out."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption
+from mtkit.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from mtkit.decoding.behaviour_suite import Suite
+    from mtkit.decoding.translator import Translator
+
+
+def check(
+    suite_path: Annotated[Path, typer.Argument(metavar="SUITE", help="YAML file; see configs/sample-suite.yaml.")],
+    models: EnsembleOption = None,
+    hyp: Annotated[
+        Path | None, typer.Option(help="Check these translations of the lines that --sources prints; no model.")
+    ] = None,
+    sources: Annotated[
+        bool, typer.Option("--sources", help="Print the lines that the suite has translated, and do no more.")
+    ] = False,
+    beam_size: BeamSizeOption = None,
+    engine: EngineOption = None,
+    device: DeviceOption = "auto",
+    overrides: SetOption = None,
+    show: Annotated[int, typer.Option(min=0, help="Failing cases shown of each check.")] = 5,
+    junit: Annotated[Path | None, typer.Option(help="Write the result as JUnit XML, too, for build servers.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON, with every case.")] = False,
+) -> None:
+    """Check how a translator behaves: numbers, negation, names and emoji kept, long lines whole, and more.
+
+    A suite lists sentences and what must hold of their translations. Exit code 1 if any check fails.
+    """
+    from mtkit.decoding.behaviour import as_dict, as_junit, as_lines, run_suite
+    from mtkit.decoding.behaviour_suite import load_suite
+
+    suite = load_suite(suite_path)
+    settings = [*(overrides or []), *([f"decode.engine={engine}"] if engine else [])]
+    if (sources or hyp) and (models or beam_size or settings):
+        raise UsageError("--sources and --hyp need no model: leave out --model and what is for translating")
+    if sources:
+        for line in suite.sources:
+            print(line)
+        return
+    if hyp is not None:
+        origin, texts = {"hyp": str(hyp)}, _given(hyp, suite, suite_path)
+    else:
+        translator, folders = _load(models or [], settings, beam_size, device, suite)
+        origin, texts = {"model": ", ".join(folders)}, _translated(translator, suite)
+    result = run_suite(suite, lambda lines: texts)
+    if junit is not None:
+        from mtkit.files import write_text
+
+        write_text(junit, as_junit(result, suite_path.stem))
+    if as_json:
+        print(json.dumps({"suite": str(suite_path), **origin, **as_dict(result)}, indent=2, ensure_ascii=False))
+    else:
+        for line in as_lines(result, show):
+            print(line)
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def _given(hyp: Path, suite: "Suite", suite_path: Path) -> list[str]:
+    from mtkit.data.corpus import read_lines
+
+    texts = list(read_lines(hyp))
+    if len(texts) != len(suite.sources):
+        raise DataError(
+            f"{hyp} has {len(texts):,} lines, the suite has {len(suite.sources):,} translated; line n must translate "
+            f"line n of: mtkit check {suite_path} --sources"
+        )
+    return texts
+
+
+def _load(
+    models: Sequence[Path], settings: Sequence[str], beam_size: int | None, device: str, suite: "Suite"
+) -> "tuple[Translator, list[str]]":
+    from mtkit.cli.translating import load_translator
+    from mtkit.console import log
+    from mtkit.decoding.bundle import find_model, read_bundle
+
+    folders = [find_model(model) for model in models] if models else [find_model()]
+    data = read_bundle(folders[0]).config.data
+    if warning := suite.languages.warning(data.src_lang, data.tgt_lang):
+        log.warning(f"{folders[0]}: {warning}")
+    return load_translator(folders, overrides=settings, beam_size=beam_size, device=device), [str(f) for f in folders]
+
+
+def _translated(translator: "Translator", suite: "Suite") -> list[str]:
+    from mtkit.cli.translating import with_bar
+
+    lines = suite.sources
+    stream = translator.stream(lines, window=64)
+    return [translation.text for translation in with_bar(stream, len(lines), "translating", "line")]

@@ -1,0 +1,134 @@
+"""`mtkit inspect embeddings`."""
+
+import json
+import shutil
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from mtkit.cli.options import ModelOption
+
+if TYPE_CHECKING:
+    from mtkit.inspection.embeddings import NearestOfWord, Neighbours, Views
+    from mtkit.inspection.word_map import WordMap
+
+
+def embeddings(
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORD...", help="Words as they stand in text; with --pieces, tokens.")
+    ],
+    side: Annotated[Literal["src", "tgt"], typer.Option(help="Whose embeddings.")] = "src",
+    n: Annotated[int, typer.Option("--n", min=1, help="Nearest tokens of each word.")] = 6,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Draw a map of the words here: .png, .svg, or .html with all figures."),
+    ] = None,
+    neighbours: Annotated[
+        bool, typer.Option("--neighbours", help="Put the nearest tokens by cosine on the map, too.")
+    ] = False,
+    pieces: Annotated[
+        bool, typer.Option("--pieces", help="WORDs are tokens as `mtkit tokenize` prints them, such as ▁cat or ing.")
+    ] = False,
+    model: ModelOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Show the tokens nearest to words, by cosine similarity and by Euclidean distance.
+
+    In the trained model, before training (the weights that its seed drew, or those of train.init_from), and by what
+    training added: the difference of the two. A word of several tokens stands for the mean of their vectors. Only
+    tokens of text are shown, no single bytes and no special ones. The map is the plane of the words' two principal
+    axes (PCA), in each of the three.
+    """
+    from mtkit.console import log  # these: here, for `mtkit --help` to be quick
+    from mtkit.decoding.bundle import find_model, load_bundle
+    from mtkit.inspection.embeddings import nearest_of, views_of
+    from mtkit.inspection.map_files import check_map_name, write_map
+    from mtkit.inspection.word_map import FEWEST_POINTS, word_map
+
+    if output is not None:
+        check_map_name(output)
+    folder = find_model(model)
+    log.info(f"model: {folder}")
+    bundle = load_bundle(folder)
+    views = views_of(bundle, side)
+    look_up = views.vocabulary.token if pieces else views.vocabulary.word
+    found = nearest_of(views, [look_up(word) for word in words], n)
+    on_map = None
+    if output is not None or len({nearest.word.ids for nearest in found}) >= FEWEST_POINTS:
+        on_map = word_map(views, found, with_neighbours=neighbours)
+    if output is not None and on_map is not None:
+        language = bundle.config.data.src_lang if side == "src" else bundle.config.data.tgt_lang
+        title = f"Embeddings of {language} words in {folder.parent.name if folder.name == 'model' else folder.name}"
+        write_map(output, title, on_map, found, views.origin)
+        log.info(f"map: {output}")
+    if as_json:
+        print(json.dumps(_record(views, found, on_map, side), indent=2, ensure_ascii=False))
+        return
+    print(_text(views, found, None if output is None else on_map))
+
+
+def _record(views: "Views", found: "Sequence[NearestOfWord]", on_map: "WordMap | None", side: str) -> dict[str, Any]:
+    space = views.views[0].space
+    record: dict[str, Any] = {
+        "side": side,
+        "n_tokens": space.vectors.shape[0],
+        "width": space.vectors.shape[1],
+        "before_training": views.origin,
+        "words": [
+            {**asdict(nearest.word), "views": {name: asdict(near) for name, near in nearest.views.items()}}
+            for nearest in found
+        ],
+    }
+    if on_map is not None:
+        record["map"] = {
+            name: {
+                "explained_variance": plane.explained,
+                "points": [
+                    {**asdict(point), "x": x, "y": y}
+                    for point, (x, y) in zip(on_map.points, plane.points.tolist(), strict=True)
+                ],
+            }
+            for name, plane in on_map.planes.items()
+        }
+    return record
+
+
+def _text(views: "Views", found: "Sequence[NearestOfWord]", on_map: "WordMap | None") -> str:
+    vectors = views.views[0].space.vectors
+    lines = [f"{vectors.shape[0]:,} tokens, {vectors.shape[1]} values each; before training: {views.origin}"]
+    for nearest in found:
+        word = nearest.word
+        spelt = " ".join(f"{piece} ({token_id})" for piece, token_id in zip(word.pieces, word.ids, strict=True))
+        mean = "" if len(word.ids) == 1 else f": no token of its own, so the mean of these {len(word.ids)}"
+        lines += ["", f"{word.text} = {spelt}{mean}"]
+        if word.like:
+            lines.append(f"  spelt most alike: {' '.join(word.like)}")
+        for name, near in nearest.views.items():
+            lines += _view_lines(name, near)
+    if on_map is not None:
+        lines += ["", f"The map's axes show, of the variance of its {len(on_map.points)} vectors:"]
+        for name, plane in on_map.planes.items():
+            lines.append(f"  {name:<19} {plane.explained[0]:.0%} + {plane.explained[1]:.0%}")
+    return "\n".join(lines)
+
+
+def _view_lines(name: str, near: "Neighbours") -> list[str]:
+    rows = {
+        "cosine": [f"{neighbour.token} {neighbour.cosine:.2f}" for neighbour in near.cosine],
+        "Euclidean": [f"{neighbour.token} {neighbour.distance:.2f}" for neighbour in near.euclidean],
+    }
+    if not near.cosine:
+        return [f"  {name:<19} none: training never moved this vector"]
+    lines = []
+    for measure, cells in rows.items():
+        head = f"  {name if measure == 'cosine' else '':<19} {measure:<10} "
+        # no-break spaces keep a token and its number on one line
+        text = "  ".join(cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells)
+        width = max(60, shutil.get_terminal_size((100, 24)).columns)
+        wrapped = textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
+        lines += [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapped or [head]]
+    return lines

@@ -1,0 +1,251 @@
+"""`mtkit inspect errors`."""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+
+import typer
+
+from mtkit.cli.corpora import check_here
+from mtkit.cli.options import DeviceOption, ModelOption, SetOption
+from mtkit.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from mtkit.config.schema import CorpusFiles
+    from mtkit.decoding.bundle import BundleFiles
+    from mtkit.inspection.errors import HardPair, Ranking
+    from mtkit.inspection.neighbours import NearSentences
+
+Part = Literal["train", "dev", "test"]
+
+
+def errors(
+    part: Annotated[Part, typer.Option("--corpus", help="Which corpora of the model's config.")] = "train",
+    src: Annotated[Path | None, typer.Option(help="Text of your own instead, .gz too.")] = None,
+    tgt: Annotated[Path | None, typer.Option(help="Its translation, line by line.")] = None,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Pairs shown; with --near, sentences.")] = 20,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Look only at so many pairs, at equal distances; default: all.")
+    ] = None,
+    translate: Annotated[bool, typer.Option("--translate", help="The model's own translations beside them.")] = False,
+    near: Annotated[
+        str | None,
+        typer.Option(metavar="SENTENCE", help="Instead: the source sentences nearest to this one, by encoder state."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the result here, .tsv or .json; default: stdout.")
+    ] = None,
+    model: ModelOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+    device: DeviceOption = "auto",
+    overrides: SetOption = None,
+) -> None:
+    """Find the pairs that the model likes least: noise in the corpus, or what it has not learnt.
+
+    Every pair is scored as `mtkit score` does, and those with the most nats (-log-probability) per target token come
+    first, end of sentence counted. With --near, the sentences that the encoder takes for the most alike: by cosine of
+    the mean of its output over a sentence's tokens, end counted. Numbers of lines count from 1.
+    """
+    if (src is None) != (tgt is None):
+        raise UsageError("give both --src and --tgt, or neither")
+    if near is not None and translate:
+        raise UsageError("--translate shows translations of the hardest pairs: leave out --near")
+    if output is not None and output.suffix.lower() not in (".tsv", ".json"):
+        raise UsageError(f"--output {output}: its name must end in .tsv or .json")
+
+    from mtkit.config.schema import CorpusFiles  # these: here, for `mtkit --help` to be quick
+    from mtkit.console import log
+    from mtkit.decoding.bundle import find_model, load_bundle
+    from mtkit.inspection.errors import rank_pairs, with_own_translations
+    from mtkit.inspection.neighbours import nearest_sentences
+    from mtkit.runtime import choose_device, set_threads
+
+    folder = find_model(model)
+    log.info(f"model: {folder}")
+    bundle = load_bundle(folder, overrides or [])
+    own_text = [] if src is None else [CorpusFiles(src=src, tgt=tgt, tag=bundle.config.decode.tag)]
+    corpora = own_text or _corpora(bundle, part)
+    set_threads(bundle.config.train.threads)
+    chosen = choose_device(device)
+    with _writer(output) as file:
+        if near is not None:
+            found = nearest_sentences(bundle, near, corpora, top, device=chosen, sample=sample)
+            found.skipped.report()
+            log.info(f"{found.n_pairs:,} pairs looked at")
+            _Near(near, found).write(file, _form(output, as_json))
+            return
+        ranking = rank_pairs(bundle, corpora, top, device=chosen, sample=sample)
+        ranking.skipped.report()
+        log.info(_summary(ranking))
+        hardest = with_own_translations(bundle, ranking.hardest, device=chosen) if translate else ranking.hardest
+        _Hard(ranking, hardest).write(file, _form(output, as_json))
+
+
+def _corpora(files: "BundleFiles", part: Part) -> "list[CorpusFiles]":
+    data = files.config.data
+    parts: dict[Part, list[CorpusFiles]] = {
+        "train": [*data.train],
+        "dev": [data.dev],
+        "test": [data.test] if data.test else [],
+    }
+    found, remedy = parts[part], "give --src and --tgt"
+    if not found:
+        raise DataError(f"{files.folder / 'config.yaml'}: no test set (data.test); {remedy}")
+    check_here(found, f"data.{part}", files.folder, remedy)
+    return found
+
+
+@contextmanager
+def _writer(path: Path | None) -> Iterator[TextIO | None]:
+    """The file, which appears when all is done; None for stdout."""
+    if path is None:
+        yield None
+        return
+    from mtkit.data.corpus import open_output
+
+    with open_output(path) as file:
+        yield file
+
+
+def _form(output: Path | None, as_json: bool) -> str:
+    if output is not None:
+        return output.suffix.lower()[1:]
+    return "json" if as_json else "text"
+
+
+class _Result:
+    """What is written in one of three forms."""
+
+    def write(self, file: TextIO | None, form: str) -> None:
+        if form == "json":
+            print(json.dumps(self.record(), indent=2, ensure_ascii=False), file=file)
+            return
+        for line in self.rows() if form == "tsv" else self.lines():
+            print(line, file=file)
+
+    def record(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def rows(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def lines(self) -> Iterator[str]:
+        raise NotImplementedError
+
+
+class _Hard(_Result):
+    """The hardest pairs."""
+
+    def __init__(self, ranking: "Ranking", hardest: "list[HardPair]") -> None:
+        self.ranking, self.hardest = ranking, hardest
+
+    def record(self) -> dict[str, Any]:
+        ranking = self.ranking
+        return {
+            "n_pairs": ranking.n_pairs,
+            "n_scored": ranking.n_scored,
+            "left_out": ranking.skipped.counts,
+            "nats_per_token": _number(ranking.nats_per_token),
+            "median": _number(ranking.median),
+            "percentile_99": _number(ranking.percentile_99),
+            "pairs": [_hard_record(rank, hard) for rank, hard in enumerate(self.hardest, start=1)],
+        }
+
+    def rows(self) -> Iterator[str]:
+        columns = ["rank", "nats_per_token", "n_tokens", "file", "line", "worst_token", "worst_nats", "src", "tgt"]
+        own = any(hard.own is not None for hard in self.hardest)
+        yield "\t".join([*columns, *(["own_nats_per_token", "own_translation"] if own else [])])
+        for record in self.record()["pairs"]:
+            yield "\t".join(_cell(value) for value in record.values())
+
+    def lines(self) -> Iterator[str]:
+        for rank, hard in enumerate(self.hardest, start=1):
+            pair = hard.pair
+            yield (
+                f"{rank:>4}. {hard.nats_per_token:.2f} nats a token, {hard.n_tokens} tokens, "
+                f"the worst {hard.worst_piece} {hard.worst_nats:.1f}   {pair.file}:{pair.line}"
+            )
+            yield f"      {pair.src}"
+            yield f"      {pair.tgt}"
+            if hard.own is not None:
+                yield f"      own: {hard.own.text} ({hard.own.nats_per_token:.2f})"
+
+
+def _hard_record(rank: int, hard: "HardPair") -> dict[str, Any]:
+    pair = hard.pair
+    record = {
+        "rank": rank,
+        "nats_per_token": round(hard.nats_per_token, 4),
+        "n_tokens": hard.n_tokens,
+        "file": pair.file,
+        "line": pair.line,
+        "worst_token": hard.worst_piece,
+        "worst_nats": round(hard.worst_nats, 4),
+        "src": pair.src,
+        "tgt": pair.tgt,
+    }
+    if hard.own is not None:
+        record |= {"own_nats_per_token": round(hard.own.nats_per_token, 4), "own_translation": hard.own.text}
+    return record
+
+
+class _Near(_Result):
+    """The nearest sentences."""
+
+    def __init__(self, sentence: str, found: "NearSentences") -> None:
+        self.sentence, self.found = sentence, found
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "sentence": self.sentence,
+            "n_pairs": self.found.n_pairs,
+            "left_out": self.found.skipped.counts,
+            "nearest": [
+                {
+                    "rank": rank,
+                    "cosine": round(near.cosine, 6),
+                    "src": near.src,
+                    "n_pairs": near.n_pairs,
+                    "pairs": [{"file": pair.file, "line": pair.line, "tgt": pair.tgt} for pair in near.pairs],
+                }
+                for rank, near in enumerate(self.found.nearest, start=1)
+            ],
+        }
+
+    def rows(self) -> Iterator[str]:
+        yield "\t".join(["rank", "cosine", "n_pairs", "file", "line", "src", "tgt"])
+        for rank, near in enumerate(self.found.nearest, start=1):
+            for pair in near.pairs:
+                values = [rank, round(near.cosine, 6), near.n_pairs, pair.file, pair.line, pair.src, pair.tgt]
+                yield "\t".join(map(_cell, values))
+
+    def lines(self) -> Iterator[str]:
+        for rank, near in enumerate(self.found.nearest, start=1):
+            yield f"{rank:>4}. {near.cosine:.4f}  {near.src}"
+            for pair in near.pairs:
+                yield f"              {pair.tgt}   {pair.file}:{pair.line}"
+            if more := near.n_pairs - len(near.pairs):
+                yield f"              and {more:,} more pairs with this source"
+
+
+def _summary(ranking: "Ranking") -> str:
+    if not ranking.n_scored:
+        return f"{ranking.n_pairs:,} pairs, none scored"
+    return (
+        f"{ranking.n_scored:,} of {ranking.n_pairs:,} pairs scored: {ranking.nats_per_token:.3f} nats a token; of the "
+        f"pairs, half are below {ranking.median:.3f}, 99 % below {ranking.percentile_99:.3f}"
+    )
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 6)
+
+
+def _cell(value: object) -> str:
+    """The value as a column of a TSV line."""
+    from mtkit.data.corpus import as_one_line
+
+    return as_one_line(str(value)).replace("\t", " ")

@@ -1,0 +1,141 @@
+"""`mtkit inspect model`: a bundle or a config in, its layers, shapes, parameters and multiply-adds out."""
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.cli.inspect.sentence import JsonOption
+from mtkit.cli.options import ModelOption, SetOption
+from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.inspection.model_summary import Architecture, Layer, ModelSummary
+
+
+def model(
+    sentence: Annotated[str | None, typer.Argument(help="A sentence to follow through the layers.")] = None,
+    target: Annotated[str | None, typer.Option("--target", help="Its translation; default: as long as it.")] = None,
+    tokens: Annotated[
+        int, typer.Option("--tokens", min=1, help="Without a sentence: tokens of either side, <end> counted.")
+    ] = 20,
+    model: ModelOption = None,
+    config_path: Annotated[
+        Path | None, typer.Option("--config", "-c", help="Look at a YAML file's model instead, trained or not.")
+    ] = None,
+    overrides: SetOption = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every layer, not only the first of equal ones.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a model's layers with shapes along one sentence, and parameters and multiply-adds by part.
+
+    Multiply-adds are those of the matrix products of one pass over the pair, as in training; the rest is little beside
+    them. A matrix that two parts share counts in the first.
+    """
+    if model is not None and config_path is not None:
+        raise UsageError("--model and --config: give one of them")
+    if target is not None and sentence is None:
+        raise UsageError("--target is the translation of a sentence: give that, too")
+
+    architecture = _architecture(model, config_path, overrides or [])
+    n_src, n_tgt = (tokens, tokens) if sentence is None else architecture.n_tokens(sentence, target)
+    found = architecture.summary(n_src, n_tgt)
+    if as_json:
+        totals = {"parameters": found.parameters, "multiply_adds": found.multiply_adds}
+        print(json.dumps({**asdict(found), "total": totals}, indent=2, ensure_ascii=False))
+    else:
+        _print_layers(found, every)
+        print()
+        _print_parts(found)
+
+
+def _architecture(model: Path | None, config_path: Path | None, overrides: list[str]) -> "Architecture":
+    from mtkit.config.loading import load_config  # these: here, for `mtkit --help` to be quick
+    from mtkit.console import log
+    from mtkit.decoding.bundle import find_model, read_bundle
+
+    if config_path is not None:
+        config = load_config(config_path, overrides)  # before torch is imported, which takes a second
+    else:
+        folder = find_model(model)
+        files = read_bundle(folder, overrides)
+
+    from mtkit.inspection.model_summary import Architecture
+
+    if config_path is None:
+        log.info(f"model: {folder}")
+        return Architecture.of_bundle(files)
+    found = Architecture.of_config(config)
+    if found.tokenizers is None:
+        log.info(f"{config_path}: no tokenizers yet; vocabularies as large as the config asks")
+    return found
+
+
+def _print_layers(found: "ModelSummary", every: bool) -> None:
+    print(f"one pair of {found.n_src} source and {found.n_tgt} target tokens, <end> counted\n")
+    layers = found.layers if every else [layer for layer in found.layers if _number_in_stack(layer) == 0]
+    rows = [
+        (layer.name, layer.kind, _shapes(layer.inputs), _shapes([layer.output]), f"{layer.parameters:,}")
+        for layer in layers
+    ]
+    _print_table([("layer", "kind", "inputs", "output", "parameters"), *rows], n_left=4)
+    hidden = {stack: n for stack in ("encoder_layers", "decoder_layers") if (n := _n_layers(found, stack)) > 1}
+    if not every:
+        for stack, n in hidden.items():
+            names = f"{stack}.1" if n == 2 else f"{stack}.1 to {stack}.{n - 1}"
+            print(f"{names}: like {stack}.0 (--all shows them)")
+
+
+def _number_in_stack(layer: "Layer") -> int:
+    found = re.match(r"\w+_layers\.(\d+)", layer.name)
+    return int(found[1]) if found else 0
+
+
+def _n_layers(found: "ModelSummary", stack: str) -> int:
+    return 1 + max((_number_in_stack(layer) for layer in found.layers if layer.name.startswith(stack)), default=-1)
+
+
+def _shapes(shapes: "list[tuple[int, ...]]") -> str:
+    return " ".join("x".join(map(str, shape)) for shape in shapes)
+
+
+def _print_parts(found: "ModelSummary") -> None:
+    rows = [
+        (
+            part.name,
+            f"{part.parameters:,}",
+            f"{part.parameters / found.parameters:.1%}",
+            f"{part.multiply_adds:,}",
+            f"{part.multiply_adds / found.multiply_adds:.1%}",
+            f"{part.src_multiply_adds / found.n_src:,.0f}",
+            f"{part.tgt_multiply_adds / found.n_tgt:,.0f}",
+        )
+        for part in found.parts
+    ]
+    src, tgt = (sum(getattr(part, f"{side}_multiply_adds") for part in found.parts) for side in ("src", "tgt"))
+    total = (
+        "total",
+        f"{found.parameters:,}",
+        "",
+        f"{found.multiply_adds:,}",
+        "",
+        f"{src / found.n_src:,.0f}",
+        f"{tgt / found.n_tgt:,.0f}",
+    )
+    heading = ("part", "parameters", "", "multiply-adds", "", "a source token", "a target token")
+    _print_table([heading, *rows, total], n_left=1)
+    for name, first in found.shared.items():
+        print(f"{name} is {first}, and counts there")
+
+
+def _print_table(rows: list[tuple[str, ...]], n_left: int) -> None:
+    """The first n_left columns flush left, the others flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.ljust(w) if n < n_left else cell.rjust(w) for n, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  ".join(cells).rstrip())

@@ -1,0 +1,93 @@
+"""`mtkit inspect positions`: a kind of positions in, how it encodes them out."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from mtkit.cli.inspect.sentence import JsonOption, check_suffix, load_subject
+from mtkit.cli.options import ModelOption
+from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.inspection.positions import PositionsView
+
+_WIDTH = 256  # as of ModelConfig.d_model
+
+
+def positions(
+    model: ModelOption = None,
+    kind: Annotated[
+        Literal["sinusoidal", "marian", "learned", "rotary"] | None,
+        typer.Option(help="Without a model: this kind by its formula; learned: as it is drawn before training."),
+    ] = None,
+    d_model: Annotated[
+        int | None,
+        typer.Option(min=2, max=8192, help=f"With --kind: the width; rotary: of a head. Default: {_WIDTH}."),
+    ] = None,
+    side: Annotated[Literal["src", "tgt"] | None, typer.Option(help="Of the model; default: src.")] = None,
+    length: Annotated[int, typer.Option(min=2, max=2048, help="Positions to look at, from 0.")] = 64,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw it, too: a .png or .svg picture, or an .html page.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how the model is told the order of tokens: the encoding, how alike positions are, the wavelengths.
+
+    Similarity is the dot product, and the cosine, of two positions' vectors, by their distance: over all pairs that are
+    so far apart the mean, the lowest and the highest. Rotary positions have no vectors; there it is the product of a
+    query and an equal key that are turned to the two positions. A dimension's wavelength is the number of positions in
+    which its sine goes round once; of a learned dimension it is the wave that explains most of it.
+
+    --json has one object: kind, origin, n_positions, width, embedding_length (mean, of a model), dot_spread (the most
+    that the product differs at one distance), similarity (distance, and mean, low, high of dot and cosine), wavelengths
+    and encoding (a list a position).
+    """
+    if kind is None and d_model is not None:
+        raise UsageError("--d-model is for a --kind without a model; a model has a width of its own")
+    if kind is not None and (model is not None or side is not None):
+        raise UsageError("give either --kind, or a model with --model and --side")
+    if kind not in (None, "learned") and (d_model or _WIDTH) % 2:
+        raise UsageError(f"--d-model {d_model}: {kind} positions put dimensions in pairs, so give an even number")
+    check_suffix(output, ".png", ".svg", ".html")
+
+    view = _view_of_model(model, side or "src", length) if kind is None else _view_of_kind(kind, d_model, length)
+
+    from mtkit.console import log
+    from mtkit.inspection.positions_files import as_text, write_picture, write_positions_page
+
+    if output is not None:
+        (write_positions_page if output.suffix == ".html" else write_picture)(output, view)
+        log.info(f"written: {output}")
+    print(json.dumps(_record(view), ensure_ascii=False) if as_json else as_text(view))
+
+
+def _view_of_model(model: Path | None, side: Literal["src", "tgt"], length: int) -> "PositionsView":
+    from mtkit.inspection.positions import positions_of_model
+
+    subject = load_subject(model, None)
+    return positions_of_model(subject.model, side, length)
+
+
+def _view_of_kind(
+    kind: Literal["sinusoidal", "marian", "learned", "rotary"], d_model: int | None, length: int
+) -> "PositionsView":
+    from mtkit.inspection.positions import positions_by_formula
+
+    return positions_by_formula(kind, d_model or _WIDTH, length)
+
+
+def _record(view: "PositionsView") -> dict[str, object]:
+    return {
+        "kind": view.kind,
+        "origin": view.origin,
+        "n_positions": view.encoding.size(0),
+        "width": view.encoding.size(1),
+        "embedding_length": view.embedding_length,
+        "dot_spread": view.dot_spread,
+        "similarity": [asdict(found) for found in view.similarity],
+        "wavelengths": list(view.wavelengths),
+        "encoding": [[round(value, 6) for value in row] for row in view.encoding.tolist()],
+    }

@@ -1,0 +1,105 @@
+"""`mtkit inspect saliency`: a sentence in, which source tokens each token of its translation leans on out."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from mtkit.cli.inspect.sentence import (
+    JsonOption,
+    SentenceArgument,
+    TargetOption,
+    check_suffix,
+    load_subject,
+    pair_record,
+    print_pair,
+)
+from mtkit.cli.options import BeamSizeOption, ModelOption, SetOption
+from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.inspection.saliency import Saliency
+
+
+def saliency(
+    sentence: SentenceArgument,
+    top: Annotated[int, typer.Option("--top", min=1, help="Source tokens shown for each target token.")] = 2,
+    erase: Annotated[
+        Literal["pad", "unk", "omit"],
+        typer.Option(help="Source tokens are hidden where they stand, replaced by <unk>, or left out."),
+    ] = "pad",
+    layer: Annotated[
+        int | None, typer.Option(min=1, help="Decoder layer whose attention is shown; default: the best to align by.")
+    ] = None,
+    beam_size: BeamSizeOption = None,
+    target: TargetOption = None,
+    model: ModelOption = None,
+    overrides: SetOption = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw it, too: a .png or .svg picture, or an .html page.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which source tokens each token of a translation leans on, measured in three ways.
+
+    Erasure: by how many nats its log-probability falls without the source token. Gradient x input: how fast it rises
+    with the length of the source token's embedding. Attention: how much the cross-attention looks at it. The first two
+    may be negative. The alignment links words by that attention.
+    """
+    if target is not None and beam_size is not None:
+        raise UsageError("--target gives the translation, so there is no search for --beam-size")
+    check_suffix(output, ".png", ".svg", ".html")
+
+    subject = load_subject(model, overrides)
+
+    from mtkit.console import log, progress_bar
+    from mtkit.inspection.saliency import measure_saliency
+    from mtkit.inspection.saliency_views import check_drawable, draw_saliency
+
+    pair = subject.pair(sentence, target=target, beam_size=beam_size)
+    if output is not None:
+        check_drawable(pair)  # before the work
+    with progress_bar(len(pair.tgt.ids), "measuring", "token", leave=False) as bar:
+        found = measure_saliency(subject, pair, erased_by=erase, layer=layer, advance=bar.update)
+    if output is not None:
+        draw_saliency(output, found)
+        log.info(f"drawn: {output}")
+    if as_json:
+        print(json.dumps(_record(found), indent=2, ensure_ascii=False))
+    else:
+        _print(found, top)
+
+
+def _print(found: "Saliency", top: int) -> None:
+    from mtkit.inspection.saliency_views import heat_maps
+
+    print_pair(found.pair)
+    print("alignment   " + "  ".join(f"{src}\u2013{tgt}" for src, tgt in found.word_links()))
+    maps = heat_maps(found)
+    table = [["", "log-prob", *(heat_map.name for heat_map in maps)]]
+    for t, piece in enumerate(found.pair.tgt.pieces):
+        rows = [(heat_map.values[t], heat_map.digits) for heat_map in maps]
+        table.append([piece, f"{found.log_probs[t]:.3f}", *(_strongest(found, row, top, d) for row, d in rows)])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    print()
+    for line in table:
+        print("   ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _strongest(found: "Saliency", row: list[float], top: int, digits: int) -> str:
+    """The source tokens with the largest values, of either sign."""
+    order = sorted(range(len(row)), key=lambda s: -abs(row[s]))[:top]
+    return "  ".join(f"{found.pair.src.pieces[s]} {row[s]:.{digits}f}" for s in order)
+
+
+def _record(found: "Saliency") -> dict[str, object]:
+    return {
+        **pair_record(found.pair),
+        "log_probs": found.log_probs,
+        "erased_by": found.erased_by,
+        "erasure": found.erasure,
+        "gradient_times_input": found.gradient,
+        "attention": {"layer": found.layer, "weights": found.attention},
+        "alignment": found.alignment,
+    }

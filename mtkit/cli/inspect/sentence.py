@@ -1,0 +1,65 @@
+"""What the subcommands of `inspect` share: options, a model ready to be looked into, a pair as text and as JSON."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.inspection.sentence_pair import SentencePair, Subject
+
+SentenceArgument = Annotated[str, typer.Argument(help="The sentence to translate.", metavar="SENTENCE")]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", help="A translation of your own to look at; default: the model's.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
+
+
+def check_suffix(output: Path | None, *known: str) -> None:
+    """Raises UsageError for a file whose name does not say what is to be drawn."""
+    if output is not None and output.suffix.lower() not in known:
+        raise UsageError(f"--output {output}: the name must end in {' or '.join(known)}")
+
+
+def load_subject(model: Path | None, overrides: list[str] | None) -> "Subject":
+    """The model that is meant; stderr says which."""
+    from mtkit.console import log  # these: here, for `mtkit --help` to be quick
+    from mtkit.cores import usable_cores
+    from mtkit.decoding.bundle import find_model, load_bundle
+    from mtkit.inspection.sentence_pair import Subject
+    from mtkit.runtime import set_threads
+
+    folder = find_model(model)
+    log.info(f"model: {folder}")
+    bundle = load_bundle(folder, overrides or ())
+    set_threads(bundle.config.train.threads or usable_cores())
+    return Subject(bundle)
+
+
+def print_pair(pair: "SentencePair") -> None:
+    """The source with its ids, and the translation with who chose it."""
+    widths = [
+        max(len(piece), len(str(token_id))) for piece, token_id in zip(pair.src.pieces, pair.src.ids, strict=True)
+    ]
+    print("source      " + " ".join(f"{piece:<{w}}" for piece, w in zip(pair.src.pieces, widths, strict=True)).rstrip())
+    print("ids         " + " ".join(f"{i:<{w}}" for i, w in zip(pair.src.ids, widths, strict=True)).rstrip())
+    end = "" if pair.finished else "; the length limit ended it"
+    print(f"translation {pair.tgt.text}  ({pair.chosen_by}{end})")
+
+
+def pair_record(pair: "SentencePair") -> dict[str, object]:
+    """The pair for --json."""
+    src, tgt = pair.src, pair.tgt
+    return {
+        "source": {"text": src.text, "pieces": src.pieces, "ids": src.ids},
+        "target": {"text": tgt.text, "pieces": tgt.pieces, "ids": tgt.ids, "finished": pair.finished},
+        "chosen_by": pair.chosen_by,
+    }
+
+
+def number(value: float) -> float | None:
+    """As JSON has it, which knows neither NaN nor infinity."""
+    return value if math.isfinite(value) else None

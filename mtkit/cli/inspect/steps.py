@@ -1,0 +1,121 @@
+"""`mtkit inspect steps`: a sentence in, the decoding loop as it runs, step by step, out."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.cli.inspect.sentence import (
+    JsonOption,
+    SentenceArgument,
+    TargetOption,
+    check_suffix,
+    load_subject,
+    number,
+    pair_record,
+    print_pair,
+)
+from mtkit.cli.options import ModelOption, SetOption
+from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.inspection.steps import DecodingSteps, Guess, Step
+
+_BAR = 30  # characters that a probability of 1 fills
+
+
+def steps(
+    sentence: SentenceArgument,
+    top: Annotated[int, typer.Option("--top", min=1, help="Likeliest next tokens shown at each step.")] = 5,
+    beam_size: Annotated[
+        int | None, typer.Option(min=1, help="Follow the best of a beam search this wide; default: 1, greedy.")
+    ] = None,
+    target: TargetOption = None,
+    model: ModelOption = None,
+    overrides: SetOption = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write an HTML page here, too.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the decoding loop: from <start>, the likeliest next tokens and the one chosen, until <end>.
+
+    At each step the whole prefix is computed anew. Two things are checked on the way, up to rounding: that the
+    distributions of earlier positions stay the same while the prefix grows, and that the engine, which computes only
+    the newest position and keeps the rest in a cache, finds the same ones. Exit code 1 if either fails.
+    """
+    if target is not None and beam_size is not None:
+        raise UsageError("--target gives the translation, so there is no search for --beam-size")
+    check_suffix(output, ".html")
+
+    subject = load_subject(model, overrides)
+
+    from mtkit.console import log, progress_bar
+    from mtkit.inspection.steps import decoding_steps, write_steps_page
+
+    pair = subject.pair(sentence, target=target, beam_size=beam_size or 1)
+    with progress_bar(len(pair.tgt.ids), "decoding", "step", leave=False) as bar:
+        found = decoding_steps(subject, pair, n_best=top, advance=bar.update)
+    if output is not None:
+        write_steps_page(output, found)
+        log.info(f"page: {output}")
+    if as_json:
+        print(json.dumps(_record(found), indent=2, ensure_ascii=False))
+    else:
+        _print(found)
+    if not (found.prefix_holds and found.cache_agrees):
+        raise typer.Exit(1)
+
+
+def _print(found: "DecodingSteps") -> None:
+    print_pair(found.pair)
+    from mtkit.inspection.steps import longest_piece
+
+    widths = len(str(max(step.rank for step in found.steps))), longest_piece(found)
+    for n, step in enumerate(found.steps, start=1):
+        print(f"\nstep {n}: {' '.join(step.prefix)}")
+        for rank, guess in enumerate(step.best, start=1):
+            _print_guess(guess, rank, step, widths)
+        if step.rank > len(step.best):
+            _print_guess(step.chosen, step.rank, step, widths)
+        if n > 1:
+            print(f"  earlier distributions have changed by {step.moved:.1e} nats at most")
+    print(f"\nlog-probability of the translation: {found.log_prob:.4f}")
+    for what, figure, holds in _checks(found):
+        print(f"{'holds ' if holds else 'BROKEN'}  {what}: {figure}")
+
+
+def _print_guess(guess: "Guess", rank: int, step: "Step", widths: tuple[int, int]) -> None:
+    from mtkit.inspection.steps import shown_probability
+
+    chosen = "<- chosen" if rank == step.rank else ""
+    bar = "\u2588" * round(guess.probability * _BAR) or "\u258f"
+    figure = shown_probability(guess.probability)
+    print(f"  {rank:>{widths[0]}} {guess.piece:<{widths[1]}}  {figure:<6}  {bar:<{_BAR}} {chosen}".rstrip())
+
+
+def _checks(found: "DecodingSteps") -> list[tuple[str, str, bool]]:
+    from mtkit.inspection.steps import TOLERANCE
+
+    def figure(difference: float) -> str:
+        return f"largest difference {difference:.1e} nats (tolerance {TOLERANCE:.0e})"
+
+    return [
+        ("earlier distributions stay as they were while the prefix grows", figure(found.moved), found.prefix_holds),
+        ("the engine's cached decoding gives the same ones", figure(found.cached_differs), found.cache_agrees),
+    ]
+
+
+def _record(found: "DecodingSteps") -> dict[str, object]:
+    from mtkit.inspection.steps import TOLERANCE
+
+    steps = [
+        {**asdict(step), "moved": number(step.moved), "cached_differs": number(step.cached_differs)}
+        for step in found.steps
+    ]
+    checks = {
+        "tolerance": TOLERANCE,
+        "prefix": {"largest_difference": number(found.moved), "holds": found.prefix_holds},
+        "cache": {"largest_difference": number(found.cached_differs), "holds": found.cache_agrees},
+    }
+    return {**pair_record(found.pair), "log_prob": number(found.log_prob), "steps": steps, "checks": checks}

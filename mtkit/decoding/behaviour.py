@@ -1,0 +1,187 @@
+"""A translator's behaviour: a suite of checks and its translations in, what passes and what fails, and why, out."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from mtkit.decoding.behaviour_check import Case
+from mtkit.decoding.behaviour_suite import PreparedCheck, Suite
+
+_ROUNDING = 1e-9  # of a share: 9 of 10 cases are the 0.9 that a suite asks for
+_SHOWN_LETTERS = 240  # of one text in a report for people
+_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What became of one case."""
+
+    case: Case
+    translations: tuple[str, ...]  # of case.sources
+    problem: str  # "" if it passed
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What became of one check."""
+
+    name: str
+    kind: str
+    threshold: float
+    cases: tuple[CaseResult, ...]
+    n_left_out: int  # lines of its file that have nothing to check
+
+    @property
+    def failing(self) -> list[CaseResult]:
+        """The cases that did not pass."""
+        return [case for case in self.cases if case.problem]
+
+    @property
+    def n_passed(self) -> int:
+        """How many cases passed."""
+        return len(self.cases) - len(self.failing)
+
+    @property
+    def share(self) -> float:
+        """The part of the cases that passed."""
+        return self.n_passed / len(self.cases)
+
+    @property
+    def passed(self) -> bool:
+        """Whether enough of them did."""
+        return self.share >= self.threshold - _ROUNDING
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """What became of a suite."""
+
+    checks: tuple[CheckResult, ...]
+
+    @property
+    def failed(self) -> list[CheckResult]:
+        """The checks that did not pass."""
+        return [check for check in self.checks if not check.passed]
+
+    @property
+    def passed(self) -> bool:
+        """Whether all checks did."""
+        return not self.failed
+
+    def figures(self) -> dict[str, float]:
+        """Name to share: "suite", of the checks that passed; "suite.NAME", of the cases of a check that did."""
+        shares = {f"suite.{re.sub(r'[^0-9A-Za-z_-]+', '_', check.name)}": check.share for check in self.checks}
+        return {"suite": 1 - len(self.failed) / len(self.checks), **shares}
+
+    def __str__(self) -> str:
+        n = len(self.checks)
+        failed = ", ".join(f"{check.name} {check.n_passed}/{len(check.cases)}" for check in self.failed)
+        return f"suite {n - len(self.failed)}/{n}" + (f" (failed: {failed})" if failed else "")
+
+
+def run_suite(suite: Suite, translate: Callable[[Sequence[str]], Sequence[str]]) -> SuiteResult:
+    """Have every line of the suite translated, all at once, and judge the translations.
+
+    translate: gives the translation of each line, in order.
+    """
+    sources = suite.sources
+    texts = translate(sources)
+    if len(texts) != len(sources):
+        raise ValueError(f"{len(texts)} translations of {len(sources)} lines")
+    translations = dict(zip(sources, texts, strict=True))
+    return SuiteResult(tuple(_judge(check, suite, translations) for check in suite.checks))
+
+
+def _judge(prepared: PreparedCheck, suite: Suite, translations: dict[str, str]) -> CheckResult:
+    results = []
+    for case in prepared.cases:
+        texts = tuple(translations[line] for line in case.lines)
+        if any(line.strip() and not text.strip() for line, text in zip(case.lines, texts, strict=True)):
+            problem = "no translation"
+        else:
+            problem = prepared.check.problem(case, texts, suite.languages)
+        results.append(CaseResult(case, texts[: len(case.sources)], problem))
+    check = prepared.check
+    return CheckResult(prepared.name, check.check, check.threshold, tuple(results), prepared.n_left_out)
+
+
+def as_dict(result: SuiteResult) -> dict[str, Any]:
+    """The result as JSON has it: the checks in the suite's order, each with its cases; "problem" is null for a pass."""
+    return {
+        "passed": result.passed,
+        "n_checks": len(result.checks),
+        "n_failed": len(result.failed),
+        "checks": [
+            {
+                "name": check.name,
+                "check": check.kind,
+                "passed": check.passed,
+                "threshold": check.threshold,
+                "share": check.share,
+                "n_cases": len(check.cases),
+                "n_passed": check.n_passed,
+                "n_left_out": check.n_left_out,
+                "cases": [
+                    {"sources": one.case.sources, "translations": one.translations, "problem": one.problem or None}
+                    for one in check.cases
+                ],
+            }
+            for check in result.checks
+        ],
+    }
+
+
+def as_lines(result: SuiteResult, n_shown: int) -> Iterator[str]:
+    """A table for the terminal: a line a check, and below it source, translation and reason of what failed.
+
+    n_shown: how many failing cases of each check are shown.
+    """
+    width = max(len(check.name) for check in result.checks)
+    for check in result.checks:
+        verdict = "passed" if check.passed else "FAILED"
+        if check.threshold == 0:
+            verdict = "only reported"
+        count = f"{check.n_passed:,} of {len(check.cases):,}"
+        wanted = f", {check.threshold:.0%} must pass" if 0 < check.threshold < 1 else ""
+        left_out = f"; {check.n_left_out:,} lines have nothing to check" if check.n_left_out else ""
+        yield f"{check.name:{width}}  {count:>14}  {verdict}{wanted}{left_out}"
+        yield from _failures(check, n_shown)
+    n_cases = sum(len(check.cases) for check in result.checks)
+    n_failing = sum(len(check.failing) for check in result.checks)
+    n_failed = len(result.failed)
+    verdict = f"{n_failed} of {len(result.checks)} failed" if n_failed else f"all {len(result.checks)} passed"
+    yield f"checks: {verdict}; cases: {n_failing:,} of {n_cases:,} failed"
+
+
+def _failures(check: CheckResult, n_shown: int) -> Iterator[str]:
+    for one in check.failing[:n_shown]:
+        for source, text in zip(one.case.sources, one.translations, strict=True):
+            yield f"    {_shown(source)}"
+            yield f"      -> {_shown(text)}"
+        yield f"      {one.problem}"
+    if n_shown and (n_more := len(check.failing) - n_shown) > 0:
+        yield f"    and {n_more:,} more"
+
+
+def _shown(text: str) -> str:
+    if not text.strip():
+        return f'"{text}"'.replace("\t", "\\t")
+    if len(text) <= _SHOWN_LETTERS:
+        return text
+    return f"{text[: _SHOWN_LETTERS // 2]} … {text[-_SHOWN_LETTERS // 2 :]} ({len(text):,} characters)"
+
+
+def as_junit(result: SuiteResult, suite_name: str) -> str:
+    """JUnit's XML, which build servers read: a test case for each check, its failing cases as the failure's text."""
+    counts = {"tests": str(len(result.checks)), "failures": str(len(result.failed))}
+    root = ET.Element("testsuite", {"name": suite_name, **counts})
+    for check in result.checks:
+        case = ET.SubElement(root, "testcase", name=check.name, classname=f"{suite_name}.{check.kind}")
+        if not check.passed:
+            message = f"{check.n_passed} of {len(check.cases)} cases passed"
+            failure = ET.SubElement(case, "failure", message=message)
+            failure.text = _NOT_IN_XML.sub("\ufffd", "\n".join(_failures(check, len(check.failing))))
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,228 @@
+"""Systems to score side by side, and their test set: files of translations, and models that translate it here."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mtkit.config.schema import CorpusFiles
+from mtkit.console import log, progress_bar
+from mtkit.data.corpus import read_lines, read_pairs
+from mtkit.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from mtkit.decoding.translator import Translator
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a system's translations come from: a file that has them, or a run or bundle folder."""
+
+    name: str
+    path: Path
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it translates here."""
+        return self.path.is_dir()
+
+
+@dataclass(frozen=True)
+class System:
+    """Translations of a whole test set."""
+
+    name: str
+    translations: list[str]
+    origin: dict[str, object]  # file, or model and speed, for JSON
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """References, and the sources if models are to translate them."""
+
+    references: list[list[str]]  # one list or more, line by line beside each other
+    reference_files: list[Path]
+    sources: list[str] | None
+    origin: dict[str, object]  # its files by role, for JSON
+
+    __test__ = False  # pytest would take it for a test
+
+    def warn_of_blanks(self) -> None:
+        """Log how many references are blank: a translation has nothing in common with them."""
+        for path, lines in zip(self.reference_files, self.references, strict=True):
+            if n_blank := sum(not line.strip() for line in lines):
+                where = f"{path}: " if len(self.references) > 1 else ""
+                log.warning(f"{where}{n_blank:,} of {len(lines):,} references are blank")
+
+
+def find_places(systems: Sequence[str], groups: Sequence[str]) -> tuple[list[Place], dict[str, list[str]]]:
+    """Every system, in order, and the names of each group's systems.
+
+    systems: PATH or NAME=PATH; without a name, the path is the name. groups: NAME=SYSTEM,SYSTEM,..., each the name of
+    one of the systems, or the path of one more. Raises UsageError for a name that stands for two, and DataError for a
+    path where nothing is.
+    """
+    places: dict[str, Place] = {}
+    for text in systems:
+        _add(places, _place(text))
+    named_groups: dict[str, list[str]] = {}
+    for text in groups:
+        name, _, rest = text.partition("=")
+        members = [member.strip() for member in rest.split(",") if member.strip()]
+        if not name or len(members) < 2:
+            raise UsageError(f"--group {text}: not of the form NAME=SYSTEM,SYSTEM with two systems or more")
+        for member in members:
+            if member not in places:
+                _add(places, Place(member, _existing(member, f"--group {text}: ")))
+        if twice := next((member for member in members if members.count(member) > 1), None):
+            raise UsageError(f"--group {text}: has {twice} twice")
+        if name in named_groups:
+            raise UsageError(f"two groups are named {name}; give each a name of its own")
+        named_groups[name] = members
+    if both := next((name for name in named_groups if name in places), None):
+        raise UsageError(f"a group and a system are named {both}; give each a name of its own")
+    return list(places.values()), named_groups
+
+
+def _place(text: str) -> Place:
+    name, equals, rest = text.partition("=")
+    if not equals or Path(text).exists():
+        return Place(text, _existing(text))
+    if not name or not rest:
+        raise UsageError(f"{text}: not of the form NAME=PATH")
+    return Place(name, _existing(rest))
+
+
+def _existing(text: str, place: str = "") -> Path:
+    path = Path(text)
+    if not path.exists():
+        raise DataError(
+            f"{place}{path}: no such file or folder; a system is a file of translations, or a run or bundle folder"
+        )
+    return path
+
+
+def _add(places: dict[str, Place], place: Place) -> None:
+    if (other := places.get(place.name)) is not None:
+        raise UsageError(
+            f"two systems are named {place.name}: {other.path} and {place.path}; give each a name of its own, NAME=PATH"
+        )
+    places[place.name] = place
+
+
+def read_test_set(files: CorpusFiles | None, references: Sequence[Path]) -> TestSet:
+    """Sources and references; files: what models translate, with its first references; references: all others.
+
+    Raises DataError, with files and counts, if lines have no counterpart, or if there are none to translate.
+    """
+    found: list[list[str]] = []
+    paths: list[Path] = []
+    sources = None
+    if files is not None:
+        pairs, paths = list(read_pairs([files])), [path for path in (files.tgt, files.tsv) if path is not None]
+        if not pairs:
+            empty = [f"{path} has 0 lines" for path in (files.src, files.tgt, files.tsv) if path is not None]
+            raise DataError(f"{'; '.join(empty)}: nothing to score")
+        sources = [pair.src for pair in pairs]
+        found.append([pair.tgt for pair in pairs])
+    for path in references:
+        lines = list(read_lines(path))
+        if found and len(lines) != len(found[0]):
+            raise DataError(
+                f"{path} has {len(lines):,} lines, {paths[0]} has {len(found[0]):,}; line n of both must be references "
+                "of the same sentence"
+            )
+        found.append(lines)
+        paths.append(path)
+    origin: dict[str, object] = {}
+    if files is not None and files.tsv is not None:
+        origin["tsv"] = str(files.tsv)
+    else:
+        if files is not None:
+            origin["src"] = str(files.src)
+        origin |= {"ref": str(paths[0])} if len(paths) == 1 else {"refs": [str(path) for path in paths]}
+    return TestSet(found, paths, sources, origin)
+
+
+def read_system(place: Place, test_set: TestSet) -> System:
+    """A file's translations. Raises DataError if it does not have as many lines as the references, or none."""
+    translations, references = list(read_lines(place.path)), test_set.references[0]
+    counts = f"{place.path} has {len(translations):,} lines, {test_set.reference_files[0]} has {len(references):,}"
+    if len(translations) != len(references):
+        raise DataError(f"{counts}; line n of one must be the reference for line n of the other")
+    if not references:
+        raise DataError(f"{counts}: nothing to score")
+    return System(place.name, translations, {"hyp": str(place.path)})
+
+
+def translate_system(name: str, folders: Sequence[Path], translator: "Translator", test_set: TestSet) -> System:
+    """What a model, or an ensemble, makes of the test set's sources; its speed is logged."""
+    sources = test_set.sources or []
+    start = time.perf_counter()
+    translations = []
+    with progress_bar(len(sources), "translating", "sentence") as bar:
+        for translation in translator.stream(sources):
+            translations.append(translation.text)
+            bar.update()
+    seconds = time.perf_counter() - start
+    beam, speed = translator.decode.beam_size, len(sources) / seconds
+    log.info(f"{len(sources):,} sentences in {seconds:.1f} s: {speed:.1f} sentences/s with beam size {beam}")
+    origin = {
+        "model": ", ".join(map(str, folders)),
+        "engine": translator.engine.name,
+        "beam_size": beam,
+        "seconds": seconds,
+        "sentences_per_s": speed,
+    }
+    return System(name, translations, origin)
+
+
+def gather(places: Sequence[Place], test_set: TestSet, load: Callable[[Path], "Translator"]) -> list[System]:
+    """Each system, in order. Files are read first: what is wrong with one shows before a model starts to work.
+
+    load: a bundle folder to its translator.
+    """
+    from mtkit.decoding.bundle import find_model
+
+    given = {place.name: read_system(place, test_set) for place in places if not place.is_model}
+    folders = {place.name: find_model(place.path) for place in places if place.is_model}
+    return [
+        given.get(place.name)
+        or translate_system(place.name, [folders[place.name]], load(folders[place.name]), test_set)
+        for place in places
+    ]
+
+
+def warn_of_other_settings(groups: Mapping[str, Sequence[str]], places: Sequence[Place]) -> None:
+    """Log where a group's models differ in more than their seed, or do not differ in it."""
+    from mtkit.config.differences import differences
+    from mtkit.config.loading import load_config
+    from mtkit.decoding.bundle import find_model
+
+    paths = {place.name: place.path for place in places if place.is_model}
+    for group, members in groups.items():
+        models = [name for name in members if name in paths]
+        configs = [load_config(find_model(paths[name]) / "config.yaml") for name in models]
+        seeds = [config.seed for config in configs]
+        for number, (name, config) in enumerate(zip(models, configs, strict=True)):
+            values = [chosen.model_dump(mode="json", exclude={"seed", "run_dir"}) for chosen in (configs[0], config)]
+            if others := [key for key, _, _ in differences(values[0], values[1])]:
+                log.warning(
+                    f"group {group}: {models[0]} and {name} differ in more than their seed: {', '.join(others)}"
+                )
+            elif config.seed in seeds[:number]:
+                log.warning(
+                    f"group {group}: {models[seeds.index(config.seed)]} and {name} have the same seed, {config.seed}"
+                )
+
+
+def warn_of_tokens(systems: Sequence[System]) -> None:
+    """Log which translations look tokenized: a metric that tokenizes them again gives scores like nobody's."""
+    for system in systems:
+        n, total = sum(line.endswith(" .") for line in system.translations), len(system.translations)
+        if 2 * n > total:
+            log.warning(
+                f"{system.name}: {n:,} of {total:,} lines end in a space and a full stop, as tokenized text does; "
+                "detokenize it, or say --tokenize none if the references are tokenized, too"
+            )

@@ -1,0 +1,58 @@
+"""A metric's name and settings in, sacreBLEU's metric out; and what it takes where a tokenizer is not there."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from mtkit.errors import MtkitError
+
+MetricName = Literal["BLEU", "chrF2", "chrF2++", "TER"]  # sacreBLEU's names; chrF2++ is what others call chrF++
+TokenizerName = Literal[
+    "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"
+]  # how BLEU cuts text into words
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
+
+
+@dataclass(frozen=True)
+class MetricSettings:
+    """What changes the scores of the same text; the defaults are sacreBLEU's, and what scores are compared by."""
+
+    tokenize: TokenizerName = "13a"  # BLEU only; none is for text that has spaces between its tokens
+    lowercase: bool = False  # BLEU and chrF; TER never looks at case
+
+    def load(self, name: MetricName) -> Any:
+        """sacreBLEU's metric of this name. Raises MtkitError if its tokenizer needs what is not installed."""
+        if name == "BLEU":
+            from sacrebleu.metrics.bleu import BLEU
+
+            _check_model(self.tokenize)
+            try:
+                return BLEU(tokenize=self.tokenize, lowercase=self.lowercase, force=True)  # force: no advice on stderr
+            except RuntimeError as error:  # MeCab is missing
+                language = self.tokenize.partition("-")[0]
+                raise MtkitError(
+                    f"tokenizer {self.tokenize}: sacreBLEU lacks a part for it: pip install 'sacrebleu[{language}]'"
+                ) from error
+        if name == "TER":
+            from sacrebleu.metrics.ter import TER
+
+            return TER()
+        from sacrebleu.metrics.chrf import CHRF
+
+        return CHRF(word_order=2 if name == "chrF2++" else 0, lowercase=self.lowercase)
+
+
+def _check_model(tokenizer: TokenizerName) -> None:
+    """Raise MtkitError if sacreBLEU would have to download the tokenizer's model first."""
+    if not tokenizer.startswith("flores"):
+        return
+    from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
+    from sacrebleu.utils import SACREBLEU_DIR
+
+    address = SPM_MODELS[tokenizer]["url"]
+    path = Path(SACREBLEU_DIR) / "models" / address.rpartition("/")[2]
+    if not path.exists():
+        raise MtkitError(
+            f"tokenizer {tokenizer}: {path}: no such file, and mtkit downloads nothing; the `sacrebleu` command "
+            f"fetches it once with `--tokenize {tokenizer}`, or put a copy of {address} there"
+        )

@@ -1,0 +1,187 @@
+"""Systems on one test set in; who is better, how surely, and on which kinds of sentences and which ones, out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mtkit.decoding.suspects import Fault
+from mtkit.errors import DataError
+from mtkit.evaluation.buckets import CountedSentences, PairedDifference, PartMetric, PartScore, compare_parts
+from mtkit.evaluation.metrics import N_BOOTSTRAP, SEED
+from mtkit.inspection.breakdown import Habits, System, faults_of, find_habits
+from mtkit.inspection.features import Feature
+
+_SAME = 1e-9  # sentence scores this close are equal
+
+Differences = Mapping[PartMetric, PairedDifference]
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """What is translated, and how it should read. references: one or several whole sets."""
+
+    sources: Sequence[str]
+    references: Sequence[Sequence[str]]
+    features: Sequence[Feature]
+    tgt_lang: str | None = None
+
+    __test__ = False  # pytest takes it for a test otherwise
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A system with its scores."""
+
+    system: System
+    score: PartScore
+    habits: Habits
+    sentence_chrf: list[float]
+    faults: list[tuple[Fault, ...]]  # of each sentence
+
+    @property
+    def name(self) -> str:
+        """The system's."""
+        return self.system.name
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Sentences of one kind: each system's score, and what each but the first gains over the first."""
+
+    name: str
+    n: int
+    scores: list[PartScore]
+    differences: list[Differences]
+
+
+@dataclass(frozen=True)
+class FeatureComparison:
+    """The buckets of one feature; the counts behind their scores add up to those of the whole test set."""
+
+    name: str
+    how: str
+    buckets: list[Bucket]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A system against the baseline; sentences are compared by their chrF2."""
+
+    baseline: str
+    system: str
+    differences: Differences
+    wins: int  # sentences on which the system is better
+    ties: int
+    losses: int
+    n_identical: int  # translations that are the same text
+    gains: list[float]  # of each sentence, chrF2 of the system - chrF2 of the baseline
+
+    def largest_gains(self, n: int) -> list[int]:
+        """The sentences, from 0, on which the system is better, by the most first; at most n."""
+        return sorted(_positive(self.gains), key=lambda number: -self.gains[number])[:n]
+
+    def largest_losses(self, n: int) -> list[int]:
+        """The sentences, from 0, on which the system is worse, by the most first; at most n."""
+        return sorted(_positive([-gain for gain in self.gains]), key=lambda number: self.gains[number])[:n]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that was found; systems[0] is the baseline."""
+
+    test_set: TestSet
+    systems: list[Judged]
+    pairs: list[Pair]
+    features: list[FeatureComparison]
+    signatures: dict[PartMetric, str]
+    n_bootstrap: int
+    seed: int
+
+    @property
+    def names(self) -> list[str]:
+        """Of the systems."""
+        return [judged.name for judged in self.systems]
+
+    @property
+    def everything(self) -> Bucket:
+        """The whole test set as one bucket."""
+        scores = [judged.score for judged in self.systems]
+        return Bucket("all", len(self.test_set.sources), scores, [pair.differences for pair in self.pairs])
+
+
+def compare(
+    systems: Sequence[System],
+    test_set: TestSet,
+    *,
+    n_bootstrap: int = N_BOOTSTRAP,
+    seed: int = SEED,
+    advance: Callable[[], object] = lambda: None,
+) -> Comparison:
+    """Compare every system with the first one. advance: called `n_stages` times, as the work goes on.
+
+    Raises DataError if the systems do not have as many translations as there are sources, or if there are none.
+    """
+    _check(systems, test_set)
+    judged, counted = [], []
+    for system in systems:
+        counts = CountedSentences(system.texts, test_set.references)
+        faults = faults_of(system, test_set.sources, test_set.tgt_lang)
+        habits = find_habits(system, test_set.sources, test_set.references, counts, faults)
+        judged.append(Judged(system, counts.score(), habits, counts.sentence_chrf(), faults))
+        counted.append(counts)
+        advance()
+
+    def differences(numbers: list[int] | None = None) -> list[Differences]:
+        return compare_parts(counted[0], counted[1:], numbers, n_bootstrap=n_bootstrap, seed=seed)
+
+    pairs = [_pair(judged[0], other, found) for other, found in zip(judged[1:], differences(), strict=True)]
+    features = []
+    for feature in test_set.features:
+        buckets = []
+        for name in feature.buckets:
+            numbers = feature.numbers(name)
+            scores = [counts.score(numbers) for counts in counted]
+            buckets.append(Bucket(name, len(numbers), scores, differences(numbers)))
+        features.append(FeatureComparison(feature.name, feature.how, buckets))
+        advance()
+    return Comparison(test_set, judged, pairs, features, counted[0].signatures, n_bootstrap, seed)
+
+
+def n_stages(systems: Sequence[System], test_set: TestSet) -> int:
+    """How often `compare` reports that it has come further."""
+    return len(systems) + len(test_set.features)
+
+
+def _check(systems: Sequence[System], test_set: TestSet) -> None:
+    n = len(test_set.sources)
+    if not n:
+        raise DataError("the source text has 0 lines: nothing to compare")
+    if len(systems) < 2:
+        raise DataError(f"{len(systems)} system: it takes two to compare")
+    for given in test_set.references:
+        if len(given) != n:
+            raise DataError(
+                f"{len(given):,} references for {n:,} source lines; line n of one must be that of the other"
+            )
+    for system in systems:
+        if len(system.texts) != n:
+            raise DataError(f"{system.name}: {len(system.texts):,} translations of {n:,} source lines")
+
+
+def _pair(baseline: Judged, other: Judged, differences: Differences) -> Pair:
+    gains = [b - a for a, b in zip(baseline.sentence_chrf, other.sentence_chrf, strict=True)]
+    texts = zip(baseline.system.texts, other.system.texts, strict=True)
+    wins, losses = len(_positive(gains)), len(_positive([-gain for gain in gains]))
+    return Pair(
+        baseline=baseline.name,
+        system=other.name,
+        differences=differences,
+        wins=wins,
+        ties=len(gains) - wins - losses,
+        losses=losses,
+        n_identical=sum(a == b for a, b in texts),
+        gains=gains,
+    )
+
+
+def _positive(gains: Sequence[float]) -> list[int]:
+    return [number for number, gain in enumerate(gains) if gain > _SAME]

@@ -1,0 +1,111 @@
+"""Corpora in, the pairs that a model finds least likely out: what is often noise, and what it has not learnt."""
+
+import heapq
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+import torch
+
+from mtkit.config.schema import CorpusFiles
+from mtkit.data.corpus import Pair
+from mtkit.decoding.bundle import Bundle
+from mtkit.decoding.native import NativeEngine
+from mtkit.decoding.scoring import PairScore, Scorer
+from mtkit.decoding.translator import Candidate, Translator
+from mtkit.inspection.corpus_choice import Skipped, windows_of
+
+
+@dataclass(frozen=True)
+class OwnTranslation:
+    """What the model would have written."""
+
+    text: str
+    nats_per_token: float
+
+
+@dataclass(frozen=True)
+class HardPair:
+    """A pair with the model's loss on its target."""
+
+    pair: Pair
+    tag: str | None  # of its corpus
+    nats_per_token: float  # -log-probability per target token, EOS counted
+    n_tokens: int  # target tokens, EOS counted
+    worst_piece: str  # the least likely target token
+    worst_nats: float
+    own: OwnTranslation | None = None
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The pairs with the highest loss, the highest first, and what all the others are like."""
+
+    hardest: list[HardPair]
+    n_pairs: int  # that were looked at
+    n_scored: int
+    nats_per_token: float  # of all scored pairs together; NaN if there is none, as are these two
+    median: float  # of the pairs' nats per token
+    percentile_99: float
+    skipped: Skipped
+
+
+def rank_pairs(
+    bundle: Bundle, corpora: Sequence[CorpusFiles], top: int, *, device: torch.device, sample: int | None = None
+) -> Ranking:
+    """Score every pair, or a sample at equal distances, and keep those with the highest mean loss of a target token.
+
+    Each corpus' tag is read as in training. Besides the `top` pairs only a number for each pair is kept in memory.
+    Of equal losses the earlier pair comes first.
+    """
+    model = bundle.model.to(device)
+    losses, skipped = array("f"), Skipped()
+    n_pairs = n_tokens = 0
+    log_prob = 0.0
+    best: list[tuple[float, int, HardPair]] = []  # a heap, the least loss on top
+    for corpus, window in windows_of(corpora, "scoring", sample):
+        scorer = Scorer(model, bundle.src_tokenizer.tagged(corpus.tag), bundle.tgt_tokenizer)
+        for pair, score in zip(window, scorer.score([(pair.src, pair.tgt) for pair in window]), strict=True):
+            n_pairs += 1
+            if score.problem is not None:
+                skipped.add(score.problem, pair)
+                continue
+            losses.append(-score.mean)
+            n_tokens += score.n_tokens
+            log_prob += score.log_prob
+            entry = -score.mean, -n_pairs
+            if len(best) < top or entry > best[0][:2]:
+                push = heapq.heappush if len(best) < top else heapq.heapreplace
+                push(best, (*entry, _hard_pair(pair, corpus.tag, score)))
+    values = np.frombuffer(losses, np.float32)
+    median, high = np.quantile(values, [0.5, 0.99]).tolist() if len(values) else (np.nan, np.nan)
+    mean = -log_prob / n_tokens if n_tokens else np.nan
+    hardest = [entry[2] for entry in sorted(best, key=lambda entry: entry[:2], reverse=True)]
+    return Ranking(hardest, n_pairs, len(values), mean, median, high, skipped)
+
+
+def _hard_pair(pair: Pair, tag: str | None, score: PairScore) -> HardPair:
+    worst, piece = min(zip(score.log_probs, score.pieces, strict=True))
+    return HardPair(pair, tag, -score.mean, score.n_tokens, piece, -worst)
+
+
+def with_own_translations(bundle: Bundle, hardest: Sequence[HardPair], *, device: torch.device) -> list[HardPair]:
+    """The same pairs in the same order, with what the model makes of their sources."""
+    engine = NativeEngine([bundle.model], device)
+    cfg = bundle.config
+    found: dict[int, HardPair] = {}
+    by_tag = sorted(enumerate(hardest), key=lambda numbered: numbered[1].tag or "")
+    for tag, group in groupby(by_tag, key=lambda numbered: numbered[1].tag):
+        decode = cfg.decode.model_copy(update={"tag": tag, "on_suspect": "off", "sampling": False})
+        translator = Translator(engine, bundle.src_tokenizer, bundle.tgt_tokenizer, decode)
+        numbered = list(group)
+        translations = translator.stream([hard.pair.src for _, hard in numbered])
+        for (number, hard), translation in zip(numbered, translations, strict=True):
+            found[number] = replace(hard, own=_own(translation.n_best[0]))
+    return [found[number] for number in range(len(hardest))]
+
+
+def _own(candidate: Candidate) -> OwnTranslation:
+    return OwnTranslation(candidate.text, -candidate.log_prob / (len(candidate.ids) + candidate.finished))

@@ -1,0 +1,198 @@
+"""What kind of sentence is it? Sources and references in, partitions of the test set by length, rarity and content out.
+
+All are rules of thumb that need no model; each feature says how it is told. A sentence is in one bucket of each.
+"""
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.decoding import negation, number_words
+from mtkit.decoding.negation import has_negation
+from mtkit.decoding.suspects import words_of
+
+_LENGTHS = (5, 10, 20, 40)  # the longest sentences, in words, of all length buckets but the last
+_FREQUENCIES = (1, 10, 100, 1000)  # the fewest occurrences of all rarity buckets but the first
+NO_WORDS = "no words"
+_QUESTION = re.compile(r"[?？؟;]\s*[\"'”’»›)\]」』\s]*$|^\s*[\"'“‘«(]?¿")
+_GREEK_QUESTION = ";"
+_CAPITALS_ARE_NO_NAMES = frozenset({"de", "lb"})  # languages that write all nouns with a capital letter
+_SENTENCE_START = re.compile(r"(?:^|[.!?…:;]|\s[-–—])[\s\"'“”‘’«»„‚(\[¿¡-]*$")
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_FEW_LETTERS = 3  # a capitalised word of fewer may stand in the reference by chance
+_CAPITAL_PRONOUNS = frozenset({"i"})  # written with a capital letter in English
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A way to tell sentences apart."""
+
+    name: str
+    how: str  # how it is told, for people
+    buckets: tuple[str, ...]  # in their natural order, each with at least one sentence
+    bucket_of: tuple[str, ...]  # of each sentence
+
+    def numbers(self, bucket: str) -> list[int]:
+        """The sentences of this bucket, from 0."""
+        return [number for number, found in enumerate(self.bucket_of) if found == bucket]
+
+
+class TrainingWords:
+    """How often the words of a test set occur in the training text. Of other words nothing is kept."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        self.counts: Counter[str] = Counter()
+        self._wanted = {word for source in sources for word in _plain_words(source)}
+        self.n_lines = 0
+
+    def add(self, line: str) -> None:
+        """Count the words of the next line of training text."""
+        self.n_lines += 1
+        self.counts.update(word for word in _plain_words(line) if word in self._wanted)
+
+
+def find_features(
+    sources: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    src_lang: str | None = None,
+    training: TrainingWords | None = None,
+) -> list[Feature]:
+    """The features of a test set that can be told; those that need what is not given are left out.
+
+    references: one or several whole sets. src_lang: such as "en", for negation; training: for rarity.
+    """
+    found = [_source_length(sources)]
+    if training is not None:
+        found.append(_rarest_word(sources, training))
+    found.append(_numbers(sources, src_lang))
+    if (names := _names(sources, references, src_lang)) is not None:
+        found.append(names)
+    if src_lang is not None and has_negation("", src_lang) is not None:
+        how = f"a word of the source that denies in the language {src_lang!r}"
+        denied = [bool(has_negation(source, src_lang)) for source in sources]
+        found.append(_yes_or_no("negation", how, "negated", "not negated", denied))
+    how = "a question mark at the end of the source"
+    asked = [is_question(source, src_lang) for source in sources]
+    found.append(_yes_or_no("questions", how, "question", "no question", asked))
+    return found
+
+
+def language_in_name(path: Path) -> str | None:
+    """The language that a text file's name ends with, such as "en" of test.en or test.en.gz, if it is known here."""
+    ending = Path(path.name.removesuffix(".gz")).suffix.removeprefix(".").lower()
+    return ending if ending in negation.LANGUAGES | number_words.LANGUAGES else None
+
+
+def is_question(text: str, lang: str | None = None) -> bool:
+    """Whether the text ends with a question mark of any script, or begins with an inverted one."""
+    match = _QUESTION.search(text)
+    return match is not None and (_GREEK_QUESTION not in match[0] or lang == "el")
+
+
+def names_in(source: str, references: Sequence[str], lang: str | None = None) -> list[str]:
+    """The words of the source that look like names.
+
+    Those are capitalised words within a sentence, and capitalised words anywhere that a reference holds, too. In
+    languages that write every noun with a capital letter the second rule alone counts. Where all is in capitals, and
+    in scripts without capital letters, there is nothing to go by.
+    """
+    if source.upper() == source:
+        return []
+    of_references = {_without_s(word) for reference in references for word in _WORD.findall(reference)}
+    found = []
+    for match in _WORD.finditer(source):
+        word = match[0]
+        if not word[0].isupper() or word.split("'")[0].split("’")[0].casefold() in _CAPITAL_PRONOUNS:
+            continue
+        inside = lang not in _CAPITALS_ARE_NO_NAMES and not _SENTENCE_START.search(source[: match.start()])
+        if inside or (len(word) >= _FEW_LETTERS and _without_s(word) in of_references):
+            found.append(word)
+    return found
+
+
+def _without_s(word: str) -> str:
+    """Tom of Tom's."""
+    return re.sub(r"['’]s$", "", word)
+
+
+def _source_length(sources: Sequence[str]) -> Feature:
+    names = _ranges(1, [most + 1 for most in _LENGTHS], "words")
+
+    def bucket(source: str) -> str:
+        n = len(words_of(source))
+        return NO_WORDS if not n else names[sum(n > most for most in _LENGTHS)]
+
+    return _feature("source length", "words of the source", (NO_WORDS, *names), map(bucket, sources))
+
+
+def _rarest_word(sources: Sequence[str], training: TrainingWords) -> Feature:
+    names = ["never seen", *_ranges(_FREQUENCIES[0], _FREQUENCIES[1:], "times")]
+
+    def bucket(source: str) -> str:
+        words = _plain_words(source)
+        if not words:
+            return NO_WORDS
+        rarest = min(training.counts[word] for word in words)
+        return names[sum(rarest >= fewest for fewest in _FREQUENCIES)]
+
+    how = f"how often the source's rarest word (without digits) is in the {training.n_lines:,} training lines"
+    return _feature("rarest word", how, (*names, NO_WORDS), map(bucket, sources))
+
+
+def _names(sources: Sequence[str], references: Sequence[Sequence[str]], lang: str | None) -> Feature | None:
+    """None where the script has no capital letters."""
+    if not any(c.isupper() or c.islower() for source in sources for c in source):
+        return None
+    language = lang.partition("-")[0].lower() if lang is not None else None
+    inside = "" if language in _CAPITALS_ARE_NO_NAMES else "a capitalised word within a sentence, or "
+    how = f"{inside}a capitalised word that is in the reference, too"
+    given = zip(*references, strict=True)
+    named = [bool(names_in(source, refs, language)) for source, refs in zip(sources, given, strict=True)]
+    return _yes_or_no("names", how, "with names", "without names", named)
+
+
+def _numbers(sources: Sequence[str], lang: str | None) -> Feature:
+    knows_words = lang is not None and lang.partition("-")[0].lower() in number_words.LANGUAGES
+    in_digits, in_words, none = "in digits", "in words only", "without numbers"
+
+    def bucket(source: str) -> str:
+        if _has_digit(source):
+            return in_digits
+        # "one" is a pronoun, and in other languages an article, too
+        return in_words if knows_words and any(n > 1 for n in number_words.numbers_in_words(source)) else none
+
+    how = "a digit in the source" + (", or a number of two and more in words" if knows_words else "")
+    return _feature("numbers", how, (in_digits, in_words, none), map(bucket, sources))
+
+
+def _yes_or_no(name: str, how: str, yes: str, no: str, is_so: Sequence[bool]) -> Feature:
+    return _feature(name, how, (yes, no), (yes if found else no for found in is_so))
+
+
+def _feature(name: str, how: str, buckets: Sequence[str], bucket_of: Iterable[str]) -> Feature:
+    found = tuple(bucket_of)
+    present = set(found)
+    return Feature(name, how, tuple(bucket for bucket in buckets if bucket in present), found)
+
+
+def _has_digit(text: str) -> bool:
+    return any(c.isdigit() for c in text)
+
+
+def _plain_words(text: str) -> list[str]:
+    """The words that count for rarity: folded, and without those that hold digits."""
+    return [word for word in words_of(text.casefold()) if not _has_digit(word)]
+
+
+def _ranges(first: int, starts: Sequence[int], unit: str) -> list[str]:
+    """Such as "1-5 words", "6-10 words", "11+ words"."""
+    bounds = [first, *starts, math.inf]
+    names = []
+    for low, high in itertools.pairwise(bounds):
+        names.append(f"{low:,}+ {unit}" if high == math.inf else f"{low:,}–{high - 1:,} {unit}")
+    return names

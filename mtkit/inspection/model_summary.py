@@ -1,0 +1,280 @@
+"""A config in; its model's layers and shapes along one sentence, parameters and multiply-adds by part out.
+
+The model is built without memory for its weights (torch's meta device), so that a large one takes no longer than a
+small one, and one that was never trained can be asked, too.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from mtkit.config.schema import Config, ModelConfig
+from mtkit.data.corpus import as_one_line
+from mtkit.data.tokenizer import Tokenizer, load_tokenizers
+from mtkit.decoding.bundle import BundleFiles
+from mtkit.errors import ConfigError, UsageError
+from mtkit.model.attention import CrossAttention, SelfAttention
+from mtkit.model.dropout import Dropout
+from mtkit.model.positions import NoPositions
+from mtkit.model.transformer import Transformer
+
+Shape = tuple[int, ...]
+PARTS = (
+    "source embedding",
+    "target embedding",
+    "positions",
+    "encoder self-attention",
+    "encoder feed-forward",
+    "encoder norms",
+    "decoder self-attention",
+    "cross-attention",
+    "decoder feed-forward",
+    "decoder norms",
+    "output",
+)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One module as it was called."""
+
+    name: str  # as in the state_dict
+    kind: str
+    inputs: list[Shape]
+    output: Shape
+    parameters: int  # its own and those of what it holds; shared ones too
+
+
+@dataclass(frozen=True)
+class PartSummary:
+    """What a part of the model costs. Multiply-adds are those of matrix products."""
+
+    name: str  # one of PARTS
+    parameters: int  # a shared matrix counts in the first part that has it
+    src_multiply_adds: int  # on the source side: computed once, before the first target token
+    tgt_multiply_adds: int  # on the target side
+
+    @property
+    def multiply_adds(self) -> int:
+        """For the whole pair."""
+        return self.src_multiply_adds + self.tgt_multiply_adds
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """A model, and what one sentence pair costs it."""
+
+    src_vocab_size: int
+    tgt_vocab_size: int
+    n_src: int  # tokens, <end> counted
+    n_tgt: int
+    layers: list[Layer]  # in the order in which they are called
+    parts: list[PartSummary]  # those that the model has
+    shared: dict[str, str]  # weights that are another one under a second name, with its first
+
+    @property
+    def parameters(self) -> int:
+        """All of them, shared ones once."""
+        return sum(part.parameters for part in self.parts)
+
+    @property
+    def multiply_adds(self) -> int:
+        """For the whole pair."""
+        return sum(part.multiply_adds for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A model's shape, with its tokenizers if there are any yet."""
+
+    cfg: ModelConfig
+    src_vocab_size: int
+    tgt_vocab_size: int
+    tokenizers: tuple[Tokenizer, Tokenizer] | None
+
+    @classmethod
+    def of_bundle(cls, files: BundleFiles) -> "Architecture":
+        """That of a trained model; its weights are not read."""
+        src, tgt = files.src_tokenizer.tagged(files.config.decode.tag), files.tgt_tokenizer
+        return cls(files.config.model, src.vocab_size, tgt.vocab_size, (src, tgt))
+
+    @classmethod
+    def of_config(cls, config: Config) -> "Architecture":
+        """That of a config; vocabularies are the run's own, if it has tokenizers, else as large as the config asks."""
+        folder = config.run_dir
+        if folder is not None and all((folder / name).is_file() for name in ("src.spm", "tgt.spm")):
+            src, tgt = load_tokenizers(folder)
+            return cls(config.model, src.vocab_size, tgt.vocab_size, (src.tagged(config.decode.tag), tgt))
+        sides = config.tokenizer
+        tgt_size = sides.src.vocab_size if sides.shared else sides.tgt.vocab_size
+        return cls(config.model, sides.src.vocab_size, tgt_size, None)
+
+    def n_tokens(self, sentence: str, target: str | None) -> tuple[int, int]:
+        """Source and target tokens, <end> counted; a target that is not given is taken to be as long as the source.
+
+        Raises UsageError if there are no tokenizers to count with, or if a side is blank.
+        """
+        if self.tokenizers is None:
+            raise UsageError(
+                "this config has no tokenizers yet to cut a sentence with: give its length as --tokens instead, or run "
+                "`mtkit train-tokenizer` first"
+            )
+        src, tgt = self.tokenizers
+        n_src = len(src.encode(as_one_line(sentence).strip()))
+        n_tgt = n_src if target is None else len(tgt.encode(as_one_line(target).strip()))
+        if not n_src or not n_tgt:
+            raise UsageError(f"the {'target' if n_src else 'sentence'} is blank: it has no tokens to follow")
+        return n_src + 1, n_tgt + 1
+
+    def summary(self, n_src: int, n_tgt: int) -> ModelSummary:
+        """See `summarize`."""
+        return summarize(self.cfg, self.src_vocab_size, self.tgt_vocab_size, n_src, n_tgt)
+
+
+def summarize(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, n_src: int, n_tgt: int) -> ModelSummary:
+    """The model of this config, shown one pair of n_src and n_tgt tokens, <end> counted, as training shows it.
+
+    What is computed number by number (norms, softmax, activations, the cells of a recurrent decoder) is little beside
+    the matrix products, and is not counted.
+    Raises UsageError if a side is longer than the model's learned positions, ConfigError if the two vocabularies differ
+    and one matrix is to serve both.
+    """
+    if cfg.positions == "learned" and max(n_src, n_tgt) > cfg.max_positions:
+        raise UsageError(
+            f"{max(n_src, n_tgt)} tokens, <end> counted, are more than model.max_positions={cfg.max_positions}"
+        )
+    try:
+        with torch.device("meta"):
+            model = Transformer(cfg, src_vocab_size, tgt_vocab_size).eval()
+            src, tgt_in = torch.zeros(1, n_src, dtype=torch.long), torch.zeros(1, n_tgt, dtype=torch.long)
+    except ValueError as error:
+        raise ConfigError(f"model: {error}") from error
+    with torch.no_grad(), _calls_noted(model) as log:
+        model(src, tgt_in)
+    calls = log.calls()
+    unique = dict(model.named_parameters())  # a shared one comes once, under its first name
+    first = {id(parameter): name for name, parameter in unique.items()}
+    every = model.named_parameters(remove_duplicate=False)
+    return ModelSummary(
+        src_vocab_size,
+        tgt_vocab_size,
+        n_src,
+        n_tgt,
+        [call.layer for call in calls],
+        [part for part in (_part(name, unique, calls) for name in PARTS) if part.parameters or part.multiply_adds],
+        {name: first[id(parameter)] for name, parameter in every if name not in unique},
+    )
+
+
+def part_of(name: str) -> str:
+    """Which of PARTS a weight or a module belongs to, by its name in the model."""
+    stack, *inner = name.split(".")
+    side = "encoder" if stack.startswith("encoder") else "decoder"
+    if stack in ("encoder_layers", "decoder_layers") and len(inner) > 1:
+        match inner[1]:
+            case "self_attention":
+                return f"{side} self-attention"
+            case "cross_attention":
+                return "cross-attention"
+            case "feed_forward":
+                return f"{side} feed-forward"
+        return f"{side} norms"
+    return _ENDS.get(stack) or f"{side} norms"
+
+
+_ENDS = {
+    "src_embedding": "source embedding",
+    "tgt_embedding": "target embedding",
+    "src_positions": "positions",
+    "tgt_positions": "positions",
+    "output": "output",
+}
+
+
+def _part(part: str, parameters: Mapping[str, nn.Parameter], calls: Sequence["_Call"]) -> PartSummary:
+    own = [call for call in calls if call.multiply_adds and part_of(call.layer.name) == part]
+    return PartSummary(
+        part,
+        sum(parameter.numel() for name, parameter in parameters.items() if part_of(name) == part),
+        sum(call.multiply_adds for call in own if _is_on_source_side(call.layer.name)),
+        sum(call.multiply_adds for call in own if not _is_on_source_side(call.layer.name)),
+    )
+
+
+def _is_on_source_side(name: str) -> bool:
+    return name.startswith("encoder") or name.endswith("cross_attention.kv_proj")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A module that was called, and the multiply-adds of its own products, without those of what it holds."""
+
+    layer: Layer
+    multiply_adds: int
+
+
+class _CallLog:
+    """Calls of modules, in the order in which they begin."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call | None] = []  # None: has not ended yet
+        self._open: list[int] = []
+
+    def begin(self, *_: object) -> None:
+        """Forward pre-hook."""
+        self._open.append(len(self._calls))
+        self._calls.append(None)
+
+    def end(self, name: str, module: nn.Module, inputs: tuple[object, ...], out: Tensor) -> None:
+        """Forward hook."""
+        self._calls[self._open.pop()] = _call(name, module, [x for x in inputs if isinstance(x, Tensor)], out)
+
+    def embedding(self, sides: Iterator[tuple[str, nn.Embedding]], _: nn.Module, __: object, out: Tensor) -> None:
+        """Forward hook of word dropout: a look-up is no module's call, and its result is first seen there."""
+        name, module = next(sides)
+        layer = Layer(name, "Embedding", [tuple(out.shape[:2])], tuple(out.shape), module.weight.numel())
+        self._calls.append(_Call(layer, 0))
+
+    def calls(self) -> list[_Call]:
+        """Those that have ended."""
+        return [call for call in self._calls if call is not None]
+
+
+@contextmanager
+def _calls_noted(model: Transformer) -> Iterator[_CallLog]:
+    """A log of the calls of the model's modules during the block; not of those that change nothing."""
+    log = _CallLog()
+    hooks = []
+    for name, module in model.named_modules():
+        if not isinstance(module, Dropout | nn.Identity | NoPositions):
+            hooks.append(module.register_forward_pre_hook(log.begin))
+            hooks.append(module.register_forward_hook(partial(log.end, name or "model")))
+    sides = iter((("src_embedding", model.src_embedding), ("tgt_embedding", model.tgt_embedding)))
+    hooks.append(model.word_dropout.register_forward_hook(partial(log.embedding, sides)))
+    try:
+        yield log
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _call(name: str, module: nn.Module, inputs: list[Tensor], out: Tensor) -> _Call:
+    layer = Layer(
+        name,
+        type(module).__name__,
+        [tuple(x.shape) for x in inputs],
+        tuple(out.shape),
+        sum(parameter.numel() for parameter in module.parameters()),
+    )
+    products = 0
+    if isinstance(module, nn.Linear):
+        products = out.numel() * module.in_features
+    elif isinstance(module, SelfAttention):  # queries with keys, weights with values
+        products = 2 * out.numel() * out.size(1)
+    elif isinstance(module, CrossAttention):
+        products = 2 * out.numel() * inputs[1].size(2)
+    return _Call(layer, products)

@@ -1,0 +1,128 @@
+"""The folder of a run in, what it tells out: for the report, whether the run has finished or not."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.config.loading import load_config
+from mtkit.config.schema import Config
+from mtkit.decoding.bundle import MANIFEST
+from mtkit.evaluation.metrics import MetricScore
+from mtkit.files import write_text
+from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.metrics_log import read_metrics
+from mtkit.training.record import read_record
+
+_TEST_SCORES = "test-scores.json"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What the model reached on a set of sentences."""
+
+    n_sentences: int | None  # None: not known any more
+    metrics: Sequence[MetricScore]
+
+    @property
+    def bleu(self) -> MetricScore:
+        """The first of them."""
+        return self.metrics[0]
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """A run as its files tell it."""
+
+    run_dir: Path
+    cfg: Config
+    step: int  # updates made
+    updates: list[dict[str, Any]]  # lines of metrics.jsonl by their kind
+    validations: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
+    recoveries: list[dict[str, Any]]
+    record: Mapping[str, Any]  # run.json
+    training: Mapping[str, Any] | None  # of the bundle's manifest; None: the run has not finished
+    dev: Scores | None  # of the bundle
+    test: Scores | None  # of the bundle, if it was evaluated
+
+    @property
+    def folder(self) -> str:
+        """The run's folder as one names it in the current folder."""
+        here = Path.cwd()
+        return shlex.quote(str(self.run_dir.relative_to(here) if self.run_dir.is_relative_to(here) else self.run_dir))
+
+    @property
+    def seconds(self) -> float | None:
+        """Of training and validating, all starts added up."""
+        if self.training is not None:
+            return float(self.training["minutes"]) * 60
+        return self.updates[-1].get("run_s") if self.updates else None
+
+
+def read_run(run_dir: Path) -> RunFiles:
+    """Raises OSError or MtkitError if the folder lacks its config or its metrics."""
+    entries = read_metrics(run_dir / "metrics.jsonl")
+    lines = {
+        kind: [entry for entry in entries if entry["kind"] == kind]
+        for kind in ("train", "validation", "samples", "recovery")
+    }
+    steps = [*Checkpoints(run_dir / "checkpoints").resumable(), *(entry["step"] for entry in entries)]
+    step = max(steps, default=0)
+    record, manifest = read_record(run_dir), _read_json(run_dir / "model" / MANIFEST)
+    training = manifest.get("training")
+    if training is not None and training.get("step") != step:
+        training = None  # the run goes on
+    metrics = [MetricScore(**values) for values in training.get("dev_metrics", [])] if training else []
+    return RunFiles(
+        run_dir=run_dir,
+        cfg=load_config(run_dir / "config.yaml"),
+        step=step,
+        updates=lines["train"],
+        validations=lines["validation"],
+        samples=lines["samples"],
+        recoveries=lines["recovery"],
+        record=record,
+        training=training,
+        dev=Scores(record.get("n_translated"), metrics) if metrics else None,
+        test=_read_test_scores(run_dir, manifest) if training else None,
+    )
+
+
+def keep_test_scores(bundle: Path, n_sentences: int, metrics: Sequence[MetricScore]) -> Path | None:
+    """Note beside a run's bundle what it reached on the config's test set; returns the run's folder.
+
+    Does nothing, and returns None, for a bundle that does not lie in a run's folder.
+    """
+    run_dir = bundle.parent
+    if bundle.name != "model" or not (run_dir / "metrics.jsonl").exists():
+        return None
+    values = {
+        "model": _weights_checksum(_read_json(bundle / MANIFEST)),
+        "n_sentences": n_sentences,
+        "scores": [asdict(metric) for metric in metrics],
+    }
+    write_text(run_dir / _TEST_SCORES, json.dumps(values, indent=1) + "\n")
+    return run_dir
+
+
+def _read_test_scores(run_dir: Path, manifest: Mapping[str, Any]) -> Scores | None:
+    """The scores that were kept, unless they are those of an older model."""
+    values = _read_json(run_dir / _TEST_SCORES)
+    if not values or values["model"] != _weights_checksum(manifest):
+        return None
+    return Scores(values["n_sentences"], [MetricScore(**score) for score in values["scores"]])
+
+
+def _weights_checksum(manifest: Mapping[str, Any]) -> str:
+    return str(manifest["sha256"]["model.safetensors"])
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Nothing if there is no such file."""
+    if not path.exists():
+        return {}
+    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return values

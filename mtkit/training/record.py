@@ -1,0 +1,88 @@
+"""run.json: what a run works with (text, tokenizers, model) and where it was started, for the report to tell."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from mtkit.console import log
+from mtkit.data.corpus import SIDES, corpus_name, read_side
+from mtkit.data.tokenizer_report import report_by_counts
+from mtkit.files import write_text
+from mtkit.training.machine import machine, software
+from mtkit.training.prepare import Prepared
+
+_MOST_STARTS = 50  # of those that are kept; the first stays
+
+
+def note_start(run: Prepared, step: int, made_with: Mapping[str, str]) -> None:
+    """Write the run's run.json, with this start of it at the end of its list; step: the updates made before.
+
+    made_with: what its checkpoints say about the machine. A failure is a warning: the run does not depend on it.
+    """
+    try:
+        known = read_record(run.run_dir)
+        device = next(run.updater.model.parameters()).device
+        start = {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "step": step,
+            "machine": machine(device),
+            "software": software(),
+            "made_with": dict(made_with),
+        }
+        starts = [*known.get("starts", []), start] if step else [start]
+        fingerprints = [run.corpus.fingerprint, run.validator.corpus.fingerprint]
+        record = {
+            "starts": starts[:1] + starts[1:][-_MOST_STARTS:],
+            "fingerprints": fingerprints,
+            "text": known["text"] if known.get("fingerprints") == fingerprints else _text(run),
+            "n_translated": len(run.validator.pairs),
+            "epoch": asdict(run.epoch_size),
+            "parameters": parameters_by_part(run.updater.model),
+        }
+        write_text(run.run_dir / "run.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    except Exception as error:
+        log.warning(f"{run.run_dir / 'run.json'}: cannot be written ({error}); the report will lack what it tells")
+
+
+def read_record(run_dir: Path) -> dict[str, Any]:
+    """What run.json holds; nothing if there is none that can be read."""
+    try:
+        record = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def parameters_by_part(model: nn.Module) -> dict[str, int]:
+    """Number of weights by part of the model, and `total`; a shared matrix counts where it comes first."""
+    counts: dict[str, int] = {}
+    for name, parameter in model.named_parameters():  # a shared one comes once
+        part = name.partition(".")[0].removesuffix("_layers").removesuffix("_norm")
+        counts[part] = counts.get(part, 0) + parameter.numel()
+    return {**counts, "total": sum(counts.values())}
+
+
+def _text(run: Prepared) -> dict[str, Any]:
+    """Pairs by what became of them, by corpus, and how the tokenizers cut the dev text."""
+    corpora = run.cfg.data.train
+    tokenizers = {}
+    for side, tokenizer in zip(SIDES, run.validator.tokenizers, strict=True):
+        encoded = run.corpus.src if side == "src" else run.corpus.tgt
+        dev_lines = read_side([run.cfg.data.dev], side)
+        figures = report_by_counts(tokenizer, dev_lines, encoded.occurrences(tokenizer.vocab_size))
+        tokenizers[side] = {**asdict(figures), "n_training_tokens": len(encoded.ids)}
+    run.corpus.release()
+    return {
+        "counts": asdict(run.corpus.counts),
+        "corpora": [
+            {"name": corpus_name(corpus), "n_kept": n_kept, "weight": corpus.weight, "tag": corpus.tag}
+            for corpus, n_kept in zip(corpora, run.corpus.sizes, strict=True)
+        ],
+        "dev": {"name": corpus_name(run.cfg.data.dev), "n_pairs": run.validator.corpus.n_pairs},
+        "tokenizers": tokenizers,
+    }

@@ -1,0 +1,319 @@
+"""RUN/report.html: how a run went and what came of it, on one page that also tells it to who knows no jargon."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from mtkit.config.loading import dump_config
+from mtkit.console import log
+from mtkit.data.corpus import SIDES, evenly_spaced
+from mtkit.data.tokenizer_report import RARE_BELOW
+from mtkit.evaluation.metrics import MetricScore
+from mtkit.pages.charts import Series, line_chart
+from mtkit.pages.page import duration, thousands, write_page
+from mtkit.training.read_run import RunFiles, keep_test_scores, read_run
+from mtkit.training.report_words import findings, language, names_languages, spoken, summary
+
+_MOST_POINTS = 400  # of a curve
+_MOST_VALIDATIONS = 8  # whose samples are shown
+_PARTS = {  # of the model, in words
+    "src_embedding": "embeddings of source pieces",
+    "tgt_embedding": "embeddings of target pieces",
+    "encoder": "encoder",
+    "decoder": "decoder",
+    "output": "output",
+}
+
+Row = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What the model made of a sentence at one validation, or at several in a row."""
+
+    steps: str
+    text: str
+    is_reference: bool
+
+
+@dataclass(frozen=True)
+class SampleStory:
+    """A dev sentence and its translations over time."""
+
+    src: str
+    reference: str
+    attempts: list[Attempt]
+
+
+def refresh_report(run_dir: Path) -> Path | None:
+    """Write RUN/report.html from what is in the folder now.
+
+    Returns None, after a warning, if that fails for whatever reason: no report is worth a run.
+    """
+    try:
+        return write_report(run_dir)
+    except Exception as error:
+        log.warning(f"{run_dir / 'report.html'}: the report cannot be written: {error}")
+        return None
+
+
+def note_test_scores(bundle: Path, n_sentences: int, scores: Sequence[MetricScore]) -> None:
+    """Let the report of the bundle's run tell what the model reached on the test set of its config.
+
+    Does nothing for a bundle that does not lie in its run; a failure is a warning.
+    """
+    try:
+        run_dir = keep_test_scores(bundle, n_sentences, scores)
+    except (OSError, ValueError, KeyError) as error:
+        log.warning(f"{bundle}: the scores cannot be kept for the report: {error}")
+        return
+    if run_dir is not None and (report := refresh_report(run_dir)):
+        log.info(f"report: {report}")
+
+
+def write_report(run_dir: Path) -> Path:
+    """Write RUN/report.html; raises what goes wrong."""
+    run = read_run(run_dir)
+    path = run_dir / "report.html"
+    src, tgt = (language(code) for code in (run.cfg.data.src_lang, run.cfg.data.tgt_lang))
+    write_page(
+        path,
+        "report",
+        title=f"Report on the run {run_dir.name}" + (f": {src} to {tgt}" if names_languages(run.cfg) else ""),
+        summary=_with_code(summary(run)),
+        findings=list(map(_with_code, findings(run))),
+        facts=list(_facts(run)),
+        scores=[(name, scores) for name, scores in (("dev", run.dev), ("test", run.test)) if scores],
+        samples=_sample_stories(run),
+        charts=list(_charts(run)),
+        text=run.record.get("text"),
+        corpora=list(_corpora(run)),
+        filters=list(_filters(run)),
+        tokenizers=list(_tokenizers(run)),
+        languages=(src, tgt),
+        lang_codes=(run.cfg.data.src_lang, run.cfg.data.tgt_lang),
+        model=list(_model(run)),
+        parts=list(_parts(run)),
+        course=list(_course(run)),
+        starts=list(_starts(run)),
+        config=dump_config(run.cfg),
+        folder=run.folder,
+        is_finished=run.training is not None,
+        has_test=run.cfg.data.test is not None,
+    )
+    return path
+
+
+def _with_code(text: str) -> Markup:
+    """What stands between backticks in the type of commands."""
+    pieces = text.split("`")
+    marked = (Markup("<code>{}</code>").format(piece) if i % 2 else piece for i, piece in enumerate(pieces))
+    return Markup("").join(marked)
+
+
+def _facts(run: RunFiles) -> Iterator[Row]:
+    """The figures that stand first."""
+    scores = run.test or run.dev
+    if scores:
+        yield f"BLEU, {'test' if run.test else 'dev'}", f"{scores.bleu.score:.1f}"
+    elif run.validations:
+        yield "BLEU, dev, last seen", f"{run.validations[-1]['bleu']:.1f}"
+    if text := run.record.get("text"):
+        yield "sentence pairs", thousands(text["counts"]["n_kept"])
+    if run.seconds is not None:
+        yield "training time", spoken(run.seconds)
+    if parameters := run.record.get("parameters"):
+        yield "model", f"{parameters['total'] / 1e6:.1f} M weights"
+    weights = run.run_dir / "model" / "model.safetensors"
+    if weights.exists():
+        yield "model on disk", f"{weights.stat().st_size / 1e6:.0f} MB"
+
+
+def _sample_stories(run: RunFiles) -> list[SampleStory]:
+    """Each sample sentence with what the model made of it; equal translations in a row are one."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for entry in run.samples:
+        for sample in entry["samples"]:
+            history = found.setdefault((sample["src"], sample["reference"]), [])
+            history.append((entry["step"], sample["translation"]))
+    return [SampleStory(src, reference, _attempts(history, reference)) for (src, reference), history in found.items()]
+
+
+def _attempts(history: Sequence[tuple[int, str]], reference: str) -> list[Attempt]:
+    groups: list[tuple[list[int], str]] = []
+    for step, text in history:
+        if groups and groups[-1][1] == text:
+            groups[-1][0].append(step)
+        else:
+            groups.append(([step], text))
+    if len(groups) > _MOST_VALIDATIONS:
+        groups = [*evenly_spaced(groups[:-1], _MOST_VALIDATIONS - 1), groups[-1]]
+    return [
+        Attempt(f"{steps[0]:,}" + (f" to {steps[-1]:,}" if steps[1:] else ""), text, text == reference)
+        for steps, text in groups
+    ]
+
+
+def _charts(run: RunFiles) -> Iterator[Markup]:
+    """The curves for which there are figures."""
+    for title, y_label, lines in (
+        (
+            "Loss: how surprised the model is by the next token; lower is better",
+            "nats per target token",
+            [("training text", run.updates, "nll"), ("dev text", run.validations, "loss")],
+        ),
+        (
+            "Agreement with the reference translations of the dev text; higher is better",
+            "score, 0 to 100",
+            [("BLEU", run.validations, "bleu"), ("chrF", run.validations, "chrf")],
+        ),
+        (
+            "Behaviour checks of train.suite that pass; higher is better",
+            "share of the checks, or of a check's cases",
+            [(key.partition(".")[2] or "all checks", run.validations, key) for key in _suite_figures(run)],
+        ),
+        ("Learning rate", "learning rate", [("learning rate", run.updates, "lr")]),
+        ("Speed", "target tokens a second", [("tokens a second", run.updates, "tokens_per_s")]),
+    ):
+        series = [_series(name, entries, key) for name, entries, key in lines]
+        if drawn := [line for line in series if line.xs]:
+            yield line_chart(drawn, x_label="step", y_label=y_label, title=title)
+
+
+def _suite_figures(run: RunFiles) -> list[str]:
+    """The names under which metrics.jsonl has what a suite of behaviour checks gave: the whole, and each check."""
+    return [key for key in (run.validations[-1] if run.validations else {}) if key.partition(".")[0] == "suite"]
+
+
+def _series(name: str, entries: Sequence[Mapping[str, Any]], key: str) -> Series:
+    points = thinned([(entry["step"], entry[key]) for entry in entries if key in entry], _MOST_POINTS)
+    return Series(name, [x for x, _ in points], [y for _, y in points])
+
+
+def thinned(points: Sequence[tuple[int, float]], most: int) -> list[tuple[int, float]]:
+    """At most so many of the points, in order, peaks and dips kept: the lowest and the highest of each stretch."""
+    if len(points) <= most:
+        return list(points)
+    n_stretches = most // 2
+    ends = [len(points) * i // n_stretches for i in range(n_stretches + 1)]
+    kept = []
+    for first, last in pairwise(ends):
+        places = range(first, last)
+        extremes = {min(places, key=lambda i: points[i][1]), max(places, key=lambda i: points[i][1])}
+        kept += [points[i] for i in sorted(extremes)]
+    return kept
+
+
+def _corpora(run: RunFiles) -> Iterator[tuple[str, int, str, str]]:
+    """Name, pairs kept, weight and tag of each training corpus."""
+    for corpus in run.record.get("text", {}).get("corpora", []):
+        yield corpus["name"], corpus["n_kept"], f"{corpus['weight']:g}", corpus["tag"] or ""
+
+
+def _filters(run: RunFiles) -> Iterator[tuple[str, int, float]]:
+    """What became of the pairs that were read: number and share."""
+    counts = run.record.get("text", {}).get("counts")
+    if not counts:
+        return
+    data = run.cfg.data
+    for name, what in {
+        "n_read": "read",
+        "n_blank": "left out: a side is blank",
+        "n_too_long": f"left out: a side has more than {data.max_tokens} tokens (data.max_tokens)",
+        "n_ratio": f"left out: one side is more than {data.max_length_ratio} times as long (data.max_length_ratio)",
+        "n_kept": "learnt from",
+    }.items():
+        if name != "n_ratio" or data.max_length_ratio is not None:
+            yield what, counts[name], counts[name] / max(1, counts["n_read"])
+
+
+def _tokenizers(run: RunFiles) -> Iterator[tuple[str, str, str]]:
+    """A figure's name, and its value for either side."""
+    reports = run.record.get("text", {}).get("tokenizers")
+    if not reports:
+        return
+    sides = [reports[side] for side in SIDES]
+    for name, cells in (
+        ("pieces in the vocabulary", [thousands(side["vocab_size"]) for side in sides]),
+        ("tokens of the training text", [thousands(side["n_training_tokens"]) for side in sides]),
+        ("tokens per word of the dev text", [f"{side['tokens_per_word']:.2f}" for side in sides]),
+        ("tokens of its longest sentence", [thousands(side["longest"]) for side in sides]),
+        (
+            f"pieces seen less than {RARE_BELOW} times in training",
+            [_percent(side["rare_vocab_share"], 1) for side in sides],
+        ),
+        ("their share of the dev tokens", [_percent(side["rare_token_share"], 2) for side in sides]),
+        (
+            "dev tokens that are single bytes of rare characters",
+            [_percent(side["byte_token_share"], 2) for side in sides],
+        ),
+        ("unknown dev tokens, which are lost", [thousands(side["n_unknown"]) for side in sides]),
+    ):
+        yield name, cells[0], cells[1]
+
+
+def _model(run: RunFiles) -> Iterator[Row]:
+    model = run.cfg.model
+    yield "layers", f"{model.n_encoder_layers} in the encoder, {model.n_decoder_layers} in the decoder"
+    yield "width", f"{model.d_model}; {model.d_ff} inside the feed-forward; {model.n_heads} attention heads"
+    yield "positions", model.positions
+    yield "normalisation", f"{model.norm}, {model.norm_position}"
+    yield "activation", model.activation
+    if model.decoder != "attention":
+        yield "decoder", model.decoder
+
+
+def _parts(run: RunFiles) -> Iterator[tuple[str, int, float]]:
+    """The weights of each part of the model and their share."""
+    parameters = run.record.get("parameters", {})
+    for name, n_weights in parameters.items():
+        yield _PARTS.get(name, name), n_weights, n_weights / max(1, parameters["total"])
+
+
+def _course(run: RunFiles) -> Iterator[Row]:
+    """How long it took, how it ended and what was kept."""
+    last = run.updates[-1] if run.updates else {}
+    yield "updates", f"{run.step:,}" + (f", {last['epoch']:.1f} passes over the text" if "epoch" in last else "")
+    if run.seconds is not None:
+        yield "time in training and validation", duration(run.seconds)
+    if run.updates:
+        speeds = sorted(entry["tokens_per_s"] for entry in run.updates)
+        yield "target tokens a second, median", thousands(round(speeds[len(speeds) // 2]))
+        yield "padding in the batches", _percent(last["padding_share"], 1)
+        if left_out := sum(entry["updates_left_out"] for entry in run.updates):
+            yield "updates left out, as fp16 overflowed", f"{left_out:,}"
+    if run.training is None:
+        yield "end", "not reached yet"
+        return
+    keys = run.training["stopped_by"].split(", ")
+    yield "ended by", ", ".join(f"train.{key}={getattr(run.cfg.train, key, None)}" for key in keys)
+    yield "weights that were kept", _kept(run, run.training["averaged_steps"])
+    yield "sha256 of the training data, as encoded", run.training["data_fingerprint"]
+
+
+def _kept(run: RunFiles, steps: Sequence[int]) -> str:
+    what = "their running mean (train.ema)" if run.cfg.train.ema else "those"
+    if len(steps) == 1:
+        return f"{what} at step {steps[0]:,}"
+    which = "last" if run.cfg.train.average_last else "best"
+    return f"the mean of {what} at steps {', '.join(f'{step:,}' for step in sorted(steps))}: the {len(steps)} {which}"
+
+
+def _starts(run: RunFiles) -> Iterator[tuple[str, list[Row]]]:
+    """When and where each start of the run took place; what is as in the start before is left out."""
+    before: dict[str, str] = {}
+    for start in run.record.get("starts", []):
+        there = {**start["machine"], **start["made_with"], **start["software"]}
+        date, _, time = start["at"].partition("T")
+        after = f", after {start['step']:,} updates" if start["step"] else ""
+        rows = [(name, value) for name, value in there.items() if before.get(name) != value]
+        yield f"Started on {date} at {time[:5]} UTC{after}", rows
+        before = there
+
+
+def _percent(share: float, digits: int) -> str:
+    return f"{100 * share:.{digits}f}\N{NO-BREAK SPACE}%"

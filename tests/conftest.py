@@ -1,0 +1,36 @@
+"""What tests of any folder may ask for, a browser; and logging, which commands set up, as it was before each test."""
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mtkit.console import log
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """Chromium without a display: the system's, else playwright's own."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install mtkit[dev]")
+    installed = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    with sync_api.sync_playwright() as playwright:
+        try:
+            chromium = playwright.chromium.launch(executable_path=installed, args=["--no-sandbox"])
+        except sync_api.Error as error:
+            pytest.skip(f"no Chromium starts here; `playwright install chromium` brings one: {str(error)[:200]}")
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    before = log.level, log.propagate, log.handlers
+    yield
+    log.setLevel(before[0])
+    log.propagate, log.handlers = before[1:]

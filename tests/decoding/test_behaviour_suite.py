@@ -1,0 +1,179 @@
+"""Suites as files: what is wrong with one is said with its line and a remedy, what has nothing to check is counted."""
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.decoding.behaviour_suite import KINDS, load_suite
+from mtkit.errors import ConfigError, DataError
+
+HEAD = "src_lang: en\ntgt_lang: fr\nchecks:\n"
+EXAMPLE = Path(__file__).parents[2] / "configs" / "sample-suite.yaml"
+
+
+@pytest.fixture
+def fault(tmp_path):
+    """fault(text) is what is said about a suite of this text, without the file's name."""
+
+    def load(text: str, error: type[Exception] = ConfigError) -> str:
+        path = tmp_path / "suite.yaml"
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(error) as raised:
+            load_suite(path)
+        return str(raised.value).removeprefix(f"{path}: ")
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("check", "line", "message"),  # of the check, a bar is the end of a line; the check begins in line 4
+    [
+        ("check: numbrs", 4, ".check=numbrs: unknown check; did you mean numbers?"),
+        ("check: zzz", 4, f".check=zzz: unknown check; known are {', '.join(KINDS)}"),
+        ("check: blank|treshold: 1", 5, ".treshold: unknown key; did you mean threshold?"),
+        ("check: blank|threshold: 2", 5, ".threshold=2: must be a number of at least 0 and at most 1"),
+        ("check: blank|check: sound", 5, ".check: given twice, first in line 4; keep one"),
+        ("sentences: [a]", 4, ".check: missing (the kind of check)"),
+        ("numbers", 4, '="numbers": must be a section with keys of its own (check)'),
+        ("check: sound", 4, ": there is nothing to translate: give sentences, or a file"),
+        ("check: negation", 4, ": there is nothing to translate: give pairs, or a file"),
+        ("check: sound|sentences: a", 5, '.sentences="a": must be a list, each entry text'),
+        ("check: sound|sentences:| - a| - 3", 7, ".sentences.1=3: must be text; put it in quotes"),
+        ("check: sound|sentences: [a]|n: 3", 6, ": n=3 chooses lines of a file: give file, or leave it out"),
+        ("check: numbers|sentences:| - 3 cats| - a cat", 7, ".sentences.1: has no number in digits"),
+        ("check: emoji|sentences: [a]", 5, ".sentences.0: has no emoji"),
+        ("check: names|names: [Tom]|sentences: [Tim]", 6, ".sentences.0: holds none of the names"),
+        ("check: names|sentences: [Tim]", 4, ".names: missing (the names;"),
+        ("check: blank|sentences: [a]", 5, ".sentences.0: is not blank"),
+        ("check: case|sentences: ['12']", 5, ".sentences.0: does not change with the case of its letters"),
+        (
+            "check: case|changes: [lowr]|sentences: [a]",
+            5,
+            '.changes.0="lowr": must be any of lower, upper, title, first',
+        ),
+        ("check: phrase|sentences: [a]", 4, ": there is nothing to look for: give must,"),
+        ("check: phrase|sentences: [a]|must_match: '['", 6, ": must_match=[ is no regular expression: "),
+        (
+            "check: long|sentences: [ab., cd.]",
+            4,
+            ": all sentences make 7 letters, min_letters=600: give more sentences",
+        ),
+        ("check: expected|translations:| - src: a", 6, ".translations.0.one_of: missing"),
+        ("check: negation|pairs:| - plain: a", 6, ".pairs.0.negated: missing"),
+    ],
+)
+def test_a_wrong_check_is_named_with_its_line_and_a_remedy(fault, check, line, message):
+    found = fault(f"{HEAD}  - {check}".replace("|", "\n    "))
+    assert found.startswith(f"1 problem\n  line {line}: checks.0{message}")
+
+
+def test_all_problems_are_told_at_once_in_the_files_order(fault):
+    text = "src_lang: en\nchecks:\n  - check: blnk\n  - check: blank\n    nmae: a\ntgt_lng: fr\n"
+    assert fault(text).splitlines() == [
+        "4 problems",
+        "  tgt_lang: missing (language of the translations, such as fr)",
+        "  line 3: checks.0.check=blnk: unknown check; did you mean blank?",
+        "  line 5: checks.1.nmae: unknown key; did you mean name?",
+        "  line 6: tgt_lng: unknown key; did you mean tgt_lang?",
+    ]
+
+
+def test_negation_of_an_unknown_language_asks_for_words(fault):
+    pair = "  - check: negation\n    pairs: [{plain: a, negated: b}]\n"
+    found = fault(HEAD.replace("fr", "sv") + pair)
+    assert found.startswith(
+        "1 problem\n  line 4: checks.0: words that deny are known for de, en, es, fr, it, nl, pt, not"
+    )
+    assert found.endswith("tgt_lang=sv; list them as words: [...]")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "1 problem\n  line 1: must hold src_lang, tgt_lang and checks"),
+        ("- check: blank", "1 problem\n  line 1: must hold src_lang, tgt_lang and checks"),
+        (HEAD, "1 problem\n  line 3: checks: is empty; write its keys below it, or leave it out"),
+        (HEAD + "  - [", "1 problem\n  line 4: not valid YAML"),
+        (HEAD.replace("checks:\n", "checks: []"), "1 problem\n  line 3: checks: must not be empty"),
+        (HEAD.replace("checks:\n", "checks: {check: blank}"), "1 problem\n  line 3: checks: must be a list"),
+    ],
+)
+def test_a_file_that_is_no_suite(fault, text, message):
+    assert fault(text).startswith(message)
+
+
+def test_a_missing_suite_is_named_with_one_of_a_like_name(tmp_path):
+    (tmp_path / "suite.yaml").touch()
+    with pytest.raises(ConfigError, match=r"sute.yaml: no such file; did you mean .*suite.yaml\?"):
+        load_suite(tmp_path / "sute.yaml")
+
+
+# Files of sentences
+
+
+def test_a_file_lies_beside_the_suite_and_lines_without_subject_are_counted(tmp_path):
+    (tmp_path / "lines.en").write_text("2 cats\nno number\n\n13 dogs\n", encoding="utf-8")
+    path = tmp_path / "suite.yaml"
+    path.write_text(HEAD + "  - check: numbers\n    sentences: [1 cat]\n    file: lines.en\n", encoding="utf-8")
+    [check] = load_suite(path).checks
+    assert [case.sources for case in check.cases] == [("1 cat",), ("2 cats",), ("13 dogs",)]
+    assert check.n_left_out == 2
+
+
+def test_n_lines_are_taken_at_equal_distances(tmp_path):
+    (tmp_path / "lines.en").write_text("".join(f"line {n}\n" for n in range(10)), encoding="utf-8")
+    path = tmp_path / "suite.yaml"
+    path.write_text(HEAD + "  - check: sound\n    file: lines.en\n    n: 2\n", encoding="utf-8")
+    assert load_suite(path).sources == ["line 0", "line 5"]
+
+
+def test_pairs_and_expected_translations_are_columns_of_a_file(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("I know.\tI don't know.\n", encoding="utf-8")
+    (tmp_path / "expected.tsv").write_text("Hi.\tSalut.\tBonjour.\n", encoding="utf-8")
+    path = tmp_path / "suite.yaml"
+    checks = "  - check: negation\n    file: pairs.tsv\n  - check: expected\n    file: expected.tsv\n"
+    path.write_text(HEAD + checks, encoding="utf-8")
+    negation, expected = load_suite(path).checks
+    assert negation.cases[0].sources == ("I know.", "I don't know.")
+    assert (expected.cases[0].sources, expected.cases[0].wanted) == (("Hi.",), ("Salut.", "Bonjour."))
+
+
+def test_files_that_cannot_be_used(fault, tmp_path):
+    check = HEAD + "  - check: {}\n    file: lines.en\n"
+    assert fault(check.format("numbers"), DataError).endswith("lines.en: no such file")
+    (tmp_path / "lines.en").write_text("a\n", encoding="utf-8")
+    assert fault(check.format("numbers")).startswith("1 problem\n  line 4: checks.0.file: every line of ")
+    assert fault(check.format("negation"), DataError).endswith("line 1: no tab; each line must have 2 columns")
+    (tmp_path / "lines.en").write_text("", encoding="utf-8")
+    assert fault(check.format("sound")).endswith("lines.en has no lines")
+
+
+# The rest
+
+
+def test_checks_of_one_name_are_told_apart(tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text(HEAD + 3 * "  - check: blank\n" + "  - check: blank\n    name: empty lines\n", encoding="utf-8")
+    assert [check.name for check in load_suite(path).checks] == ["blank", "blank 2", "blank 3", "empty lines"]
+
+
+def test_a_sentence_of_several_yaml_lines_is_one_line(tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text(HEAD + '  - check: sound\n    sentences: ["a\\nb", "c\\u2028d"]\n', encoding="utf-8")
+    assert load_suite(path).sources == ["a b", "c d"]
+
+
+def test_the_example_loads_and_has_every_kind_of_check():
+    suite = load_suite(EXAMPLE)
+    assert {check.check.check for check in suite.checks} == set(KINDS)
+    assert suite.languages == ("en", "fr")
+    checks = [line for line in EXAMPLE.read_text(encoding="utf-8").splitlines() if "- check:" in line]
+    assert [line for line in checks if "  # " not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "warning"),
+    [("en", "fr", False), ("src", "tgt", False), ("en", "de", True), ("fr", "en", True), ("src", "de", True)],
+)
+def test_a_model_for_other_languages_is_told(src, tgt, warning):
+    assert bool(load_suite(EXAMPLE).languages.warning(src, tgt)) is warning

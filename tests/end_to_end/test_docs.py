@@ -1,0 +1,260 @@
+"""Everything that docs/*.md show: each command runs, in the order of the page, on a tiny model; what is named exists.
+
+A page is prepared like this: a fence of the language `sh` is run line by line, `python` as a whole, a fence under
+`<!-- file: NAME -->` becomes that file, and one under `<!-- not run: REASON -->` is left alone. Training is shortened,
+and everybody's files lie in the folder that `folder` makes.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.config.loading import load_config
+from mtkit.console import log
+from mtkit.data.corpus import open_output
+from mtkit.sample import write_corpus
+from mtkit.training.trainer import train
+
+ROOT = Path(__file__).parents[2]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+LANGUAGES = {"sh", "python", "yaml", "text", "json"}  # of fences
+
+TINY = (
+    "model.d_model=16",
+    "model.d_ff=16",
+    "train.threads=1",
+    "train.validate_sentences=4",
+    "decode.max_len=6",
+    "decode.on_suspect=off",
+)
+BRIEF = ("train.budget=null", "train.max_epochs=null", "train.max_minutes=null", "train.max_steps=3")
+QUICK = ("train.warmup_steps=1", "train.validate_every=2", "train.log_every=1", "train.batch_tokens=1024")
+# Enough for a translator whose sentences are mostly wrong but are sentences: what follows has something to work on.
+SAMPLE_MODEL = (
+    "model.d_model=32",
+    "model.d_ff=64",
+    "train.max_epochs=null",
+    "train.max_steps=150",
+    "train.batch_tokens=512",
+    "train.lr=6e-3",
+    "train.schedule=constant",
+    "train.warmup_steps=20",
+    "train.precision=fp32",
+    "train.threads=1",
+    "train.validate_sentences=4",
+    "decode.max_len=12",
+)
+SHORT = {  # what is added to a command so that it takes no time
+    "train-tokenizer": TINY,
+    "plan": TINY,
+    "train": (*TINY, *BRIEF, *QUICK),
+    "distill": (*TINY, *BRIEF, *QUICK, "distill.beam_size=1"),
+}
+FURTHER = {"plan": ["--seconds", "1"], "evaluate": ["--bootstrap", "10", "--randomization", "10"]}
+STUDENT = """\
+data:
+  train: [{src: train.en, tgt: train.fr}]
+  dev: {src: dev.en, tgt: dev.fr}
+train: {max_epochs: 10}
+"""
+ELSEWHERE = {"mtkit demo": "test_demo.py"}  # lines that another file here runs
+MAY_FAIL = {"check", "calibrate"}  # with exit code 1, as they should: the tiny model knows nothing
+OPTIONAL = {"--to ctranslate2": "ctranslate2", ".png": "matplotlib", ".svg": "matplotlib"}
+
+
+class Fence(NamedTuple):
+    """A block of code on a page."""
+
+    line: int  # of the page
+    language: str
+    text: str
+    note: str  # of the comment above it: "file: NAME", "not run: REASON", or nothing
+
+
+def fences(page: Path) -> list[Fence]:
+    """The page's blocks in order."""
+    text = page.read_text(encoding="utf-8")
+    pattern = r"(?:^<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$"
+    found = re.finditer(pattern, text, re.MULTILINE | re.DOTALL)
+    return [Fence(text.count("\n", 0, one.start(2)) + 1, one[2], one[3], one[1] or "") for one in found]
+
+
+def shell_lines(fence: Fence) -> list[str]:
+    """The commands of a block, without comments; a line that ends in a backslash goes on."""
+    lines = fence.text.replace("\\\n", " ").splitlines()
+    return [line for line in (re.sub(r"(^|\s+)#\s.*", "", line).strip() for line in lines) if line]
+
+
+RUN = [page for page in DOCS if any(fence.language in ("sh", "python") for fence in fences(page))]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as `mtkit demo` leaves it, with less training; and files of the names that pages use."""
+    place = tmp_path_factory.mktemp("base")
+    write_corpus(place / "data/sample")
+    for part in ("dev", "test"):
+        for language in ("en", "fr"):
+            path = place / f"data/sample/{part}.{language}"
+            path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:24]), encoding="utf-8")
+            shutil.copy(path, place / f"{part}.{language}")
+    for language in ("en", "fr"):
+        lines = (place / f"data/sample/train.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
+        (place / f"all.{language}").write_text("".join(lines[:2400]), encoding="utf-8")
+        (place / f"train.{language}").write_text("".join(lines[:60]), encoding="utf-8")
+        for name in (f"new.{language}", f"big.{language}.gz", f"mono.{language}.gz"):
+            with open_output(place / name) as file:
+                file.writelines(lines[-20:])
+    (place / "student.yaml").write_text(STUDENT, encoding="utf-8")
+    shutil.copytree(ROOT / "configs", place / "configs")
+    shutil.copy(ROOT / "configs/sample-suite.yaml", place / "suite.yaml")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        train(load_config(Path("configs/sample-en-fr.yaml"), SAMPLE_MODEL))
+    for language in ("en", "fr"):  # less for what reads it again, such as `mtkit inspect errors`
+        shutil.copy(place / f"all.{language}", place / f"data/sample/train.{language}")
+    for name in ("big-1", "big-2", "fr-en"):
+        (place / "runs" / name).symlink_to("sample-en-fr", target_is_directory=True)
+    return place
+
+
+@pytest.fixture
+def folder(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of that folder, in which the test is; the process is afterwards as it was before."""
+    place = shutil.copytree(base, tmp_path / "folder", symlinks=True)
+    monkeypatch.chdir(place)
+    monkeypatch.delenv("MTKIT_MODEL", raising=False)
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "mtkit").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m mtkit "$@"\n')
+    (bin_ / "mtkit").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_}{os.pathsep}{os.environ['PATH']}")
+    threads = torch.get_num_threads()
+    yield place
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def log_as_it_was() -> Iterator[None]:
+    level, propagate, handlers = log.level, log.propagate, log.handlers
+    yield
+    log.setLevel(level)
+    log.propagate, log.handlers = propagate, handlers
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_what_the_page_shows_runs_in_its_order(page: Path, folder: Path) -> None:
+    for fence in fences(page):
+        place = f"{page.name}:{fence.line}"
+        kind, _, value = fence.note.partition(": ")
+        if kind == "not run":
+            assert len(value) > 10, f"{place}: say why"
+        elif kind == "file":
+            (folder / value).write_text(fence.text, encoding="utf-8")
+        elif fence.language == "sh":
+            for line in shell_lines(fence):
+                run_line(line, place)
+        elif fence.language == "python":
+            done = subprocess.run([sys.executable, "-c", fence.text], capture_output=True, text=True, timeout=300)
+            assert done.returncode == 0, f"{place}: {done.stderr}"
+            assert done.stdout, place
+
+
+def run_line(line: str, place: str) -> None:
+    if line in ELSEWHERE:
+        assert (Path(__file__).parent / ELSEWHERE[line]).exists()
+        return
+    for part, package in OPTIONAL.items():
+        if part in line:
+            pytest.importorskip(package, reason=f"{place}: needs the optional package {package}")
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words = list(lexer)
+    if words[0] == "mtkit" and not set(words) & {"|", "<", ">", ";", "&&"}:
+        mtkit(shlex.split(line)[1:], place)
+        return
+    if words[0] == "shuf" or "shuf" in words:
+        shutil.which("shuf") or pytest.skip(f"{place}: this system has no shuf")
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"{place}: {line}\n{done.stderr}"
+
+
+def mtkit(words: Sequence[str], place: str = "") -> None:
+    """Run a command of mtkit in this process, shortened."""
+    command = words[0]
+    settings = [word for setting in SHORT.get(command, ()) for word in ("--set", setting)]
+    done = CliRunner().invoke(app, [*words, *settings, *FURTHER.get(command, [])])
+    shown = f"{place}: mtkit {' '.join(words)}\n{done.output[-3000:]}"
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise AssertionError(shown) from done.exception
+    assert done.exit_code in ((0, 1) if command in MAY_FAIL else (0,)), shown
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
+def test_what_is_shown_is_marked_so_that_it_is_run(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.count("```") == 2 * len(fences(page)), "each fence begins and ends at the margin"
+    for fence in fences(page):
+        assert fence.language in LANGUAGES, f"{page.name}:{fence.line}"
+        assert fence.language == "sh" or not re.search(r"^\$? ?mtkit ", fence.text, re.MULTILINE), fence.line
+        assert re.fullmatch(r"|file: [\w.-]+|not run: .*", fence.note), f"{page.name}:{fence.line}"
+    assert re.findall(r"^(?: {4}|\t)(?:mtkit|torchrun|python) .*", text, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
+def test_commands_and_options_named_in_passing_exist(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for span in re.findall(r"(?<!`)`mtkit ([^`]+)`", prose):
+        words = span.split()
+        command, rest = find_command(words)
+        known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        options = {word.partition("=")[0] for word in rest if word.startswith("-")} - {"--help", "--quiet", "--version"}
+        assert options <= known, f"{page.name}: `mtkit {span}`"
+
+
+def find_command(words: Sequence[str]) -> tuple[Any, Sequence[str]]:
+    """The command that the words begin with, and the rest of them."""
+    command: Any = typer.main.get_command(app)
+    while words and words[0] in getattr(command, "commands", {}):
+        command, words = command.commands[words[0]], words[1:]
+    if getattr(command, "commands", None) and words and re.fullmatch(r"[a-z-]+", words[0]):
+        raise AssertionError(f"mtkit has no command {words[0]}")
+    return command, words
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
+def test_every_link_of_the_page_leads_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that GitHub gives to headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
+def test_configs_on_the_page_load(page: Path, tmp_path: Path) -> None:
+    for fence in fences(page):
+        if fence.language == "yaml" and fence.note.startswith("file: ") and "\ndata:" in "\n" + fence.text:
+            path = tmp_path / "page.yaml"
+            path.write_text(fence.text, encoding="utf-8")
+            load_config(path)

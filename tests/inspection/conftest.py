@@ -1,0 +1,66 @@
+"""A run that has been trained for a few steps, for those who look into models."""
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtkit.config.schema import Config
+
+WORDS = {"one": "un", "two": "deux", "red": "rouge", "blue": "bleu", "cat": "chat", "dog": "chien", "sees": "voit"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)  # tensors here are tiny: more threads would only wait for each other
+
+
+def _write_corpus(folder: Path, name: str, n_pairs: int, seed: int) -> dict[str, str]:
+    """Word-by-word "translations" of random words."""
+    rng = random.Random(seed)
+    sources = [rng.choices(list(WORDS), k=rng.randint(2, 5)) for _ in range(n_pairs)]
+    (folder / f"{name}.en").write_text("".join(" ".join(words) + "\n" for words in sources), encoding="utf-8")
+    targets = [[WORDS[word] for word in words] for words in sources]
+    (folder / f"{name}.fr").write_text("".join(" ".join(words) + "\n" for words in targets), encoding="utf-8")
+    return {"src": str(folder / f"{name}.en"), "tgt": str(folder / f"{name}.fr")}
+
+
+@pytest.fixture(scope="session")
+def config_of_a_run(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """Trains on words, each a token, for a few steps."""
+    folder = tmp_path_factory.mktemp("inspected")
+    side = {"vocab_size": 290}
+    sizes = {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    values = {
+        "run_dir": str(folder / "runs" / "tiny"),
+        "seed": 7,
+        "data": {
+            "src_lang": "en",
+            "tgt_lang": "fr",
+            "train": [_write_corpus(folder, "train", 120, seed=0)],
+            "dev": _write_corpus(folder, "dev", 8, seed=1),
+        },
+        "tokenizer": {"src": side, "tgt": side},
+        "model": sizes,
+        "train": {
+            **{"max_steps": 80, "warmup_steps": 10, "lr": 0.02, "threads": 1, "device": "cpu", "precision": "fp32"},
+            **{"batch_tokens": 400, "validate_every": 80, "validate_sentences": 2, "average_best": 1},
+        },
+        "decode": {"beam_size": 2, "max_len_factor": 1.0, "max_len_constant": 8, "on_suspect": "off"},
+    }
+    return Config.model_validate(values)
+
+
+@pytest.fixture(scope="session")
+def bundle_of_a_run(config_of_a_run: Config) -> Iterator[Path]:
+    """The bundle of a finished run."""
+    from mtkit.training import finish
+    from mtkit.training.trainer import train
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        patch.setattr(finish, "plot_curves", lambda run_dir: None)
+        yield train(config_of_a_run).bundle

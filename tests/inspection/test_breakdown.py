@@ -1,0 +1,113 @@
+"""A system's habits: hand-counted."""
+
+import json
+import shutil
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from mtkit.data.special_ids import UNK_ID
+from mtkit.decoding.bundle import add_to_bundle
+from mtkit.decoding.confidence import CONFIDENCE_FILE, calibrate
+from mtkit.decoding.translator import Translator
+from mtkit.evaluation.buckets import CountedSentences
+from mtkit.inspection.breakdown import (
+    System,
+    UnknownPieces,
+    breakdown_structure,
+    breakdown_table,
+    faults_of,
+    find_habits,
+    translated_system,
+    untranslated_share,
+)
+from mtkit.inspection.features import find_features
+
+SOURCES = ["The cat sleeps.", "It costs 35 euros.", "Tom sees the big house over there.", "Rain."]
+REFERENCES = ["Le chat dort.", "Cela coûte 35 euros.", "Tom voit la grande maison là-bas.", "La pluie."]
+
+
+def habits(texts: list[str], **known):
+    system = System("any", texts, **known)
+    counted = CountedSentences(texts, [REFERENCES])
+    return find_habits(system, SOURCES, [REFERENCES], counted, faults_of(system, SOURCES, "fr"))
+
+
+def test_faults_are_counted_by_sentence():
+    found = habits(["", "Cela coûte des euros.", "the big house over there the big house", "La la la la la la la la."])
+    assert found.faults == {"empty": 1, "number": 1, "copy": 1, "loop": 1, "length": 0, "url": 0}
+    assert not any(habits(REFERENCES).faults.values())
+
+
+def test_a_sentence_that_loses_two_numbers_counts_once():
+    sources, texts = ["From 35 to 77 euros."], ["De l'un à l'autre, en euros."]
+    counted = CountedSentences(texts, [["De 35 à 77 euros."]])
+    faults = faults_of(System("any", texts), sources, "fr")
+    assert [fault.detail for fault in faults[0]] == ["35", "77"]
+    found = find_habits(System("any", texts), sources, [["De 35 à 77 euros."]], counted, faults)
+    assert found.faults["number"] == 1
+
+
+def test_a_translation_that_the_limit_ended_has_an_unlikely_length():
+    assert habits(REFERENCES, finished=[True, False, True, True]).faults["length"] == 1
+
+
+def test_untranslated_words_are_the_sources_small_ones_that_no_reference_has():
+    texts = ["Le cat dort.", "Cela costs 35 euros.", "Tom voit la grande maison there.", "Rain."]
+    # cat, costs, there; not Tom and Rain (capitals), euros and 35 (in the reference): 3 of 3 + 4 + 6 + 1 words
+    assert untranslated_share(texts, SOURCES, [REFERENCES]) == 3 / 14
+    with_another = [REFERENCES, ["Le cat.", "", "", ""]]
+    assert untranslated_share(texts, SOURCES, with_another) == 2 / 14
+    assert untranslated_share(["", ""], SOURCES[:2], [REFERENCES[:2]]) == 0
+
+
+def test_calibration_is_measured_on_the_sentences_that_have_a_confidence():
+    texts = [REFERENCES[0], REFERENCES[1], "Rien du tout.", "x"]  # two perfect, two bad
+    known = {"confidences": [0.95, 0.75, 0.15, None], "good_chrf": 60.0}
+    found = habits(texts, **known).calibration
+    assert found.n == 3
+    assert found.good == pytest.approx(2 / 3)
+    # each alone in its bin: distances of 1 - 0.95, 1 - 0.75 and 0.15 - 0
+    assert found.calibration_error == pytest.approx((0.05 + 0.25 + 0.15) / 3)
+    assert habits(texts).calibration is None
+    assert habits(texts, confidences=[None] * 4, good_chrf=60.0).calibration is None
+
+
+def test_a_model_is_asked_what_only_it_knows(bundle_of_a_run):
+    translator = Translator.load(bundle_of_a_run)
+    sources = ["one red cat", "two q cats", ""]
+    system = translated_system("tiny", translator, sources)
+    assert system.texts == translator.translate(sources)
+    assert (system.confidences, system.good_chrf) == (None, None)
+    ids = [translator.src_tokenizer.encode(source) for source in sources]
+    unknown = {UNK_ID, *translator.src_tokenizer.byte_ids()}
+    n_unknown = sum(token in unknown for line in ids for token in line)
+    assert system.unknown_src == UnknownPieces(sum(map(len, ids)), n_unknown)
+    assert 0 < system.unknown_src.share < 1  # the tokenizer has never seen q
+    assert UnknownPieces(0, 0).share == 0
+
+
+def test_a_calibrated_model_gives_its_confidences(bundle_of_a_run, tmp_path):
+    folder = shutil.copytree(bundle_of_a_run, tmp_path / "calibrated")
+    made = calibrate([-2 + 0.05 * n for n in range(40)], [3.0 * n for n in range(40)], threshold=55, decode={})
+    add_to_bundle(folder, CONFIDENCE_FILE, made.dump)
+    translator = Translator.load(folder)
+    system = translated_system("tiny", translator, ["one red cat", ""])
+    [candidate] = translator.search(["one red cat"])[0][:1]
+    assert system.confidences == [made.of(candidate.log_prob, len(candidate.ids) + 1), None]
+    assert system.good_chrf == 55
+
+
+def test_the_breakdown_of_evaluate_has_every_systems_score_by_kind():
+    features = find_features(SOURCES, [REFERENCES], src_lang="en")
+    found = breakdown_structure({"a": REFERENCES, "b": SOURCES}, [REFERENCES], features)
+    by_number = next(feature for feature in found if feature["name"] == "numbers")
+    in_digits = by_number["buckets"][0]
+    assert in_digits["name"] == "in digits"
+    expected = BLEU().corpus_score([SOURCES[1]], [[REFERENCES[1]]]).score
+    assert in_digits["systems"]["b"]["scores"]["BLEU"] == expected
+    assert in_digits["systems"]["a"] == {"n": 1, "scores": {"BLEU": pytest.approx(100), "chrF2": 100}}
+    assert json.loads(json.dumps(found)) == found
+    [row] = [line for line in breakdown_table(found) if "in digits" in line]
+    chrf = [in_digits["systems"][name]["scores"]["chrF2"] for name in "ab"]
+    assert row.split() == ["in", "digits", "1", "100.00", f"{expected:.2f}", *(f"{score:.2f}" for score in chrf)]

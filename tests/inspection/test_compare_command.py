@@ -1,0 +1,130 @@
+"""`mtkit compare` as a user meets it: files and models, a summary, JSON or a page, and mistakes."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.decoding.translator import Translator
+
+SRC = ["The cat sleeps.", "It is not raining.", "", "Are we under the table?"]
+REF = ["Le chat dort.", "Il ne pleut pas.", "", "Sommes-nous sous la table ?"]
+OLD = ["Le chat dort.", "Il pleut.", "", "Nous sommes sur la table ?"]
+NEW = ["Le chien dort.", "Il ne pleut pas.", "", "Sommes-nous sur la table ?"]
+TEST_SET = "--src", "src.en", "--ref", "ref.fr"
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, lines in {"src.en": SRC, "ref.fr": REF, "ref2": OLD, "old": OLD, "new": NEW, "short": NEW[:3]}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (tmp_path / "empty").write_text("")
+    with gzip.open("train.en.gz", "wt") as file:
+        file.write("the cat is not under the table\n" * 12)
+
+
+def run(*args: str):
+    return CliRunner().invoke(app, ["compare", *args])
+
+
+def as_json(*args: str):
+    done = run(*args, "--json")
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_files_of_translations_are_compared():
+    done = run("old", "better=new", *TEST_SET, "--train-text", "train.en.gz")
+    assert done.exit_code == 0, done.stderr
+    expected = BLEU().corpus_score(NEW, [REF]).score
+    assert f"B better{expected:>9.2f}" in done.stdout
+    assert "BLEU: better is better than old by" in done.stdout
+    assert "by negation" in done.stdout  # the language is in the name of the file
+    assert "by rarest word" in done.stdout
+    assert "1 of 4 references are blank" in done.stderr
+    assert "line 2:" in done.stdout and "Il {+ne+} pleut {+pas+}." in done.stdout
+
+
+def test_json_has_every_figure_and_several_references_count():
+    one, two = as_json("old", "new", *TEST_SET), as_json("old", "new", *TEST_SET, "--ref", "ref2")
+    assert one["systems"][1]["scores"]["BLEU"] == BLEU().corpus_score(NEW, [REF]).score
+    assert two["systems"][0]["scores"]["BLEU"] == BLEU().corpus_score(OLD, [REF, OLD]).score == pytest.approx(100)
+    assert two["sentences"][0]["refs"] == [REF[0], OLD[0]]
+    assert [feature["name"] for feature in one["features"]] == [
+        "source length",
+        "numbers",
+        "names",
+        "negation",
+        "questions",
+    ]
+
+
+def test_a_report_is_written_and_stdout_keeps_to_the_headline():
+    done = run("old", "new", *TEST_SET, "-o", "out/report.html")
+    assert done.exit_code == 0, done.stderr
+    page = Path("out/report.html").read_text(encoding="utf-8")
+    assert "<title>new against old</title>" in page
+    assert "BLEU: new is better" in done.stdout and "by source length" not in done.stdout
+
+
+def test_what_cannot_be_told_is_said():
+    done = run("old", "new", "--src", "new", "--ref", "ref2")
+    assert done.exit_code == 0
+    assert "by negation: the source language is not known; give --src-lang" in done.stderr
+    assert "by rare words: no training text is here; give --train-text" in done.stderr
+    assert (
+        "by negation: no words for hu" in run("old", "new", "--src", "new", "--ref", "ref2", "--src-lang", "hu").stderr
+    )
+
+
+def test_models_translate_with_the_same_options_for_all(bundle_of_a_run, config_of_a_run):
+    dev = config_of_a_run.data.dev
+    test_set = "--src", str(dev.src), "--ref", str(dev.tgt)
+    found = as_json(f"model={bundle_of_a_run}", f"copy={dev.src}", *test_set, "--beam-size", "1")
+    translator = Translator.load(bundle_of_a_run, beam_size=1)
+    sources = dev.src.read_text(encoding="utf-8").splitlines()
+    assert [sentence["systems"][0]["text"] for sentence in found["sentences"]] == translator.translate(sources)
+    assert found["systems"][0]["unknown_src"]["n_pieces"] > 0
+    assert found["systems"][1]["unknown_src"] is None
+    assert found["systems"][1]["faults"]["copy"] > 0
+    rarity = next(feature for feature in found["features"] if feature["name"] == "rarest word")  # its config names it
+    assert "120 training lines" in rarity["how"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (["old", "short", *TEST_SET], 1, "short has 3 lines, ref.fr has 4"),
+        (["old", "new", "--src", "short", "--ref", "ref.fr"], 1, "short has 3 lines, ref.fr has 4"),
+        (["old", "new", *TEST_SET, "--ref", "short"], 1, "short has 3 lines, ref.fr has 4"),
+        (["old", "new", "--ref", "ref.fr"], 2, "give both --src and --ref"),
+        (["old", "new", "--src", "src.en"], 2, "give both --src and --ref"),
+        (["old", "new"], 2, "files of translations do not say what was translated"),
+        (["old", *TEST_SET], 2, "old: a single system; it takes two to compare"),
+        (["old", "gone", *TEST_SET], 1, "gone: no such file or folder"),
+        (["old", "new", "--src", "gone", "--ref", "ref.fr"], 1, "gone: no such file"),
+        (["empty", "empty2=empty", "--src", "empty", "--ref", "empty"], 1, "empty has 0 lines"),
+        (["old", "old", *TEST_SET], 2, "two systems are named old"),
+        (["old", "new", *TEST_SET, "-o", "report.pdf"], 2, "ends in .html"),
+        (["old", "new", *TEST_SET, "--beam-size", "2"], 2, "no system is a model"),
+        (["old", "new", *TEST_SET, "--train-text", "gone"], 1, "gone: no such file"),
+    ],
+)
+def test_mistakes_are_named_and_nothing_is_written(args, code, message, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    done = run(*args)
+    assert done.exit_code == code, done.stderr
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_model_without_its_test_set_says_where_it_should_be(bundle_of_a_run):
+    done = run(str(bundle_of_a_run), "new")
+    assert done.exit_code == 1
+    assert "no test set (data.test); give --src and --ref" in done.stderr

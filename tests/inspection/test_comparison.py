@@ -1,0 +1,142 @@
+"""Systems beside each other: who wins is known beforehand, figures are sacreBLEU's."""
+
+import json
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from mtkit.errors import DataError
+from mtkit.evaluation.buckets import PairedDifference
+from mtkit.inspection.breakdown import System
+from mtkit.inspection.comparison import Pair, TestSet, compare, n_stages
+from mtkit.inspection.comparison_text import as_structure, headline, n_by_chance, report, verdict
+from mtkit.inspection.features import find_features
+
+ANIMALS = ["cat", "dog", "horse", "bird"]
+SOURCES = [f"The {ANIMALS[n % 4]} sleeps{'?' if n % 2 else '.'}" for n in range(40)]
+REFERENCES = [f"{ANIMALS[n % 4]} number {n} is asleep here" for n in range(40)]
+BASELINE = [line if n % 3 else line.replace("asleep", "up") for n, line in enumerate(REFERENCES)]
+OTHER = [line if n % 10 != 1 else "nothing at all" for n, line in enumerate(REFERENCES)]
+WINS = [n for n in range(40) if n % 3 == 0 and n % 10 != 1]
+SURE, CHANCE = "a sure difference", "not sure, it may be chance"
+LOSSES = [n for n in range(40) if n % 10 == 1]
+
+
+@pytest.fixture(scope="module")
+def test_set() -> TestSet:
+    return TestSet(SOURCES, [REFERENCES], find_features(SOURCES, [REFERENCES], src_lang="en"))
+
+
+@pytest.fixture(scope="module")
+def found(test_set):
+    systems = [System("old", BASELINE), System("new", OTHER), System("same", BASELINE)]
+    stages = []
+    comparison = compare(systems, test_set, n_bootstrap=60, advance=lambda: stages.append(1))
+    assert len(stages) == n_stages(systems, test_set)
+    return comparison
+
+
+def test_sentences_are_won_and_lost_by_their_own_chrf(found):
+    new, same = found.pairs
+    chrf = [
+        [CHRF().sentence_score(text, [ref]).score for text, ref in zip(texts, REFERENCES, strict=True)]
+        for texts in (BASELINE, OTHER)
+    ]
+    gains = [b - a for a, b in zip(*chrf, strict=True)]
+    assert (new.wins, new.losses, new.ties) == (len(WINS), len(LOSSES), 40 - len(WINS) - len(LOSSES))
+    assert new.n_identical == new.ties
+    assert new.gains == pytest.approx(gains)
+    assert new.largest_gains(3) == sorted(WINS, key=lambda n: -gains[n])[:3]
+    assert new.largest_losses(100) == sorted(LOSSES, key=lambda n: gains[n])
+    assert (same.wins, same.ties, same.losses, same.n_identical) == (0, 40, 0, 40)
+    assert same.largest_gains(5) == same.largest_losses(5) == []
+
+
+def test_every_figure_is_sacrebleus_in_all_buckets_and_in_total(found):
+    for judged, texts in zip(found.systems, (BASELINE, OTHER, BASELINE), strict=True):
+        assert judged.score.scores["BLEU"] == BLEU().corpus_score(texts, [REFERENCES]).score
+    questions = next(feature for feature in found.features if feature.name == "questions")
+    for bucket, numbers in zip(questions.buckets, (range(1, 40, 2), range(0, 40, 2)), strict=True):
+        texts, refs = [OTHER[n] for n in numbers], [REFERENCES[n] for n in numbers]
+        assert bucket.scores[1].scores["chrF2"] == CHRF().corpus_score(texts, [refs]).score
+        assert bucket.n == 20
+    for feature in found.features:
+        assert sum(bucket.n for bucket in feature.buckets) == 40
+    assert found.everything.scores == [judged.score for judged in found.systems]
+
+
+def test_the_report_names_the_winner_and_shows_what_it_won_by(found):
+    lines = list(report(found))
+    assert lines[: len(list(headline(found)))] == list(headline(found))
+    text = "\n".join(lines)
+    scores = [BLEU().corpus_score(texts, [REFERENCES]).score for texts in (BASELINE, OTHER)]
+    assert f"BLEU: new is better than old by {scores[1] - scores[0]:.2f}, " in text
+    assert "BLEU: same and old score the same" in text
+    assert f"new better on {found.pairs[0].wins}, worse on {found.pairs[0].losses}" in text
+    gain = found.pairs[0].largest_gains(1)[0]
+    assert f"line {gain + 1}: {found.pairs[0].gains[gain]:+.1f} chrF2" in text
+    assert "is [-up-] here" in text and "is {+asleep+} here" in text
+    assert "where same gains most" not in text
+    assert max(map(len, lines)) <= 120
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [
+        (
+            PairedDifference(1.5, 0.2, 2.8, 0.01, 0.98),
+            f"new is better than old by 1.50, {SURE} (p = 0.010; better in 98.0%",
+        ),
+        (
+            PairedDifference(-1.5, -2.8, -0.2, 0.01, 0.02),
+            f"old is better than new by 1.50, {SURE} (p = 0.010; better in 98",
+        ),
+        (
+            PairedDifference(0.5, -1.2, 2.3, 0.2, 0.7),
+            f"new is better than old by 0.50, {CHANCE} (p = 0.200; better in 70.0%",
+        ),
+        (PairedDifference(0.5), "new is better than old by 0.50; fewer than 30 sentences are too few to say how sure"),
+        (PairedDifference(0.0, -1, 1, 0.01, 0.5), "new and old score the same"),
+    ],
+)
+def test_a_verdict_says_who_is_better_and_how_surely(difference, words):
+    pair = Pair("old", "new", {"BLEU": difference}, wins=0, ties=1, losses=0, n_identical=1, gains=[0.0])
+    assert verdict(pair, "BLEU").startswith(f"BLEU: {words}")
+
+
+def test_a_star_is_for_tested_buckets_only(found):
+    questions = next(feature for feature in found.features if feature.name == "questions")
+    assert all(found.p is None for bucket in questions.buckets for by in bucket.differences for found in by.values())
+    n, by_chance = n_by_chance(found)
+    n_tested = sum(bucket.n >= 30 for f in found.features if len(f.buckets) > 1 for bucket in f.buckets)
+    assert (n, by_chance) == (n_tested * 2 * 2, pytest.approx(0.05 * n_tested * 4))
+
+
+def test_the_structure_is_json_and_holds_every_sentence(found):
+    structure = json.loads(json.dumps(as_structure(found), allow_nan=False))
+    assert [system["name"] for system in structure["systems"]] == ["old", "new", "same"]
+    assert structure["pairs"][0]["wins"] == found.pairs[0].wins
+    assert "gains" not in structure["pairs"][0]
+    sentence = structure["sentences"][3]
+    assert (sentence["line"], sentence["src"], sentence["refs"]) == (4, SOURCES[3], [REFERENCES[3]])
+    assert sentence["buckets"]["questions"] == "question"
+    assert [system["text"] for system in sentence["systems"]] == [BASELINE[3], OTHER[3], BASELINE[3]]
+    assert structure["signatures"]["BLEU"].startswith("nrefs:1|")
+
+
+@pytest.mark.parametrize(
+    ("systems", "message"),
+    [
+        ([System("a", BASELINE), System("b", OTHER[1:])], "b: 39 translations of 40 source lines"),
+        ([System("a", BASELINE)], "it takes two"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(systems, message, test_set):
+    with pytest.raises(DataError, match=message):
+        compare(systems, test_set)
+
+
+def test_an_empty_test_set_is_refused():
+    with pytest.raises(DataError, match="0 lines"):
+        compare([System("a", []), System("b", [])], TestSet([], [[]], []))

@@ -1,0 +1,78 @@
+"""docs/reference.md and docs/commands.md are what the schema and the commands say now."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from mtkit.config import schema
+from mtkit.config.schema import Config, Section
+
+ROOT = Path(__file__).parents[2]
+REMEDY = "out of date; run scripts/make_reference.py"
+
+
+@pytest.fixture
+def reference(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return importlib.import_module("make_reference")
+
+
+def sections(text):
+    """Heading to the lines below it."""
+    parts = re.split(r"^(#{2,3} .*)$", text, flags=re.MULTILINE)[1:]
+    return {heading.lstrip("# "): body for heading, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def test_the_reference_of_keys_is_up_to_date(reference):
+    assert reference.config_reference() == (ROOT / "docs/reference.md").read_text(encoding="utf-8"), REMEDY
+
+
+def test_the_reference_of_commands_is_up_to_date(reference):
+    assert reference.command_reference() == (ROOT / "docs/commands.md").read_text(encoding="utf-8"), REMEDY
+
+
+def test_every_section_of_the_schema_has_a_row_for_each_of_its_keys(reference):
+    tables = [
+        set(re.findall(r"^\| `(\w+)` ", body, re.MULTILINE)) for body in sections(reference.config_reference()).values()
+    ]
+    kinds = [kind for kind in vars(schema).values() if isinstance(kind, type) and issubclass(kind, Section)]
+    assert Config in kinds
+    for kind in kinds:
+        if kind is not Section:
+            assert set(kind.model_fields) in tables, kind.__name__
+
+
+def test_a_row_tells_type_bounds_default_and_meaning(reference):
+    found = sections(reference.config_reference())
+    assert (
+        "| `max_steps` | whole number, at least 1, or `null` | `null` | stop after this many updates |"
+        in found["`train`"]
+    )
+    assert "| `seed` | whole number, at least 0, below 4,294,967,296 | `1` |" in found["At the top"]
+    assert "| `tie` | `none`, `decoder`, `all` | `decoder` |" in found["`model`"]
+    assert "| `adam_betas` | 2 numbers, at least 0, below 1 | `[0.9, 0.98]` |" in found["`train`"]
+    assert "| `train` | list of sections, below | must be given |" in found["`data`"]
+    assert r"such as \<2de> or \<news>" in found["`data.dev`, `data.test`"]
+
+
+def test_another_schema_makes_another_reference(reference, monkeypatch):
+    before = reference.config_reference()
+    changed = Config.model_json_schema()
+    changed["$defs"]["ModelConfig"]["properties"]["d_model"]["default"] = 257
+    monkeypatch.setattr(reference, "json_schema", lambda: changed)
+    assert reference.config_reference() != before
+
+
+def test_every_option_that_help_prints_is_there(reference):
+    from typer.testing import CliRunner
+
+    from mtkit.cli import app
+
+    found = sections(reference.command_reference())
+    for command in ("translate", "evaluate", "doctor decode"):
+        printed = CliRunner().invoke(app, [*command.split(), "--help"]).stdout
+        options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", printed, re.MULTILINE)) - {"--help"}
+        assert options
+        assert options <= set(re.findall(r"--[a-z-]+", found[f"mtkit {command}"]))

@@ -1,0 +1,321 @@
+"""report.html and run.json of a run: what they tell, of finished, interrupted and failing runs."""
+
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+from collections import Counter
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browsing import check_page
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.data.encoded import EncodedSide
+from mtkit.evaluation.metrics import MetricScore
+from mtkit.training import report as report_module
+from mtkit.training.metrics_log import MetricsLog, read_metrics
+from mtkit.training.record import read_record
+from mtkit.training.report import note_test_scores, refresh_report, thinned, write_report
+from mtkit.training.run_folder import write_config
+from mtkit.training.trainer import Trainer, train
+from mtkit.training.validation import Sample
+
+SCORES = [MetricScore("BLEU", 61.25, "made:up|version:9", 58.5, 64.0, 61.0)]
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory, config_of, corpus):
+    """The folder of a run of 20 steps, 4 validations and 3 averaged checkpoints."""
+    run_dir = tmp_path_factory.mktemp("finished") / "run"
+    train(config_of(run_dir, average_last=3, data={**corpus, "test": corpus["dev"]}))
+    return run_dir
+
+
+@pytest.fixture
+def copied_run(finished_run, tmp_path):
+    return shutil.copytree(finished_run, tmp_path / "run")
+
+
+@pytest.fixture
+def bare_run(tmp_path, config_of):
+    """bare_run(bleus, losses, ...): the folder of a run that has not finished, with these figures on dev."""
+
+    def make(bleus=(), losses=None, samples=(), recoveries=()):
+        cfg = config_of(tmp_path / "run")
+        write_config(cfg)
+        with MetricsLog(tmp_path / "run", 0) as log:
+            for number, bleu in enumerate(bleus):
+                step = 10 * (number + 1)
+                log.write("validation", step, {"bleu": bleu, "chrf": bleu, "loss": losses[number] if losses else 1.0})
+                log.write_samples(step, samples[number : number + 1])
+        with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+            file.writelines(json.dumps({"kind": "recovery", **recovery}) + "\n" for recovery in recoveries)
+        return tmp_path / "run"
+
+    return make
+
+
+def words_of(page):
+    """What a reader sees of it, without tags; the scripts and styles are left out."""
+    text = re.sub(r"<(style|script)\b.*?</\1>", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).replace("\xa0", " ").split())
+
+
+def test_a_finished_run_leaves_a_report_that_begins_in_plain_words(finished_run):
+    path = finished_run / "report.html"
+    assert path.stat().st_size < 1_000_000
+    words = words_of(path)
+    assert "It learnt from 120 pairs of sentences and their translations" in words, "as many as the corpus has"
+    bleu = json.loads((finished_run / "model" / "manifest.json").read_text())["training"]["dev_metrics"][0]
+    assert "On 3 sentences, which it did not learn from, though they decided which" in words
+    assert f"its translations got {bleu['score']:.1f} of 100 points" in words
+    assert bleu["signature"] in words
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [([18], "weights that were kept those at step 18 "), ([18, 12], "the mean of those at steps 12, 18: the 2 last")],
+)
+def test_it_tells_the_weights_that_were_kept(copied_run, steps, said):
+    path = copied_run / "model" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["training"]["averaged_steps"] = steps
+    path.write_text(json.dumps(manifest))
+    assert said in words_of(write_report(copied_run))
+
+
+def test_it_tells_the_limit_and_the_machine(finished_run):
+    words = words_of(finished_run / "report.html")
+    assert "train.max_steps=20" in words
+    checkpoint = json.loads((finished_run / "checkpoints/step-20/manifest.json").read_text())
+    assert f"torch {checkpoint['made_with']['torch']}" in words
+
+
+def test_it_shows_the_samples_of_every_validation(finished_run):
+    entries = [entry for entry in read_metrics(finished_run / "metrics.jsonl") if entry["kind"] == "samples"]
+    assert [entry["step"] for entry in entries] == [6, 12, 18, 20]
+    words = words_of(finished_run / "report.html")
+    for sample in entries[-1]["samples"]:
+        assert set(sample) == {"src", "reference", "translation"}
+        assert f"{sample['src']} Reference: {sample['reference']}" in words
+
+
+def test_the_figures_of_its_text_are_those_of_the_files(config_of, corpus, tmp_path):
+    train_files = corpus["train"][0]
+    blank, long, plain = "\n", "one two red blue cat dog sees one\n", "one red cat\n"
+    for side, language in (("src", "en"), ("tgt", "fr")):
+        text = Path(train_files[side]).read_text(encoding="utf-8") + blank + long + plain
+        (tmp_path / f"train.{language}").write_text(text, encoding="utf-8")
+    data = {"train": [{"src": str(tmp_path / "train.en"), "tgt": str(tmp_path / "train.fr")}], "dev": corpus["dev"]}
+    run_dir = tmp_path / "run"
+    train(config_of(run_dir, data={**data, "max_tokens": 27}, max_steps=1, warmup_steps=0))
+    record = read_record(run_dir)
+    lengths = [
+        max(map(len, pair)) for pair in zip(*(_lines(tmp_path / f"train.{x}") for x in ("en", "fr")), strict=True)
+    ]
+    n_long = sum(length + 1 > 27 for length in lengths)  # a piece a character, and one for the beginning
+    assert n_long >= 1
+    counts = record["text"]["counts"]
+    assert counts == {"n_read": 123, "n_blank": 1, "n_too_long": n_long, "n_ratio": 0, "n_kept": 122 - n_long}
+    dev = _lines(corpus["dev"]["src"])
+    n_words = sum(len(line.split()) for line in dev)
+    n_pieces = sum(len(line) + 1 for line in dev)
+    assert record["text"]["tokenizers"]["src"]["tokens_per_word"] == pytest.approx(n_pieces / n_words)
+
+
+def _lines(path):
+    return Path(path).read_text(encoding="utf-8").splitlines()
+
+
+def test_ids_are_counted_in_parts_as_in_one(monkeypatch):
+    ids = np.random.default_rng(0).integers(0, 9, size=50).astype(np.uint16)
+    monkeypatch.setattr("mtkit.data.encoded._COUNTED_AT_ONCE", 7)
+    side = EncodedSide(ids, np.array([0, 50]), np.array([50]))
+    expected = Counter(ids.tolist())
+    assert side.occurrences(11).tolist() == [expected[i] for i in range(11)]
+
+
+def test_an_interrupted_run_has_a_report_too_and_a_resumed_one_lists_both_starts(config_of, tmp_path, monkeypatch):
+    cfg = config_of(tmp_path / "run")
+    update = Trainer.update
+
+    def interrupted(self):
+        if self.state.step == 9:
+            os.kill(os.getpid(), signal.SIGINT)
+        return update(self)
+
+    monkeypatch.setattr(Trainer, "update", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(cfg)
+    words = words_of(cfg.run_dir / "report.html")
+    assert "whose training has not finished: so far it has learnt from 120 pairs" in words
+    assert "updates 10, " in words
+    monkeypatch.setattr(Trainer, "update", update)
+    train(cfg)
+    assert [start["step"] for start in read_record(cfg.run_dir)["starts"]] == [0, 10]
+    words = words_of(cfg.run_dir / "report.html")
+    assert "UTC, after 10 updates On the same machine, with the same software." in words
+    assert "has not finished" not in words
+
+
+def test_a_report_that_cannot_be_written_is_a_warning_and_no_more(config_of, tmp_path, monkeypatch, caplog):
+    def failing(*arguments, **values):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr(report_module, "write_page", failing)
+    monkeypatch.setattr("mtkit.training.record.machine", failing)
+    with caplog.at_level(logging.WARNING, "mtkit"):
+        result = train(config_of(tmp_path / "run", max_steps=6, warmup_steps=1))
+    assert (result.bundle / "model.safetensors").exists()
+    assert "report.html: the report cannot be written: no ink" in caplog.text
+    assert "run.json: cannot be written (no ink)" in caplog.text
+
+
+def test_a_run_without_a_record_has_a_report_with_what_is_known(copied_run):
+    (copied_run / "run.json").write_text("{ damaged")
+    words = words_of(write_report(copied_run))
+    assert "It learnt from its text in" in words
+    assert "BLEU, dev" in words
+
+
+def test_test_scores_are_shown_until_the_model_is_another(copied_run):
+    bundle = copied_run / "model"
+    note_test_scores(bundle, 2000, SCORES)
+    words = words_of(copied_run / "report.html")
+    assert "On 2 000 sentences, which were kept aside until the end, its translations got 61.2 of 100 points" in (
+        words.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    )
+    assert "made:up|version:9" in words
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest["sha256"]["model.safetensors"] = "0" * 64
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    assert "made:up|version:9" not in words_of(write_report(copied_run))
+
+
+def test_evaluating_the_model_as_it_is_on_its_test_set_lets_the_report_tell(copied_run, monkeypatch):
+    monkeypatch.setattr("mtkit.console.set_up_logging", lambda quiet: None)  # other tests watch the log
+
+    def evaluate(*options):
+        command = ["evaluate", "--model", str(copied_run), "--json", "--bootstrap", "10", *options]
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    evaluate("--beam-size", "2")
+    assert "The test set has not been translated yet" in words_of(write_report(copied_run))
+    said = json.dumps(evaluate())
+    words = words_of(copied_run / "report.html")
+    assert "On 8 sentences, which were kept aside until the end" in words
+    [bleu] = re.findall(r"its translations got ([\d.]+) of 100 points", words)
+    assert any(f"{float(score):.1f}" == bleu for score in re.findall(r'"score": ([\d.]+)', said)), said
+    assert "The test set has not been translated yet" not in words
+
+
+def test_a_bundle_without_its_run_gets_no_files_beside_it(finished_run, tmp_path):
+    bundle = shutil.copytree(finished_run / "model", tmp_path / "model")
+    note_test_scores(bundle, 2000, SCORES)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_markup_in_the_text_stays_text(bare_run):
+    sample = Sample("<script>alert(1)</script>", "a & b", "</td><b>bold</b>")
+    page = write_report(bare_run([1.0], samples=[sample])).read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert "<b>bold" not in page
+    assert "&lt;b&gt;bold&lt;/b&gt;" in page
+
+
+def test_equal_translations_in_a_row_are_shown_once(bare_run):
+    texts = ["x", "x", "x", "y", "", "right"]
+    run_dir = bare_run([1.0] * 6, samples=[Sample("a", "right", text) for text in texts])
+    words = words_of(write_report(run_dir))
+    assert "step translation 10 to 30 x 40 y 50 (empty) 60 right as the reference" in words
+
+
+def test_long_texts_are_shortened_in_the_log(tmp_path):
+    with MetricsLog(tmp_path, 0) as log:
+        log.write_samples(1, [Sample("a" * 400, "b" * 401, "c")])
+    [entry] = read_metrics(tmp_path / "metrics.jsonl")
+    assert entry["samples"] == [{"src": "a" * 400, "reference": "b" * 399 + "…", "translation": "c"}]
+
+
+def test_a_resumed_run_drops_the_samples_that_it_will_write_again(tmp_path):
+    with MetricsLog(tmp_path, 0) as log:
+        for step in (1, 2, 3):
+            log.write_samples(step, [])
+    with MetricsLog(tmp_path, 2):
+        pass
+    assert [entry["step"] for entry in read_metrics(tmp_path / "metrics.jsonl")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("bleus", "losses", "said"),
+    [
+        ([10, 20, 30, 32], [4, 3, 2, 1], "still getting better: 2.0 BLEU in the last quarter"),
+        ([10, 20, 30, 30.5], [4, 3, 2, 1], None),
+        ([10, 20, 30, 32], [4, 3, 2, 2.2], "dev loss was lowest at step 30 and has risen since"),
+        ([10, 32], [4, 3], None),
+    ],
+)
+def test_it_says_what_the_curves_mean(bare_run, bleus, losses, said):
+    words = words_of(write_report(bare_run(bleus, losses)))
+    for sentence in ("still getting better", "dev loss was lowest"):
+        assert (sentence in words) == (said is not None and sentence in said)
+    assert said is None or said in words
+
+
+@pytest.mark.parametrize(
+    ("codes", "said"),
+    [(("en", "pt-BR"), "translator from English into Portuguese"), (("src", "tgt"), "translator whose")],
+)
+def test_it_names_the_languages_if_the_config_does(config_of, corpus, tmp_path, codes, said):
+    write_config(config_of(tmp_path, data={**corpus, "src_lang": codes[0], "tgt_lang": codes[1]}))
+    with MetricsLog(tmp_path, 0):
+        pass
+    assert said in words_of(write_report(tmp_path))
+
+
+def test_the_checks_of_a_suite_have_a_curve_each(bare_run):
+    run_dir = bare_run()
+    with MetricsLog(run_dir, 0) as log:
+        for step in (1, 2):
+            log.write("validation", step, {"bleu": 1.0, "loss": 1.0, "suite": 0.5, "suite.numbers": step / 4})
+    words = words_of(write_report(run_dir))
+    assert "Behaviour checks of train.suite that pass" in words
+    assert "all checks: 0.5 at step 2" in words
+    assert "numbers: 0.25 at step 1" in words
+
+
+def test_it_says_that_the_run_went_back(bare_run):
+    recovery = {"step": 10, "failed_step": 15, "reason": "step 15: the loss explodes", "lr_factor": 0.5}
+    words = words_of(write_report(bare_run([1.0], recoveries=[recovery])))
+    assert "diverged at step 15; it went back to step 10" in words
+
+
+def test_a_folder_that_is_no_run_is_a_warning(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING, "mtkit"):
+        assert refresh_report(tmp_path) is None
+    assert "report.html: the report cannot be written" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_curve_keeps_its_order_its_ends_and_its_peaks():
+    values = np.random.default_rng(0).normal(size=10_000)
+    values[4321], values[8765] = 50.0, -50.0
+    points = list(enumerate(values.tolist()))
+    kept = thinned(points, 400)
+    assert len(kept) <= 400
+    assert kept == sorted(set(kept) & set(points))
+    assert {points[4321], points[8765]} <= set(kept)
+    assert thinned(points[:400], 400) == points[:400]
+
+
+def test_the_page_reads_well_in_a_browser(browser, copied_run, tmp_path):
+    note_test_scores(copied_run / "model", 2000, SCORES)
+    check_page(browser, copied_run / "report.html", tmp_path)
