@@ -134,12 +134,21 @@ def _commands(command: Any, parent: Any, path: Sequence[str]) -> Iterator[str]:
 
 def _command(command: Any, context: Any, path: Sequence[str]) -> str:
     name = " ".join(path)
-    usage = " ".join([name, *command.collect_usage_pieces(context)])
+    usage = " ".join([name, *map(_piece, command.collect_usage_pieces(context))])
     records = [parameter.get_help_record(context) for parameter in command.params]
     lines = [f"- `{record[0]}`: {_text(record[1])}" for record in records if record is not None]
     text = "\n\n".join(map(_text, (command.help or "").split("\n\n")))
     level = "##" if len(path) == 2 else "###"
     return "\n\n".join(part for part in (f"{level} {name}", text, f"`{usage}`", "\n".join(lines)) if part)
+
+
+def _piece(piece: str) -> str:
+    """A piece of a usage line, with one pair of brackets and one row of dots: Typer adds its own to those given."""
+    more = "..." if piece.endswith("...") else ""
+    bare = piece.removesuffix(more)
+    if bare.startswith("{"):
+        return bare[1:-1].removesuffix(more) + more
+    return (bare[1:-1] if bare.startswith("[[") and bare.endswith("]]") else bare) + more
 
 
 def main() -> None:

@@ -1,16 +1,21 @@
-"""Bundles of tiny random models of any shape: what they say means nothing, but all of it can be looked into."""
+"""Bundles of tiny random models of any shape: what they say means nothing, but it is always the same; and text."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from mtkit.config.schema import Config
+from mtkit.data.special_ids import EOS_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.decoding.bundle import Bundle, load_bundle, save_bundle
 from mtkit.model.transformer import Transformer
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house?", "It rains, it rains."]
+# A test set, with a blank line.
+SRC = ["The cat sleeps.", "It rains.", "", "We eat under the table."]
+REF = ["Le chat dort.", "Il pleut.", "", "Nous mangeons sous la table."]
 # Every choice that the config has for the shape of a model, each at least once.
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -20,6 +25,14 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "SSRU, nothing tied": {"decoder": "ssru", "positions": "marian", "tie": "none"},
 }
+_DECODE = {"beam_size": 3, "max_len_factor": 1.0, "max_len_constant": 4}
+
+
+def write_lines(path: Path | str, lines: list[str]) -> Path:
+    opened = gzip.open if Path(path).suffix == ".gz" else open
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    return Path(path)
 
 
 def tiny_config(model: dict[str, Any], *, tag: str | None = None, **tokenizer: Any) -> Config:
@@ -33,7 +46,7 @@ def tiny_config(model: dict[str, Any], *, tag: str | None = None, **tokenizer: A
             "tokenizer": {"src": side, "tgt": side, "shared": model.get("tie") == "all"},
             "model": {**sizes, **model},
             "train": {"max_steps": 2000, "threads": 1},
-            "decode": {"beam_size": 3, "max_len_factor": 1.0, "max_len_constant": 4, "on_suspect": "off", "tag": tag},
+            "decode": {**_DECODE, "on_suspect": "off", "tag": tag},
         }
     )
 
@@ -47,11 +60,41 @@ def tiny_tokenizer(folder: Path, cfg: Config) -> Path:
 
 def tiny_bundle(folder: Path, spm: Path, cfg: Config) -> Bundle:
     """Writes the bundle of a random model to the folder; its probabilities are far from even."""
+    _save(folder, spm, cfg, _random_model(cfg, spm, seed=3, scale=1.5))
+    return load_bundle(folder)
+
+
+def save_tiny_bundle(folder: Path, test: dict[str, str] | None, *, seed: int = 7, d_ff: int = 32) -> None:
+    """The bundle of a random model of one layer a side, whose config names this test set; it says whole pieces only."""
+    nowhere = {"tsv": "/nowhere.tsv"}
+    cfg = Config.model_validate(
+        {
+            "seed": seed,
+            "data": {"train": [nowhere], "dev": nowhere, "test": test},
+            "tokenizer": {"src": {"vocab_size": 300}},
+            "model": {"d_model": 16, "d_ff": d_ff, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1},
+            "train": {"max_epochs": 1, "threads": 1},
+            "decode": _DECODE,
+        }
+    )
+    spm = folder.parent / "any.spm"
+    train_tokenizer(SRC + REF, cfg.tokenizer.src, spm)
+    model = _random_model(cfg, spm, seed=seed, scale=3.0)
+    with torch.no_grad():
+        model.output.bias[: EOS_ID + 257] -= 30  # no end, no single bytes
+    _save(folder, spm, cfg, model)
+
+
+def _random_model(cfg: Config, spm: Path, *, seed: int, scale: float) -> Transformer:
+    """scale: what the weights that it begins with are multiplied by; larger ones make surer choices."""
     size = Tokenizer.load(spm).vocab_size
-    torch.manual_seed(3)
+    torch.manual_seed(seed)
     model = Transformer(cfg.model, size, size)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(1.5)
+            parameter.mul_(scale)
+    return model
+
+
+def _save(folder: Path, spm: Path, cfg: Config, model: Transformer) -> None:
     save_bundle(folder, model.state_dict(), cfg, spm, spm, training={})
-    return load_bundle(folder)

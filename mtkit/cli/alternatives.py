@@ -6,14 +6,16 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, ModelOption, SetOption
+from mtkit.cli.options import DeviceOption, ModelOption, SetOption, valid_text
 
 
 def alternatives(
-    text: Annotated[str, typer.Argument(help="The sentence to translate.")],
+    text: Annotated[str, typer.Argument(callback=valid_text, help="The sentence to translate.")],
     position: Annotated[int, typer.Option("--position", "-p", min=1, help="Word of the translation, from 1.")],
     n: Annotated[int, typer.Option("--n", min=1, help="At most so many other words.")] = 5,
-    translation: Annotated[str | None, typer.Option(help="A translation of your own; default: the model's.")] = None,
+    translation: Annotated[
+        str | None, typer.Option(callback=valid_text, help="A translation of your own; default: the model's.")
+    ] = None,
     model: ModelOption = None,
     overrides: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,

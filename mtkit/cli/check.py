@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption
+from mtkit.cli.systems import Translating
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def check(
     from mtkit.decoding.behaviour_suite import load_suite
 
     suite = load_suite(suite_path)
-    settings = [*(overrides or []), *([f"decode.engine={engine}"] if engine else [])]
-    if (sources or hyp) and (models or beam_size or settings):
+    translating = Translating(beam_size, engine, device, overrides or [])
+    if (sources or hyp) and (models or translating.is_changed):
         raise UsageError("--sources and --hyp need no model: leave out --model and what is for translating")
     if sources:
         for line in suite.sources:
@@ -50,13 +51,15 @@ def check(
     if hyp is not None:
         origin, texts = {"hyp": str(hyp)}, _given(hyp, suite, suite_path)
     else:
-        translator, folders = _load(models or [], settings, beam_size, device, suite)
+        translator, folders = _load(models or [], translating, suite)
         origin, texts = {"model": ", ".join(folders)}, _translated(translator, suite)
     result = run_suite(suite, lambda lines: texts)
     if junit is not None:
+        from mtkit.console import log
         from mtkit.files import write_text
 
         write_text(junit, as_junit(result, suite_path.stem))
+        log.info(f"written: {junit}")
     if as_json:
         print(json.dumps({"suite": str(suite_path), **origin, **as_dict(result)}, indent=2, ensure_ascii=False))
     else:
@@ -78,10 +81,7 @@ def _given(hyp: Path, suite: "Suite", suite_path: Path) -> list[str]:
     return texts
 
 
-def _load(
-    models: Sequence[Path], settings: Sequence[str], beam_size: int | None, device: str, suite: "Suite"
-) -> "tuple[Translator, list[str]]":
-    from mtkit.cli.translating import load_translator
+def _load(models: Sequence[Path], translating: Translating, suite: "Suite") -> "tuple[Translator, list[str]]":
     from mtkit.console import log
     from mtkit.decoding.bundle import find_model, read_bundle
 
@@ -89,7 +89,7 @@ def _load(
     data = read_bundle(folders[0]).config.data
     if warning := suite.languages.warning(data.src_lang, data.tgt_lang):
         log.warning(f"{folders[0]}: {warning}")
-    return load_translator(folders, overrides=settings, beam_size=beam_size, device=device), [str(f) for f in folders]
+    return translating.loader([])(*folders), [str(folder) for folder in folders]
 
 
 def _translated(translator: "Translator", suite: "Suite") -> list[str]:

@@ -1,20 +1,20 @@
 """`mtkit evaluate`: models and a test set in, or translations and references; scores out, and who is better."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.corpora import check_here
-from mtkit.cli.options import BeamSizeOption, EngineOption, EnsembleOption, SetOption
+from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, sort_sentences
+from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption
 from mtkit.cli.output import line_writer
-from mtkit.errors import DataError, UsageError
+from mtkit.cli.systems import Translating, check_usage, find_test_set
+from mtkit.errors import UsageError
 from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings, TokenizerName
 
 if TYPE_CHECKING:
-    from mtkit.config.schema import CorpusFiles
     from mtkit.decoding.systems import Place, System, TestSet
     from mtkit.decoding.translator import Translator
     from mtkit.evaluation.significance import SystemScores
@@ -54,7 +54,9 @@ def evaluate(
     models: EnsembleOption = None,
     systems: SystemOption = None,
     groups: GroupOption = None,
-    src: Annotated[Path | None, typer.Option(help="Text to translate; default: the test set of the config.")] = None,
+    src: Annotated[
+        Path | None, typer.Option(help="What was translated; default: the test set of the models' configs.")
+    ] = None,
     ref: Annotated[
         list[Path] | None, typer.Option(help="Reference translations, line by line; repeat for several.")
     ] = None,
@@ -65,11 +67,19 @@ def evaluate(
     n_bootstrap: Annotated[int, typer.Option("--bootstrap", min=2, help="Samples for intervals and tests.")] = 1000,
     n_randomization: Annotated[int, typer.Option("--randomization", min=1, help="Trials for tests.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Of samples and trials.")] = 12345,
+    breakdown: Annotated[
+        bool,
+        typer.Option("--breakdown", help="Habits (loops, copies, ...) and scores by kind of sentence, too."),
+    ] = False,
+    train_text: TrainTextOption = None,
+    src_lang: SrcLangOption = None,
+    tgt_lang: TgtLangOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Keep the model's translations in this file (.gz by name).")
     ] = None,
     beam_size: BeamSizeOption = None,
     engine: EngineOption = None,
+    device: DeviceOption = "auto",
     overrides: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
@@ -80,40 +90,48 @@ def evaluate(
     """
     from mtkit.cli.score_tables import as_record, as_text
     from mtkit.cores import usable_cores
-    from mtkit.decoding.systems import find_places, warn_of_other_settings, warn_of_tokens
+    from mtkit.decoding.systems import find_places, read_files, warn_of_other_settings, warn_of_tokens
     from mtkit.evaluation.significance import Chance, compare, over_seeds, warn_of_few
 
     settings, chance = MetricSettings(tokenize, lowercase), Chance(n_bootstrap, n_randomization, seed)
     chosen = _chosen(metrics or [], settings)
-    changes = [*(overrides or []), *([f"decode.engine={engine}"] if engine else [])]
+    translating = Translating(beam_size, engine, device, overrides or [])
     places, members = find_places(systems or [], groups or [])
-    _check_usage(places, models or [], src, ref or [], bool(output or beam_size or changes))
+    any_model = not places or any(place.is_model for place in places)
+    check_usage(src, ref or [], translating, any_model=any_model, src_needed=breakdown)
+    folders = _model_folders(places, models or [], output)
+    if not breakdown and (train_text or src_lang or tgt_lang):
+        raise UsageError("--train-text, --src-lang and --tgt-lang tell kinds of sentences apart: give --breakdown, too")
     _check_baseline(baseline, places)
     warn_of_other_settings(members, places)
-    test_set, found = _gather(places, models or [], src, ref or [], beam_size, changes, output)
-    test_set.warn_of_blanks()
+    test_set, changes = find_test_set(folders if places else folders[:1], src, ref or [])  # [:1]: of an ensemble
+    given = read_files(places, test_set)
+    kinds = sort_sentences(test_set, folders, train_text or [], (src_lang, tgt_lang)) if breakdown else None
+    found = _translate(places, folders, given, test_set, translating.loader(changes))
+    if output is not None:
+        _keep(output, found)
     if tokenize != "none":
         warn_of_tokens(found)
-    texts = {system.name: system.translations for system in found}
+    texts = {system.name: system.texts for system in found}
     scores = compare(
         texts, test_set.references, baseline, metrics=chosen, settings=settings, chance=chance, jobs=usable_cores()
     )
     warn_of_few(scores)
     seeds = over_seeds(members, scores)
+    comparison = None
+    if kinds is not None:
+        comparison = compare_kinds(sorted(found, key=lambda system: system.name != baseline), kinds, settings, chance)
     if as_json:
-        print(json.dumps(as_record(test_set, found, scores, seeds, chance), indent=2, ensure_ascii=False))
+        print(json.dumps(as_record(test_set, found, scores, seeds, chance, comparison), indent=2, ensure_ascii=False))
     else:
-        print("\n".join(as_text(test_set, scores, seeds, chance)))
-    changed = places or src or ref or beam_size or changes or metrics or settings != MetricSettings()
+        print("\n".join(as_text(test_set, scores, seeds, chance, comparison)))
+    changed = places or src or ref or translating.is_changed or metrics or settings != MetricSettings()
     if len(models or []) < 2 and not changed:
-        _keep_for_report(models or [], len(test_set.references[0]), scores[0])
+        _keep_for_report(folders[0], len(test_set.references[0]), scores[0])
 
 
-def _keep_for_report(models: list[Path], n_sentences: int, scores: "SystemScores") -> None:
+def _keep_for_report(bundle: Path, n_sentences: int, scores: "SystemScores") -> None:
     """Let report.html of the run tell what its model, as it is, reached on the test set of its config."""
-    from mtkit.decoding.bundle import find_model
-
-    bundle = find_model(*models)
     if (bundle.parent / "metrics.jsonl").exists():
         from mtkit.training.report import note_test_scores  # loads torch, which some engines do without
 
@@ -132,18 +150,46 @@ def _chosen(names: list[str], settings: MetricSettings) -> list[MetricName]:
     return chosen
 
 
-def _check_usage(
-    places: "Sequence[Place]", models: list[Path], src: Path | None, ref: list[Path], for_translating: bool
-) -> None:
-    given = bool(places) and not any(place.is_model for place in places)
+def _model_folders(places: "Sequence[Place]", models: list[Path], output: Path | None) -> list[Path]:
+    """Of the systems that translate here, or of the one model or ensemble."""
+    from mtkit.decoding.bundle import find_model
+
     if places and models:
-        raise UsageError("--hyp is scored without a model: leave out --model, or give the model as one more --system")
-    if given and (src or for_translating):
-        raise UsageError("--hyp is scored without a model: leave out what is for translating")
-    if given and not ref:
-        raise UsageError("--hyp needs --ref: the file with the reference translations")
-    if not given and (src is None) != (not ref):
-        raise UsageError("give both --src and --ref, or neither for the test set of the model's config")
+        raise UsageError("--model is scored alone: leave it out, or give the model as one more --system")
+    if not places:
+        return [find_model(model) for model in models] or [find_model()]
+    folders = [find_model(place.path) for place in places if place.is_model]
+    if output is not None and not folders:
+        raise UsageError("--output keeps a model's translations, but no system is a model")
+    if output is not None and len(folders) > 1:
+        raise UsageError("--output keeps the translations of one model; `mtkit translate --output` writes each one's")
+    return folders
+
+
+def _translate(
+    places: "Sequence[Place]",
+    folders: list[Path],
+    given: "Mapping[str, System]",
+    test_set: "TestSet",
+    load: "Callable[..., Translator]",
+) -> "list[System]":
+    """Every system's translations; without systems, those of the model or ensemble."""
+    from mtkit.decoding.systems import translate_others, translate_system
+
+    if places:
+        return translate_others(places, given, test_set, load)
+    return [translate_system(", ".join(map(str, folders)), folders, load(*folders), test_set.sources or [])]
+
+
+def _keep(output: Path, found: "Sequence[System]") -> None:
+    """Write the one model's translations."""
+    from mtkit.console import log
+
+    translated = next(system for system in found if "model" in system.origin)
+    with line_writer(output) as write:
+        for text in translated.texts:
+            write(text)
+    log.info(f"written: {output}")
 
 
 def _check_baseline(baseline: str | None, places: "Sequence[Place]") -> None:
@@ -152,61 +198,3 @@ def _check_baseline(baseline: str | None, places: "Sequence[Place]") -> None:
         raise UsageError(f"--baseline {baseline}: there is nothing to compare; give several systems with --system")
     if baseline is not None and baseline not in names:
         raise UsageError(f"--baseline {baseline}: no system has this name; there are {', '.join(names)}")
-
-
-def _gather(
-    places: "Sequence[Place]",
-    models: list[Path],
-    src: Path | None,
-    ref: list[Path],
-    beam_size: int | None,
-    changes: list[str],
-    output: Path | None,
-) -> "tuple[TestSet, list[System]]":
-    """The test set and every system's translations of it; one model's are kept as output."""
-    from mtkit.cli.translating import load_translator
-    from mtkit.config.schema import CorpusFiles
-    from mtkit.decoding.bundle import find_model
-    from mtkit.decoding.systems import gather, read_test_set, translate_system
-
-    paths = [place.path for place in places if place.is_model] if places else models
-    folders = [find_model(path) for path in paths] if places or paths else [find_model()]
-    if output is not None and places and len(folders) > 1:
-        raise UsageError("--output keeps the translations of one model; `mtkit translate --output` writes each one's")
-    if src is not None:
-        files: CorpusFiles | None = CorpusFiles(src=src, tgt=ref[0])
-    else:  # an ensemble is measured on the first member's test set
-        files = _test_files(folders if places else folders[:1]) if folders else None
-    test_set = read_test_set(files, ref[1:] if src else ref)
-    if files is not None and src is None:
-        changes = [f"decode.tag={files.tag or 'null'}", *changes]
-
-    def load(*members: Path) -> "Translator":
-        return load_translator(members, overrides=changes, beam_size=beam_size)
-
-    if places:
-        found = gather(places, test_set, load)
-    else:
-        found = [translate_system(", ".join(map(str, folders)), folders, load(*folders), test_set)]
-    if output is not None:
-        translated = next(system for system in found if "model" in system.origin)
-        with line_writer(output) as write:
-            for translation in translated.translations:
-                write(translation)
-    return test_set, found
-
-
-def _test_files(folders: "Sequence[Path]") -> "CorpusFiles":
-    """The test set that all the models' configs name."""
-    from mtkit.config.loading import load_config
-
-    remedy = "give --src and --ref"
-    found = [load_config(folder / "config.yaml").data.test for folder in folders]
-    for folder, files in zip(folders, found, strict=True):
-        if files is None:
-            raise DataError(f"{folder / 'config.yaml'}: no test set (data.test); {remedy}")
-        check_here([files], "data.test", folder, remedy)
-        if files != found[0]:
-            raise DataError(f"{folders[0]} and {folder} have unlike test sets in their configs (data.test); {remedy}")
-    assert found[0] is not None
-    return found[0]

@@ -1,18 +1,77 @@
-"""What the commands that tell kinds of sentences apart share: languages, and the words of the training text."""
+"""What the commands that tell kinds of sentences apart share: languages, words of the training text, and a bar."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from mtkit.cli.corpora import first_missing
 
 if TYPE_CHECKING:
     from mtkit.decoding.bundle import BundleFiles
-    from mtkit.decoding.systems import TestSet
+    from mtkit.decoding.systems import System, TestSet
+    from mtkit.evaluation.choice import MetricSettings
+    from mtkit.evaluation.significance import Chance
+    from mtkit.inspection.comparison import Comparison, SortedTestSet
     from mtkit.inspection.features import Feature, TrainingWords
 
+TrainTextOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--train-text",
+        help="Source side of training text, for rare words; repeat as needed. Default: what a model's config names.",
+    ),
+]
+SrcLangOption = Annotated[
+    str | None, typer.Option("--src-lang", help="Such as en; default: a model's config, or the end of --src's name.")
+]
+TgtLangOption = Annotated[
+    str | None, typer.Option("--tgt-lang", help="Such as fr; default: a model's config, or the end of --ref's name.")
+]
 
-def languages_of(
+
+def sort_sentences(
+    texts: "TestSet", folders: Sequence[Path], train_text: Sequence[Path], languages: tuple[str | None, str | None]
+) -> "SortedTestSet":
+    """The test set with the kinds of its sentences; says why if some cannot be told.
+
+    folders: the models', whose configs say what the options (training text; languages of source and target) do not.
+    """
+    from mtkit.decoding.bundle import read_bundle
+    from mtkit.inspection.comparison import SortedTestSet
+
+    models = [read_bundle(folder) for folder in folders]
+    src_lang, tgt_lang = _languages(texts, languages, models)
+    features = _features(texts, src_lang, train_text, models)
+    return SortedTestSet(texts.sources or [], texts.references, features, tgt_lang)
+
+
+def compare_kinds(
+    systems: "Sequence[System]",
+    test_set: "SortedTestSet",
+    settings: "MetricSettings | None" = None,
+    chance: "Chance | None" = None,
+) -> "Comparison":
+    """Systems judged by kinds of sentences, the first as baseline, with a progress bar."""
+    from mtkit.console import progress_bar
+    from mtkit.evaluation.metrics import DEFAULTS
+    from mtkit.evaluation.significance import Chance
+    from mtkit.inspection.comparison import compare, n_stages
+
+    chance = chance or Chance()
+    with progress_bar(n_stages(systems, test_set), "comparing", "part") as bar:
+        return compare(
+            systems,
+            test_set,
+            settings=settings or DEFAULTS,
+            n_bootstrap=chance.n_bootstrap,
+            seed=chance.seed,
+            advance=bar.update,
+        )
+
+
+def _languages(
     texts: "TestSet", given: tuple[str | None, str | None], models: "Sequence[BundleFiles]"
 ) -> tuple[str | None, str | None]:
     """Of source and target: as given, else by the first model's config, else by the files' names; None: not known."""
@@ -26,13 +85,9 @@ def languages_of(
     return found[0], found[1]
 
 
-def features_of(
+def _features(
     texts: "TestSet", src_lang: str | None, train_text: Sequence[Path], models: "Sequence[BundleFiles]"
 ) -> "list[Feature]":
-    """The kinds of sentences that can be told; says why if some cannot.
-
-    train_text: source sides of training text; without any, that of the first model whose text is here.
-    """
     from mtkit.console import log
     from mtkit.inspection.features import find_features
 

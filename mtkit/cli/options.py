@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from mtkit.errors import UsageError
+from mtkit.errors import DataError, UsageError
+
+_Text = TypeVar("_Text", str, str | None, list[str], list[str] | None)
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The run's YAML file; see configs/ for examples.")]
 SetOption = Annotated[
@@ -36,6 +38,18 @@ InputOption = Annotated[Path | None, typer.Option("--input", "-i", help="Text fi
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write here (.gz by name) once all is done; default: stdout.")
 ]
+
+
+def valid_text(param: typer.CallbackParam, given: _Text) -> _Text:
+    """Callback of each argument and option that takes text. Raises DataError if one is not valid UTF-8."""
+    texts = given if isinstance(given, list) else [given]
+    for number, text in enumerate(texts, start=1):
+        try:
+            (text or "").encode("utf-8")
+        except UnicodeEncodeError:  # the shell passed bytes, which Python keeps as surrogates
+            place = f"argument {number}" if param.param_type_name == "argument" else param.opts[0]
+            raise DataError(f"{place}: {text!r} is not valid UTF-8; convert it first") from None
+    return given
 
 
 def check_new_folder(out: Path) -> None:

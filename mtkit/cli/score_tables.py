@@ -8,12 +8,28 @@ if TYPE_CHECKING:
     from mtkit.decoding.systems import System, TestSet
     from mtkit.evaluation.metrics import MetricScore
     from mtkit.evaluation.significance import Chance, Difference, SeedScores, SystemScores
+    from mtkit.inspection.comparison import Comparison
 
 
 def as_text(
+    test_set: "TestSet",
+    systems: "Sequence[SystemScores]",
+    groups: "Sequence[SeedScores]",
+    chance: "Chance",
+    comparison: "Comparison | None" = None,
+) -> Iterator[str]:
+    """Lines for the terminal. comparison: of the same systems, by kind of sentence."""
+    yield from _scores(test_set, systems, groups, chance)
+    if comparison is not None:
+        from mtkit.inspection.comparison_text import breakdown
+
+        yield ""
+        yield from breakdown(comparison)
+
+
+def _scores(
     test_set: "TestSet", systems: "Sequence[SystemScores]", groups: "Sequence[SeedScores]", chance: "Chance"
 ) -> Iterator[str]:
-    """Lines for the terminal."""
     n = f"{len(test_set.references[0]):,} sentences"
     if (n_references := len(test_set.references)) > 1:
         n += f", {n_references} references of each"
@@ -36,8 +52,24 @@ def as_record(
     systems: "Sequence[SystemScores]",
     groups: "Sequence[SeedScores]",
     chance: "Chance",
+    comparison: "Comparison | None" = None,
 ) -> dict[str, Any]:
-    """For JSON: one system's scores stand at the top, several systems' in a list."""
+    """For JSON: one system's scores stand at the top, several systems' in a list; what comparison tells, below."""
+    record = _record(test_set, found, systems, groups, chance)
+    if comparison is not None:
+        from mtkit.inspection.comparison_text import breakdown_structure
+
+        record["breakdown"] = breakdown_structure(comparison)
+    return record
+
+
+def _record(
+    test_set: "TestSet",
+    found: "Sequence[System]",
+    systems: "Sequence[SystemScores]",
+    groups: "Sequence[SeedScores]",
+    chance: "Chance",
+) -> dict[str, Any]:
     n = {"n_sentences": len(test_set.references[0])}
     if len(systems) == 1:
         [system], scores = systems, [asdict(score) for score in systems[0].scores]

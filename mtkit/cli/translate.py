@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, InputOption, SetOption
+from mtkit.cli.options import (
+    BeamSizeOption,
+    DeviceOption,
+    EngineOption,
+    EnsembleOption,
+    InputOption,
+    SetOption,
+    valid_text,
+)
 from mtkit.cli.output import line_writer
-from mtkit.errors import DataError, UsageError
+from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
     from mtkit.cli.rendering import Rendering
@@ -19,7 +27,9 @@ if TYPE_CHECKING:
     from mtkit.decoding.unknown import UnknownCharacters
 
 
-TextArgument = Annotated[list[str] | None, typer.Argument(help="Sentences; without any, lines from stdin.")]
+TextArgument = Annotated[
+    list[str] | None, typer.Argument(callback=valid_text, help="Sentences; without any, lines from stdin.")
+]
 JobOutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -35,7 +45,9 @@ TokensOption = Annotated[bool, typer.Option("--tokens", help="In JSON, each toke
 AlignmentsOption = Annotated[
     bool, typer.Option("--alignments", help="Word alignments, too (0-0 1-2: source - target), after a tab.")
 ]
-PrefixOption = Annotated[str, typer.Option(help="What every translation begins with, in whole words.")]
+PrefixOption = Annotated[
+    str, typer.Option(callback=valid_text, help="What every translation begins with, in whole words.")
+]
 TerminologyOption = Annotated[
     Path | None, typer.Option(help="TSV with the columns source, target, forbidden: see docs/translating.md.")
 ]
@@ -81,7 +93,6 @@ def translate(
     as_json = as_json or n_best is not None
     more_than_live = as_json or alignments or output_path or prefix or on_suspect
     _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
-    _check_arguments(text or [])
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
     chosen |= _engine_for(engine, looked_into=live or alignments or tokens, few_lines=bool(text))
 
@@ -279,11 +290,3 @@ def _check_together(text: list[str] | None, input_path: Path | None, *, no_place
             "--live shows plain text on stdout and takes nothing back: leave --json, --n-best, --alignments, --output, "
             "--prefix, --on-suspect"
         )
-
-
-def _check_arguments(texts: list[str]) -> None:
-    for number, text in enumerate(texts, start=1):
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:  # the shell passed bytes, which Python keeps as surrogates
-            raise DataError(f"sentence {number}: {text!r} is not valid UTF-8") from None

@@ -202,7 +202,7 @@ def _readings(run: Sequence[int]) -> Iterator[int]:
 
 
 def _as_a_whole(run: Sequence[int]) -> int:
-    """The one value that a run most likely stands for; two numbers of two digits are a year, such as twenty thirteen."""
+    """The one value that a run most likely stands for; two numbers of two digits are a year: twenty thirteen."""
     century, year = run[0], _evaluate(run[1:])
     return 100 * century + year if 10 <= century <= 20 and 10 <= year <= 99 else _evaluate(run)
 

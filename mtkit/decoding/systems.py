@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.console import log, progress_bar
 from mtkit.data.corpus import read_lines, read_pairs
+from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from mtkit.data.tokenizer import Tokenizer
     from mtkit.decoding.translator import Translator
 
 
@@ -29,12 +31,36 @@ class Place:
 
 
 @dataclass(frozen=True)
+class UnknownPieces:
+    """How much of a text a tokenizer has no piece for, so that bytes or <unk> stand there."""
+
+    n_pieces: int
+    n_unknown: int
+
+    @property
+    def share(self) -> float:
+        """Of all pieces."""
+        return self.n_unknown / self.n_pieces if self.n_pieces else 0.0
+
+    @classmethod
+    def of(cls, lines: Sequence[Sequence[int]], tokenizer: "Tokenizer") -> "UnknownPieces":
+        """lines: token ids."""
+        unknown = {UNK_ID, *tokenizer.byte_ids()}
+        return cls(sum(map(len, lines)), sum(token in unknown for ids in lines for token in ids))
+
+
+@dataclass(frozen=True)
 class System:
-    """Translations of a whole test set."""
+    """Translations of a whole test set, and what only a model can tell of them."""
 
     name: str
-    translations: list[str]
-    origin: dict[str, object]  # file, or model and speed, for JSON
+    texts: Sequence[str]
+    origin: dict[str, object] = field(default_factory=dict)  # file, or model and speed, for JSON
+    finished: Sequence[bool] | None = None  # False: the length limit ended it
+    confidences: Sequence[float | None] | None = None  # by the bundle's calibration
+    good_chrf: float | None = None  # from which sentence chrF on the calibration calls a translation good
+    unknown_src: UnknownPieces | None = None  # of the source text
+    unknown_tgt: UnknownPieces | None = None  # of the translations
 
 
 @dataclass(frozen=True)
@@ -100,6 +126,10 @@ def _existing(text: str, place: str = "") -> Path:
         raise DataError(
             f"{place}{path}: no such file or folder; a system is a file of translations, or a run or bundle folder"
         )
+    if path.is_dir():
+        from mtkit.decoding.bundle import find_model
+
+        find_model(path)  # raises BundleError, before anything is done with the other systems
     return path
 
 
@@ -156,14 +186,13 @@ def read_system(place: Place, test_set: TestSet) -> System:
     return System(place.name, translations, {"hyp": str(place.path)})
 
 
-def translate_system(name: str, folders: Sequence[Path], translator: "Translator", test_set: TestSet) -> System:
-    """What a model, or an ensemble, makes of the test set's sources; its speed is logged."""
-    sources = test_set.sources or []
+def translate_system(name: str, folders: Sequence[Path], translator: "Translator", sources: Sequence[str]) -> System:
+    """What a model, or an ensemble, makes of a test set's sources; its speed is logged."""
     start = time.perf_counter()
-    translations = []
+    found = []
     with progress_bar(len(sources), "translating", "sentence") as bar:
         for translation in translator.stream(sources):
-            translations.append(translation.text)
+            found.append(translation)
             bar.update()
     seconds = time.perf_counter() - start
     beam, speed = translator.decode.beam_size, len(sources) / seconds
@@ -175,23 +204,41 @@ def translate_system(name: str, folders: Sequence[Path], translator: "Translator
         "seconds": seconds,
         "sentences_per_s": speed,
     }
-    return System(name, translations, origin)
+    best, calibration = [translation.n_best[0] for translation in found], translator.calibration
+    return System(
+        name,
+        [translation.text for translation in found],
+        origin,
+        finished=[translation.finished for translation in found],
+        confidences=[translator.confidence(candidate) for candidate in best] if calibration else None,
+        good_chrf=calibration.threshold if calibration else None,
+        unknown_src=UnknownPieces.of(translator.src_tokenizer.encode_batch(list(sources)), translator.src_tokenizer),
+        unknown_tgt=UnknownPieces.of([candidate.ids for candidate in best], translator.tgt_tokenizer),
+    )
 
 
-def gather(places: Sequence[Place], test_set: TestSet, load: Callable[[Path], "Translator"]) -> list[System]:
-    """Each system, in order. Files are read first: what is wrong with one shows before a model starts to work.
+def read_files(places: Sequence[Place], test_set: TestSet) -> dict[str, System]:
+    """The systems that are files, by name: to be read first, so that what is wrong shows before a model works."""
+    return {place.name: read_system(place, test_set) for place in places if not place.is_model}
+
+
+def translate_others(
+    places: Sequence[Place], given: Mapping[str, System], test_set: TestSet, load: Callable[[Path], "Translator"]
+) -> list[System]:
+    """Each system, in order: those that `read_files` has given, and what the models make of the test set.
 
     load: a bundle folder to its translator.
     """
     from mtkit.decoding.bundle import find_model
 
-    given = {place.name: read_system(place, test_set) for place in places if not place.is_model}
-    folders = {place.name: find_model(place.path) for place in places if place.is_model}
-    return [
-        given.get(place.name)
-        or translate_system(place.name, [folders[place.name]], load(folders[place.name]), test_set)
-        for place in places
-    ]
+    found = []
+    for place in places:
+        if place.name in given:
+            found.append(given[place.name])
+        else:
+            folder = find_model(place.path)
+            found.append(translate_system(place.name, [folder], load(folder), test_set.sources or []))
+    return found
 
 
 def warn_of_other_settings(groups: Mapping[str, Sequence[str]], places: Sequence[Place]) -> None:
@@ -220,7 +267,7 @@ def warn_of_other_settings(groups: Mapping[str, Sequence[str]], places: Sequence
 def warn_of_tokens(systems: Sequence[System]) -> None:
     """Log which translations look tokenized: a metric that tokenizes them again gives scores like nobody's."""
     for system in systems:
-        n, total = sum(line.endswith(" .") for line in system.translations), len(system.translations)
+        n, total = sum(line.endswith(" .") for line in system.texts), len(system.texts)
         if 2 * n > total:
             log.warning(
                 f"{system.name}: {n:,} of {total:,} lines end in a space and a full stop, as tokenized text does; "

@@ -169,14 +169,15 @@ class Translator:
 
         None without a calibration, and for a translation that is empty or was ended by the length limit.
         """
-        if self._calibration is None:
+        if self.calibration is None:
             return None
-        return self._calibration.of(
+        return self.calibration.of(
             candidate.log_prob, len(candidate.ids) + candidate.finished, finished=candidate.finished
         )
 
     @cached_property
-    def _calibration(self) -> "Confidence | None":
+    def calibration(self) -> "Confidence | None":
+        """What `mtkit calibrate` has added to the bundle."""
         path = None if self.files is None else bundle_file(self.files, "confidence.json")
         if path is None:
             return None

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mtkit.evaluation.choice import MetricSettings
-from mtkit.evaluation.metrics import DEFAULTS, N_BOOTSTRAP, SEED, check_counts
-from mtkit.evaluation.significance import LEVEL
+from mtkit.evaluation.metrics import DEFAULTS, N_BOOTSTRAP, SEED, check_counts, interval
+from mtkit.evaluation.significance import LEVEL, bootstrap_p
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,8 +90,7 @@ class CountedSentences:
 
     def length_ratio(self) -> float:
         """Words of the translations over words of the references, as BLEU's brevity penalty counts them."""
-        known = self.statistics["BLEU"]
-        return float(known.metric._aggregate_and_compute(known.rows).ratio)
+        return self.statistics["BLEU"].length_ratio
 
     def sentence_chrf(self) -> list[float]:
         """chrF2 of each sentence, 0 to 100."""
@@ -113,6 +112,8 @@ def compare_parts(
     """
     from mtkit.evaluation.statistics import bootstrap
 
+    if not systems:
+        return []
     contestants = [baseline, *systems]
     sizes = [len(counted) for counted in contestants]
     if len(set(sizes)) > 1:
@@ -141,22 +142,7 @@ def _paired_difference(
     baseline_samples: "NDArray[np.floating[Any]]",
     system_samples: "NDArray[np.floating[Any]]",
 ) -> PairedDifference:
-    """The difference of two scores, judged by the scores of both systems in the same samples.
-
-    The p-value is that of sacreBLEU's paired bootstrap: the sizes of the differences, shifted to a mean of zero, show
-    what chance does (Koehn 2004; Riezler and Maxwell 2005).
-    """
-    import numpy as np
-
-    gains = system_samples - baseline_samples
-    sizes = np.abs(gains)
-    n_beyond = int((sizes - sizes.mean() > abs(system - baseline)).sum())
-    ordered = np.sort(gains)
-    n_outside = len(ordered) // 40  # 2.5 % on either side
-    return PairedDifference(
-        difference=system - baseline,
-        low=float(ordered[n_outside]),
-        high=float(ordered[-1 - n_outside]),
-        p=(n_beyond + 1) / (len(ordered) + 1),
-        better=float(((gains > 0) + 0.5 * (gains == 0)).mean()),
-    )
+    """The difference of two scores, judged by the scores of both systems in the same samples."""
+    difference, gains = system - baseline, system_samples - baseline_samples
+    better = float(((gains > 0) + 0.5 * (gains == 0)).mean())
+    return PairedDifference(difference, *interval(gains), bootstrap_p(gains, difference), better)

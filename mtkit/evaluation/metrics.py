@@ -62,16 +62,18 @@ def signed_score(statistics: "Statistics", samples: "NDArray[np.floating[Any]]",
     signature = statistics.metric.get_signature()
     for key, value in drawn.items():
         signature.update(key, value)
+    low, high = interval(samples)
+    mean = float(np.sort(samples).mean())  # sacreBLEU's order, which the last digit depends on
+    return MetricScore(statistics.name, statistics.score, str(signature), low, high, mean)
+
+
+def interval(samples: "NDArray[np.floating[Any]]") -> tuple[float, float]:
+    """Where 95 % of the samples lie, ends included."""
+    import numpy as np
+
     ordered = np.sort(samples)
     n_outside = len(ordered) // 40  # 2.5 % on either side
-    return MetricScore(
-        name=statistics.name,
-        score=statistics.score,
-        signature=str(signature),
-        low=float(ordered[n_outside]),
-        high=float(ordered[-1 - n_outside]),
-        mean=float(ordered.mean()),
-    )
+    return float(ordered[n_outside]), float(ordered[-1 - n_outside])
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:

@@ -135,13 +135,19 @@ def _difference(
     system: "Statistics", baseline: "Statistics", ours: "Samples", theirs: "Samples", trials: "Samples"
 ) -> Difference:
     """ours, theirs: scores of the same bootstrap samples; trials: how far apart chance puts the two."""
+    difference = system.score - baseline.score
+    return Difference(difference, bootstrap_p(ours - theirs, difference), _share_beyond(trials, abs(difference)))
+
+
+def bootstrap_p(gains: "Samples", difference: float) -> float:
+    """The p of a difference by sacreBLEU's paired bootstrap; gains: what sets the two apart in each sample.
+
+    The sizes of the gains, shifted to a mean of zero, show what chance does (Koehn 2004; Riezler and Maxwell 2005).
+    """
     import numpy as np
 
-    difference = system.score - baseline.score
-    apart = np.abs(ours - theirs)
-    return Difference(
-        difference, _share_beyond(apart - apart.mean(), abs(difference)), _share_beyond(trials, abs(difference))
-    )
+    sizes = np.abs(gains)
+    return _share_beyond(sizes - sizes.mean(), abs(difference))
 
 
 def _share_beyond(samples: "Samples", difference: float) -> float:

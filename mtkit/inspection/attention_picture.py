@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.data.tokenizer import SPACE
 from mtkit.errors import MtkitError
-from mtkit.inspection.pictures import new_figure, save_figure
+from mtkit.inspection.pictures import axis_names, new_figure, save_figure
 from mtkit.inspection.trace import KINDS, NAMES, AttentionMap, AttentionTrace
 
 DPI = 130
@@ -68,7 +67,7 @@ def write_attention_picture(path: Path, trace: AttentionTrace) -> None:
     for y, heading in layout.headings:
         canvas.text(_MARGIN, y, heading, size=_TITLE_FONT, weight="bold", va="top")
     for place in layout.places:
-        _draw(canvas, place, *map(_names, trace.axes(place.attention.kind)))
+        _draw(canvas, place, *map(axis_names, trace.axes(place.attention.kind)))
     canvas.set(xlim=(0, layout.width), ylim=(layout.height, 0), xticks=[], yticks=[])
     save_figure(figure, path, DPI)
 
@@ -130,8 +129,3 @@ def _draw_scale(canvas: Any, y: float) -> None:
         canvas.text(x, y + 0.05, label, size=_FONT, ha="center", va="center")
     note = "weight; grey: hidden. A row looks at the columns; its weights add up to 1."
     canvas.text(_MARGIN + _SCALE + 0.4, y + 0.05, note, size=_FONT, va="center")
-
-
-def _names(pieces: Sequence[str]) -> list[str]:
-    """The pieces with a space as an underscore: SentencePiece's own sign hangs below the line."""
-    return [piece.replace(SPACE, "_") for piece in pieces]

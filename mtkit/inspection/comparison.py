@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.decoding.suspects import Fault
+from mtkit.decoding.systems import System
 from mtkit.errors import DataError
 from mtkit.evaluation.buckets import CountedSentences, PairedDifference, PartMetric, PartScore, compare_parts
-from mtkit.evaluation.metrics import N_BOOTSTRAP, SEED
-from mtkit.inspection.breakdown import Habits, System, faults_of, find_habits
+from mtkit.evaluation.choice import MetricSettings
+from mtkit.evaluation.metrics import DEFAULTS, N_BOOTSTRAP, SEED
 from mtkit.inspection.features import Feature
+from mtkit.inspection.habits import Habits, faults_of, find_habits
 
 _SAME = 1e-9  # sentence scores this close are equal
 
@@ -16,15 +18,13 @@ Differences = Mapping[PartMetric, PairedDifference]
 
 
 @dataclass(frozen=True)
-class TestSet:
-    """What is translated, and how it should read. references: one or several whole sets."""
+class SortedTestSet:
+    """What is translated, how it should read, and of what kinds it is. references: one or several whole sets."""
 
     sources: Sequence[str]
     references: Sequence[Sequence[str]]
     features: Sequence[Feature]
     tgt_lang: str | None = None
-
-    __test__ = False  # pytest takes it for a test otherwise
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that was found; systems[0] is the baseline."""
+    """All that was found; systems[0] is the baseline. Of a single system there are no pairs."""
 
-    test_set: TestSet
+    test_set: SortedTestSet
     systems: list[Judged]
     pairs: list[Pair]
     features: list[FeatureComparison]
@@ -110,20 +110,21 @@ class Comparison:
 
 def compare(
     systems: Sequence[System],
-    test_set: TestSet,
+    test_set: SortedTestSet,
     *,
+    settings: MetricSettings = DEFAULTS,
     n_bootstrap: int = N_BOOTSTRAP,
     seed: int = SEED,
     advance: Callable[[], object] = lambda: None,
 ) -> Comparison:
-    """Compare every system with the first one. advance: called `n_stages` times, as the work goes on.
+    """Break every system's score down, and compare it with the first one. advance: called `n_stages` times.
 
     Raises DataError if the systems do not have as many translations as there are sources, or if there are none.
     """
     _check(systems, test_set)
     judged, counted = [], []
     for system in systems:
-        counts = CountedSentences(system.texts, test_set.references)
+        counts = CountedSentences(system.texts, test_set.references, settings)
         faults = faults_of(system, test_set.sources, test_set.tgt_lang)
         habits = find_habits(system, test_set.sources, test_set.references, counts, faults)
         judged.append(Judged(system, counts.score(), habits, counts.sentence_chrf(), faults))
@@ -146,17 +147,15 @@ def compare(
     return Comparison(test_set, judged, pairs, features, counted[0].signatures, n_bootstrap, seed)
 
 
-def n_stages(systems: Sequence[System], test_set: TestSet) -> int:
+def n_stages(systems: Sequence[System], test_set: SortedTestSet) -> int:
     """How often `compare` reports that it has come further."""
     return len(systems) + len(test_set.features)
 
 
-def _check(systems: Sequence[System], test_set: TestSet) -> None:
+def _check(systems: Sequence[System], test_set: SortedTestSet) -> None:
     n = len(test_set.sources)
     if not n:
         raise DataError("the source text has 0 lines: nothing to compare")
-    if len(systems) < 2:
-        raise DataError(f"{len(systems)} system: it takes two to compare")
     for given in test_set.references:
         if len(given) != n:
             raise DataError(

@@ -8,8 +8,8 @@ from typing import Any
 from mtkit.decoding.suspects import FAULT_KINDS, FaultKind
 from mtkit.evaluation.buckets import FEWEST, PART_METRICS, PairedDifference, PartMetric
 from mtkit.evaluation.significance import LEVEL
-from mtkit.inspection.breakdown import Habits
 from mtkit.inspection.comparison import Bucket, Comparison, FeatureComparison, Pair
+from mtkit.inspection.habits import Habits
 from mtkit.inspection.word_differences import in_brackets, word_differences
 
 FAULT_NAMES: dict[FaultKind, str] = {
@@ -72,6 +72,25 @@ def headline(comparison: Comparison) -> Iterator[str]:
 def report(comparison: Comparison) -> Iterator[str]:
     """The lines of a summary for people."""
     yield from headline(comparison)
+    yield from _kinds(comparison)
+    for pair in comparison.pairs:
+        yield from _examples(comparison, pair)
+
+
+def breakdown(comparison: Comparison) -> Iterator[str]:
+    """The lines below scores that are known: habits, and scores by kind of sentence."""
+    if comparison.pairs:
+        yield from _legend(comparison)
+    yield from _habits(comparison)
+    yield from _kinds(comparison)
+
+
+def _legend(comparison: Comparison) -> Iterator[str]:
+    for letter, judged in _lettered(comparison):
+        yield f"{letter} {judged.name}" + (" (baseline)" if judged is comparison.systems[0] else "")
+
+
+def _kinds(comparison: Comparison) -> Iterator[str]:
     for feature in comparison.features:
         yield ""
         yield from _feature(comparison, feature)
@@ -80,10 +99,20 @@ def report(comparison: Comparison) -> Iterator[str]:
     if n:
         yield f"* p < {LEVEL:g}, paired bootstrap; of the {n} differences tested in buckets chance alone"
         yield f"  would mark about {by_chance:.1f}."
-    yield f"Buckets of fewer than {FEWEST} sentences are not tested. The counts behind a feature's buckets add up to"
-    yield "those behind the score of all."
-    for pair in comparison.pairs:
-        yield from _examples(comparison, pair)
+    if comparison.pairs:
+        yield f"Buckets of fewer than {FEWEST} sentences are not tested."
+    yield "The counts behind a feature's buckets add up to those behind the score of all."
+    yield from (f"{feature.name}: {feature.how}" for feature in comparison.features if len(feature.buckets) > 1)
+
+
+def breakdown_structure(comparison: Comparison) -> dict[str, Any]:
+    """What `mtkit evaluate --breakdown --json` has besides the scores, and `mtkit compare --json`, too."""
+    return {
+        "systems": [
+            {"name": judged.name, **asdict(judged.score), **asdict(judged.habits)} for judged in comparison.systems
+        ],
+        "features": [asdict(feature) for feature in comparison.features],
+    }
 
 
 def as_structure(comparison: Comparison) -> dict[str, Any]:
@@ -95,11 +124,8 @@ def as_structure(comparison: Comparison) -> dict[str, Any]:
         "signatures": comparison.signatures,
         "n_bootstrap": comparison.n_bootstrap,
         "seed": comparison.seed,
-        "systems": [
-            {"name": judged.name, **asdict(judged.score), **asdict(judged.habits)} for judged in comparison.systems
-        ],
+        **breakdown_structure(comparison),
         "pairs": [{key: value for key, value in asdict(pair).items() if key != "gains"} for pair in comparison.pairs],
-        "features": [asdict(feature) for feature in comparison.features],
         "sentences": [_sentence(comparison, number) for number in range(len(test_set.sources))],
     }
 
@@ -145,7 +171,12 @@ def _systems(comparison: Comparison) -> Iterator[str]:
     for letter, judged in _lettered(comparison):
         yield f"{letter} {judged.name:<{width}}{judged.score.scores['BLEU']:>7.2f}{judged.score.scores['chrF2']:>8.2f}"
     yield ""
-    yield " " * 24 + "".join(f"{letter:>10}" for letter, _ in _lettered(comparison))
+    yield from _habits(comparison)
+
+
+def _habits(comparison: Comparison) -> Iterator[str]:
+    if comparison.pairs:
+        yield " " * 24 + "".join(f"{letter:>10}" for letter, _ in _lettered(comparison))
     habits = [judged.habits for judged in comparison.systems]
     for name, _, values in habit_rows(habits):
         yield f"{name:<24}" + "".join(f"{value:>10}" for value in values)
@@ -154,13 +185,13 @@ def _systems(comparison: Comparison) -> Iterator[str]:
 
 
 def _feature(comparison: Comparison, feature: FeatureComparison) -> Iterator[str]:
-    letters = [letter for letter, _ in _lettered(comparison)]
+    letters = [letter for letter, _ in _lettered(comparison)] if comparison.pairs else [""]
     if len(feature.buckets) == 1:
         yield f"by {feature.name}: all are {feature.buckets[0].name!r}"
         return
     heading = f"{'by ' + feature.name:<19}{'n':>7}"
     for metric in PART_METRICS:
-        first, *others = [f"{metric} {letters[0]}", *letters[1:]]
+        first, *others = [f"{metric} {letters[0]}".rstrip(), *letters[1:]]
         heading += f" {first:>8}" + "".join(f"{other:>7}" for other in others)
         heading += "".join(f"{f'{letter}-{letters[0]}':>7} " for letter in letters[1:])
     yield heading.rstrip()

@@ -4,23 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import UsageError
 from mtkit.inspection.embeddings import BEFORE, CHANGE, TRAINED, NearestOfWord
 from mtkit.inspection.pictures import new_figure, save_figure
 from mtkit.inspection.scatter import FONT_SIZE, HEIGHT, WIDTH, Placed, place
 from mtkit.inspection.word_map import Plane, WordMap
 
-SUFFIXES = (".png", ".svg", ".html")
 _TITLES = {TRAINED: "Trained", BEFORE: "Before training", CHANGE: "What training added"}
 _COLOURS = ("#1f6fb4", "#b8460b", "#23803c", "#8a3fa8", "#8f6400", "#c2356b", "#0d7780", "#5b5f66")
 _TEXT = 0.64 * FONT_SIZE  # in points of 1/72 inch; a panel is drawn a little smaller than 100 of its pixels an inch
 _SIDES = {"start": "left", "middle": "center", "end": "right"}  # matplotlib's names
-
-
-def check_map_name(path: Path) -> None:
-    """Raises UsageError for a file name whose suffix is none of those that can be drawn."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--output {path}: its name must end in one of {', '.join(SUFFIXES)}")
 
 
 def write_map(path: Path, title: str, words: WordMap, found: Sequence[NearestOfWord], origin: str) -> None:
@@ -58,15 +50,17 @@ def _write_page(path: Path, title: str, words: WordMap, found: Sequence[NearestO
         }
         for name, plane in words.planes.items()
     ]
-    tables = [{"word": nearest.word, "views": _columns(nearest)} for nearest in found]
+    tables = [{"word": nearest.word, "views": _columns(nearest, words)} for nearest in found]
     size = {"width": WIDTH, "height": HEIGHT, "font_size": FONT_SIZE}
     write_page(path, "embeddings", title=title, panels=panels, tables=tables, size=size, origin=origin)
 
 
-def _columns(nearest: NearestOfWord) -> list[dict[str, Any]]:
+def _columns(nearest: NearestOfWord, words: WordMap) -> list[dict[str, Any]]:
+    """In the order of the maps."""
+    found = [(name, nearest.views[name]) for name in words.planes]
     return [
         {"title": _TITLES[name], "cosine": neighbours.cosine, "euclidean": neighbours.euclidean}
-        for name, neighbours in nearest.views.items()
+        for name, neighbours in found
     ]
 
 

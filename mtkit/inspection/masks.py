@@ -14,6 +14,9 @@ from mtkit.model.masks import causal_bias
 from mtkit.model.transformer import Transformer
 
 TOLERANCE = 1e-3  # of a logit: rounding to float32 makes some 1e-5, one token too many that is looked at some 0.1
+# Further below the highest logit a token's probability is nothing. Models that must never say a token may give it
+# -30,000, where float32 has no more than two decimals.
+_NEGLIGIBLE = 100.0
 _NO_ID = -1
 
 
@@ -22,7 +25,7 @@ class Difference:
     """How far a sentence's figures are from those that it has alone; NaN where one of them is NaN."""
 
     encoder: float  # largest of the encoder's outputs at its own tokens
-    logits: float  # largest of the logits at its own tokens
+    logits: float  # largest of the logits at its own tokens, see _NEGLIGIBLE
     changed: int  # positions at which another token is now the likeliest
 
     def within(self, tolerance: float) -> bool:
@@ -117,9 +120,9 @@ class _Figures:
         memory, logits = self.memory[0], self.logits[0]
         batch_memory, batch_logits = batch.memory[i, : len(memory)], batch.logits[i, : len(logits)]
         changed = (logits.argmax(-1) != batch_logits.argmax(-1)).sum()
-        return Difference(
-            float((memory - batch_memory).abs().max()), float((logits - batch_logits).abs().max()), int(changed)
-        )
+        floor = logits.amax(-1, keepdim=True) - _NEGLIGIBLE
+        difference = logits.maximum(floor) - batch_logits.maximum(floor)
+        return Difference(float((memory - batch_memory).abs().max()), float(difference.abs().max()), int(changed))
 
 
 @contextmanager

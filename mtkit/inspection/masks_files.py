@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mtkit.errors import MtkitError
 from mtkit.inspection.masks import Difference, PaddedBatch, PaddedSentence
-from mtkit.inspection.pictures import new_figure, save_figure
+from mtkit.inspection.pictures import axis_names, new_figure, save_figure
 from mtkit.pages.page import write_page
 
 LOOKS, HIDDEN, UNUSED = "\u25a0", "\u00b7", "\u00d7"  # what a cell of a mask can be
@@ -177,8 +177,8 @@ def _draw(axes: Any, mask: Mask) -> None:
     colours = {LOOKS: (0.12, 0.44, 0.71), HIDDEN: (1.0, 1.0, 1.0), UNUSED: (0.82, 0.82, 0.82)}
     axes.imshow([[colours[str(sign)] for sign in row] for row in mask.cells], aspect="equal", interpolation="nearest")
     axes.set_title(mask.name, size=8)
-    axes.set_xticks(range(len(mask.keys)), mask.keys, rotation=90, size=7, parse_math=False)
-    axes.set_yticks(range(len(mask.queries)), mask.queries, size=7, parse_math=False)
+    axes.set_xticks(range(len(mask.keys)), axis_names(mask.keys), rotation=90, size=7, parse_math=False)
+    axes.set_yticks(range(len(mask.queries)), axis_names(mask.queries), size=7, parse_math=False)
     axes.set_xticks(np.arange(0.5, len(mask.keys)), minor=True)
     axes.set_yticks(np.arange(0.5, len(mask.queries)), minor=True)
     axes.grid(which="minor", color="#999999", linewidth=0.4)

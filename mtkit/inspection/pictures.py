@@ -1,10 +1,12 @@
 """What every matplotlib picture needs: a figure without a display, and a .png or .svg file written whole."""
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mtkit.console import log
+from mtkit.data.tokenizer import SPACE
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_file
 
@@ -24,6 +26,11 @@ def new_figure(path: Path, width: float, height: float, **options: Any) -> Any:
     figure = Figure(figsize=(width, height), **options)
     FigureCanvasAgg(figure)
     return figure
+
+
+def axis_names(pieces: Sequence[str]) -> list[str]:
+    """The pieces with a space as an underscore: SentencePiece's own sign hangs below the line."""
+    return [piece.replace(SPACE, "_") for piece in pieces]
 
 
 def save_figure(figure: Any, path: Path, dpi: int = 130) -> None:

@@ -88,7 +88,7 @@ def write_positions_page(path: Path, view: PositionsView) -> None:
 
     logs = [float(np.log10(wavelength)) for wavelength in view.wavelengths]
     waves = line_chart(
-        [Series("wavelength", range(len(logs)), logs)],
+        [Series(name, range(start, end), logs[start:end]) for name, start, end in _halves(view)],
         x_label="dimension",
         y_label="log10 of positions",
         title=_wavelength_title(view).capitalize(),
@@ -109,7 +109,7 @@ def write_positions_page(path: Path, view: PositionsView) -> None:
 def _draw_encoding(figure: Any, axes: Any, view: PositionsView) -> None:
     largest = float(view.encoding.abs().max())
     image = axes.imshow(
-        view.encoding.numpy(), cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest"
+        view.encoding.numpy(), cmap="RdBu", vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest"
     )
     axes.set(xlabel=f"dimension ({_column_names(view)})", ylabel="position", title="encoding")
     figure.colorbar(image, ax=axes, pad=0.01)
@@ -126,11 +126,19 @@ def _draw_similarity(axes: Any, view: PositionsView, name: str) -> None:
 
 
 def _column_names(view: PositionsView) -> str:
-    half = view.encoding.size(1) // 2
     if view.kind == "learned":
         return "each by itself"
-    first, second = ("cosines", "sines") if view.kind == "rotary" else ("sines", "cosines")
+    (first, _, half), (second, _, _) = _halves(view)
     return f"{first} to {half - 1}, {second} from {half}"
+
+
+def _halves(view: PositionsView) -> list[tuple[str, int, int]]:
+    """What the dimensions are, with the first of them and the one after the last."""
+    width = view.encoding.size(1)
+    if view.kind == "learned":
+        return [("wavelength", 0, width)]
+    first, second = ("cosines", "sines") if view.kind == "rotary" else ("sines", "cosines")
+    return [(first, 0, width // 2), (second, width // 2, width)]
 
 
 def _wavelength_title(view: PositionsView) -> str:

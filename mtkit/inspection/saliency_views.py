@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.inspection.pictures import new_figure, save_figure
+from mtkit.inspection.pictures import axis_names, new_figure, save_figure
 from mtkit.inspection.saliency import Saliency
 from mtkit.inspection.sentence_pair import SentencePair
 from mtkit.pages.page import write_page
@@ -79,22 +79,18 @@ def _plot(path: Path, found: Saliency) -> None:
     n_rows, n_columns = len(found.pair.tgt.ids), len(found.pair.src.ids)
     size = len(maps) * (2.2 + 0.3 * n_columns), 1.9 + 0.28 * n_rows
     figure = new_figure(path, *size, layout="constrained")
-    figure.suptitle(f"{found.pair.src.text}  \u2192  {found.pair.tgt.text}", wrap=True)
+    figure.suptitle(f"{found.pair.src.text}  \u2192  {found.pair.tgt.text}", wrap=True, parse_math=False)
     for axes, heat_map in zip(figure.subplots(1, len(maps)), maps, strict=True):
         _draw(axes, heat_map, found)
     save_figure(figure, path)
 
 
 def _draw(axes: Any, heat_map: HeatMap, found: Saliency) -> None:
-    src, tgt = found.pair.src.pieces, found.pair.tgt.pieces
+    src, tgt = axis_names(found.pair.src.pieces), axis_names(found.pair.tgt.pieces)
     low = -heat_map.largest if heat_map.signed else 0.0
     colours = "RdBu" if heat_map.signed else "Blues"
     image = axes.imshow(heat_map.values, cmap=colours, vmin=low, vmax=heat_map.largest, aspect="auto")
     axes.set_title(heat_map.name)
-    axes.set_xticks(range(len(src)), [_plain(piece) for piece in src], rotation=90)
-    axes.set_yticks(range(len(tgt)), [_plain(piece) for piece in tgt])
+    axes.set_xticks(range(len(src)), src, rotation=90, parse_math=False)
+    axes.set_yticks(range(len(tgt)), tgt, parse_math=False)
     axes.figure.colorbar(image, ax=axes)
-
-
-def _plain(piece: str) -> str:
-    return piece.replace("$", r"\$")  # which would begin a formula

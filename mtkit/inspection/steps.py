@@ -42,7 +42,7 @@ class Step:
     rank: int  # of the chosen token: 1 is the likeliest
     log_prob: float  # of the chosen token, nats
     chosen_so_far: list[float]  # the probability of each chosen token, this one last, all computed from this prefix
-    moved: float  # nats: largest change of an earlier position's distribution, against when it was the last one
+    moved: float  # nats: largest change of an earlier position's distribution, against the step before
     cached_differs: float  # nats: largest difference from the same distribution by the engine's cached step
 
 
@@ -60,7 +60,7 @@ class DecodingSteps:
 
     @property
     def moved(self) -> float:
-        """Nats: the most that any earlier position's distribution changed as the prefix grew."""
+        """Nats: the most that any earlier position's distribution changed as the prefix grew by one token."""
         return _largest(step.moved for step in self.steps)
 
     @property
@@ -91,14 +91,14 @@ def decoding_steps(
     model, tokenizer = subject.model, subject.tgt_tokenizer
     memory, pad_bias = model.encode(torch.tensor([pair.src.ids]))
     cached = subject.engine.make_step([Segment(pair.src.ids[:-1], max_len=len(pair.tgt.ids))], 1)
-    when_last: list[Tensor] = []  # (V,): each position's distribution when it was the newest one
+    before: Tensor | None = None  # (T - 1, V): what the step before found
     steps: list[Step] = []
     for n, chosen in enumerate(pair.tgt.ids, start=1):
         prefix = pair.tgt_in[:n]
         log_probs = _next_log_probs(model, memory, pad_bias, prefix)
         newest = log_probs[-1]
-        moved = _largest(map(_difference, log_probs[:-1], when_last))
-        when_last.append(newest)
+        moved = 0.0 if before is None else _difference(log_probs[:-1], before)
+        before = log_probs
         order = newest.topk(min(n_best, newest.numel())).indices.tolist()
         steps.append(
             Step(

@@ -8,7 +8,7 @@ from typing import TypeGuard
 from markupsafe import Markup
 
 _WIDTH, _HEIGHT = 760, 320  # of the whole drawing, in units that are pixels at full size
-_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 14, 14, 46  # margins around the plot
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 14, 14, 46  # margins around the plot
 _N_COLOURS = 8  # --c0 to --c7 of the page
 _DASHES = ("none", "8 4", "2 3", "10 3 2 3")  # lines are told apart without colours, too
 _MARKED, _HOVERED = 40, 200  # so many points of a line are drawn; of so many one can ask the value
@@ -112,9 +112,11 @@ class _Axis:
 
 
 def _extremes(values: Iterable[float]) -> tuple[float, float]:
+    """The least and the greatest; around a single value, from half of it to one and a half, or from 0 to 1."""
     known = list(values)
-    low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    return (low, high) if low < high else (low - 0.5, high + 0.5)
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+    room = abs(low) / 2
+    return (low, high) if low < high else (low - room, high + (room or 1.0))
 
 
 def _round_values(low: float, high: float) -> list[float]:

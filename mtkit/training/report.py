@@ -130,7 +130,8 @@ def _facts(run: RunFiles) -> Iterator[Row]:
         yield "model", f"{parameters['total'] / 1e6:.1f} M weights"
     weights = run.run_dir / "model" / "model.safetensors"
     if weights.exists():
-        yield "model on disk", f"{weights.stat().st_size / 1e6:.0f} MB"
+        megabytes = weights.stat().st_size / 1e6
+        yield "model on disk", f"{megabytes:.{0 if megabytes >= 10 else 1}f} MB"
 
 
 def _sample_stories(run: RunFiles) -> list[SampleStory]:
@@ -153,7 +154,7 @@ def _attempts(history: Sequence[tuple[int, str]], reference: str) -> list[Attemp
     if len(groups) > _MOST_VALIDATIONS:
         groups = [*evenly_spaced(groups[:-1], _MOST_VALIDATIONS - 1), groups[-1]]
     return [
-        Attempt(f"{steps[0]:,}" + (f" to {steps[-1]:,}" if steps[1:] else ""), text, text == reference)
+        Attempt(thousands(steps[0]) + (f" to {thousands(steps[-1])}" if steps[1:] else ""), text, text == reference)
         for steps, text in groups
     ]
 
@@ -277,7 +278,11 @@ def _parts(run: RunFiles) -> Iterator[tuple[str, int, float]]:
 def _course(run: RunFiles) -> Iterator[Row]:
     """How long it took, how it ended and what was kept."""
     last = run.updates[-1] if run.updates else {}
-    yield "updates", f"{run.step:,}" + (f", {last['epoch']:.1f} passes over the text" if "epoch" in last else "")
+    if run.cfg.train.init_from is not None:
+        yield "went on from the model", str(run.cfg.train.init_from)
+    if run.cfg.distill.teachers:
+        yield "learnt from translations of", ", ".join(map(str, run.cfg.distill.teachers))
+    yield "updates", thousands(run.step) + (f", {last['epoch']:.1f} passes over the text" if "epoch" in last else "")
     if run.seconds is not None:
         yield "time in training and validation", duration(run.seconds)
     if run.updates:
@@ -285,7 +290,7 @@ def _course(run: RunFiles) -> Iterator[Row]:
         yield "target tokens a second, median", thousands(round(speeds[len(speeds) // 2]))
         yield "padding in the batches", _percent(last["padding_share"], 1)
         if left_out := sum(entry["updates_left_out"] for entry in run.updates):
-            yield "updates left out, as fp16 overflowed", f"{left_out:,}"
+            yield "updates left out, as fp16 overflowed", thousands(left_out)
     if run.training is None:
         yield "end", "not reached yet"
         return
@@ -298,9 +303,9 @@ def _course(run: RunFiles) -> Iterator[Row]:
 def _kept(run: RunFiles, steps: Sequence[int]) -> str:
     what = "their running mean (train.ema)" if run.cfg.train.ema else "those"
     if len(steps) == 1:
-        return f"{what} at step {steps[0]:,}"
+        return f"{what} at step {thousands(steps[0])}"
     which = "last" if run.cfg.train.average_last else "best"
-    return f"the mean of {what} at steps {', '.join(f'{step:,}' for step in sorted(steps))}: the {len(steps)} {which}"
+    return f"the mean of {what} at steps {', '.join(map(thousands, sorted(steps)))}: the {len(steps)} {which}"
 
 
 def _starts(run: RunFiles) -> Iterator[tuple[str, list[Row]]]:
@@ -309,7 +314,7 @@ def _starts(run: RunFiles) -> Iterator[tuple[str, list[Row]]]:
     for start in run.record.get("starts", []):
         there = {**start["machine"], **start["made_with"], **start["software"]}
         date, _, time = start["at"].partition("T")
-        after = f", after {start['step']:,} updates" if start["step"] else ""
+        after = f", after {thousands(start['step'])} updates" if start["step"] else ""
         rows = [(name, value) for name, value in there.items() if before.get(name) != value]
         yield f"Started on {date} at {time[:5]} UTC{after}", rows
         before = there

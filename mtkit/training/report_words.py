@@ -6,6 +6,7 @@ from mtkit.config.schema import Config
 from mtkit.pages.page import thousands
 from mtkit.training.read_run import RunFiles, Scores
 
+_USELESS = 10  # BLEU points; below, hardly a sentence can be understood
 _FEW_SENTENCES = 100  # scores of fewer move a lot with the choice of sentences
 _MUCH_LEFT_OUT = 0.05  # of the pairs
 _LATE, _LARGE_GAIN = 0.75, 1.0  # BLEU points in the last quarter of a run that speak for training longer
@@ -46,10 +47,11 @@ def summary(run: RunFiles) -> str:
     about = "This page is about a translator"
     if names_languages(run.cfg):
         about += f" from {language(data.src_lang)} into {language(data.tgt_lang)}"
+    about += _began(run)
     learnt, took = _text_learnt(run), "" if run.seconds is None else f" in {spoken(run.seconds)}"
     if run.training is None:
         return (
-            f"{about} whose training has not finished: so far it has learnt from "
+            f"{about}. Its training has not finished: so far it has learnt from "
             f"{learnt}{took}. The figures below are those of the last look at it; the same `mtkit train` command goes "
             "on with it."
         )
@@ -62,9 +64,21 @@ def summary(run: RunFiles) -> str:
     return f"{about}. It learnt from {learnt}{took}.{quality}"
 
 
+def _began(run: RunFiles) -> str:
+    """Which model it was before this run, if it was one."""
+    before = run.cfg.train.init_from
+    if before is None:
+        return ""
+    name = before.parent.name if before.name == "model" else before.name  # a bundle lies in its run
+    return f", which goes on from an earlier one ({name})"
+
+
 def _text_learnt(run: RunFiles) -> str:
     counts = run.record.get("text", {}).get("counts")
-    return f"{thousands(counts['n_kept'])} pairs of sentences and their translations" if counts else "its text"
+    if not counts:
+        return "its text"
+    whose = " that another model has made of them" if run.cfg.distill.teachers else ""
+    return f"{thousands(counts['n_kept'])} pairs of sentences and {'' if whose else 'their '}translations{whose}"
 
 
 def _in_words(scores: Scores, kept: str) -> str:
@@ -86,8 +100,8 @@ def findings(run: RunFiles) -> list[str]:
 def _of_the_run(run: RunFiles) -> Iterator[str]:
     for recovery in run.recoveries:
         yield (
-            f"The training diverged at step {recovery['failed_step']:,}; it went back to step {recovery['step']:,} and "
-            "went on with half the learning rate."
+            f"The training diverged at step {thousands(recovery['failed_step'])}; it went back to step "
+            f"{thousands(recovery['step'])} and went on with half the learning rate."
         )
 
 
@@ -118,8 +132,8 @@ def _of_the_curves(run: RunFiles) -> Iterator[str]:
     if losses[-1] > min(losses) + _LOSS_RISE:
         step = run.validations[losses.index(min(losses))]["step"]
         yield (
-            f"The dev loss was lowest at step {step:,} and has risen since: the model learns its text by heart. More "
-            "text, more dropout or a smaller model would help."
+            f"The dev loss was lowest at step {thousands(step)} and has risen since: the model learns its text by "
+            "heart. More text, more dropout or a smaller model would help."
         )
     elif before and after and max(after) - max(before) >= _LARGE_GAIN:
         gain = max(after) - max(before)
@@ -128,6 +142,11 @@ def _of_the_curves(run: RunFiles) -> Iterator[str]:
 
 def _of_the_scores(run: RunFiles) -> Iterator[str]:
     scores = run.test or run.dev
+    if scores and scores.bleu.score < _USELESS:
+        yield (
+            f"A BLEU of {scores.bleu.score:.1f} is too little to be of use: it needs more text or a longer training, "
+            "or the lines of its text do not belong together."
+        )
     if scores and scores.n_sentences and scores.n_sentences < _FEW_SENTENCES:
         yield f"The scores come from {scores.n_sentences} sentences only: mind the intervals."
     if run.training and run.cfg.data.test and not run.test:

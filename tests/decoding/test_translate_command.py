@@ -145,7 +145,7 @@ def test_odd_characters_are_translated_line_by_line(run):
         (["--n-best", "9", "a"], 2, "--n-best 9 is more than the beam holds; add --beam-size 9"),
         (["--input", "x.txt", "a"], 2, "give either sentences or --input, not both"),
         (["--device", "tpu", "a"], 2, "--device tpu: not one of auto, cpu, mps, cuda, cuda:N"),
-        (["\udce9t\udce9"], 1, "sentence 1: '\\udce9t\\udce9' is not valid UTF-8"),
+        (["\udce9t\udce9"], 1, "argument 1: '\\udce9t\\udce9' is not valid UTF-8"),
     ],
 )
 def test_mistakes_are_explained(run, args, exit_code, message):

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_bundle import REF, SRC, save_tiny_bundle, write_lines
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from tiny_models import REF, SRC, save_tiny_bundle, write_lines
 from typer.testing import CliRunner
 
 from mtkit.cli import app
@@ -100,9 +102,35 @@ def test_a_model_is_scored_on_given_files_and_its_translations_are_kept():
         assert kept.read().split("\n") == [*expected, ""]
 
 
+def test_a_breakdown_adds_habits_and_scores_by_kind_of_sentence():
+    args = "--hyp", "hyp", "--src", "src.gz", "--ref", "ref", "--src-lang", "en", "--train-text", "src.gz"
+    result = run(*args, "--breakdown")
+    assert result.exit_code == 0, result.output
+    plain, lines = run(*args[:6]).stdout.splitlines(), result.stdout.splitlines()
+    assert lines[: len(plain)] == plain
+    rows = {line[:20].strip(): line[20:].split() for line in lines[len(plain) :]}
+    texts, refs = [line for line in HYP if line], [[line for line in REF if line]]
+    scores = BLEU().corpus_score(texts, refs).score, CHRF().corpus_score(texts, refs).score
+    assert rows["by source length"] == ["n", "BLEU", "chrF2"]
+    assert rows["1–5 words"] == ["3", *(f"{score:.2f}" for score in scores)]
+    assert rows["no words"] == ["1", "0.00", "0.00"]
+    found = run_json(*args, "--breakdown").pop("breakdown")
+    names = [feature["name"] for feature in found["features"]]
+    assert names == ["source length", "rarest word", "numbers", "names", "negation", "questions"]
+    [system] = found["systems"]
+    assert (system["name"], system["length_ratio"], system["untranslated"]) == ("hyp", pytest.approx(14 / 13), 0)
+
+
+def test_a_breakdown_of_a_model_tells_what_only_it_knows():
+    [system] = run_json("--model", "tiny", "--breakdown")["breakdown"]["systems"]
+    tokenizer = Translator.load("tiny", threads=1).src_tokenizer
+    assert system["unknown_src"]["n_pieces"] == sum(len(tokenizer.encode(line)) for line in SRC)
+    assert system["calibration"] is None
+
+
 def test_stderr_tells_the_model_the_speed_and_blank_references():
     result = run("--model", "tiny")
-    assert result.stderr.startswith("model: tiny/model\n")
+    assert "model: tiny/model\n" in result.stderr
     assert "sentences/s with beam size 3" in result.stderr
     assert "warning: 1 of 4 references are blank\n" in result.stderr
     assert result.stdout.startswith("4 sentences, ")
@@ -124,13 +152,18 @@ def test_stderr_tells_the_model_the_speed_and_blank_references():
         ("--model empty-test", 1, "WORLD/empty has 0 lines: nothing to score"),
         ("--model nowhere", 1, "nowhere: no such folder"),
         ("", 1, "no model: there is no run in ./runs"),
-        ("--hyp hyp", 2, "--hyp needs --ref"),
+        ("--hyp hyp", 2, "files of translations do not say what was translated, and how it should read: give --ref\n"),
         ("--src src.gz", 2, "give both --src and --ref, or neither"),
         ("--ref ref", 2, "give both --src and --ref, or neither"),
-        ("--hyp hyp --ref ref --model tiny", 2, "--hyp is scored without a model: leave out --model"),
-        ("--hyp hyp --ref ref --src src.gz", 2, "--hyp is scored without a model"),
-        ("--hyp hyp --ref ref --output out", 2, "--hyp is scored without a model"),
-        ("--hyp hyp --ref ref --beam-size 2", 2, "--hyp is scored without a model"),
+        ("--hyp hyp --ref ref --model tiny", 2, "--model is scored alone: leave it out, or"),
+        ("--hyp short --ref ref --src src.gz", 1, "short has 3 lines, ref has 4"),
+        ("--hyp hyp --ref short --src src.gz", 1, "src.gz has 4 lines, short has 3; line n of one must translate"),
+        ("--hyp hyp --ref ref --output out", 2, "--output keeps a model's translations, but no system is a model"),
+        ("--hyp hyp --ref ref --beam-size 2", 2, "no system is a model: leave out --beam-size, --engine, --device"),
+        ("--hyp hyp --ref ref --device cpu", 2, "no system is a model: leave out --beam-size, --engine, --device"),
+        ("--hyp hyp --ref ref --breakdown", 2, "files of translations do not say what was translated, and how"),
+        ("--hyp hyp --ref ref --src-lang en", 2, "--train-text, --src-lang and --tgt-lang tell kinds of sentences"),
+        ("--hyp hyp --src src.gz --ref ref --breakdown --train-text none", 1, "none: no such file"),
     ],
 )
 def test_mistakes_are_explained(world, args, exit_code, message):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_bundle import REF, SRC, save_tiny_bundle, write_lines
+from tiny_models import REF, SRC, save_tiny_bundle, write_lines
 from typer.testing import CliRunner
 
 from mtkit.cli import app
@@ -224,6 +224,7 @@ def test_blank_references_are_counted_for_each_file():
             "none: no such file or folder; a system is a file of",
         ),
         ("--hyp good --hyp x=none --ref ref", 1, "none: no such file or folder"),
+        ("--hyp good --system WORLD --ref ref", 1, "WORLD is not a model folder: it holds"),
         (
             "--hyp good --hyp good --ref ref",
             2,
@@ -259,11 +260,11 @@ def test_blank_references_are_counted_for_each_file():
         ("--system seed7 --system wide", 1, "seed7/model and wide/model have unlike test sets in their configs"),
         ("--system seed7 --system seed8 -o out", 2, "--output keeps the translations of one model; `mtkit translate"),
         ("--system seed7 --hyp good --ref ref", 2, "give both --src and --ref, or neither"),
-        ("--system seed7 --model seed8", 2, "--hyp is scored without a model: leave out --model, or give the model as"),
+        ("--system seed7 --model seed8", 2, "--model is scored alone: leave it out, or give the model as one more"),
     ],
 )
 def test_mistakes_are_explained(world, args, exit_code, message):
-    result = run(*args.split())
+    result = run(*args.replace("WORLD", str(world)).split())
     assert result.exit_code == exit_code, result.output
     assert f"mtkit: {message.replace('WORLD', str(world))}" in result.stderr
     assert result.stdout == ""

@@ -6,11 +6,20 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from mtkit.decoding.systems import System
 from mtkit.errors import DataError
 from mtkit.evaluation.buckets import PairedDifference
-from mtkit.inspection.breakdown import System
-from mtkit.inspection.comparison import Pair, TestSet, compare, n_stages
-from mtkit.inspection.comparison_text import as_structure, headline, n_by_chance, report, verdict
+from mtkit.evaluation.choice import MetricSettings
+from mtkit.inspection.comparison import Pair, SortedTestSet, compare, n_stages
+from mtkit.inspection.comparison_text import (
+    as_structure,
+    breakdown,
+    breakdown_structure,
+    headline,
+    n_by_chance,
+    report,
+    verdict,
+)
 from mtkit.inspection.features import find_features
 
 ANIMALS = ["cat", "dog", "horse", "bird"]
@@ -24,8 +33,8 @@ LOSSES = [n for n in range(40) if n % 10 == 1]
 
 
 @pytest.fixture(scope="module")
-def test_set() -> TestSet:
-    return TestSet(SOURCES, [REFERENCES], find_features(SOURCES, [REFERENCES], src_lang="en"))
+def test_set() -> SortedTestSet:
+    return SortedTestSet(SOURCES, [REFERENCES], find_features(SOURCES, [REFERENCES], src_lang="en"))
 
 
 @pytest.fixture(scope="module")
@@ -125,18 +134,31 @@ def test_the_structure_is_json_and_holds_every_sentence(found):
     assert structure["signatures"]["BLEU"].startswith("nrefs:1|")
 
 
-@pytest.mark.parametrize(
-    ("systems", "message"),
-    [
-        ([System("a", BASELINE), System("b", OTHER[1:])], "b: 39 translations of 40 source lines"),
-        ([System("a", BASELINE)], "it takes two"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(systems, message, test_set):
-    with pytest.raises(DataError, match=message):
-        compare(systems, test_set)
+def test_systems_of_another_length_are_refused(test_set):
+    with pytest.raises(DataError, match="b: 39 translations of 40 source lines"):
+        compare([System("a", BASELINE), System("b", OTHER[1:])], test_set)
 
 
 def test_an_empty_test_set_is_refused():
     with pytest.raises(DataError, match="0 lines"):
-        compare([System("a", []), System("b", [])], TestSet([], [[]], []))
+        compare([System("a", []), System("b", [])], SortedTestSet([], [[]], []))
+
+
+def test_a_single_system_has_its_scores_by_kind_and_nothing_to_test(test_set):
+    found = compare([System("old", BASELINE)], test_set)
+    assert found.pairs == []
+    lines = list(breakdown(found))
+    question = next(line for line in lines if line.startswith("  question"))
+    texts, refs = BASELINE[1::2], [REFERENCES[1::2]]
+    scores = BLEU().corpus_score(texts, refs).score, CHRF().corpus_score(texts, refs).score
+    assert question.split() == ["question", "20", *(f"{score:.2f}" for score in scores)]
+    assert not any("tested" in line for line in lines)
+    assert lines[0].split() == ["length", "ratio", "1.000"]
+    [system] = breakdown_structure(found)["systems"]
+    assert (system["name"], system["length_ratio"]) == ("old", 1)
+
+
+def test_settings_reach_the_score_of_every_kind(test_set):
+    loud = [line.upper() for line in REFERENCES]
+    found = compare([System("loud", loud)], test_set, settings=MetricSettings(lowercase=True))
+    assert all(bucket.scores[0].scores["chrF2"] == 100 for feature in found.features for bucket in feature.buckets)

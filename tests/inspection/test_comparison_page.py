@@ -3,10 +3,10 @@
 import pytest
 from browsing import check_page, open_page
 
+from mtkit.decoding.systems import System
 from mtkit.evaluation.buckets import CountedSentences
 from mtkit.inspection import comparison_page
-from mtkit.inspection.breakdown import System
-from mtkit.inspection.comparison import TestSet, compare
+from mtkit.inspection.comparison import SortedTestSet, compare
 from mtkit.inspection.comparison_page import write_report
 from mtkit.inspection.features import find_features
 
@@ -22,7 +22,7 @@ CONFIDENT = {"confidences": [0.2 + 0.7 * (n % 2) for n in range(N)], "good_chrf"
 
 def comparison(*systems: System, sources=SOURCES, references=REFERENCES):
     features = find_features(sources, [references], src_lang="en")
-    return compare(systems, TestSet(sources, [references], features), n_bootstrap=40)
+    return compare(systems, SortedTestSet(sources, [references], features), n_bootstrap=40)
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,14 @@ def test_the_table_is_sorted_and_filtered_by_keyboard(browser, report):
         page.keyboard.press("Enter")
         assert page.locator("#count").inner_text() == f"51 to {N} of {N} sentences"
         assert page.evaluate("document.querySelector('th[aria-sort]').ariaSort") == "descending"
+        page.get_by_label("outcome").select_option("worse")
+        losses = page.evaluate(
+            "[...document.querySelectorAll('#sentences tbody tr')].map(row => row.lastChild.textContent)"
+        )
+        sizes = [float(loss.removeprefix("−")) for loss in losses]
+        assert sizes[0] == max(sizes) > sizes[-1]  # the largest loss first
+        page.get_by_label("outcome").select_option("any")
+        assert page.evaluate(lines)[0] == 2
         page.locator("[data-key=line]").focus()
         page.keyboard.press("Enter")
         assert page.evaluate(lines) == list(range(1, 51))
@@ -118,7 +126,8 @@ def test_a_report_of_thousands_of_long_sentences_stays_under_two_megabytes(tmp_p
     path = tmp_path / "long.html"
     features = find_features(sources, [sources], src_lang="en")
     write_report(
-        path, compare([System("a", sources), System("b", other)], TestSet(sources, [sources], features), n_bootstrap=2)
+        path,
+        compare([System("a", sources), System("b", other)], SortedTestSet(sources, [sources], features), n_bootstrap=2),
     )
     assert path.stat().st_size < 2_000_000
 

@@ -29,7 +29,7 @@ def run(bundle_of_a_run, tmp_path, monkeypatch):
 
 
 def test_json_tells_words_views_and_the_map(run, bundle_of_a_run):
-    found = json.loads(run("cat", "dog", "red", "catdog", "--n", "3", "--json").stdout)
+    found = json.loads(run("cat", "dog", "red", "catdog", "--top", "3", "--json").stdout)
     assert (found["side"], found["width"]) == ("src", 16)
     assert found["before_training"] == "the weights drawn from seed=7"
     cat, *_, several = found["words"]
@@ -52,7 +52,7 @@ MEASURES = (("cosine", "cosine"), ("distance", "euclidean"))
 
 
 def test_text_fits_the_terminal_and_tells_what_each_word_is(run):
-    result = run("cat", "catdog", "--side", "src", "--n", "20")
+    result = run("cat", "catdog", "--side", "src", "--top", "20")
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 100
     assert "16 values each; before training: the weights drawn from seed=7" in lines[0]
@@ -127,7 +127,7 @@ def test_the_page_tells_words_neighbours_and_axes(run):
 
 
 def test_the_page_reads_well_in_a_browser(run, browser, tmp_path):
-    assert run("cat", "dog", "red", "two", "sees", "--neighbours", "--n", "3", "-o", "map.html").exit_code == 0
+    assert run("cat", "dog", "red", "two", "sees", "--neighbours", "--top", "3", "-o", "map.html").exit_code == 0
     check_page(browser, Path("map.html"), tmp_path)
 
 
@@ -136,7 +136,7 @@ def test_the_page_reads_well_in_a_browser(run, browser, tmp_path):
     [
         (["日本"], 1, "'日本': src.spm has no token with 日, 本, so the model reads bytes or an unknown token"),
         ([" "], 1, "' ': there is nothing to look for"),
-        (["cat", "-o", "map.pdf"], 2, "--output map.pdf: its name must end in one of .png, .svg, .html"),
+        (["cat", "-o", "map.pdf"], 2, "--output map.pdf: the name must end in .png or .svg or .html"),
         (["cat", "dog", "-o", "map.html"], 2, "a map needs 3 words at least, and these are 2; name more, or add"),
         (["cat", "--model", "nowhere"], 1, "nowhere: no such folder"),
         (["cat", "--side", "middle"], 2, "'middle' is not one of 'src', 'tgt'"),

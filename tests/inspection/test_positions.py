@@ -159,7 +159,7 @@ def test_the_page_reads_well_and_tells_a_value_by_keyboard(browser, tmp_path):
             page.keyboard.press(key)
         assert page.inner_text("#value") == f"position 1, dimension 0: {math.sin(1):.4f}"
         at = page.evaluate("() => [...document.getElementById('map').getContext('2d').getImageData(0, 4, 1, 1).data]")
-        assert at[2] > at[0] and at[3] == pytest.approx(255 * abs(math.sin(4)), abs=2)  # below zero: blue
+        assert at[0] > at[2] and at[3] == pytest.approx(255 * abs(math.sin(4)), abs=2)  # below zero: red
 
 
 def run(*args: object):

@@ -125,6 +125,20 @@ def test_a_model_that_looks_ahead_is_found_out(subject, run, monkeypatch):
     assert "BROKEN  earlier distributions" in result.stdout
 
 
+def test_each_step_tells_what_it_changed_itself(subject):
+    """With a model that says something else at the first position once there is a third one."""
+
+    def output(layer, inputs, logits):
+        if logits.dim() == 3 and logits.size(1) >= 3:
+            logits[:, 0, 5] += 2.0
+
+    hook = subject.model.output.register_forward_hook(output)
+    with hook:
+        found = decoding_steps(subject, subject.pair(SENTENCE, target=SENTENCES[1]))
+    moved = [step.moved for step in found.steps]
+    assert moved[2] > 1.0 and max([*moved[:2], *moved[3:]]) <= TOLERANCE
+
+
 def test_a_cache_that_forgets_is_found_out(subject, run, monkeypatch):
     make_step = NativeEngine.make_step
 

@@ -121,7 +121,7 @@ def test_lengths_that_differ_are_refused():
 @given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
 def test_the_marked_values_are_round_few_and_around_the_data(low, width):
     high = low + width
-    texts = elements(lines(Series("a", [0, 1], [low, high])), "text", **{"text-anchor": "end", "x": "59"})
+    texts = elements(lines(Series("a", [0, 1], [low, high])), "text", **{"text-anchor": "end", "x": "69"})
     assert 2 <= len(texts) <= 8
     heights = [float(text.get("y")) - 4 for text in texts]
     (_, bottom), (_, top) = places(lines(Series("a", [0, 1], [low, high])))
@@ -134,9 +134,11 @@ def test_the_marked_values_are_round_few_and_around_the_data(low, width):
         (0, 8, ["0", "2", "4", "6", "8"]),
         (0.1, 0.93, ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
         (-3, 31, ["\N{MINUS SIGN}10", "0", "10", "20", "30", "40"]),
+        (0, 0, ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
+        (5e-4, 5e-4, [f"0.000{n}" for n in range(2, 9)]),
         (0, 23_000, ["0", "5000", *(f"{n}\N{NARROW NO-BREAK SPACE}000" for n in (10, 15, 20, 25))]),
     ],
 )
 def test_the_marked_values_are_as_a_person_would_mark_them(low, high, marked):
-    texts = elements(lines(Series("a", [0, 1], [low, high])), "text", **{"text-anchor": "end", "x": "59"})
+    texts = elements(lines(Series("a", [0, 1], [low, high])), "text", **{"text-anchor": "end", "x": "69"})
     assert [text.text for text in texts] == marked

@@ -65,6 +65,18 @@ def test_another_schema_makes_another_reference(reference, monkeypatch):
     assert reference.config_reference() != before
 
 
+def test_a_usage_line_has_each_bracket_once(reference):
+    found = sections(reference.command_reference())
+    for line in (
+        "`mtkit config [OPTIONS] [CONFIG]`",
+        "`mtkit translate [OPTIONS] [text]...`",
+        "`mtkit compare [OPTIONS] [NAME=]PATH...`",
+        "`mtkit inspect steps [OPTIONS] SENTENCE`",
+        "`mtkit inspect masks [OPTIONS] SENTENCE...`",
+    ):
+        assert line in found[line.partition(" [OPTIONS]")[0].strip("`")]
+
+
 def test_every_option_that_help_prints_is_there(reference):
     from typer.testing import CliRunner
 

@@ -74,7 +74,9 @@ def config_of(corpus: dict[str, Any]) -> ConfigMaker:
             "decode": {"beam_size": 1, "max_len_factor": 1.0, "max_len_constant": 5},
             "model": {**small, **changes.pop("model", {})},
         }
-        values |= {key: changes.pop(key) for key in ("data", "seed", "decode", "tokenizer") if key in changes}
+        values |= {
+            key: changes.pop(key) for key in ("data", "seed", "decode", "tokenizer", "distill") if key in changes
+        }
         often = {
             "batch_tokens": 300,
             "accumulate": 2,

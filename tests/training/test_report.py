@@ -154,7 +154,7 @@ def test_an_interrupted_run_has_a_report_too_and_a_resumed_one_lists_both_starts
     with pytest.raises(KeyboardInterrupt):
         train(cfg)
     words = words_of(cfg.run_dir / "report.html")
-    assert "whose training has not finished: so far it has learnt from 120 pairs" in words
+    assert "Its training has not finished: so far it has learnt from 120 pairs" in words
     assert "updates 10, " in words
     monkeypatch.setattr(Trainer, "update", update)
     train(cfg)
@@ -270,9 +270,26 @@ def test_it_says_what_the_curves_mean(bare_run, bleus, losses, said):
     assert said is None or said in words
 
 
+def test_it_says_what_the_model_was_before_and_who_wrote_its_text(config_of, tmp_path):
+    cfg = config_of(tmp_path / "run", init_from="/runs/general/model", distill={"teachers": ["/runs/big"]})
+    write_config(cfg)
+    with MetricsLog(cfg.run_dir, 0):
+        pass
+    words = words_of(write_report(cfg.run_dir))
+    assert "a translator, which goes on from an earlier one (general). " in words
+    assert "went on from the model /runs/general/model learnt from translations of /runs/big" in words
+
+
+@pytest.mark.parametrize(("bleu", "is_useless"), [(9.9, True), (10.0, False)])
+def test_it_says_when_the_translations_are_of_no_use(copied_run, bleu, is_useless):
+    note_test_scores(copied_run / "model", 2000, [MetricScore("BLEU", bleu, "made:up", 9.0, 11.0, bleu)])
+    words = words_of(copied_run / "report.html")
+    assert (f"A BLEU of {bleu} is too little to be of use" in words) == is_useless
+
+
 @pytest.mark.parametrize(
     ("codes", "said"),
-    [(("en", "pt-BR"), "translator from English into Portuguese"), (("src", "tgt"), "translator whose")],
+    [(("en", "pt-BR"), "translator from English into Portuguese. "), (("src", "tgt"), "a translator. ")],
 )
 def test_it_names_the_languages_if_the_config_does(config_of, corpus, tmp_path, codes, said):
     write_config(config_of(tmp_path, data={**corpus, "src_lang": codes[0], "tgt_lang": codes[1]}))

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtkit.cli.inspect.sentence import (
-    JsonOption,
-    SentenceArgument,
-    TargetOption,
-    check_suffix,
-    load_subject,
-    pair_record,
-)
+from mtkit.cli.inspect.drawing import DrawingOption, say_written
+from mtkit.cli.inspect.sentence import JsonOption, SentenceArgument, TargetOption, load_subject, pair_record
 from mtkit.cli.options import ModelOption, SetOption
 
 if TYPE_CHECKING:
@@ -23,18 +17,14 @@ KindOption = Annotated[
     Literal["encoder", "decoder", "cross"] | None,
     typer.Option("--kind", help="Encoder or decoder self-attention, or cross-attention, only."),
 ]
-DrawingOption = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Draw into this file: .png or .svg a grid, .html a page to explore."),
-]
 
 
 def attention(
     text: SentenceArgument,
-    target: TargetOption = None,
     kind: KindOption = None,
     layer: Annotated[int | None, typer.Option(min=1, help="This layer only, from 1.")] = None,
     head: Annotated[int | None, typer.Option(min=1, help="This head only, from 1.")] = None,
+    target: TargetOption = None,
     output: DrawingOption = None,
     model: ModelOption = None,
     overrides: SetOption = None,
@@ -46,28 +36,26 @@ def attention(
     translated, without --head the mean of all heads. Pictures, pages and JSON hold every kind, layer and head that
     these options do not leave out.
     """
-    check_suffix(output, ".png", ".svg", ".html")
-    from mtkit.console import log  # these: here, for `mtkit --help` to be quick
+    subject = load_subject(model, overrides)
+
     from mtkit.inspection.attention_text import attention_record, attention_tables
     from mtkit.inspection.trace import check_drawable, trace_pair
 
-    subject = load_subject(model, overrides)
     trace = trace_pair(subject.model, subject.pair(text, target=target))
     chosen = trace.chosen([kind] if kind else [], layer, head)
     if output is not None or not as_json:
         check_drawable(trace)
     if output is not None:
-        log.info(f"drawing {sum(len(found.heads) for found in chosen.maps)} heads")
         _draw(output, chosen)
-        log.info(f"{output}: written")
+        say_written(output)
     if as_json:
         print(json.dumps({**pair_record(trace.pair), "attention": attention_record(chosen)}, ensure_ascii=False))
-    elif output is None:
+    else:
         print(f"{trace.pair.src.text}\n{trace.pair.tgt.text}\n\n{attention_tables(trace, kind, layer, head)}")
 
 
 def _draw(output: Path, trace: "AttentionTrace") -> None:
-    if output.suffix == ".html":
+    if output.suffix.lower() == ".html":
         from mtkit.inspection.attention_page import write_attention_page
 
         write_attention_page(output, trace)

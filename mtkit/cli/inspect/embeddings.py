@@ -5,12 +5,13 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from mtkit.cli.options import ModelOption
+from mtkit.cli.inspect.drawing import DrawingOption, say_written
+from mtkit.cli.inspect.sentence import JsonOption, load_model
+from mtkit.cli.options import ModelOption, valid_text
 
 if TYPE_CHECKING:
     from mtkit.inspection.embeddings import NearestOfWord, Neighbours, Views
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
 
 def embeddings(
     words: Annotated[
-        list[str], typer.Argument(metavar="WORD...", help="Words as they stand in text; with --pieces, tokens.")
+        list[str],
+        typer.Argument(
+            callback=valid_text, metavar="WORD...", help="Words as they stand in text; with --pieces, tokens."
+        ),
     ],
     side: Annotated[Literal["src", "tgt"], typer.Option(help="Whose embeddings.")] = "src",
-    n: Annotated[int, typer.Option("--n", min=1, help="Nearest tokens of each word.")] = 6,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Draw a map of the words here: .png, .svg, or .html with all figures."),
-    ] = None,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Nearest tokens shown for each word.")] = 6,
     neighbours: Annotated[
         bool, typer.Option("--neighbours", help="Put the nearest tokens by cosine on the map, too.")
     ] = False,
     pieces: Annotated[
         bool, typer.Option("--pieces", help="WORDs are tokens as `mtkit tokenize` prints them, such as ▁cat or ing.")
     ] = False,
+    output: DrawingOption = None,
     model: ModelOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show the tokens nearest to words, by cosine similarity and by Euclidean distance.
 
@@ -43,28 +44,24 @@ def embeddings(
     tokens of text are shown, no single bytes and no special ones. The map is the plane of the words' two principal
     axes (PCA), in each of the three.
     """
-    from mtkit.console import log  # these: here, for `mtkit --help` to be quick
-    from mtkit.decoding.bundle import find_model, load_bundle
-    from mtkit.inspection.embeddings import nearest_of, views_of
-    from mtkit.inspection.map_files import check_map_name, write_map
+    bundle = load_model(model)
+
+    from mtkit.inspection.embeddings import nearest_of, views_of  # these: here, for `mtkit --help` to be quick
+    from mtkit.inspection.map_files import write_map
     from mtkit.inspection.word_map import FEWEST_POINTS, word_map
 
-    if output is not None:
-        check_map_name(output)
-    folder = find_model(model)
-    log.info(f"model: {folder}")
-    bundle = load_bundle(folder)
     views = views_of(bundle, side)
     look_up = views.vocabulary.token if pieces else views.vocabulary.word
-    found = nearest_of(views, [look_up(word) for word in words], n)
+    found = nearest_of(views, [look_up(word) for word in words], top)
     on_map = None
     if output is not None or len({nearest.word.ids for nearest in found}) >= FEWEST_POINTS:
         on_map = word_map(views, found, with_neighbours=neighbours)
     if output is not None and on_map is not None:
         language = bundle.config.data.src_lang if side == "src" else bundle.config.data.tgt_lang
-        title = f"Embeddings of {language} words in {folder.parent.name if folder.name == 'model' else folder.name}"
+        folder = bundle.folder.parent if bundle.folder.name == "model" else bundle.folder
+        title = f"Embeddings of {language} words in {folder.name}"
         write_map(output, title, on_map, found, views.origin)
-        log.info(f"map: {output}")
+        say_written(output)
     if as_json:
         print(json.dumps(_record(views, found, on_map, side), indent=2, ensure_ascii=False))
         return

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 import typer
 
 from mtkit.cli.corpora import check_here
-from mtkit.cli.options import DeviceOption, ModelOption, SetOption
+from mtkit.cli.inspect.drawing import named, say_written
+from mtkit.cli.inspect.sentence import JsonOption, load_model
+from mtkit.cli.options import DeviceOption, ModelOption, SetOption, valid_text
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -33,15 +35,25 @@ def errors(
     translate: Annotated[bool, typer.Option("--translate", help="The model's own translations beside them.")] = False,
     near: Annotated[
         str | None,
-        typer.Option(metavar="SENTENCE", help="Instead: the source sentences nearest to this one, by encoder state."),
+        typer.Option(
+            callback=valid_text,
+            metavar="SENTENCE",
+            help="Instead: the source sentences nearest to this one, by encoder state.",
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the result here, .tsv or .json; default: stdout.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            callback=named(".tsv", ".json"),
+            help="Write the result here, .tsv or .json; default: stdout.",
+        ),
     ] = None,
-    model: ModelOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
     device: DeviceOption = "auto",
+    model: ModelOption = None,
     overrides: SetOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Find the pairs that the model likes least: noise in the corpus, or what it has not learnt.
 
@@ -53,22 +65,17 @@ def errors(
         raise UsageError("give both --src and --tgt, or neither")
     if near is not None and translate:
         raise UsageError("--translate shows translations of the hardest pairs: leave out --near")
-    if output is not None and output.suffix.lower() not in (".tsv", ".json"):
-        raise UsageError(f"--output {output}: its name must end in .tsv or .json")
+
+    bundle = load_model(model, overrides)
 
     from mtkit.config.schema import CorpusFiles  # these: here, for `mtkit --help` to be quick
     from mtkit.console import log
-    from mtkit.decoding.bundle import find_model, load_bundle
     from mtkit.inspection.errors import rank_pairs, with_own_translations
     from mtkit.inspection.neighbours import nearest_sentences
-    from mtkit.runtime import choose_device, set_threads
+    from mtkit.runtime import choose_device
 
-    folder = find_model(model)
-    log.info(f"model: {folder}")
-    bundle = load_bundle(folder, overrides or [])
     own_text = [] if src is None else [CorpusFiles(src=src, tgt=tgt, tag=bundle.config.decode.tag)]
     corpora = own_text or _corpora(bundle, part)
-    set_threads(bundle.config.train.threads)
     chosen = choose_device(device)
     with _writer(output) as file:
         if near is not None:
@@ -76,12 +83,14 @@ def errors(
             found.skipped.report()
             log.info(f"{found.n_pairs:,} pairs looked at")
             _Near(near, found).write(file, _form(output, as_json))
-            return
-        ranking = rank_pairs(bundle, corpora, top, device=chosen, sample=sample)
-        ranking.skipped.report()
-        log.info(_summary(ranking))
-        hardest = with_own_translations(bundle, ranking.hardest, device=chosen) if translate else ranking.hardest
-        _Hard(ranking, hardest).write(file, _form(output, as_json))
+        else:
+            ranking = rank_pairs(bundle, corpora, top, device=chosen, sample=sample)
+            ranking.skipped.report()
+            log.info(_summary(ranking))
+            hardest = with_own_translations(bundle, ranking.hardest, device=chosen) if translate else ranking.hardest
+            _Hard(ranking, hardest).write(file, _form(output, as_json))
+    if output is not None:
+        say_written(output)
 
 
 def _corpora(files: "BundleFiles", part: Part) -> "list[CorpusFiles]":

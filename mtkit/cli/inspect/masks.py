@@ -2,13 +2,13 @@
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.inspect.sentence import JsonOption, check_suffix, load_subject, number, pair_record
-from mtkit.cli.options import ModelOption, SetOption
+from mtkit.cli.inspect.drawing import DrawingOption, say_written
+from mtkit.cli.inspect.sentence import JsonOption, load_subject, number, pair_record, short_bar
+from mtkit.cli.options import ModelOption, SetOption, valid_text
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,20 +17,25 @@ if TYPE_CHECKING:
 
 def masks(
     sentences: Annotated[
-        list[str], typer.Argument(help="Sentences of different lengths, to be padded.", metavar="SENTENCE...")
+        list[str],
+        typer.Argument(
+            callback=valid_text, help="Sentences of different lengths, to be padded.", metavar="SENTENCE..."
+        ),
     ],
     target: Annotated[
         list[str] | None,
-        typer.Option("--target", help="A translation to look at, once for each sentence; default: the model's."),
+        typer.Option(
+            "--target",
+            callback=valid_text,
+            help="A translation of your own to look at, once for each sentence; default: the model's.",
+        ),
     ] = None,
     tolerance: Annotated[
         float | None, typer.Option(min=0.0, help="Largest difference that counts as rounding; default: 0.001.")
     ] = None,
+    output: DrawingOption = None,
     model: ModelOption = None,
     overrides: SetOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw it, too: a .png or .svg picture, or an .html page.")
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the causal and padding masks of a padded batch, and prove that padding changes nothing.
@@ -48,15 +53,14 @@ def masks(
         raise UsageError(
             f"{len(sentences)} sentences but --target {len(target)} times; give one for each sentence, or none"
         )
-    check_suffix(output, ".png", ".svg", ".html")
 
     subject = load_subject(model, overrides)
 
-    from mtkit.console import log, progress_bar
+    from mtkit.console import log
     from mtkit.inspection.masks import TOLERANCE, padded_batch
     from mtkit.inspection.masks_files import as_text, write_masks_page, write_picture
 
-    with progress_bar(2 * len(sentences), "comparing", "sentence", leave=False) as bar:
+    with short_bar(2 * len(sentences), "comparing", "sentence") as bar:
         pairs = []
         for i, text in enumerate(sentences):
             pairs.append(subject.pair(text, target=target[i] if target else None, beam_size=1))
@@ -66,8 +70,8 @@ def masks(
     if not batch.padded:
         log.warning("no sentence is padded, so nothing is proved; give several of different lengths")
     if output is not None:
-        (write_masks_page if output.suffix == ".html" else write_picture)(output, batch)
-        log.info(f"written: {output}")
+        (write_masks_page if output.suffix.lower() == ".html" else write_picture)(output, batch)
+        say_written(output)
     print(json.dumps(_record(batch), ensure_ascii=False) if as_json else as_text(batch))
     if not batch.holds:
         raise typer.Exit(1)

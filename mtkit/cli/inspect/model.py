@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.inspect.sentence import JsonOption
-from mtkit.cli.options import ModelOption, SetOption
+from mtkit.cli.options import ModelOption, SetOption, valid_text
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,17 +17,23 @@ if TYPE_CHECKING:
 
 
 def model(
-    sentence: Annotated[str | None, typer.Argument(help="A sentence to follow through the layers.")] = None,
-    target: Annotated[str | None, typer.Option("--target", help="Its translation; default: as long as it.")] = None,
+    sentence: Annotated[
+        str | None,
+        typer.Argument(callback=valid_text, help="A sentence to follow through the layers.", metavar="SENTENCE"),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", callback=valid_text, help="A translation of your own; default: as long as it."),
+    ] = None,
     tokens: Annotated[
         int, typer.Option("--tokens", min=1, help="Without a sentence: tokens of either side, <end> counted.")
     ] = 20,
-    model: ModelOption = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every layer, not only the first of equal ones.")] = False,
     config_path: Annotated[
         Path | None, typer.Option("--config", "-c", help="Look at a YAML file's model instead, trained or not.")
     ] = None,
+    model: ModelOption = None,
     overrides: SetOption = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every layer, not only the first of equal ones.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a model's layers with shapes along one sentence, and parameters and multiply-adds by part.

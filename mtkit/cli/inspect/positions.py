@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtkit.cli.inspect.sentence import JsonOption, check_suffix, load_subject
+from mtkit.cli.inspect.drawing import DrawingOption, say_written
+from mtkit.cli.inspect.sentence import JsonOption, load_subject
 from mtkit.cli.options import ModelOption
 from mtkit.errors import UsageError
 
@@ -18,7 +19,6 @@ _WIDTH = 256  # as of ModelConfig.d_model
 
 
 def positions(
-    model: ModelOption = None,
     kind: Annotated[
         Literal["sinusoidal", "marian", "learned", "rotary"] | None,
         typer.Option(help="Without a model: this kind by its formula; learned: as it is drawn before training."),
@@ -29,9 +29,8 @@ def positions(
     ] = None,
     side: Annotated[Literal["src", "tgt"] | None, typer.Option(help="Of the model; default: src.")] = None,
     length: Annotated[int, typer.Option(min=2, max=2048, help="Positions to look at, from 0.")] = 64,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw it, too: a .png or .svg picture, or an .html page.")
-    ] = None,
+    output: DrawingOption = None,
+    model: ModelOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show how the model is told the order of tokens: the encoding, how alike positions are, the wavelengths.
@@ -51,23 +50,21 @@ def positions(
         raise UsageError("give either --kind, or a model with --model and --side")
     if kind not in (None, "learned") and (d_model or _WIDTH) % 2:
         raise UsageError(f"--d-model {d_model}: {kind} positions put dimensions in pairs, so give an even number")
-    check_suffix(output, ".png", ".svg", ".html")
 
     view = _view_of_model(model, side or "src", length) if kind is None else _view_of_kind(kind, d_model, length)
 
-    from mtkit.console import log
     from mtkit.inspection.positions_files import as_text, write_picture, write_positions_page
 
     if output is not None:
-        (write_positions_page if output.suffix == ".html" else write_picture)(output, view)
-        log.info(f"written: {output}")
+        (write_positions_page if output.suffix.lower() == ".html" else write_picture)(output, view)
+        say_written(output)
     print(json.dumps(_record(view), ensure_ascii=False) if as_json else as_text(view))
 
 
 def _view_of_model(model: Path | None, side: Literal["src", "tgt"], length: int) -> "PositionsView":
     from mtkit.inspection.positions import positions_of_model
 
-    subject = load_subject(model, None)
+    subject = load_subject(model)
     return positions_of_model(subject.model, side, length)
 
 

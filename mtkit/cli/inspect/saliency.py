@@ -1,19 +1,19 @@
 """`mtkit inspect saliency`: a sentence in, which source tokens each token of its translation leans on out."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mtkit.cli.inspect.drawing import DrawingOption, say_written
 from mtkit.cli.inspect.sentence import (
     JsonOption,
     SentenceArgument,
     TargetOption,
-    check_suffix,
     load_subject,
     pair_record,
     print_pair,
+    short_bar,
 )
 from mtkit.cli.options import BeamSizeOption, ModelOption, SetOption
 from mtkit.errors import UsageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def saliency(
     sentence: SentenceArgument,
-    top: Annotated[int, typer.Option("--top", min=1, help="Source tokens shown for each target token.")] = 2,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Source tokens shown for each target token.")] = 2,
     erase: Annotated[
         Literal["pad", "unk", "omit"],
         typer.Option(help="Source tokens are hidden where they stand, replaced by <unk>, or left out."),
@@ -32,13 +32,11 @@ def saliency(
     layer: Annotated[
         int | None, typer.Option(min=1, help="Decoder layer whose attention is shown; default: the best to align by.")
     ] = None,
-    beam_size: BeamSizeOption = None,
     target: TargetOption = None,
+    beam_size: BeamSizeOption = None,
+    output: DrawingOption = None,
     model: ModelOption = None,
     overrides: SetOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw it, too: a .png or .svg picture, or an .html page.")
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show which source tokens each token of a translation leans on, measured in three ways.
@@ -49,22 +47,20 @@ def saliency(
     """
     if target is not None and beam_size is not None:
         raise UsageError("--target gives the translation, so there is no search for --beam-size")
-    check_suffix(output, ".png", ".svg", ".html")
 
     subject = load_subject(model, overrides)
 
-    from mtkit.console import log, progress_bar
     from mtkit.inspection.saliency import measure_saliency
     from mtkit.inspection.saliency_views import check_drawable, draw_saliency
 
     pair = subject.pair(sentence, target=target, beam_size=beam_size)
     if output is not None:
         check_drawable(pair)  # before the work
-    with progress_bar(len(pair.tgt.ids), "measuring", "token", leave=False) as bar:
+    with short_bar(len(pair.tgt.ids), "measuring", "token") as bar:
         found = measure_saliency(subject, pair, erased_by=erase, layer=layer, advance=bar.update)
     if output is not None:
         draw_saliency(output, found)
-        log.info(f"drawn: {output}")
+        say_written(output)
     if as_json:
         print(json.dumps(_record(found), indent=2, ensure_ascii=False))
     else:

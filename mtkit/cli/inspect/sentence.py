@@ -1,42 +1,58 @@
 """What the subcommands of `inspect` share: options, a model ready to be looked into, a pair as text and as JSON."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtkit.errors import UsageError
+from mtkit.cli.options import valid_text
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
+    from mtkit.decoding.bundle import Bundle
     from mtkit.inspection.sentence_pair import SentencePair, Subject
 
-SentenceArgument = Annotated[str, typer.Argument(help="The sentence to translate.", metavar="SENTENCE")]
+SentenceArgument = Annotated[
+    str, typer.Argument(callback=valid_text, help="The sentence to translate.", metavar="SENTENCE")
+]
 TargetOption = Annotated[
-    str | None, typer.Option("--target", help="A translation of your own to look at; default: the model's.")
+    str | None,
+    typer.Option("--target", callback=valid_text, help="A translation of your own to look at; default: the model's."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
 
 
-def check_suffix(output: Path | None, *known: str) -> None:
-    """Raises UsageError for a file whose name does not say what is to be drawn."""
-    if output is not None and output.suffix.lower() not in known:
-        raise UsageError(f"--output {output}: the name must end in {' or '.join(known)}")
-
-
-def load_subject(model: Path | None, overrides: list[str] | None) -> "Subject":
+def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> "Bundle":
     """The model that is meant; stderr says which."""
     from mtkit.console import log  # these: here, for `mtkit --help` to be quick
     from mtkit.cores import usable_cores
     from mtkit.decoding.bundle import find_model, load_bundle
-    from mtkit.inspection.sentence_pair import Subject
     from mtkit.runtime import set_threads
 
     folder = find_model(model)
     log.info(f"model: {folder}")
     bundle = load_bundle(folder, overrides or ())
     set_threads(bundle.config.train.threads or usable_cores())
+    return bundle
+
+
+def load_subject(model: Path | None, overrides: Sequence[str] | None = None) -> "Subject":
+    """The same, ready to translate a sentence that is looked at."""
+    bundle = load_model(model, overrides)
+
+    from mtkit.inspection.sentence_pair import Subject
+
     return Subject(bundle)
+
+
+def short_bar(total: int, description: str, unit: str) -> "tqdm[Any]":
+    """A progress bar for what mostly is done at once: it comes after a second, and goes when the work is done."""
+    from mtkit.console import progress_bar
+
+    return progress_bar(total, description, unit, leave=False, delay=1.0)
 
 
 def print_pair(pair: "SentencePair") -> None:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtkit.cli.inspect.drawing import named, say_written
 from mtkit.cli.inspect.sentence import (
     JsonOption,
     SentenceArgument,
     TargetOption,
-    check_suffix,
     load_subject,
     number,
     pair_record,
     print_pair,
+    short_bar,
 )
 from mtkit.cli.options import ModelOption, SetOption
 from mtkit.errors import UsageError
@@ -28,14 +29,16 @@ _BAR = 30  # characters that a probability of 1 fills
 
 def steps(
     sentence: SentenceArgument,
-    top: Annotated[int, typer.Option("--top", min=1, help="Likeliest next tokens shown at each step.")] = 5,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Likeliest next tokens shown at each step.")] = 5,
+    target: TargetOption = None,
     beam_size: Annotated[
         int | None, typer.Option(min=1, help="Follow the best of a beam search this wide; default: 1, greedy.")
     ] = None,
-    target: TargetOption = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", callback=named(".html"), help="Draw it, too: an .html page.")
+    ] = None,
     model: ModelOption = None,
     overrides: SetOption = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write an HTML page here, too.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the decoding loop: from <start>, the likeliest next tokens and the one chosen, until <end>.
@@ -46,19 +49,17 @@ def steps(
     """
     if target is not None and beam_size is not None:
         raise UsageError("--target gives the translation, so there is no search for --beam-size")
-    check_suffix(output, ".html")
 
     subject = load_subject(model, overrides)
 
-    from mtkit.console import log, progress_bar
     from mtkit.inspection.steps import decoding_steps, write_steps_page
 
     pair = subject.pair(sentence, target=target, beam_size=beam_size or 1)
-    with progress_bar(len(pair.tgt.ids), "decoding", "step", leave=False) as bar:
+    with short_bar(len(pair.tgt.ids), "decoding", "step") as bar:
         found = decoding_steps(subject, pair, n_best=top, advance=bar.update)
     if output is not None:
         write_steps_page(output, found)
-        log.info(f"page: {output}")
+        say_written(output)
     if as_json:
         print(json.dumps(_record(found), indent=2, ensure_ascii=False))
     else:
@@ -79,7 +80,7 @@ def _print(found: "DecodingSteps") -> None:
         if step.rank > len(step.best):
             _print_guess(step.chosen, step.rank, step, widths)
         if n > 1:
-            print(f"  earlier distributions have changed by {step.moved:.1e} nats at most")
+            print(f"  earlier distributions changed by {step.moved:.1e} nats at most")
     print(f"\nlog-probability of the translation: {found.log_prob:.4f}")
     for what, figure, holds in _checks(found):
         print(f"{'holds ' if holds else 'BROKEN'}  {what}: {figure}")

@@ -122,7 +122,11 @@ data.features.forEach((feature, i) => {
 const broken = new Set(rows.flatMap(row => row.systems.flatMap(one => one[FAULTS])));
 data.faults.forEach((fault, i) => broken.has(i) && field.fault.append(node("option", fault, {value: i})));
 field.fault.closest("label").hidden = broken.size === 0;
-form.addEventListener("input", update);
+form.addEventListener("input", event => {
+  // what differs most comes first, whoever wins
+  if (event.target === field.outcome && sorted.by === "difference") sorted.down = field.outcome.value !== "-1";
+  update();
+});
 form.addEventListener("submit", event => event.preventDefault());
 document.getElementById("previous").addEventListener("click", () => turn(-ROWS));
 document.getElementById("next").addEventListener("click", () => turn(ROWS));

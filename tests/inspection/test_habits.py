@@ -1,27 +1,16 @@
 """A system's habits: hand-counted."""
 
-import json
 import shutil
 
 import pytest
-from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.data.special_ids import UNK_ID
 from mtkit.decoding.bundle import add_to_bundle
 from mtkit.decoding.confidence import CONFIDENCE_FILE, calibrate
+from mtkit.decoding.systems import System, UnknownPieces, translate_system
 from mtkit.decoding.translator import Translator
 from mtkit.evaluation.buckets import CountedSentences
-from mtkit.inspection.breakdown import (
-    System,
-    UnknownPieces,
-    breakdown_structure,
-    breakdown_table,
-    faults_of,
-    find_habits,
-    translated_system,
-    untranslated_share,
-)
-from mtkit.inspection.features import find_features
+from mtkit.inspection.habits import faults_of, find_habits, untranslated_share
 
 SOURCES = ["The cat sleeps.", "It costs 35 euros.", "Tom sees the big house over there.", "Rain."]
 REFERENCES = ["Le chat dort.", "Cela coûte 35 euros.", "Tom voit la grande maison là-bas.", "La pluie."]
@@ -76,7 +65,7 @@ def test_calibration_is_measured_on_the_sentences_that_have_a_confidence():
 def test_a_model_is_asked_what_only_it_knows(bundle_of_a_run):
     translator = Translator.load(bundle_of_a_run)
     sources = ["one red cat", "two q cats", ""]
-    system = translated_system("tiny", translator, sources)
+    system = translate_system("tiny", [bundle_of_a_run], translator, sources)
     assert system.texts == translator.translate(sources)
     assert (system.confidences, system.good_chrf) == (None, None)
     ids = [translator.src_tokenizer.encode(source) for source in sources]
@@ -92,22 +81,7 @@ def test_a_calibrated_model_gives_its_confidences(bundle_of_a_run, tmp_path):
     made = calibrate([-2 + 0.05 * n for n in range(40)], [3.0 * n for n in range(40)], threshold=55, decode={})
     add_to_bundle(folder, CONFIDENCE_FILE, made.dump)
     translator = Translator.load(folder)
-    system = translated_system("tiny", translator, ["one red cat", ""])
+    system = translate_system("tiny", [bundle_of_a_run], translator, ["one red cat", ""])
     [candidate] = translator.search(["one red cat"])[0][:1]
     assert system.confidences == [made.of(candidate.log_prob, len(candidate.ids) + 1), None]
     assert system.good_chrf == 55
-
-
-def test_the_breakdown_of_evaluate_has_every_systems_score_by_kind():
-    features = find_features(SOURCES, [REFERENCES], src_lang="en")
-    found = breakdown_structure({"a": REFERENCES, "b": SOURCES}, [REFERENCES], features)
-    by_number = next(feature for feature in found if feature["name"] == "numbers")
-    in_digits = by_number["buckets"][0]
-    assert in_digits["name"] == "in digits"
-    expected = BLEU().corpus_score([SOURCES[1]], [[REFERENCES[1]]]).score
-    assert in_digits["systems"]["b"]["scores"]["BLEU"] == expected
-    assert in_digits["systems"]["a"] == {"n": 1, "scores": {"BLEU": pytest.approx(100), "chrF2": 100}}
-    assert json.loads(json.dumps(found)) == found
-    [row] = [line for line in breakdown_table(found) if "in digits" in line]
-    chrf = [in_digits["systems"][name]["scores"]["chrF2"] for name in "ab"]
-    assert row.split() == ["in", "digits", "1", "100.00", f"{expected:.2f}", *(f"{score:.2f}" for score in chrf)]

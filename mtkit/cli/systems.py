@@ -1,0 +1,94 @@
+"""What the commands that judge systems share: the test set of their options or configs, and how models translate it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mtkit.cli.corpora import check_here
+from mtkit.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from mtkit.config.schema import CorpusFiles
+    from mtkit.decoding.systems import TestSet
+    from mtkit.decoding.translator import Translator
+
+_REMEDY = "give --src and --ref"
+
+
+@dataclass(frozen=True)
+class Translating:
+    """The options that say how systems that are models translate."""
+
+    beam_size: int | None
+    engine: str | None
+    device: str
+    overrides: Sequence[str]
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether any of them is given."""
+        return bool(self.beam_size or self.engine or self.overrides or self.device != "auto")
+
+    def loader(self, settings: Sequence[str]) -> "Callable[..., Translator]":
+        """A function from a bundle folder, or those of an ensemble, to its translator.
+
+        settings: what comes from the test set, and yields to the options.
+        """
+        from mtkit.cli.translating import load_translator
+
+        changes = [*settings, *self.overrides, *([f"decode.engine={self.engine}"] if self.engine else [])]
+        return lambda *folders: load_translator(
+            folders, overrides=changes, beam_size=self.beam_size, device=self.device
+        )
+
+
+def check_usage(
+    src: Path | None, refs: Sequence[Path], translating: Translating, *, any_model: bool, src_needed: bool
+) -> None:
+    """Raise UsageError where the options do not give a test set, or are for models and there are none."""
+    if any_model and (src is None) != (not refs):
+        raise UsageError("give both --src and --ref, or neither for the test set of the model's config")
+    if any_model:
+        return
+    if translating.is_changed:
+        raise UsageError("no system is a model: leave out --beam-size, --engine, --device and --set")
+    if not refs or (src_needed and src is None):
+        what = "--src and --ref" if src_needed else "--ref"
+        raise UsageError(f"files of translations do not say what was translated, and how it should read: give {what}")
+
+
+def find_test_set(folders: Sequence[Path], src: Path | None, refs: Sequence[Path]) -> "tuple[TestSet, list[str]]":
+    """The test set, and the settings that translate it as its config means.
+
+    It is what the options name, else what the configs of these models do, which then must agree.
+    """
+    from mtkit.config.schema import CorpusFiles
+    from mtkit.decoding.systems import read_test_set
+
+    settings = []
+    if src is not None:
+        files: CorpusFiles | None = CorpusFiles(src=src, tgt=refs[0])
+        refs = refs[1:]
+    elif folders:
+        files = _files_of_configs(folders)
+        settings = [f"decode.tag={files.tag or 'null'}"]
+    else:
+        files = None
+    test_set = read_test_set(files, refs)
+    test_set.warn_of_blanks()
+    return test_set, settings
+
+
+def _files_of_configs(folders: Sequence[Path]) -> "CorpusFiles":
+    from mtkit.config.loading import load_config
+
+    found = [load_config(folder / "config.yaml").data.test for folder in folders]
+    for folder, files in zip(folders, found, strict=True):
+        if files is None:
+            raise DataError(f"{folder / 'config.yaml'}: no test set (data.test); {_REMEDY}")
+        check_here([files], "data.test", folder, _REMEDY)
+        if files != found[0]:
+            raise DataError(f"{folders[0]} and {folder} have unlike test sets in their configs (data.test); {_REMEDY}")
+    assert found[0] is not None
+    return found[0]
