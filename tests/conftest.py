@@ -1,6 +1,7 @@
-"""What tests of any folder may ask for, a browser; and logging, which commands set up, as it was before each test."""
+"""What tests of any folder may ask for, a browser, and what each finds as usual: logging, and signals."""
 
 import shutil
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -34,3 +35,13 @@ def _logging_as_it_was() -> Iterator[None]:
     yield
     log.setLevel(before[0])
     log.propagate, log.handlers = before[1:]
+
+
+@pytest.fixture(autouse=True)
+def _signals_are_not_ignored() -> Iterator[None]:
+    """As in a terminal, also where the tests were started in the background or by nohup."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

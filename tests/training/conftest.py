@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,14 +49,6 @@ def no_pictures() -> Iterator[None]:
 
 
 ConfigMaker = Callable[..., Config]
-
-
-@pytest.fixture(autouse=True)
-def ctrl_c_is_not_ignored() -> Iterator[None]:
-    """As in a terminal, also where the tests were started in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,7 @@ def test_a_pair_of_weight_two_comes_twice_an_epoch(config_of, corpus, tmp_path, 
     train(config_of(tmp_path / "run", data=weighted, max_epochs=1, max_steps=None))
     seen = sorted(index for batches in batches_of.values() for indices in batches for index in indices)
     assert seen == sorted([*range(120), *range(120)])
-    epochs = [entry["epoch"] for entry in read_metrics(tmp_path / "run" / "metrics.jsonl")]
+    epochs = [entry.get("epoch", 0.0) for entry in read_metrics(tmp_path / "run" / "metrics.jsonl")]
     assert max(epochs) == 1.0
 
 
