@@ -1,31 +1,19 @@
 """A run that has been trained for a few steps, for those who look into models."""
 
 import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from tiny_corpus import write_corpus
 
 from mtkit.config.schema import Config
-
-WORDS = {"one": "un", "two": "deux", "red": "rouge", "blue": "bleu", "cat": "chat", "dog": "chien", "sees": "voit"}
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)  # tensors here are tiny: more threads would only wait for each other
-
-
-def _write_corpus(folder: Path, name: str, n_pairs: int, seed: int) -> dict[str, str]:
-    """Word-by-word "translations" of random words."""
-    rng = random.Random(seed)
-    sources = [rng.choices(list(WORDS), k=rng.randint(2, 5)) for _ in range(n_pairs)]
-    (folder / f"{name}.en").write_text("".join(" ".join(words) + "\n" for words in sources), encoding="utf-8")
-    targets = [[WORDS[word] for word in words] for words in sources]
-    (folder / f"{name}.fr").write_text("".join(" ".join(words) + "\n" for words in targets), encoding="utf-8")
-    return {"src": str(folder / f"{name}.en"), "tgt": str(folder / f"{name}.fr")}
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +28,8 @@ def config_of_a_run(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "data": {
             "src_lang": "en",
             "tgt_lang": "fr",
-            "train": [_write_corpus(folder, "train", 120, seed=0)],
-            "dev": _write_corpus(folder, "dev", 8, seed=1),
+            "train": [write_corpus(folder, "train", 120, seed=0)],
+            "dev": write_corpus(folder, "dev", 8, seed=1),
         },
         "tokenizer": {"src": side, "tgt": side},
         "model": sizes,
