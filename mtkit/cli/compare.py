@@ -8,7 +8,7 @@ import typer
 
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, sort_sentences
 from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, SetOption
-from mtkit.cli.systems import Translating, check_usage, find_test_set
+from mtkit.cli.systems import ReferencesOption, SourceOption, Translating, check_usage, find_test_set
 from mtkit.errors import UsageError
 
 
@@ -21,12 +21,8 @@ def compare(
             "which others are compared with. Without a name, the path is the name.",
         ),
     ],
-    src: Annotated[
-        Path | None, typer.Option(help="What was translated; default: the test set of the models' configs.")
-    ] = None,
-    ref: Annotated[
-        list[Path] | None, typer.Option(help="Reference translations, line by line; repeat for several.")
-    ] = None,
+    src: SourceOption = None,
+    ref: ReferencesOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a report of one page here (.html).")
     ] = None,

@@ -10,7 +10,7 @@ import typer
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, sort_sentences
 from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption
 from mtkit.cli.output import line_writer
-from mtkit.cli.systems import Translating, check_usage, find_test_set
+from mtkit.cli.systems import ReferencesOption, SourceOption, Translating, check_usage, find_test_set
 from mtkit.errors import UsageError
 from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings, TokenizerName
 
@@ -54,12 +54,8 @@ def evaluate(
     models: EnsembleOption = None,
     systems: SystemOption = None,
     groups: GroupOption = None,
-    src: Annotated[
-        Path | None, typer.Option(help="What was translated; default: the test set of the models' configs.")
-    ] = None,
-    ref: Annotated[
-        list[Path] | None, typer.Option(help="Reference translations, line by line; repeat for several.")
-    ] = None,
+    src: SourceOption = None,
+    ref: ReferencesOption = None,
     baseline: BaselineOption = None,
     metrics: MetricOption = None,
     tokenize: TokenizeOption = "13a",

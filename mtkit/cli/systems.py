@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from mtkit.cli.corpora import check_here
 from mtkit.errors import DataError, UsageError
@@ -13,6 +15,12 @@ if TYPE_CHECKING:
     from mtkit.decoding.systems import TestSet
     from mtkit.decoding.translator import Translator
 
+SourceOption = Annotated[
+    Path | None, typer.Option("--src", help="What was translated; default: the test set of the models' configs.")
+]
+ReferencesOption = Annotated[
+    list[Path] | None, typer.Option("--ref", help="Reference translations, line by line; repeat for several.")
+]
 _REMEDY = "give --src and --ref"
 
 

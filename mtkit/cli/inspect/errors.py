@@ -2,10 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,6 +12,7 @@ from mtkit.cli.corpora import check_here
 from mtkit.cli.inspect.drawing import named, say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_model
 from mtkit.cli.options import DeviceOption, ModelOption, SetOption, valid_text
+from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -77,18 +77,18 @@ def errors(
     own_text = [] if src is None else [CorpusFiles(src=src, tgt=tgt, tag=bundle.config.decode.tag)]
     corpora = own_text or _corpora(bundle, part)
     chosen = choose_device(device)
-    with _writer(output) as file:
+    with line_writer(output) as write:
         if near is not None:
             found = nearest_sentences(bundle, near, corpora, top, device=chosen, sample=sample)
             found.skipped.report()
             log.info(f"{found.n_pairs:,} pairs looked at")
-            _Near(near, found).write(file, _form(output, as_json))
+            _Near(near, found).write(write, _form(output, as_json))
         else:
             ranking = rank_pairs(bundle, corpora, top, device=chosen, sample=sample)
             ranking.skipped.report()
             log.info(_summary(ranking))
             hardest = with_own_translations(bundle, ranking.hardest, device=chosen) if translate else ranking.hardest
-            _Hard(ranking, hardest).write(file, _form(output, as_json))
+            _Hard(ranking, hardest).write(write, _form(output, as_json))
     if output is not None:
         say_written(output)
 
@@ -107,18 +107,6 @@ def _corpora(files: "BundleFiles", part: Part) -> "list[CorpusFiles]":
     return found
 
 
-@contextmanager
-def _writer(path: Path | None) -> Iterator[TextIO | None]:
-    """The file, which appears when all is done; None for stdout."""
-    if path is None:
-        yield None
-        return
-    from mtkit.data.corpus import open_output
-
-    with open_output(path) as file:
-        yield file
-
-
 def _form(output: Path | None, as_json: bool) -> str:
     if output is not None:
         return output.suffix.lower()[1:]
@@ -128,12 +116,12 @@ def _form(output: Path | None, as_json: bool) -> str:
 class _Result:
     """What is written in one of three forms."""
 
-    def write(self, file: TextIO | None, form: str) -> None:
+    def write(self, write: Callable[[str], None], form: str) -> None:
         if form == "json":
-            print(json.dumps(self.record(), indent=2, ensure_ascii=False), file=file)
+            write(json.dumps(self.record(), indent=2, ensure_ascii=False))
             return
         for line in self.rows() if form == "tsv" else self.lines():
-            print(line, file=file)
+            write(line)
 
     def record(self) -> dict[str, Any]:
         raise NotImplementedError
