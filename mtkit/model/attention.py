@@ -18,9 +18,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: Dropou
     q: (B, H, Q, d_head); k, v: (B, H, L, d_head); bias broadcasts to (B, H, Q, L). Returns (B, H, Q, d_head).
     causal: bias does nothing but hide later positions; then the flash kernel, which takes no bias, can be used.
     This is the one place that chooses the kernel: sentences are short, and there a CPU is faster with two batched
-    products and a softmax than with the fused kernel, which is for GPUs and long sequences.
+    products and a softmax than with the fused kernel, which is for GPUs and long sequences (without dropout on a CPU,
+    where it has none of its own).
     """
-    if q.device.type == "cpu" and q.size(-2) * k.size(-2) <= _SHORT:
+    p = dropout.p if dropout.training else 0.0
+    if q.device.type == "cpu" and (p or q.size(-2) * k.size(-2) <= _SHORT):
         n, n_heads, n_queries, d_head = q.shape
         flat = (n * n_heads, -1, d_head)
         scores = torch.bmm((q * d_head**-0.5).reshape(flat), k.reshape(flat).transpose(1, 2))
@@ -33,7 +35,6 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: Dropou
         if dropout.training:
             weights = dropout(weights)
         return torch.bmm(weights.to(v.dtype), v.reshape(flat)).view(n, n_heads, n_queries, d_head)
-    p = dropout.p if dropout.training else 0.0
     if causal:
         return F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=None if bias is None else bias.to(q.dtype), dropout_p=p)

@@ -1,5 +1,8 @@
 """Dropout whose random numbers cost little on a CPU."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 
 import torch
@@ -11,8 +14,7 @@ class Dropout(nn.Module):
     """Zero each element with probability p and scale the others by 1/(1 - p) (Srivastava et al. 2014), in training.
 
     On a CPU one random byte decides for each element instead of one random float, which is several times faster; p is
-    then the nearest multiple of 1/256, and the scale is the one for that p, rounded to x's precision. The masks come
-    from torch's default generator.
+    then the nearest multiple of 1/256, and the scale is the one for that p, rounded to x's precision.
     """
 
     def __init__(self, p: float) -> None:
@@ -46,11 +48,33 @@ class WordDropout(Dropout):
         return x * super().forward(torch.ones_like(x[..., :1]))
 
 
+class _Source(threading.local):
+    generator: torch.Generator | None = None  # None: torch's default one, which all threads share
+
+
+_source = _Source()
+
+
+@contextmanager
+def seeded_dropout(seed: int, device: torch.device) -> Iterator[None]:
+    """A block in which all dropout that this thread applies on the device depends on the seed alone."""
+    if device.type != "cpu":
+        torch.manual_seed(seed)
+        yield
+        return
+    before, _source.generator = _source.generator, torch.Generator().manual_seed(seed)
+    try:
+        yield
+    finally:
+        _source.generator = before
+
+
 def scaled_keep_mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
     """A CPU tensor that holds 0 with probability k/256, the multiple nearest to p (0 < p < 1), else 1/(1 - k/256)."""
     n_dropped = min(max(1, round(p * 256)), 255)  # of the 256 values of a byte
     n_elements = prod(shape)
-    words = torch.empty((n_elements + 7) // 8, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits are random
+    words = torch.empty((n_elements + 7) // 8, dtype=torch.int64)
+    words.random_(-(2**63), None, generator=_source.generator)  # all 64 bits are random
     values = words.view(torch.uint8)[:n_elements].view(shape)
     # In place, so as bytes: on a CPU making bools by comparison, and numbers of them, is ten times slower.
     return values.ge_(n_dropped).to(dtype).mul_(256 / (256 - n_dropped))

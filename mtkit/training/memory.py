@@ -4,6 +4,7 @@ The loss of an update is a sum over its pairs, divided by the target tokens of a
 parts, the gradient is the same (up to the order of sums).
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -28,6 +29,12 @@ def parts_of(batch: Batch, limit: int | None, path: CutPath = ()) -> Iterator[tu
     middle = (n_pairs + 1) // 2
     yield from parts_of(_pairs(batch, slice(0, middle)), limit, (*path, 1))
     yield from parts_of(_pairs(batch, slice(middle, n_pairs)), limit, (*path, 2))
+
+
+def in_shares(batch: Batch, n_shares: int) -> list[Batch]:
+    """The batch cut into so many parts, all with the same number of pairs or one less. It has as many pairs."""
+    ends = [len(batch.indices) * number // n_shares for number in range(n_shares + 1)]
+    return [_pairs(batch, slice(start, end)) for start, end in itertools.pairwise(ends)]
 
 
 def lower_limit(part: Batch, step: int, reason: str, batch_tokens: object) -> int:

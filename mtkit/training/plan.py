@@ -328,7 +328,7 @@ class _Probe:
 
 
 def _estimated_memory(trainer: Trainer) -> int:
-    """Weights, gradients, Adam's means, and the activations that wait for the backward pass.
+    """Weights, gradients (of each replica), Adam's means, and the activations that wait for the backward pass.
 
     A layer keeps the input of each of its products: some 8 widths in the encoder, 14 in the decoder, and 2 inner
     widths of the feed-forward.
@@ -337,7 +337,7 @@ def _estimated_memory(trainer: Trainer) -> int:
     n_weights = sum(parameter.numel() for parameter in trainer.updater.model.parameters())
     encoder = model.n_encoder_layers * (8 * model.d_model + 2 * model.d_ff)
     decoder = model.n_decoder_layers * (14 * model.d_model + 2 * model.d_ff)
-    copies = 4 + (1 if cfg.ema else 0)
+    copies = 4 + (1 if cfg.ema else 0) + trainer.updater.replicas.n_copies
     twice = 2 if cfg.r_drop else 1
     return _BYTES * (copies * n_weights + twice * cfg.n_batch_tokens * (encoder + decoder))
 

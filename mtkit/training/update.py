@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from mtkit.config.schema import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import TrainingError
+from mtkit.model.dropout import seeded_dropout
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
 from mtkit.training.averaging import MovingAverage
@@ -21,6 +23,7 @@ from mtkit.training.distributed import ALONE, Processes
 from mtkit.training.loss import smoothed_cross_entropy_sum
 from mtkit.training.memory import lower_limit, parts_of
 from mtkit.training.recovery import Divergence
+from mtkit.training.replicas import Replicas
 from mtkit.training.stats import UpdateStats
 
 _LINES_NAMED = 5  # of a batch that cannot be learnt from
@@ -41,6 +44,7 @@ class Updater:
         self.seed = seed
         self.precision = precision
         self.device = next(model.parameters()).device
+        self.replicas = Replicas(model, alone=self.device.type != "cpu" or processes.size > 1 or cfg.compile)
         self.optimizer = make_optimizer(model, cfg)
         self.average = MovingAverage(model, cfg.ema) if cfg.ema else None
         self.batch_limit: int | None = None  # larger batches go through memory in parts; lowered when one does not fit
@@ -79,12 +83,13 @@ class Updater:
     def _gradient(self, batches: Sequence[Batch], n_tgt_tokens: int, step: int) -> "_Passes":
         """Make the gradient; a batch that does not fit into memory goes through it in parts, from now on."""
         while True:
-            self.optimizer.zero_grad()  # of an attempt that did not fit nothing is left
+            self.replicas.clear()  # of an attempt that did not fit nothing is left
             passes = _Passes(self._parts(batches), [])
             try:
                 for part, numbers in passes.parts:
                     with self.processes.summing(last=len(passes.sums) == len(passes.parts) - 1):
                         passes.sums.append(self._backward(part, n_tgt_tokens, step, *numbers))
+                self.replicas.add_up()
                 return passes
             except RuntimeError as error:
                 part, _ = passes.parts[len(passes.sums)]
@@ -105,12 +110,18 @@ class Updater:
         return self.processes.filled_up(parts)
 
     def _backward(self, batch: Batch, n_tgt_tokens: int, step: int, *numbers: int) -> Tensor:
-        """Add the batch's share to the gradient; returns its loss and its unsmoothed loss, summed: (2,)."""
-        torch.manual_seed(derived_seed(self.seed, step, *numbers))  # dropout needs no state beyond these numbers
-        loss_sum, nll_sum = self.batch_loss(batch, self.cfg.label_smoothing, self.precision, self.cfg.r_drop)
-        loss = loss_sum * self.processes.size / n_tgt_tokens  # of the processes' gradients the mean is taken
-        self.grad_scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-        return torch.stack([loss_sum.detach(), nll_sum])
+        """Add the batch's part to the gradient; returns its loss and its unsmoothed loss, summed: (2,)."""
+
+        def backward(model: Transformer, share: Batch, number: int) -> Tensor:
+            loss_of = self.batch_loss if model is self.model else partial(batch_loss, model)
+            seed = derived_seed(self.seed, step, *numbers, number)  # dropout needs no state beyond these numbers
+            with seeded_dropout(seed, self.device):
+                loss_sum, nll_sum = loss_of(share, self.cfg.label_smoothing, self.precision, self.cfg.r_drop)
+            loss = loss_sum * self.processes.size / n_tgt_tokens  # of the processes' gradients the mean is taken
+            self.grad_scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            return torch.stack([loss_sum.detach(), nll_sum])
+
+        return torch.stack(self.replicas.each(batch, backward)).sum(dim=0)
 
     def _stats(self, batches: Sequence[Batch], n_tgt_tokens: int, passes: "_Passes", norm: Tensor) -> UpdateStats:
         """The figures of the update, over all processes."""
