@@ -1,4 +1,4 @@
-"""A run that has been trained for a few steps, for those who look into models."""
+"""Models for those who look into them: a tiny random one, and a run that has been trained for a few steps."""
 
 import os
 from collections.abc import Iterator
@@ -7,13 +7,33 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_corpus import write_corpus
+from tiny_models import tiny_bundle, tiny_config, tiny_tokenizer
 
 from mtkit.config.schema import Config
+from mtkit.inspection.sentence_pair import Subject
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)  # tensors here are tiny: more threads would only wait for each other
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For a module's models."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def spm(folder: Path) -> Path:
+    """A tokenizer's file."""
+    return tiny_tokenizer(folder, tiny_config({}))
+
+
+@pytest.fixture(scope="module")
+def subject(folder: Path, spm: Path) -> Subject:
+    """A plain random model, whose bundle is `plain` in the folder."""
+    return Subject(tiny_bundle(folder / "plain", spm, tiny_config({})))
 
 
 @pytest.fixture(scope="session")

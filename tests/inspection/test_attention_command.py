@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny_models import SENTENCES, SHAPES, tiny_bundle, tiny_config, tiny_tokenizer
+from tiny_models import SENTENCES, SHAPES, tiny_bundle, tiny_config
 from typer.testing import CliRunner
 
 from mtkit.cli import app
@@ -14,26 +14,11 @@ from mtkit.errors import MtkitError
 from mtkit.inspection import attention_picture
 from mtkit.inspection.attention_picture import write_attention_picture
 from mtkit.inspection.attention_text import attention_tables
-from mtkit.inspection.sentence_pair import SentencePair, Subject, Tokens
+from mtkit.inspection.sentence_pair import SentencePair, Tokens
 from mtkit.inspection.trace import AttentionMap, AttentionTrace, trace_pair
 from mtkit.model.masks import causal_bias
 
 SRC, TGT = SENTENCES[0], SENTENCES[1]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("attention")
-
-
-@pytest.fixture(scope="module")
-def spm(folder):
-    return tiny_tokenizer(folder, tiny_config({}))
-
-
-@pytest.fixture(scope="module")
-def subject(folder, spm) -> Subject:
-    return Subject(tiny_bundle(folder / "plain", spm, tiny_config({})))
 
 
 @pytest.fixture

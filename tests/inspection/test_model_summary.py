@@ -21,11 +21,6 @@ V, S, T = 300, 7, 5
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("model")
-
-
-@pytest.fixture(scope="module")
 def bundle(folder):
     return tiny_bundle(folder / "tiny", tiny_tokenizer(folder, tiny_config({})), tiny_config({}))
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 from browsing import check_page, open_page
-from tiny_models import SHAPES, tiny_bundle, tiny_config, tiny_tokenizer
+from tiny_models import SHAPES, tiny_bundle, tiny_config
 from typer.testing import CliRunner
 
 from mtkit.cli import app
@@ -19,21 +19,6 @@ from mtkit.inspection.saliency_views import draw_saliency
 from mtkit.inspection.sentence_pair import Subject
 
 SENTENCE, TARGET = "Do you see oranges?", "It rains."
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("saliency")
-
-
-@pytest.fixture(scope="module")
-def spm(folder):
-    return tiny_tokenizer(folder, tiny_config({}))
-
-
-@pytest.fixture(scope="module")
-def subject(folder, spm):
-    return Subject(tiny_bundle(folder / "plain", spm, tiny_config({})))
 
 
 @pytest.fixture(scope="module")

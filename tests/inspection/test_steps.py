@@ -23,21 +23,6 @@ from mtkit.model import transformer
 SENTENCE = SENTENCES[0]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("steps")
-
-
-@pytest.fixture(scope="module")
-def spm(folder):
-    return tiny_tokenizer(folder, tiny_config({}))
-
-
-@pytest.fixture(scope="module")
-def subject(folder, spm):
-    return Subject(tiny_bundle(folder / "plain", spm, tiny_config({})))
-
-
 @pytest.fixture
 def run(folder, subject):
     """Runs the command on the plain model."""

@@ -14,11 +14,6 @@ SRC, TGT = SENTENCES[0], SENTENCES[1]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("trace")
-
-
-@pytest.fixture(scope="module")
 def subjects(folder) -> dict[str, Subject]:
     """A model of each shape."""
     spm = tiny_tokenizer(folder, tiny_config({}))
