@@ -32,9 +32,12 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mkldnn_linear", "aten::addmv")
 
 
-def profile_update(cfg: Config, precision: Precision, threads: int) -> str:
-    """A table: milliseconds of an update and their share, by group, with the largest operators of each."""
-    set_threads(threads)
+def profile_update(cfg: Config, precision: Precision) -> str:
+    """A table: milliseconds of an update and their share, by group, with the largest operators of each.
+
+    With one thread, which passes whole batches: of several, each does the same with its share of them.
+    """
+    set_threads(1)
     keep_freed_memory()
     updater, batches = _updater(cfg, precision)
     for step in range(1, _WARM_UP + 1):

@@ -118,7 +118,7 @@ def bench(arguments: argparse.Namespace) -> None:
     if arguments.profile:
         from operator_groups import profile_update
 
-        print(profile_update(cfg, arguments.profile, arguments.threads))
+        print(profile_update(cfg, arguments.profile))
         return
     if (load := os.getloadavg()[0]) > 0.3:
         log.warning(f"this machine is not idle (load {load:.1f}): figures will be too low, and shares untrue")
