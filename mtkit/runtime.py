@@ -1,6 +1,7 @@
 """The machine that a run uses: device, working precision, threads."""
 
 import ctypes
+import os
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Literal
 
@@ -91,4 +92,16 @@ def keep_freed_memory() -> None:
         mallopt(_M_MMAP_THRESHOLD, 1 << 25)  # the highest that glibc takes
 
 
+def bound_kernel_stores(n_threads: int) -> None:
+    """Keep the kernels of at most so many sizes of bf16 products on a CPU; to be called before the first of them.
+
+    Each size of a batch needs its own, of about a megabyte. oneDNN keeps them, and torch beside it in every thread that
+    starts products; only what both have dropped is freed. By default each keeps 1,024: 3.9 GB in a run of two threads
+    that works with 1.5. What the user has set, by oneDNN's and torch's own variables, stays.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_KERNELS_KEPT))
+    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(64, _KERNELS_KEPT // n_threads)))
+
+
+_KERNELS_KEPT = 512  # of some 50 for an update of one shape: those of the latest shapes
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h

@@ -17,7 +17,7 @@ from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding.behaviour_suite import Suite, load_suite
 from mtkit.errors import DataError
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import choose_device, choose_precision, set_threads
+from mtkit.runtime import bound_kernel_stores, choose_device, choose_precision, set_threads
 from mtkit.training.auto_batch import with_batch_tokens
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.distributed import ALONE, Processes
@@ -60,6 +60,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     device = processes.device(choose_device(cfg.train.device))
     precision = choose_precision(cfg.train.precision, device)
     n_threads = set_threads(cfg.train.threads or processes.threads)
+    bound_kernel_stores(n_threads)
     with processes.main_first():
         text = _prepare_text(cfg, run_dir, started=checkpoints.exist())
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
