@@ -26,14 +26,13 @@ def parts_of(batch: Batch, limit: int | None, path: CutPath = ()) -> Iterator[tu
     if limit is None or n_pairs == 1 or size_of(batch) <= limit:
         yield path, batch
         return
-    middle = (n_pairs + 1) // 2
-    yield from parts_of(_pairs(batch, slice(0, middle)), limit, (*path, 1))
-    yield from parts_of(_pairs(batch, slice(middle, n_pairs)), limit, (*path, 2))
+    for number, half in enumerate(in_shares(batch, 2), start=1):
+        yield from parts_of(half, limit, (*path, number))
 
 
 def in_shares(batch: Batch, n_shares: int) -> list[Batch]:
-    """The batch cut into so many parts, all with the same number of pairs or one less. It has as many pairs."""
-    ends = [len(batch.indices) * number // n_shares for number in range(n_shares + 1)]
+    """The batch cut into so many parts, the first with most pairs, none with fewer by more than one."""
+    ends = [-(-len(batch.indices) * number // n_shares) for number in range(n_shares + 1)]
     return [_pairs(batch, slice(start, end)) for start, end in itertools.pairwise(ends)]
 
 

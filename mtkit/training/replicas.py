@@ -79,4 +79,4 @@ class Replicas:
 def _twin(model: Transformer) -> Transformer:
     """A copy whose parameters lie where the model's do."""
     parameters = {id(p): nn.Parameter(p.detach(), requires_grad=p.requires_grad) for p in model.parameters()}
-    return copy.deepcopy(model, dict(parameters))
+    return copy.deepcopy(model, parameters)
