@@ -3,19 +3,18 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny_updates as updates
 import torch
+from tiny_updates import gradient
 
-from mtkit.config.schema import ModelConfig, TrainConfig
 from mtkit.data.batching import Batch
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.errors import TrainingError
-from mtkit.model.transformer import Transformer
 from mtkit.training.memory import parts_of
-from mtkit.training.update import Updater
 
 VOCAB_SIZE = 12
 ERRORS = {
@@ -25,29 +24,10 @@ ERRORS = {
 
 
 def batch_of(n_pairs, seed=0):
-    """Pairs of 1 to 6 tokens, the longest first."""
-    rng = np.random.default_rng(seed)
-    lengths = np.sort(rng.integers(1, 7, n_pairs))[::-1]
-    src, tgt_in, tgt_out = (torch.full((n_pairs, int(lengths[0]) + 1), PAD_ID) for _ in range(3))
-    for row, n in enumerate(lengths):
-        src[row, : n + 1] = torch.tensor([*rng.integers(4, VOCAB_SIZE, n), EOS_ID])
-        tokens = rng.integers(4, VOCAB_SIZE, n)
-        tgt_in[row, : n + 1], tgt_out[row, : n + 1] = torch.tensor([BOS_ID, *tokens]), torch.tensor([*tokens, EOS_ID])
-    return Batch(src, tgt_in, tgt_out, np.arange(n_pairs), int(lengths.sum()) + n_pairs)
+    return updates.batch_of(updates.random_pairs(n_pairs, 6, VOCAB_SIZE, seed))
 
 
-def make_updater(**train):
-    torch.manual_seed(3)
-    rates = dict.fromkeys(("embedding_dropout", "residual_dropout"), 0.0)
-    shape = {"d_model": 8, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
-    model = Transformer(ModelConfig(**shape, **rates), VOCAB_SIZE, VOCAB_SIZE)
-    return Updater(
-        model, TrainConfig(max_steps=9, warmup_steps=0, max_grad_norm=1e9, **train), seed=5, precision="fp32"
-    )
-
-
-def gradient(updater):
-    return torch.cat([parameter.grad.flatten() for parameter in updater.model.parameters()])
+make_updater = partial(updates.updater_of, VOCAB_SIZE)
 
 
 def fails_above(updater, n_pairs, error):
@@ -122,10 +102,8 @@ def test_parts_hold_each_pair_once_and_keep_to_the_limit(limit, sizes):
 def update_within(n_mib):
     """Make an update of 64 pairs with so many MiB left, 0: with all there is; prints what came of it."""
     torch.set_num_threads(1)
-    torch.manual_seed(3)
-    shape = {"d_model": 64, "d_ff": 2048, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2}
-    model = Transformer(ModelConfig(**shape, embedding_dropout=0.0, residual_dropout=0.0), VOCAB_SIZE, VOCAB_SIZE)
-    updater = Updater(model, TrainConfig(max_steps=9, warmup_steps=0, max_grad_norm=1e9), seed=5, precision="fp32")
+    shape = {"d_model": 64, "d_ff": 2048, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    updater = make_updater(model=shape)
     tokens = torch.randint(4, VOCAB_SIZE, (64, 64))
     few, many = (Batch(*[tokens[:n]] * 3, np.arange(n), n * 64) for n in (2, 64))
     updater.update([few], step=1, lr=0.0)  # what the first update alone needs
@@ -141,9 +119,8 @@ def update_within(n_mib):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is limited and counted as Linux does")
 def test_under_a_real_limit_the_update_is_that_of_plenty():
-    program = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_memory as t; t.update_within"
-    )
+    here = Path(__file__).parent
+    program = f"import sys; sys.path[:0] = {[str(here), str(here.parent)]}; import test_memory as t; t.update_within"
     results = [
         subprocess.run([sys.executable, "-c", f"{program}({n_mib})"], capture_output=True, text=True, check=True)
         for n_mib in (0, 150)

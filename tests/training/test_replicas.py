@@ -4,18 +4,15 @@ import time
 
 import numpy as np
 import pytest
+import tiny_updates as updates
 import torch
+from tiny_updates import gradient, weights
 
-from mtkit.config.schema import ModelConfig, TrainConfig
 from mtkit.data.batching import Batch
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.errors import TrainingError
 from mtkit.model.attention import attend
 from mtkit.model.dropout import Dropout, seeded_dropout
-from mtkit.model.transformer import Transformer
 from mtkit.training import replicas, update
-from mtkit.training.update import Updater
-from mtkit.training.warm_start import freeze
 
 VOCAB_SIZE = 30
 CPU = torch.device("cpu")
@@ -35,42 +32,12 @@ def threads():
 
 
 def batch_of(n_pairs, seed=0):
-    """Pairs of 1 to 9 random tokens, of different lengths on both sides."""
-    rng = np.random.default_rng(seed)
-    src, tgt = ([rng.integers(4, VOCAB_SIZE, rng.integers(1, 10)).tolist() for _ in range(n_pairs)] for _ in range(2))
-    tgt_out = pad([[*ids, EOS_ID] for ids in tgt])
-    n_tgt_tokens = int((tgt_out != PAD_ID).sum())
-    return Batch(
-        pad([[*ids, EOS_ID] for ids in src]),
-        pad([[BOS_ID, *ids] for ids in tgt]),
-        tgt_out,
-        np.arange(n_pairs),
-        n_tgt_tokens,
-    )
+    return updates.batch_of(updates.random_pairs(n_pairs, 9, VOCAB_SIZE, seed))
 
 
-def pad(rows):
-    length = max(map(len, rows))
-    return torch.tensor([row + [PAD_ID] * (length - len(row)) for row in rows])
-
-
-def make_updater(dropout=0.0, precision="fp32", frozen=(), tie="decoder", **train):
-    torch.manual_seed(3)
-    rates = dict.fromkeys(("embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout"), dropout)
-    shape = {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "tie": tie}
-    model = Transformer(ModelConfig(**shape, **rates), VOCAB_SIZE, VOCAB_SIZE)
-    freeze(model, frozen)
-    cfg = TrainConfig(max_steps=99, warmup_steps=0, **{"max_grad_norm": 1e9, **train})
-    return Updater(model, cfg, seed=5, precision=precision)
-
-
-def gradient(updater):
-    gradients = [p.grad for p in updater.model.parameters() if p.requires_grad]
-    return torch.cat([part.flatten() for part in gradients])
-
-
-def weights(updater):
-    return torch.cat([parameter.detach().flatten() for parameter in updater.model.parameters()])
+def make_updater(tie="decoder", **settings):
+    shape = {"d_model": 16, "d_ff": 32, "n_encoder_layers": 2, "n_decoder_layers": 2, "tie": tie}
+    return updates.updater_of(VOCAB_SIZE, model=shape, **settings)
 
 
 def sizes_of_shares(updater, monkeypatch):

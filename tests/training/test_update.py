@@ -1,51 +1,27 @@
 """One update: its gradient, its randomness, and what happens when it cannot be made."""
 
-import numpy as np
+from functools import partial
+
 import pytest
+import tiny_updates as updates
 import torch
 import torch.nn.functional as F
+from tiny_updates import gradient, weights
 
-from mtkit.config.schema import ModelConfig, TrainConfig
-from mtkit.data.batching import Batch
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import TrainingError
-from mtkit.model.transformer import Transformer
-from mtkit.training.update import Updater, make_optimizer
+from mtkit.training.update import make_optimizer
 
 VOCAB_SIZE = 12
 PAIRS = [([4, 5, 6, 7], [8, 9]), ([10], [11, 4, 5, 6, 7]), ([7, 7], [9]), ([5, 11, 4], [10, 10, 8])]
 
 
 def batch_of(numbers):
-    """A batch of the pairs with these numbers, as long as its longest sentence."""
-    src = pad([[*PAIRS[i][0], EOS_ID] for i in numbers])
-    tgt_in, tgt_out = pad([[BOS_ID, *PAIRS[i][1]] for i in numbers]), pad([[*PAIRS[i][1], EOS_ID] for i in numbers])
-    return Batch(src, tgt_in, tgt_out, np.array(numbers), int((tgt_out != PAD_ID).sum()))
+    """A batch of the pairs with these numbers."""
+    return updates.batch_of([PAIRS[number] for number in numbers], numbers)
 
 
-def pad(rows):
-    length = max(map(len, rows))
-    return torch.tensor([row + [PAD_ID] * (length - len(row)) for row in rows])
-
-
-def make_updater(dropout=0.0, precision="fp32", **train):
-    torch.manual_seed(3)
-    rates = dict.fromkeys(("embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout"), dropout)
-    shape = {"d_model": 8, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
-    model = Transformer(ModelConfig(**shape, **rates), VOCAB_SIZE, VOCAB_SIZE)
-    with torch.no_grad():
-        for parameter in model.parameters():  # biases too, so that nothing is zero by symmetry
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    cfg = TrainConfig(max_steps=9, warmup_steps=0, **{"max_grad_norm": 1e9, **train})
-    return Updater(model, cfg, seed=5, precision=precision)
-
-
-def weights(updater):
-    return torch.cat([parameter.detach().flatten() for parameter in updater.model.parameters()])
-
-
-def gradient(updater):
-    return torch.cat([parameter.grad.flatten() for parameter in updater.model.parameters()])
+make_updater = partial(updates.updater_of, VOCAB_SIZE)
 
 
 @pytest.mark.parametrize("split", [[[0, 1], [2, 3]], [[3], [0, 2], [1]]])
