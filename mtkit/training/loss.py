@@ -60,15 +60,15 @@ class _ChunkedLoss(Function):
                 chunk_nll, uniform = chunk.predict(x, y)
                 nll += chunk_nll / n_passes
                 loss += ((1 - label_smoothing) * chunk_nll + label_smoothing * uniform) / n_passes
-            if r_drop and n_passes == 2:
+            if n_passes == 2:
                 divergence, apart = _divergence(*passes)
                 loss += r_drop / 4 * divergence
             if not with_gradients:
                 continue
             for number, (chunk, x) in enumerate(zip(passes, hidden[:, rows], strict=True)):
-                grad = chunk.gradient(y, label_smoothing).div_(n_passes)
-                if r_drop and n_passes == 2:
-                    grad.add_(apart[number], alpha=r_drop / 4)
+                grad = chunk.gradient(y, label_smoothing)
+                if n_passes == 2:
+                    grad.div_(2).add_(apart[number], alpha=r_drop / 4)
                 grad_bias += grad.sum(dim=0)
                 grad = chunk.product.copy_(grad)
                 torch.mm(grad, matrix, out=grad_hidden[number, rows])
