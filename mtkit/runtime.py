@@ -99,9 +99,16 @@ def bound_kernel_stores(n_threads: int) -> None:
     starts products; only what both have dropped is freed. By default each keeps 1,024: a run of a model 256 wide in two
     threads grew to 3.9 GB. What the user has set, by oneDNN's and torch's own variables, stays.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_KERNELS_KEPT))
-    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(64, _KERNELS_KEPT // n_threads)))
+    os.environ.setdefault(_ONEDNN_STORE, str(_KERNELS_KEPT))
+    os.environ.setdefault(_TORCH_STORE, str(max(64, _KERNELS_KEPT // n_threads)))
 
 
+def kernels_kept(n_threads: int) -> int:
+    """How many kernels there are at most while bf16 products run in so many threads: both stores full of others."""
+    shared, own = (int(os.environ.get(store, 1024)) for store in (_ONEDNN_STORE, _TORCH_STORE))
+    return shared + n_threads * own
+
+
+_ONEDNN_STORE, _TORCH_STORE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"  # environment variables
 _KERNELS_KEPT = 512  # of some 50 for an update of one shape: those of the latest shapes
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from mtkit.runtime import bound_kernel_stores
+from mtkit.runtime import bound_kernel_stores, kernels_kept
 
 STORES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
@@ -16,6 +16,7 @@ def test_all_threads_together_keep_about_as_many_kernels_as_one(n_threads, kept,
         monkeypatch.delenv(name)
     bound_kernel_stores(n_threads)
     assert tuple(os.environ[name] for name in STORES) == kept
+    assert kernels_kept(n_threads) == int(kept[0]) + n_threads * int(kept[1])
 
 
 def test_what_the_user_has_set_stays(monkeypatch):

@@ -1,7 +1,7 @@
 """How far the memory of training on a CPU will still grow after a short probe.
 
-In bf16 oneDNN makes kernels for each new size of a matrix product and keeps the latest of them, so that memory grows
-with the number of different shapes of batches that have been seen, until that store is full. In fp32 (MKL) it does not.
+In bf16 oneDNN makes kernels for each new size of a matrix product, of which the latest are kept, so that memory grows
+with the number of different shapes of batches that have been seen, until the stores are full; in fp32 (MKL) not.
 """
 
 import os
@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from mtkit.data.batching import Batch, plan_epoch
 from mtkit.data.encoded import EncodedCorpus
+from mtkit.runtime import kernels_kept
 from mtkit.training.auto_batch import resident_memory
 
 Shape = tuple[int, int, int]  # sentences, source tokens, target tokens
 
-_KERNEL_BYTES = 1_000_000  # of an entry of oneDNN's store, measured: some 20 of them are made for a shape
-_STORE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"  # oneDNN's own variable: how many entries it keeps
-_STORE_ENTRIES = 1024
+_KERNEL_BYTES = 1_000_000  # measured: some 20 of them are made for a shape
 _MADE_READY = 2  # updates at the beginning that allocate what stays: weights' gradients, the optimizer's means
 _MOST_PAIRS, _MOST_EPOCHS = 500_000, 20  # looked at to count shapes
 
@@ -43,7 +43,7 @@ class Growth:
         numbers, sizes = np.array(points, dtype=np.float64).T
         spread = numbers - numbers.mean()
         per_shape = float(spread @ sizes / (spread @ spread))  # by least squares
-        room = int(os.environ.get(_STORE, _STORE_ENTRIES)) * _KERNEL_BYTES - per_shape * len(self._shapes)
+        room = kernels_kept(torch.get_num_threads()) * _KERNEL_BYTES - per_shape * len(self._shapes)
         return max(0.0, min(per_shape * len(shapes - self._shapes), room))
 
 

@@ -33,8 +33,16 @@ def shapes(n):
 
 
 @pytest.fixture(autouse=True)
-def store_of_usual_size(monkeypatch):
-    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+def stores(monkeypatch):
+    """Of kernels: a function that sets how many are kept; torch's, in each of two threads, half as many as oneDNN's."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+    def keep(n_kernels):
+        monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(n_kernels // 2))
+        monkeypatch.setenv("LRU_CACHE_CAPACITY", str(n_kernels // 4))
+
+    keep(1024)
+    return keep
 
 
 def test_each_new_shape_adds_what_those_before_have_added():
@@ -58,10 +66,10 @@ def test_without_two_shapes_to_compare_nothing_is_foreseen():
     assert growth.to_come(shapes(400)) == 0
 
 
-def test_growth_ends_when_the_store_of_kernels_is_full(monkeypatch):
+def test_growth_ends_when_the_stores_of_kernels_are_full(stores):
     all_of_it = grown(15 * MB, 10).to_come(shapes(400)) + 10 * 15 * MB
     assert 800 * MB < all_of_it < 1100 * MB, "a thousand kernels of nearly a megabyte"
-    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "512")
+    stores(512)
     assert grown(15 * MB, 10).to_come(shapes(400)) + 10 * 15 * MB == pytest.approx(all_of_it / 2)
     assert grown(100 * MB, 10).to_come(shapes(400)) == 0, "it is full already"
 
