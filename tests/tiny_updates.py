@@ -75,6 +75,10 @@ def weights(updater: Updater) -> Tensor:
 
 
 def gradient(updater: Updater) -> Tensor:
-    """Of all weights that are trained."""
-    gradients = [parameter.grad for parameter in updater.model.parameters() if parameter.requires_grad]
-    return torch.cat([part.flatten() for part in gradients if part is not None])
+    """Of all weights that are trained; each must have one."""
+    parts = []
+    for name, parameter in updater.model.named_parameters():
+        if parameter.requires_grad:
+            assert parameter.grad is not None, name
+            parts.append(parameter.grad.flatten())
+    return torch.cat(parts)

@@ -18,7 +18,7 @@ from mtkit.training.auto_batch import resident_memory
 
 Shape = tuple[int, int, int]  # sentences, source tokens, target tokens
 
-_KERNEL_BYTES = 1_000_000  # measured: some 20 of them are made for a shape
+_KERNEL_BYTES = 1_000_000  # measured
 _MADE_READY = 2  # updates at the beginning that allocate what stays: weights' gradients, the optimizer's means
 _MOST_PAIRS, _MOST_EPOCHS = 500_000, 20  # looked at to count shapes
 
