@@ -299,7 +299,7 @@ class TrainConfig(Section):
     patience: int | None = Field(None, ge=1, description="stop after this many validations without improvement")
     average_best: int = Field(4, ge=1, description="the bundle averages the weights of this many best checkpoints")
     average_last: int | None = Field(
-        None, ge=1, description="average this many last validated checkpoints instead; the best alone if that is better"
+        None, ge=1, description="average this many last validated checkpoints instead of the best ones"
     )
 
     @model_validator(mode="after")

@@ -22,7 +22,7 @@ _MARGIN_S, _MARGIN = 0.5, 0.005  # the interpreter's own end; and a share of the
 # What the end reads and writes, in saved checkpoints: the model (a third of one), and the averaged ones, read and
 # checked (a third each, at about half the cost of writing).
 _BUNDLE, _AVERAGED = 1 / 3, 1 / 6
-_AVERAGED_VALIDATIONS = 1.5  # the mean's; and half the time also that of the best alone, if the mean is not better
+_AVERAGED_VALIDATIONS = 1.5  # the mean's; and now and then that of the best alone, if the mean is worse
 
 Part = Literal["validation", "save", "report"]
 

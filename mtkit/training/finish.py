@@ -14,7 +14,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.training.curves import plot_curves
 from mtkit.training.disk_full import MAKE_ROOM
 from mtkit.training.prepare import Prepared
-from mtkit.training.ranking import quality, scored
+from mtkit.training.ranking import plainly_better, scored
 from mtkit.training.report import refresh_report
 from mtkit.training.schedule import limits_reached
 from mtkit.training.state import TrainState
@@ -33,7 +33,7 @@ class TrainResult:
 
 
 def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequence[str]) -> TrainResult:
-    """Write the bundle: the mean of the best checkpoints' weights, or the best alone if it scores higher on dev.
+    """Write the bundle: the mean of checkpoints' weights, or the best one alone if the mean is plainly worse on dev.
 
     model: of the run's shape; it gets the weights. limits: the keys of those that ended the run.
     """
@@ -111,8 +111,8 @@ def _load_chosen(run: Prepared, state: TrainState, model: Transformer) -> tuple[
     whole = (one for one in state.best if one.step in steps or run.checkpoints.has_weights(one.step))
     best = next(whole, None)
     scores = load(steps)
-    if best and steps != [best.step] and quality(scored(state.step, scores, cfg), cfg) < quality(best, cfg):
-        log.info(f"the mean of {len(steps)} checkpoints is not better than the best alone: taking that")
+    if best and steps != [best.step] and plainly_better(best, scored(state.step, scores, cfg), cfg):
+        log.info(f"the mean of {len(steps)} checkpoints is worse than the best alone: taking that")
         steps = [best.step]
         scores = load(steps)
     log.info(f"the model: weights of step {', '.join(map(str, steps))}{' (mean)' if len(steps) > 1 else ''}")

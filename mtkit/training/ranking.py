@@ -15,6 +15,14 @@ def quality(one: Scored, cfg: TrainConfig) -> tuple[float, float]:
     return (-one.value if cfg.metric == "loss" else one.value, -one.loss)
 
 
+def plainly_better(best: Scored, other: Scored, cfg: TrainConfig) -> bool:
+    """Whether the best of many validations is better than another model by the metric and by the loss.
+
+    The metric alone would favour it: the best BLEU of many is in part luck, the more the fewer dev sentences there are.
+    """
+    return quality(best, cfg) > quality(other, cfg) and best.loss < other.loss
+
+
 def rank(state: TrainState, scores: DevScores, cfg: TrainConfig) -> bool:
     """Note the state's step among the best if it is one, and that it is validated; returns whether it is the best."""
     new = scored(state.step, scores, cfg)

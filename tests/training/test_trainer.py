@@ -311,9 +311,19 @@ def test_the_best_checkpoint_is_taken_alone_if_the_mean_is_worse(config_of, tmp_
     dev_losses(3.0, 1.0, 2.0, 2.5, 1.5, 1.0)  # at steps 6, 12, 18, 20, then the mean's, then the best again
     result = train(config_of(tmp_path / "run", metric="loss"))
     assert result.averaged_steps == (12,)
-    assert "not better than the best alone" in caplog.text
+    assert "worse than the best alone" in caplog.text
     bundle, best = bundle_and_checkpoints(result, "best-12")
     assert all(torch.equal(bundle[name], weight) for name, weight in best.items())
+
+
+@pytest.mark.parametrize(("loss", "steps"), [(2.2, (12, 18, 20)), (3.2, (12,))])
+def test_a_higher_bleu_at_one_of_many_validations_is_not_enough_to_beat_the_mean(
+    config_of, tmp_path, dev_losses, loss, steps
+):
+    bleu = {4.0: 10.0, 3.0: 40.0, 2.9: 30.0, 2.5: 35.0, 2.2: 38.0, 3.2: 38.0}
+    dev_losses(4.0, 3.0, 2.9, 2.5, loss, 3.0, bleu=bleu.__getitem__)  # at steps 6, 12, 18, 20, the mean's, the best's
+    result = train(config_of(tmp_path / "run", metric="bleu", average_last=3))
+    assert result.averaged_steps == steps
 
 
 def test_the_last_checkpoints_can_be_averaged_instead(config_of, tmp_path, dev_losses):
