@@ -4,8 +4,8 @@
 #     scripts/results/multi30k.sh          # both pairs, one after the other
 #     scripts/results/multi30k.sh de       # one of them
 #
-# Needs data/multi30k: `scripts/get_multi30k.py --tokenised`. Options after the pair go to `mtkit train`, which runs twice:
-# from nothing, and from there on with the usual spelling of each word, without BPE-dropout.
+# Needs data/multi30k: `scripts/get_multi30k.py --tokenised`. Options after the pair go to `mtkit train`, which runs three
+# times: from nothing; from there on with the usual spelling of each word, without BPE-dropout; and at last with R-Drop.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export PATH="$PWD/.venv/bin:$PATH"
@@ -17,12 +17,18 @@ score() {  # the language and the model's run: translates test2016 and scores it
     sacrebleu "$reference" --input "$hypotheses" --tokenize none --metrics bleu --confidence
 }
 
+go_on() {  # config, the run before, the new one, its keys: trains from there, with the usual spelling of each word
+    mtkit train --config "$1" --set train.init_from="$2" --set run_dir="$3" --set tokenizer.src.sampling=0 "${@:4}"
+}
+
 pairs=("${1:-de}")
 (($#)) && shift || pairs=(de fr)
 for language in "${pairs[@]}"; do
     config="scripts/results/multi30k-en-$language.yaml" run="runs/results-multi30k-en-$language"
     mtkit train --config "$config" "$@"
-    mtkit train --config "$config" --set run_dir="$run-plain" --set train.init_from="$run" --set tokenizer.src.sampling=0 \
-        --set train.max_epochs=6 --set train.lr=6e-4 --set train.warmup_steps=100 --set train.validate_every=400 "$@"
-    score "$language" "$run-plain"
+    go_on "$config" "$run" "$run-plain" --set train.max_epochs=6 --set train.lr=6e-4 --set train.warmup_steps=100 \
+        --set train.validate_every=400 "$@"
+    go_on "$config" "$run-plain" "$run-r-drop" --set train.max_epochs=30 --set train.lr=2e-3 --set train.warmup_steps=300 \
+        --set train.r_drop=3 --set train.validate_every=500 "$@"
+    score "$language" "$run-r-drop"
 done
