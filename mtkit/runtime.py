@@ -93,7 +93,7 @@ def keep_freed_memory() -> None:
 
 
 def bound_kernel_stores(n_threads: int) -> None:
-    """Keep the kernels of at most so many sizes of bf16 products on a CPU; to be called before the first of them.
+    """Keep the kernels of at most so many sizes of products on a CPU; to be called before the first of them.
 
     Each size of a batch needs its own, of about a megabyte. oneDNN keeps them, and torch beside it in every thread that
     starts products; only what both have dropped is freed. By default each keeps 1,024: a run of a model 256 wide in two
@@ -104,7 +104,7 @@ def bound_kernel_stores(n_threads: int) -> None:
 
 
 def kernels_kept(n_threads: int) -> int:
-    """How many kernels there are at most while bf16 products run in so many threads: both stores full of others."""
+    """How many kernels there are at most while products run in so many threads: both stores full of others."""
     shared, own = (int(os.environ.get(store, 1024)) for store in (_ONEDNN_STORE, _TORCH_STORE))
     return shared + n_threads * own
 

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.model.dropout import Dropout
+from mtkit.model.linear import Linear
 from mtkit.model.masks import BLOCKED
 from mtkit.model.positions import RotaryPositions
 
@@ -128,8 +129,8 @@ class SelfAttention(nn.Module):
         self.n_heads = n_heads
         self.d_head = d_model // n_heads
         self.causal = causal
-        self.qkv_proj = nn.Linear(d_model, 3 * d_model)
-        self.out_proj = nn.Linear(d_model, d_model)
+        self.qkv_proj = Linear(d_model, 3 * d_model)
+        self.out_proj = Linear(d_model, d_model)
         self.dropout = Dropout(dropout)
         self.rotary = RotaryPositions(d_model // n_heads) if rotary else None
 
@@ -160,9 +161,9 @@ class CrossAttention(nn.Module):
     def __init__(self, d_model: int, n_heads: int, dropout: float) -> None:
         super().__init__()
         self.n_heads = n_heads
-        self.q_proj = nn.Linear(d_model, d_model)
-        self.kv_proj = nn.Linear(d_model, 2 * d_model)
-        self.out_proj = nn.Linear(d_model, d_model)
+        self.q_proj = Linear(d_model, d_model)
+        self.kv_proj = Linear(d_model, 2 * d_model)
+        self.out_proj = Linear(d_model, d_model)
         self.dropout = Dropout(dropout)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:

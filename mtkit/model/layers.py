@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from mtkit.config.schema import ModelConfig
 from mtkit.model.attention import Ancestry, CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout
+from mtkit.model.linear import Linear
 from mtkit.model.quantization import FastLinear
 from mtkit.model.ssru import SSRU
 
@@ -22,8 +23,8 @@ class FeedForward(nn.Module):
     def __init__(self, cfg: ModelConfig) -> None:
         super().__init__()
         self.activation = cfg.activation
-        self.in_proj = nn.Linear(cfg.d_model, 2 * cfg.d_ff if cfg.activation == "swiglu" else cfg.d_ff)
-        self.out_proj = nn.Linear(cfg.d_ff, cfg.d_model)
+        self.in_proj = Linear(cfg.d_model, 2 * cfg.d_ff if cfg.activation == "swiglu" else cfg.d_ff)
+        self.out_proj = Linear(cfg.d_ff, cfg.d_model)
         self.dropout = Dropout(cfg.ffn_dropout)
 
     def forward(self, x: Tensor) -> Tensor:

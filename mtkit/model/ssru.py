@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mtkit.model.linear import Linear
+
 
 class SSRU(nn.Module):
     """SSRU (Kim et al. 2019, section 3.1), which stands where the decoder's self-attention would.
@@ -16,7 +18,7 @@ class SSRU(nn.Module):
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
-        self.in_proj = nn.Linear(d_model, 2 * d_model, bias=False)  # W, then W_f
+        self.in_proj = Linear(d_model, 2 * d_model, bias=False)  # W, then W_f
         self.forget_bias = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:

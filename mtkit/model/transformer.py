@@ -11,6 +11,7 @@ from mtkit.config.schema import ModelConfig
 from mtkit.model.attention import BLOCK, Ancestry, CrossAttention, KeyValueCache, SelfAttention, init_packed
 from mtkit.model.dropout import Dropout, WordDropout
 from mtkit.model.layers import DecoderLayer, EncoderLayer, FeedForward, make_norm, stacked
+from mtkit.model.linear import Linear
 from mtkit.model.masks import BLOCKED, causal_bias, padding_bias
 from mtkit.model.positions import LearnedPositions, added_positions
 from mtkit.model.ssru import SSRU, CellCache
@@ -37,7 +38,7 @@ class Transformer(nn.Module):
         pre = cfg.norm_position == "pre"
         self.encoder_norm: nn.Module = make_norm(cfg) if pre else nn.Identity()
         self.decoder_norm: nn.Module = make_norm(cfg) if pre else nn.Identity()
-        self.output = nn.Linear(cfg.d_model, tgt_vocab_size)
+        self.output = Linear(cfg.d_model, tgt_vocab_size)
         if cfg.tie != "none":
             self.output.weight = self.tgt_embedding.weight
         self.reset_parameters()

@@ -1,7 +1,7 @@
 """How far the memory of training on a CPU will still grow after a short probe.
 
-In bf16 oneDNN makes kernels for each new size of a matrix product, of which the latest are kept, so that memory grows
-with the number of different shapes of batches that have been seen, until the stores are full; in fp32 (MKL) not.
+oneDNN makes kernels for each new size of a matrix product, of which the latest are kept, so that memory grows with the
+number of different shapes of batches that have been seen, until the stores are full.
 """
 
 import os

@@ -70,7 +70,7 @@ class _ChunkedLoss(Function):
                 if n_passes == 2:
                     grad.div_(2).add_(apart[number], alpha=r_drop / 4)
                 grad_bias += grad.sum(dim=0)
-                grad = chunk.product.copy_(grad)
+                grad = chunk.in_working_precision(grad)
                 torch.mm(grad, matrix, out=grad_hidden[number, rows])
                 grad_weight += grad.T @ x
         if with_gradients:
@@ -98,9 +98,12 @@ class _Chunk:
     def predict(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """From x (N, D), the sum of -log p(y), y: (N, 1); and that of the mean of -log p over all tokens."""
         n = len(x)
-        self.product, self.logits, self.probs = self._products[:n], self._logits[:n], self._probs[:n]
-        torch.mm(x, self._matrix.T, out=self.product)
-        self.logits.copy_(self.product).add_(self._bias)
+        self.logits, self.probs = self._logits[:n], self._probs[:n]
+        if self._products.dtype == self._logits.dtype:
+            torch.addmm(self._bias, x, self._matrix.T, out=self.logits)
+        else:
+            torch.mm(x, self._matrix.T, out=self._products[:n])
+            self.logits.copy_(self._products[:n]).add_(self._bias)
         torch.softmax(self.logits, dim=1, out=self.probs)
         # The normaliser from the largest logit and its probability: one pass less than logsumexp, and as exact.
         self.log_norm = (self.logits.amax(dim=1) - self.probs.amax(dim=1).log()).unsqueeze(1)
@@ -111,6 +114,10 @@ class _Chunk:
         """d cross-entropy / d logits = probs - the smoothed target; it takes the place of the probabilities."""
         grad = self.probs.sub_(label_smoothing / len(self._bias))
         return grad.scatter_add_(1, y, grad.new_full(y.shape, label_smoothing - 1))
+
+    def in_working_precision(self, grad: Tensor) -> Tensor:
+        """The gradient, rounded if it has to be."""
+        return grad if grad.dtype == self._products.dtype else self._products[: len(grad)].copy_(grad)
 
     def spare(self) -> Tensor:
         """More memory of the shape of the logits."""

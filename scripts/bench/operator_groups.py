@@ -29,7 +29,15 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("softmax and attention", ("attention", "Attention", "softmax", "Softmax")),
     ("embeddings", ("embedding", "Embedding")),
 )
-_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mkldnn_linear", "aten::addmv")
+_PRODUCTS = (
+    "aten::mm",
+    "aten::addmm",
+    "aten::bmm",
+    "aten::baddbmm",
+    "aten::mkldnn_linear",
+    "mkldnn::_linear_pointwise",
+    "aten::addmv",
+)
 
 
 def profile_update(cfg: Config, precision: Precision) -> str:

@@ -1,0 +1,61 @@
+"""Linear layers for training: on a CPU in float32 multiplied by oneDNN, which is faster at it than what torch calls."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import Function, once_differentiable
+
+
+class Linear(nn.Linear):
+    """torch's, with the same weights and gradients; only the last bits depend on who multiplies.
+
+    torch leaves products in float32 to MKL, which on AMD's processors does not use what they can do: at the sizes of a
+    training step oneDNN needs a quarter less time. For the weights' gradients, sums over thousands of rows, it has no
+    such advantage.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(..., n_in) -> (..., n_out)."""
+        if torch.is_grad_enabled() and _in_float32_on_cpu(input, self.weight):
+            y: Tensor = _OneDnnLinear.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
+            return y
+        return super().forward(input)
+
+
+def _in_float32_on_cpu(x: Tensor, weight: Tensor) -> bool:
+    return (
+        x.device.type == "cpu"
+        and x.dtype == weight.dtype == torch.float32
+        and x.numel() > 0
+        and not torch.is_autocast_enabled("cpu")
+        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    )
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (N, n_in) times weight (n_out, n_in) transposed, plus bias."""
+    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return y
+
+
+class _OneDnnLinear(Function):
+    """x W^T + b."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        rows = x.reshape(-1, x.size(-1))
+        ctx.save_for_backward(rows, weight)
+        return _product(rows, weight, bias).view(*x.shape[:-1], -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rows, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        grad_rows = grad.reshape(-1, grad.size(-1))
+        return (
+            _product(grad_rows, weight.t()).view(*grad.shape[:-1], -1) if of_x else None,
+            grad_rows.t() @ rows if of_weight else None,
+            grad_rows.sum(dim=0) if of_bias else None,
+        )
