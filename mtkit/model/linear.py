@@ -23,13 +23,18 @@ class Linear(nn.Linear):
         return super().forward(input)
 
 
+def has_onednn() -> bool:
+    """Whether this torch brings oneDNN."""
+    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+
+
 def _in_float32_on_cpu(x: Tensor, weight: Tensor) -> bool:
     return (
         x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and x.numel() > 0
         and not torch.is_autocast_enabled("cpu")
-        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        and has_onednn()
     )
 
 

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.console import log
+from mtkit.model.linear import has_onednn
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
@@ -127,7 +128,7 @@ def quantize(model: _Model, precision: str) -> _Model:
     if possible != precision:
         where = "CPU" if device.type == "cpu" else "GPU"
         log.warning(f"decode.precision={precision}: this {where} has no instructions for it; {possible} instead")
-    if possible == "fp32" and (device.type != "cpu" or not _has_onednn()):
+    if possible == "fp32" and (device.type != "cpu" or not has_onednn()):
         return model
     layers = {id(layer): _fast(layer, possible) for layer in model.modules() if isinstance(layer, nn.Linear)}
     return _with(model, layers)
@@ -141,22 +142,18 @@ def supported_precision(precision: str, device: torch.device) -> str:
 
 
 def _multiplies_int8(device: torch.device) -> bool:
-    return device.type == "cpu" and _has("avx512_vnni", "avx_vnni", "amx_int8") and _has_onednn()
+    return device.type == "cpu" and _has("avx512_vnni", "avx_vnni", "amx_int8") and has_onednn()
 
 
 def _multiplies_bf16(device: torch.device) -> bool:
     if device.type == "cpu":
-        return _has("avx512_bf16", "amx_bf16") and _has_onednn()
+        return _has("avx512_bf16", "amx_bf16") and has_onednn()
     return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def _has(*names: str) -> bool:
     capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return any(capabilities.get(name) for name in names)
-
-
-def _has_onednn() -> bool:
-    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
 def _fast(linear: nn.Linear, precision: str) -> nn.Module:
