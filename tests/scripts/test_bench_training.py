@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.config.schema import Config, ModelConfig, TrainConfig
 from mtkit.data.batching import Batch
+from mtkit.model.linear import has_onednn
 from mtkit.model.transformer import Transformer
 from mtkit.training.update import Updater, batch_loss
 
@@ -61,6 +62,16 @@ def test_the_rate_of_all_products_lies_between_those_of_the_fastest_and_the_slow
     measured = flops.measure(flops.products(cfg, 40, 8, 16, 24)[:3], torch.float32, torch.device("cpu"))
     rates = [one.rate for one in measured]
     assert 0 < min(rates) <= flops.overall_rate(measured) <= max(rates)
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 3), (2, 5, 7, 3)])
+def test_every_way_to_multiply_that_is_timed_gives_the_product(bench, shape):
+    *n, rows, inner, columns = shape
+    left, right = torch.randn(*n, rows, inner), torch.randn(*n, columns, inner).mT
+    ways = bench("model_flops")._ways(left, right)
+    assert len(ways) == (2 if has_onednn() and not n else 1)  # of batches, torch's alone
+    for way in ways:
+        torch.testing.assert_close(way(), left @ right)
 
 
 def small_model():
