@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import SetOption
+from mtkit.cli.run_config import load_run_config
 from mtkit.errors import UsageError
 
 
@@ -14,13 +15,13 @@ def config(
     overrides: SetOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
 ) -> None:
-    """Check a config file and print it with all defaults."""
+    """Check a config file and print it with all defaults; with train.init_from, that model's settings are filled in."""
     if schema == (config_path is not None):
         raise UsageError("give a config file, or --schema for the JSON Schema of all of them")
-    from mtkit.config.loading import dump_config, json_schema, load_config
+    from mtkit.config.loading import dump_config, json_schema
 
     if config_path is not None:
-        print(dump_config(load_config(config_path, overrides or [])), end="")
+        print(dump_config(load_run_config(config_path, overrides)), end="")
     else:
         import json
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from mtkit.cli.options import ConfigOption, SetOption
+from mtkit.cli.run_config import load_run_config
 
 if TYPE_CHECKING:
     from mtkit.config.schema import ModelConfig
@@ -26,9 +27,7 @@ def plan(
     """
     since = time.monotonic()
 
-    from mtkit.config.loading import load_config
-
-    config = load_config(config_path, overrides or [])
+    config = load_run_config(config_path, overrides)
 
     from mtkit.training.plan import make_plan  # after the config's checks: importing torch takes a second
 

@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING, get_args
 
 from mtkit.cli.options import ConfigOption, SetOption
+from mtkit.cli.run_config import load_run_config
 
 if TYPE_CHECKING:
     from mtkit.config.schema import ModelConfig
@@ -12,16 +13,15 @@ if TYPE_CHECKING:
 def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
     """Train a translator, or go on where it stopped.
 
-    Results are in the config's run_dir; the folder of the finished model is printed. On several GPUs of a machine:
-    torchrun --standalone --nproc-per-node N -m mtkit train --config C.
+    Results are in the config's run_dir; the folder of the finished model is printed. On N GPUs of a machine, with
+    train.accumulate a multiple of N: torchrun --standalone --nproc-per-node N -m mtkit train --config C.
     """
     since = time.monotonic()
 
-    from mtkit.config.loading import load_config
     from mtkit.training.distributed import processes_of_job
 
     with processes_of_job() as processes:
-        config = load_config(config_path, overrides or [])
+        config = load_run_config(config_path, overrides)
         _say_exports(config.model)
 
         from mtkit.training import trainer  # after the config's checks: importing torch takes a second

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.options import ConfigOption, SetOption
+from mtkit.cli.run_config import load_run_config
 
 if TYPE_CHECKING:
     from mtkit.data.tokenizer_report import TokenizerReport
@@ -19,19 +20,18 @@ def train_tokenizer(
 ) -> None:
     """Train the source and target tokenizers, and report how they cut the dev text.
 
-    `mtkit train` does this by itself; come here to choose a vocabulary size.
+    `mtkit train` does this by itself; come here to choose a vocabulary size. With train.init_from they are not
+    trained but taken from that model.
     """
-    from mtkit.config.loading import load_config
+    config = load_run_config(config_path, overrides)
 
-    config = load_config(config_path, overrides or [])
-
-    from mtkit.data.tokenizer import train_tokenizers  # after the config's checks
-    from mtkit.data.tokenizer_report import report_sides
+    from mtkit.data.tokenizer_report import report_sides  # after the config's checks
     from mtkit.files import locked
+    from mtkit.training.warm_start import run_tokenizers
 
-    assert config.run_dir is not None  # load_config fills it in
+    assert config.run_dir is not None  # load_run_config fills it in
     with locked(config.run_dir):
-        tokenizers = train_tokenizers(config, config.run_dir)
+        tokenizers = run_tokenizers(config, config.run_dir)
     reports = report_sides(config, tokenizers)
     if as_json:
         print(json.dumps({side: asdict(report) for side, report in reports.items()}, indent=2))

@@ -265,7 +265,8 @@ class TrainConfig(Section):
     )
     max_grad_norm: float = Field(1.0, gt=0, description="a longer gradient is scaled down to this length")
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
-        "auto", description="of matrix products; weights stay fp32. auto: bf16 where the device has it, else fp32"
+        "auto",
+        description="of matrix products; weights stay fp32. auto: bf16 where the device has it, else fp32 (CUDA: fp16)",
     )
     compile: bool = Field(
         False,

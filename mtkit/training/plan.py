@@ -122,7 +122,7 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
         raise ValueError("cfg.run_dir is not set")
     since = time.monotonic() if since is None else since
     started = Checkpoints(run_dir / "checkpoints").exist()
-    cfg = with_known_batch_tokens(inherit(cfg, started=started), started=started)
+    cfg = with_known_batch_tokens(inherit(cfg), started=started)
     if started:  # all that it took from another model is in its folder; that model may be gone
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
     left_out = []

@@ -62,7 +62,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
     with processes.main_first():
-        text = _prepare_text(cfg, run_dir, started=checkpoints.exist())
+        text = _prepare_text(cfg, run_dir)
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
 
     def trial(cfg: Config) -> Updater:
@@ -92,14 +92,14 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     return run
 
 
-def _prepare_text(cfg: Config, run_dir: Path, *, started: bool) -> _Text:
+def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
     """Tokenizers and encoded corpora, from the run's folder as far as they are there."""
     data, cache = cfg.data, run_dir / "cache"
     dev_pairs = list(read_pairs([data.dev]))  # before the tokenizers, which take minutes
     _require_text("data.dev", [data.dev], dev_pairs)
     _require_text("data.train", data.train, read_pairs(data.train))
     suite = _load_suite(cfg)
-    tokenizers = run_tokenizers(cfg, run_dir, started=started)
+    tokenizers = run_tokenizers(cfg, run_dir)
     train = encode_corpus(
         data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio
     )

@@ -118,7 +118,7 @@ def _config_of(run_dir: Path) -> Config:
     if cfg.train.budget is not None or (cfg.train.schedule == "cosine" and cfg.train.max_minutes is not None):
         key = "budget" if cfg.train.budget is not None else "max_minutes"
         raise ConfigError(
-            f"{run_dir}: its learning rate followed the clock (train.{key}), so its steps cannot be made again; only "
+            f"{run_dir}: the run followed the clock (train.{key}), so its steps cannot be made again; only "
             "runs whose length is given in steps or epochs can be replayed"
         )
     return cfg

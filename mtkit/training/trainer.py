@@ -52,7 +52,7 @@ def train(cfg: Config, since: float | None = None, processes: Processes = ALONE)
     with disk_full_explained(run_dir), locked(run_dir) if processes.is_main else nullcontext():
         cfg = processes.on_main(lambda: with_teachers_text(cfg))
         checkpoints = Checkpoints(run_dir / "checkpoints")
-        cfg = with_known_batch_tokens(inherit(cfg, started=checkpoints.exist()), started=checkpoints.exist())
+        cfg = with_known_batch_tokens(inherit(cfg), started=checkpoints.exist())
         checkpoint = processes.on_main(lambda: open_run(cfg, run_dir, checkpoints))
         if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, run_dir, checkpoint.state))):
             return result

@@ -18,6 +18,7 @@ from mtkit.decoding.bundle import find_model, load_bundle, read_bundle
 from mtkit.errors import ConfigError
 from mtkit.files import atomic_file, sha256_file
 from mtkit.model.transformer import Transformer
+from mtkit.training.checkpoint import Checkpoints
 
 _SECTIONS = {"model", "tokenizer"}
 # Keys that may differ from the model's: they change neither the shape of the weights nor the meaning of a token id.
@@ -30,15 +31,16 @@ _FREE = (
 _LEAST_BIAS = -30.0
 
 
-def inherit(cfg: Config, *, started: bool) -> Config:
+def inherit(cfg: Config) -> Config:
     """cfg, the keys that its model and tokenizer sections leave out being those of the model in train.init_from.
 
-    started: the run has checkpoints; then its own config.yaml tells them, and the model may be gone.
+    If the run has checkpoints, its own config.yaml tells them, and the model may be gone.
     Raises ConfigError, naming the keys, if cfg sets one that cannot be other than the model's.
     """
     origin = cfg.train.init_from
     if origin is None or cfg.run_dir is None:
         return cfg
+    started = _has_started(cfg.run_dir)
     folder = cfg.run_dir if started else find_model(origin)
     theirs = load_config(folder / "config.yaml").model_dump(mode="json", include=_SECTIONS)
     merged = _merged(theirs, cfg.model_dump(mode="json", include=_SECTIONS, exclude_unset=True))
@@ -57,14 +59,14 @@ def inherit(cfg: Config, *, started: bool) -> Config:
         raise ConfigError(f"with the settings of train.init_from={origin}:\n{found}") from error
 
 
-def run_tokenizers(cfg: Config, run_dir: Path, *, started: bool) -> tuple[Tokenizer, Tokenizer]:
+def run_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
     """The run's tokenizers: copies of those of train.init_from, or learnt from the training text.
 
     Raises ConfigError if others than those of train.init_from lie in the run's folder.
     """
     if cfg.train.init_from is None:
         return train_tokenizers(cfg, run_dir)
-    if not started:
+    if not _has_started(run_dir):
         _copy_tokenizers(find_model(cfg.train.init_from), run_dir)
     return load_tokenizers(run_dir)
 
@@ -96,6 +98,10 @@ def freeze(model: Transformer, prefixes: Sequence[str]) -> None:
         raise ConfigError(f"train.freeze={list(prefixes)} leaves no weight to be trained")
     if prefixes:
         log.info(f"{n_trained / 1e6:.1f} million weights are trained, the others stay as they are (train.freeze)")
+
+
+def _has_started(run_dir: Path) -> bool:
+    return Checkpoints(run_dir / "checkpoints").exist()
 
 
 def _copy_tokenizers(bundle: Path, run_dir: Path) -> None:

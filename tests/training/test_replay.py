@@ -153,7 +153,7 @@ def test_a_rate_that_followed_the_clock_is_refused(run):
     config = run / "config.yaml"
     text = config.read_text().replace("schedule: inverse_sqrt", "schedule: cosine")
     config.write_text(text.replace("max_minutes: null", "max_minutes: 5"))
-    with pytest.raises(ConfigError, match=r"its learning rate followed the clock \(train.max_minutes\)"):
+    with pytest.raises(ConfigError, match=r"the run followed the clock \(train.max_minutes\)"):
         replay(run)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from mtkit.cli.inspect.sentence import JsonOption
 from mtkit.cli.options import ModelOption, SetOption, valid_text
+from mtkit.cli.run_config import load_run_config
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,12 +60,11 @@ def model(
 
 
 def _architecture(model: Path | None, config_path: Path | None, overrides: list[str]) -> "Architecture":
-    from mtkit.config.loading import load_config  # these: here, for `mtkit --help` to be quick
     from mtkit.console import log
-    from mtkit.decoding.bundle import find_model, read_bundle
+    from mtkit.decoding.bundle import find_model, read_bundle  # here, for `mtkit --help` to be quick
 
     if config_path is not None:
-        config = load_config(config_path, overrides)  # before torch is imported, which takes a second
+        config = load_run_config(config_path, overrides)  # before torch is imported, which takes a second
     else:
         folder = find_model(model)
         files = read_bundle(folder, overrides)
