@@ -296,7 +296,9 @@ class TrainConfig(Section):
     suite: ConfigPath | None = Field(
         None, description="behaviour checks made at each validation, besides the scores; see `mtkit check`"
     )
-    metric: Literal["bleu", "chrf", "loss"] = Field("bleu", description="what makes a checkpoint the better one")
+    metric: Literal["bleu", "chrf", "loss"] = Field(
+        "bleu", description="what makes a checkpoint the better one; against the mean of several, the loss counts, too"
+    )
     patience: int | None = Field(None, ge=1, description="stop after this many validations without improvement")
     average_best: int = Field(4, ge=1, description="the bundle averages the weights of this many best checkpoints")
     average_last: int | None = Field(

@@ -8,18 +8,19 @@ from torch.autograd.function import Function, once_differentiable
 
 
 class Linear(nn.Linear):
-    """torch's, with the same weights and gradients; only the last bits depend on who multiplies.
+    """torch's, with the same weights and (first) gradients; only the last bits depend on who multiplies.
 
     torch leaves products in float32 to MKL, which on AMD's processors does not use what they can do: at the sizes of a
     training step oneDNN needs a quarter less time. For the weights' gradients, sums over thousands of rows, it has no
-    such advantage.
+    such advantage. Compiled layers are torch's own: its compiler knows oneDNN's products with constant weights only.
     """
 
     def forward(self, input: Tensor) -> Tensor:
         """(..., n_in) -> (..., n_out)."""
-        if torch.is_grad_enabled() and _in_float32_on_cpu(input, self.weight):
-            y: Tensor = _OneDnnLinear.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
-            return y
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling() and _in_float32_on_cpu(input, self.weight):
+            rows = input.reshape(-1, input.size(-1))
+            y: Tensor = _OneDnnLinear.apply(rows, self.weight, self.bias)  # type: ignore[no-untyped-call]
+            return y.view(*input.shape[:-1], -1)
         return super().forward(input)
 
 
@@ -45,22 +46,20 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class _OneDnnLinear(Function):
-    """x W^T + b."""
+    """x W^T + b, x: (N, n_in)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        rows = x.reshape(-1, x.size(-1))
-        ctx.save_for_backward(rows, weight)
-        return _product(rows, weight, bias).view(*x.shape[:-1], -1)
+        ctx.save_for_backward(x, weight)
+        return _product(x, weight, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, weight = ctx.saved_tensors
+        x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
-        grad_rows = grad.reshape(-1, grad.size(-1))
         return (
-            _product(grad_rows, weight.t()).view(*grad.shape[:-1], -1) if of_x else None,
-            grad_rows.t() @ rows if of_weight else None,
-            grad_rows.sum(dim=0) if of_bias else None,
+            _product(grad, weight.t()) if of_x else None,
+            grad.t() @ x if of_weight else None,
+            grad.sum(dim=0) if of_bias else None,
         )

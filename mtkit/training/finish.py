@@ -14,7 +14,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.training.curves import plot_curves
 from mtkit.training.disk_full import MAKE_ROOM
 from mtkit.training.prepare import Prepared
-from mtkit.training.ranking import plainly_better, scored
+from mtkit.training.ranking import plainly_better, quality, scored
 from mtkit.training.report import refresh_report
 from mtkit.training.schedule import limits_reached
 from mtkit.training.state import TrainState
@@ -111,10 +111,17 @@ def _load_chosen(run: Prepared, state: TrainState, model: Transformer) -> tuple[
     whole = (one for one in state.best if one.step in steps or run.checkpoints.has_weights(one.step))
     best = next(whole, None)
     scores = load(steps)
-    if best and steps != [best.step] and plainly_better(best, scored(state.step, scores, cfg), cfg):
-        log.info(f"the mean of {len(steps)} checkpoints is worse than the best alone: taking that")
-        steps = [best.step]
-        scores = load(steps)
+    mean = scored(state.step, scores, cfg)
+    if best and steps != [best.step]:
+        if plainly_better(best, mean, cfg):
+            log.info(f"the mean of {len(steps)} checkpoints is worse than the best alone: taking that")
+            steps = [best.step]
+            scores = load(steps)
+        elif quality(best, cfg) > quality(mean, cfg):
+            log.info(
+                f"step {best.step} alone has the better {cfg.metric}, {best.value:.2f} against {mean.value:.2f} of the "
+                f"mean, but the higher loss, {best.loss:.3f} against {mean.loss:.3f}: taking the mean"
+            )
     log.info(f"the model: weights of step {', '.join(map(str, steps))}{' (mean)' if len(steps) > 1 else ''}")
     return steps, scores
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-_CHUNK = 512  # target positions whose logits exist at the same time
+CHUNK = 512  # target positions whose logits exist at the same time
 
 
 def smoothed_cross_entropy_sum(
@@ -48,13 +48,13 @@ class _ChunkedLoss(Function):
     ) -> tuple[Tensor, Tensor]:
         matrix = weight.to(hidden.dtype)
         n_passes, n_positions, _ = hidden.shape
-        passes = [_Chunk(min(_CHUNK, n_positions), matrix, bias) for _ in range(n_passes)]
+        passes = [_Chunk(min(CHUNK, n_positions), matrix, bias) for _ in range(n_passes)]
         if with_gradients:
             grad_hidden = torch.empty_like(hidden)
             grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
         loss, nll = weight.new_zeros(()), weight.new_zeros(())
-        for start in range(0, n_positions, _CHUNK):
-            rows = slice(start, start + _CHUNK)
+        for start in range(0, n_positions, CHUNK):
+            rows = slice(start, start + CHUNK)
             y = targets[rows, None]
             for chunk, x in zip(passes, hidden[:, rows], strict=True):
                 chunk_nll, uniform = chunk.predict(x, y)
@@ -90,8 +90,10 @@ class _Chunk:
 
     def __init__(self, n_rows: int, matrix: Tensor, bias: Tensor) -> None:
         self._matrix, self._bias = matrix, bias
-        self._products = matrix.new_empty(n_rows, len(matrix))  # of the working precision
         self._logits = matrix.new_empty(n_rows, len(matrix), dtype=torch.float32)
+        self._products = self._logits  # of the working precision
+        if matrix.dtype != torch.float32:
+            self._products = matrix.new_empty(n_rows, len(matrix))
         self._probs = torch.empty_like(self._logits)
         self._spare: Tensor | None = None
 

@@ -20,7 +20,7 @@ def plainly_better(best: Scored, other: Scored, cfg: TrainConfig) -> bool:
 
     The metric alone would favour it: the best BLEU of many is in part luck, the more the fewer dev sentences there are.
     """
-    return quality(best, cfg) > quality(other, cfg) and best.loss < other.loss
+    return quality(best, cfg) > quality(other, cfg) and not best.loss >= other.loss
 
 
 def rank(state: TrainState, scores: DevScores, cfg: TrainConfig) -> bool:

@@ -25,8 +25,8 @@ from torch import Tensor
 
 from mtkit.config.schema import ModelConfig
 from mtkit.model.linear import has_onednn
+from mtkit.training.loss import CHUNK
 
-_LOSS_ROWS = 1024  # target positions whose logits are made together: all of them at once would not fit any cache
 _REPEATS = 5
 _LEAST_S = 0.01  # a shape is measured for at least so long each time
 
@@ -79,8 +79,8 @@ def products(cfg: ModelConfig, vocab_size: int, n_pairs: int, src_len: int, tgt_
     for queries, keys, layers in [*lengths, (tgt_len, src_len, cfg.n_decoder_layers)]:
         found.append(Product("attention scores", queries, d // heads, keys, n_matrices, layers))
         found.append(Product("attention mixing", queries, keys, d // heads, n_matrices, layers))
-    whole, rest = divmod(n_tgt, _LOSS_ROWS)
-    found += [Product("output projection", _LOSS_ROWS, d, vocab_size, count=whole)] if whole else []
+    whole, rest = divmod(n_tgt, CHUNK)
+    found += [Product("output projection", CHUNK, d, vocab_size, count=whole)] if whole else []
     found += [Product("output projection", rest, d, vocab_size)] if rest else []
     return found
 

@@ -53,6 +53,12 @@ def test_it_loads_and_keeps_data_and_runs_beside_configs(file):
         assert corpus.src.is_relative_to(root / "data")
 
 
+@pytest.mark.parametrize("pair", ["en-de", "en-fr"])
+def test_the_configs_of_the_results_load(pair):
+    config = load_config(FOLDER.parent / "scripts" / "results" / f"multi30k-{pair}.yaml")
+    assert (config.data.src_lang, config.data.tgt_lang) == tuple(pair.split("-"))
+
+
 def test_transformer_base_is_the_papers():
     """Vaswani et al. 2017, table 3 (row "base"), sections 5.1 to 6.1."""
     config = load_config(next(file for file in FILES if file.stem == "transformer-base"))

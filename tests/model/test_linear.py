@@ -34,12 +34,31 @@ def test_results_and_gradients_are_those_of_torch(shape, bias):
 
 def test_an_input_and_a_gradient_that_are_not_contiguous_are_read_right():
     ours, theirs = both()
-    x = torch.randn(24, 9, 5).permute(2, 1, 0)
-    got, want = ours(x).transpose(0, 1).flip(0), theirs(x).transpose(0, 1).flip(0)
-    torch.testing.assert_close(got, want)
-    (got**2).sum().backward()
-    (want**2).sum().backward()
-    torch.testing.assert_close(ours.weight.grad, theirs.weight.grad, rtol=1e-5, atol=1e-4)
+    x = torch.randn(24, 9, 5)
+    found = []
+    for layer in (ours, theirs):
+        leaf = x.clone().requires_grad_()
+        y = layer(leaf.permute(2, 1, 0)).transpose(0, 1).flip(0)
+        (y**2).sum().backward()
+        layer(leaf.permute(2, 1, 0)).sum().backward()  # whose gradient is one number, seen everywhere
+        found.append((y, leaf.grad, layer.weight.grad))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-4)
+
+
+def test_the_result_can_be_changed_in_place():
+    ours, theirs = both()
+    x = torch.randn(5, 3, 24)
+    torch.testing.assert_close(ours(x).relu_(), theirs(x).relu_())
+
+
+def test_compiled_layers_are_torchs_own(monkeypatch):
+    ours, theirs = both()
+    monkeypatch.setattr(mtkit.model.linear, "_product", None)  # nothing that could be called
+    ours.compile(backend="aot_eager", dynamic=True)
+    x = torch.randn(3, 24)
+    for one, other in zip(outputs_and_gradients(ours, x), outputs_and_gradients(theirs, x), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_float32_on_a_cpu_takes_the_faster_products(monkeypatch):
@@ -61,9 +80,11 @@ def test_float32_on_a_cpu_takes_the_faster_products(monkeypatch):
 def test_frozen_weights_get_no_gradient():
     ours, _ = both()
     ours.weight.requires_grad_(False)
-    ours(torch.randn(3, 24)).sum().backward()
+    x = torch.randn(3, 24, requires_grad=True)
+    ours(x).sum().backward()
     assert ours.weight.grad is None
     assert ours.bias.grad.tolist() == [3.0] * 40
+    torch.testing.assert_close(x.grad, ours.weight.sum(dim=0).expand(3, -1))
 
 
 def test_a_batch_of_nothing_gives_nothing():

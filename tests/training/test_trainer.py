@@ -318,12 +318,17 @@ def test_the_best_checkpoint_is_taken_alone_if_the_mean_is_worse(config_of, tmp_
 
 @pytest.mark.parametrize(("loss", "steps"), [(2.2, (12, 18, 20)), (3.2, (12,))])
 def test_a_higher_bleu_at_one_of_many_validations_is_not_enough_to_beat_the_mean(
-    config_of, tmp_path, dev_losses, loss, steps
+    config_of, tmp_path, dev_losses, loss, steps, caplog
 ):
+    caplog.set_level("INFO", logger="mtkit")
     bleu = {4.0: 10.0, 3.0: 40.0, 2.9: 30.0, 2.5: 35.0, 2.2: 38.0, 3.2: 38.0}
     dev_losses(4.0, 3.0, 2.9, 2.5, loss, 3.0, bleu=bleu.__getitem__)  # at steps 6, 12, 18, 20, the mean's, the best's
     result = train(config_of(tmp_path / "run", metric="bleu", average_last=3))
     assert result.averaged_steps == steps
+    told = (
+        "step 12 alone has the better bleu, 40.00 against 38.00 of the mean, but the higher loss, 3.000 against 2.200"
+    )
+    assert (told in caplog.text) == (len(steps) > 1)
 
 
 def test_the_last_checkpoints_can_be_averaged_instead(config_of, tmp_path, dev_losses):
