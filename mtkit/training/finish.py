@@ -6,6 +6,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from mtkit.config.differences import differences
 from mtkit.config.schema import Config, TrainConfig
 from mtkit.console import log
 from mtkit.decoding.bundle import MANIFEST, load_bundle, save_bundle
@@ -95,6 +96,9 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
         f"{run_dir}: already finished after {state.step} steps ({_values(cfg.train, limits)}); "
         f"raise {' and '.join(f'train.{key}' for key in limits)} to go on"
     )
+    if changed := differences(bundle.config.decode.model_dump(), cfg.decode.model_dump()):
+        listed = "; ".join(f"decode.{key}: {old} there, {new} here" for key, old, new in changed)
+        log.warning(f"{folder} translates as it did: {listed}; --set gives `mtkit translate` other values")
     return TrainResult(folder, state.step, ", ".join(limits), training["dev"], tuple(training["averaged_steps"]))
 
 

@@ -205,6 +205,17 @@ def test_a_damaged_newest_checkpoint_costs_its_interval_and_nothing_else(config_
     assert_runs_equal(copied_run, finished_run)
 
 
+def test_a_finished_model_keeps_its_decode_settings_and_says_so(config_of, copied_run, caplog):
+    settings = {"beam_size": 7, "max_len_factor": 1.0, "max_len_constant": 5}
+    model = sha256_file(copied_run / "model" / "config.yaml")
+    train(config_of(copied_run, decode=settings))
+    assert sha256_file(copied_run / "model" / "config.yaml") == model
+    assert "model translates as it did: decode.beam_size: 1 there, 7 here;" in caplog.text
+    caplog.clear()
+    train(config_of(copied_run))
+    assert "translates as it did" not in caplog.text
+
+
 def test_a_finished_run_says_so_and_goes_on_if_the_limit_is_raised(config_of, copied_run, caplog):
     model = sha256_file(copied_run / "model" / "model.safetensors")
     result = train(config_of(copied_run))
