@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -154,7 +155,8 @@ def test_quiet_may_stand_anywhere(args):
 
 def test_after_two_dashes_quiet_is_a_word_like_others(monkeypatch):
     seen = []
-    monkeypatch.setattr("mtkit.config.loading.load_config", lambda path, overrides: seen.append(path))
+    config = SimpleNamespace(train=SimpleNamespace(init_from=None))
+    monkeypatch.setattr("mtkit.config.loading.load_config", lambda path, overrides: seen.append(path) or config)
     monkeypatch.setattr("mtkit.config.loading.dump_config", lambda config: "")
     assert run("config", "--", "--quiet").exit_code == 0
     assert seen == [Path("--quiet")]
