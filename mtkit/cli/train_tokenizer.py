@@ -25,13 +25,17 @@ def train_tokenizer(
     """
     config = load_run_config(config_path, overrides)
 
-    from mtkit.data.tokenizer_report import report_sides  # after the config's checks
+    from mtkit.data.tokenizer import train_tokenizers  # after the config's checks
+    from mtkit.data.tokenizer_report import report_sides
     from mtkit.files import locked
-    from mtkit.training.warm_start import run_tokenizers
+
+    make_tokenizers = train_tokenizers  # without torch, whose import takes a second
+    if config.train.init_from is not None:
+        from mtkit.training.warm_start import run_tokenizers as make_tokenizers
 
     assert config.run_dir is not None  # load_run_config fills it in
     with locked(config.run_dir):
-        tokenizers = run_tokenizers(config, config.run_dir)
+        tokenizers = make_tokenizers(config, config.run_dir)
     reports = report_sides(config, tokenizers)
     if as_json:
         print(json.dumps({side: asdict(report) for side, report in reports.items()}, indent=2))

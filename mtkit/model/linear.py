@@ -39,8 +39,8 @@ def _in_float32_on_cpu(x: Tensor, weight: Tensor) -> bool:
     )
 
 
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x (N, n_in) times weight (n_out, n_in) transposed, plus bias."""
+def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (N, n_in) times weight (n_out, n_in) transposed, plus bias, by oneDNN, without a gradient."""
     y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return y
 
@@ -51,7 +51,7 @@ class _OneDnnLinear(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _product(x, weight, bias)
+        return onednn_product(x, weight, bias)
 
     @staticmethod
     @once_differentiable
@@ -59,7 +59,7 @@ class _OneDnnLinear(Function):
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
         return (
-            _product(grad, weight.t()) if of_x else None,
+            onednn_product(grad, weight.t()) if of_x else None,
             grad.t() @ x if of_weight else None,
             grad.sum(dim=0) if of_bias else None,
         )

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import ModelConfig
-from mtkit.model.linear import has_onednn
+from mtkit.model.linear import has_onednn, onednn_product
 from mtkit.training.loss import CHUNK
 
 _REPEATS = 5
@@ -134,7 +134,7 @@ def _ways(left: Tensor, right: Tensor) -> list[Callable[[], object]]:
     result = multiply(left, right)
     ways: list[Callable[[], object]] = [lambda: multiply(left, right, out=result)]
     if left.dim() == 2 and left.dtype == torch.float32 and left.device.type == "cpu" and has_onednn():
-        ways.append(lambda: torch.ops.mkldnn._linear_pointwise(left, right.mT, None, "none", [], ""))
+        ways.append(lambda: onednn_product(left, right.mT))
     return ways
 
 

@@ -54,7 +54,7 @@ def test_the_result_can_be_changed_in_place():
 
 def test_compiled_layers_are_torchs_own(monkeypatch):
     ours, theirs = both()
-    monkeypatch.setattr(mtkit.model.linear, "_product", None)  # nothing that could be called
+    monkeypatch.setattr(mtkit.model.linear, "onednn_product", None)  # nothing that could be called
     ours.compile(backend="aot_eager", dynamic=True)
     x = torch.randn(3, 24)
     for one, other in zip(outputs_and_gradients(ours, x), outputs_and_gradients(theirs, x), strict=True):
@@ -63,8 +63,8 @@ def test_compiled_layers_are_torchs_own(monkeypatch):
 
 def test_float32_on_a_cpu_takes_the_faster_products(monkeypatch):
     calls = []
-    product = mtkit.model.linear._product
-    monkeypatch.setattr(mtkit.model.linear, "_product", lambda *given: calls.append(1) or product(*given))
+    onednns = mtkit.model.linear.onednn_product
+    monkeypatch.setattr(mtkit.model.linear, "onednn_product", lambda *given: calls.append(1) or onednns(*given))
     ours, _ = both()
     outputs_and_gradients(ours, torch.randn(3, 24))
     assert len(calls) == (2 if torch.backends.mkldnn.is_available() else 0)
