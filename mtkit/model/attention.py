@@ -184,7 +184,8 @@ class CrossAttention(nn.Module):
 
 def split_heads(x: Tensor, n_parts: int, n_heads: int) -> tuple[Tensor, ...]:
     """(B, L, n_parts D) -> n_parts tensors (B, H, L, d_head), contiguous."""
-    return x.view(*x.shape[:2], n_parts, n_heads, -1).permute(2, 0, 3, 1, 4).contiguous().unbind(0)
+    parts = x.view(*x.shape[:2], n_parts, n_heads, -1).unbind(2)  # first, so that backwards each is copied once only
+    return tuple(part.transpose(1, 2).contiguous() for part in parts)
 
 
 def join_heads(x: Tensor) -> Tensor:

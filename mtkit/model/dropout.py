@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+_WHOLE_NUMBERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by their bytes
+
 
 class Dropout(nn.Module):
     """Zero each element with probability p and scale the others by 1/(1 - p) (Srivastava et al. 2014), in training.
@@ -76,5 +78,8 @@ def scaled_keep_mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
     words = torch.empty((n_elements + 7) // 8, dtype=torch.int64)
     words.random_(-(2**63), None, generator=_source.generator)  # all 64 bits are random
     values = words.view(torch.uint8)[:n_elements].view(shape)
-    # In place, so as bytes: on a CPU making bools by comparison, and numbers of them, is ten times slower.
-    return values.ge_(n_dropped).to(dtype).mul_(256 / (256 - n_dropped))
+    # In place, so as bytes: on a CPU making bools by comparison, and numbers of them, is ten times slower. The scale is
+    # put in as the whole number that has its bits: torch multiplies those twice as fast as numbers of two bytes.
+    scale = torch.tensor(256 / (256 - n_dropped), dtype=dtype)
+    bits = _WHOLE_NUMBERS[dtype.itemsize]
+    return values.ge_(n_dropped).to(bits).mul_(scale.view(bits)).view(dtype)

@@ -10,11 +10,10 @@ from mtkit.config.schema import ModelConfig
 from mtkit.model.attention import Ancestry, CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout
 from mtkit.model.linear import Linear
-from mtkit.model.quantization import FastLinear
 from mtkit.model.ssru import SSRU
 
 _Layer = TypeVar("_Layer", bound=nn.Module)
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "silu": F.silu}
 
 
 class FeedForward(nn.Module):
@@ -29,14 +28,13 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D), every position by itself."""
-        if self.activation == "relu" and isinstance(self.in_proj, FastLinear):
-            return self.out_proj(self.in_proj.relu(x))
-        x = self.in_proj(x)
-        if self.activation == "swiglu":
-            gate, value = x.chunk(2, dim=-1)
+        if self.activation == "relu":
+            x = self.in_proj.relu(x)
+        elif self.activation == "swiglu":
+            gate, value = self.in_proj(x).chunk(2, dim=-1)
             x = F.silu(gate) * value
         else:
-            x = _ACTIVATIONS[self.activation](x)
+            x = _ACTIVATIONS[self.activation](self.in_proj(x))
         return self.out_proj(self.dropout(x))
 
 

@@ -3,8 +3,11 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
+
+from mtkit.model.linear import one_of_few_sizes
 
 CHUNK = 512  # target positions whose logits exist at the same time
 
@@ -48,7 +51,8 @@ class _ChunkedLoss(Function):
     ) -> tuple[Tensor, Tensor]:
         matrix = weight.to(hidden.dtype)
         n_passes, n_positions, _ = hidden.shape
-        passes = [_Chunk(min(CHUNK, n_positions), matrix, bias) for _ in range(n_passes)]
+        hidden = F.pad(hidden, (0, 0, 0, one_of_few_sizes(n_positions % CHUNK) - n_positions % CHUNK))
+        passes = [_Chunk(min(CHUNK, hidden.size(1)), matrix, bias) for _ in range(n_passes)]
         if with_gradients:
             grad_hidden = torch.empty_like(hidden)
             grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
@@ -70,11 +74,11 @@ class _ChunkedLoss(Function):
                 if n_passes == 2:
                     grad.div_(2).add_(apart[number], alpha=r_drop / 4)
                 grad_bias += grad.sum(dim=0)
-                grad = chunk.in_working_precision(grad)
+                grad = chunk.filled_up(grad, len(x))
                 torch.mm(grad, matrix, out=grad_hidden[number, rows])
                 grad_weight += grad.T @ x
         if with_gradients:
-            ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+            ctx.save_for_backward(grad_hidden[:, :n_positions], grad_weight, grad_bias)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -89,7 +93,8 @@ class _Chunk:
     """What one pass predicts at some positions: (N, V). Its memory serves each chunk again: fresh pages are slow."""
 
     def __init__(self, n_rows: int, matrix: Tensor, bias: Tensor) -> None:
-        self._matrix, self._bias = matrix, bias
+        self._matrix, self._bias = matrix, bias.to(matrix.dtype)
+        self._mean_output = matrix.mean(dim=0, dtype=torch.float32), bias.mean()
         self._logits = matrix.new_empty(n_rows, len(matrix), dtype=torch.float32)
         self._products = self._logits  # of the working precision
         if matrix.dtype != torch.float32:
@@ -98,28 +103,33 @@ class _Chunk:
         self._spare: Tensor | None = None
 
     def predict(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """From x (N, D), the sum of -log p(y), y: (N, 1); and that of the mean of -log p over all tokens."""
-        n = len(x)
+        """From x (N or more, D), the sum of -log p(y), y: (N, 1); and that of the mean of -log p over all tokens."""
+        n = len(y)
         self.logits, self.probs = self._logits[:n], self._probs[:n]
-        if self._products.dtype == self._logits.dtype:
-            torch.addmm(self._bias, x, self._matrix.T, out=self.logits)
-        else:
-            torch.mm(x, self._matrix.T, out=self._products[:n])
-            self.logits.copy_(self._products[:n]).add_(self._bias)
+        torch.addmm(self._bias, x, self._matrix.T, out=self._products[: len(x)])
+        if self._products.dtype != self._logits.dtype:
+            self.logits.copy_(self._products[:n])
         torch.softmax(self.logits, dim=1, out=self.probs)
         # The normaliser from the largest logit and its probability: one pass less than logsumexp, and as exact.
         self.log_norm = (self.logits.amax(dim=1) - self.probs.amax(dim=1).log()).unsqueeze(1)
         nll = (self.log_norm - self.logits.gather(1, y)).sum()
-        return nll, (self.log_norm - self.logits.mean(dim=1, keepdim=True)).sum()
+        mean_row, mean_bias = self._mean_output  # of the logits the mean needs no pass over them: a product of means
+        return nll, self.log_norm.sum() - x[:n].sum(dim=0, dtype=torch.float32) @ mean_row - n * mean_bias
 
     def gradient(self, y: Tensor, label_smoothing: float) -> Tensor:
         """d cross-entropy / d logits = probs - the smoothed target; it takes the place of the probabilities."""
         grad = self.probs.sub_(label_smoothing / len(self._bias))
         return grad.scatter_add_(1, y, grad.new_full(y.shape, label_smoothing - 1))
 
-    def in_working_precision(self, grad: Tensor) -> Tensor:
-        """The gradient, rounded if it has to be."""
-        return grad if grad.dtype == self._products.dtype else self._products[: len(grad)].copy_(grad)
+    def filled_up(self, grad: Tensor, n_rows: int) -> Tensor:
+        """The gradient in the working precision, with rows of zeros behind it up to so many."""
+        if self._products.dtype != grad.dtype:
+            self._products[: len(grad)].copy_(grad)
+            filled = self._products
+        else:
+            filled = self._probs  # where it is
+        filled[len(grad) : n_rows] = 0
+        return filled[:n_rows]
 
     def spare(self) -> Tensor:
         """More memory of the shape of the logits."""

@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 import mtkit.model.linear
-from mtkit.model.linear import Linear
+from mtkit.model.linear import Linear, one_of_few_sizes
 
 SHAPES = [(7, 5, 24), (1, 1, 24), (300, 24), (24,)]
 
@@ -61,20 +63,66 @@ def test_compiled_layers_are_torchs_own(monkeypatch):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_float32_on_a_cpu_takes_the_faster_products(monkeypatch):
-    calls = []
+def test_autocast_gives_what_torchs_layer_gives_in_bf16():
+    ours, theirs = both()
+    x = torch.randn(100, 24)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = [outputs_and_gradients(layer, x) for layer in (ours, theirs)]
+    for one, other in zip(*found, strict=True):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n", [1, 63, 64, 100])
+def test_relu_in_the_same_pass_is_relu_afterwards(n, dtype):
+    ours, theirs = both()
+    x = torch.randn(n, 24)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+        fused = outputs_and_gradients(RectifiedBy(ours), x)
+        apart = outputs_and_gradients(nn.Sequential(theirs, nn.ReLU()), x)
+        with torch.no_grad():
+            torch.testing.assert_close(ours.relu(x), apart[0])
+    for one, other in zip(fused, apart, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=1e-2)
+
+
+class RectifiedBy(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer.relu(x)
+
+
+def test_products_have_few_sizes(monkeypatch):
+    sizes = []
     onednns = mtkit.model.linear.onednn_product
-    monkeypatch.setattr(mtkit.model.linear, "onednn_product", lambda *given: calls.append(1) or onednns(*given))
+    monkeypatch.setattr(
+        mtkit.model.linear, "onednn_product", lambda x, *rest: sizes.append(len(x)) or onednns(x, *rest)
+    )
     ours, _ = both()
-    outputs_and_gradients(ours, torch.randn(3, 24))
-    assert len(calls) == (2 if torch.backends.mkldnn.is_available() else 0)
+    for n in range(1000, 1101):
+        outputs_and_gradients(ours, torch.randn(n, 24))
+    assert set(sizes) == ({1008, 1024, 1056, 1088, 1120} if torch.backends.mkldnn.is_available() else set())
+
+
+@given(st.integers(1, 10**9))
+def test_a_size_is_filled_up_little_and_never_cut(n):
+    assert n <= one_of_few_sizes(n) <= n * 33 / 32
+    assert one_of_few_sizes(one_of_few_sizes(n)) == one_of_few_sizes(n)
+
+
+def test_others_are_left_to_torch(monkeypatch):
+    monkeypatch.setattr(mtkit.model.linear, "onednn_product", None)  # nothing that could be called
+    ours, _ = both()
     with torch.no_grad():
         ours(torch.randn(3, 24))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert ours(torch.randn(3, 24)).dtype == torch.bfloat16
-    in_double, _ = both(dtype=torch.float64)
-    outputs_and_gradients(in_double, torch.randn(3, 24, dtype=torch.float64))
-    assert len(calls) == (2 if torch.backends.mkldnn.is_available() else 0), "not for others"
+    in_double, theirs = both(dtype=torch.float64)
+    x = torch.randn(3, 24, dtype=torch.float64)
+    for one, other in zip(outputs_and_gradients(in_double, x), outputs_and_gradients(theirs, x), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_frozen_weights_get_no_gradient():
