@@ -1,9 +1,12 @@
 """What a process is set to before it trains."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
+from mtkit.cores import made_by_intel
 from mtkit.runtime import bound_kernel_stores, kernels_kept
 
 STORES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
@@ -24,3 +27,35 @@ def test_what_the_user_has_set_stays(monkeypatch):
         monkeypatch.setenv(name, "7")
     bound_kernel_stores(2)
     assert [os.environ[name] for name in STORES] == ["7", "7"]
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.confstr("CS_GNU_LIBC_VERSION") is None, reason="glibc's memory")
+def test_freed_memory_is_kept_for_what_comes_next():
+    program = """
+import resource, sys, torch
+from mtkit.runtime import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+def faults():
+    torch.ones(6_000_000), torch.ones(2_000_000), torch.ones(4_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+faults()
+before = faults()
+for _ in range(20):
+    last = faults()
+print(last - before)
+"""
+    kept, not_kept = (
+        int(subprocess.run([sys.executable, "-c", program, how], capture_output=True, check=True).stdout)
+        for how in ("keep", "leave")
+    )
+    assert kept < 1000 < not_kept
+
+
+def test_the_maker_of_the_processor_is_what_the_system_says(tmp_path, monkeypatch):
+    for text, expected in (("vendor_id\t: GenuineIntel\n", True), ("vendor_id\t: AuthenticAMD\n", False)):
+        monkeypatch.setattr("mtkit.cores.Path.read_text", lambda *_, text=text, **__: text)
+        assert made_by_intel.__wrapped__() is expected
+    monkeypatch.setattr("mtkit.cores.Path.read_text", lambda *_, **__: (tmp_path / "missing").open())
+    monkeypatch.setattr("mtkit.cores.platform.processor", lambda: "arm")
+    assert made_by_intel.__wrapped__() is False

@@ -6,15 +6,17 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import Function, once_differentiable
 
+from mtkit.cores import made_by_intel
+
 
 class Linear(nn.Linear):
     """torch's, with the same weights and (first) gradients; only the last bits depend on who multiplies.
 
     For training on a CPU it differs in two things. oneDNN makes a kernel for each size of a product, which takes
     milliseconds and a megabyte; so rows are filled up to one of few numbers of them. And torch leaves products in
-    float32 to MKL, which on AMD's processors does not use what they can do: at the sizes of a training step oneDNN
-    needs a quarter less time. (For the weights' gradients, sums over thousands of rows, it has no such advantage.)
-    Compiled layers are torch's own: its compiler knows oneDNN's products with constant weights only.
+    float32 to MKL, which uses all that Intel's processors can do, but not what others can: on AMD's, at the sizes of a
+    training step, oneDNN needs a quarter less time. (For the weights' gradients, sums over thousands of rows, it has no
+    such advantage.) Compiled layers are torch's own: its compiler knows oneDNN's products with constant weights only.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -27,7 +29,7 @@ class Linear(nn.Linear):
 
     def _product(self, input: Tensor, then: Literal["none", "relu"]) -> Tensor:
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else input.dtype
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling() and _can_use_onednn(input, self.weight, dtype):
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling() and _is_for_onednn(input, self.weight, dtype):
             rows = input.reshape(-1, input.size(-1))
             y: Tensor = _OneDnnLinear.apply(rows, self.weight, self.bias, then, dtype)  # type: ignore[no-untyped-call]
             return y.view(*input.shape[:-1], -1)
@@ -40,18 +42,15 @@ def has_onednn() -> bool:
     return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
-def _can_use_onednn(x: Tensor, weight: Tensor, dtype: torch.dtype) -> bool:
+def _is_for_onednn(x: Tensor, weight: Tensor, dtype: torch.dtype) -> bool:
+    """Whether oneDNN is to multiply x by a layer's weight in the precision dtype."""
     return (
         x.device.type == "cpu"
-        and x.dtype in _PRECISIONS
         and weight.dtype == torch.float32
-        and dtype in _PRECISIONS
+        and (dtype == torch.bfloat16 or (dtype == torch.float32 and not made_by_intel()))
         and x.numel() > 0
         and has_onednn()
     )
-
-
-_PRECISIONS = (torch.float32, torch.bfloat16)
 
 
 def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None = None, then: str = "none") -> Tensor:

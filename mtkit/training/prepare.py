@@ -17,7 +17,7 @@ from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding.behaviour_suite import Suite, load_suite
 from mtkit.errors import DataError
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import bound_kernel_stores, choose_device, choose_precision, set_threads
+from mtkit.runtime import bound_kernel_stores, choose_device, choose_precision, keep_freed_memory, set_threads
 from mtkit.training.auto_batch import with_batch_tokens
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.distributed import ALONE, Processes
@@ -61,6 +61,8 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     precision = choose_precision(cfg.train.precision, device)
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
+    if device.type == "cpu":
+        keep_freed_memory()
     with processes.main_first():
         text = _prepare_text(cfg, run_dir)
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size

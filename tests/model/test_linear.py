@@ -19,6 +19,13 @@ def outputs_and_gradients(layer, x):
     return [y, x.grad, *(parameter.grad for parameter in layer.parameters())]
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["others", "Intel"])
+def maker(request, monkeypatch):
+    """Each test on a processor for which oneDNN multiplies in float32, and on one for which it does not."""
+    monkeypatch.setattr(mtkit.model.linear, "made_by_intel", lambda: request.param)
+    return request.param
+
+
 def both(bias=True, dtype=torch.float32):
     ours, theirs = (layer(24, 40, bias=bias, dtype=dtype) for layer in (Linear, nn.Linear))
     theirs.load_state_dict(ours.state_dict())
@@ -96,7 +103,8 @@ class RectifiedBy(nn.Module):
         return self.layer.relu(x)
 
 
-def test_products_have_few_sizes(monkeypatch):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_products_have_few_sizes(dtype, maker, monkeypatch):
     sizes = []
     onednns = mtkit.model.linear.onednn_product
     monkeypatch.setattr(
@@ -104,8 +112,10 @@ def test_products_have_few_sizes(monkeypatch):
     )
     ours, _ = both()
     for n in range(1000, 1101):
-        outputs_and_gradients(ours, torch.randn(n, 24))
-    assert set(sizes) == ({1008, 1024, 1056, 1088, 1120} if torch.backends.mkldnn.is_available() else set())
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+            outputs_and_gradients(ours, torch.randn(n, 24))
+    is_used = torch.backends.mkldnn.is_available() and not (maker and dtype == torch.float32)
+    assert set(sizes) == ({1008, 1024, 1056, 1088, 1120} if is_used else set())
 
 
 @given(st.integers(1, 10**9))
