@@ -67,13 +67,17 @@ def one_of_few_sizes(n: int) -> int:
 
 def _filled_up(x: Tensor, dtype: torch.dtype) -> Tensor:
     """x (N, D) in this precision, with rows of zeros behind it, up to one of few numbers of rows."""
-    n = len(x)
-    size = one_of_few_sizes(n)
-    if size == n:
+    if one_of_few_sizes(len(x)) == len(x):
         return x.to(dtype).contiguous()
-    rows = x.new_empty(size, x.size(1), dtype=dtype)
-    rows[:n] = x
-    rows[n:] = 0
+    rows = _with_zeros_behind(x, dtype)
+    rows[: len(x)] = x
+    return rows
+
+
+def _with_zeros_behind(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows as many as x (N, D) has, not yet set, and behind them rows of zeros up to one of few numbers."""
+    rows = x.new_empty(one_of_few_sizes(len(x)), x.size(1), dtype=dtype)
+    rows[len(x) :] = 0
     return rows
 
 
@@ -95,8 +99,10 @@ class _OneDnnLinear(Function):
         rows, matrix, *y = ctx.saved_tensors
         n = len(grad)
         if ctx.then == "relu":
-            grad = torch.ops.aten.threshold_backward(grad, y[0], 0)
-        grad = _filled_up(grad, rows.dtype)
+            given, grad = grad, _with_zeros_behind(grad, rows.dtype)
+            torch.ops.aten.threshold_backward(given, y[0], 0, grad_input=grad[:n])
+        else:
+            grad = _filled_up(grad, rows.dtype)
         of_x, of_weight, of_bias = ctx.needs_input_grad[:3]
         of_input, of_parameters = ctx.dtypes
         return (

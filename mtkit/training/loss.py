@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from mtkit.model.linear import one_of_few_sizes
+from mtkit.model.linear import has_onednn, one_of_few_sizes, onednn_product
 
 CHUNK = 512  # target positions whose logits exist at the same time
 
@@ -94,6 +94,7 @@ class _Chunk:
 
     def __init__(self, n_rows: int, matrix: Tensor, bias: Tensor) -> None:
         self._matrix, self._bias = matrix, bias.to(matrix.dtype)
+        self._by_onednn = matrix.dtype == torch.bfloat16 and matrix.device.type == "cpu" and has_onednn()
         self._mean_output = matrix.mean(dim=0, dtype=torch.float32), bias.mean()
         self._logits = matrix.new_empty(n_rows, len(matrix), dtype=torch.float32)
         self._products = self._logits  # of the working precision
@@ -106,9 +107,12 @@ class _Chunk:
         """From x (N or more, D), the sum of -log p(y), y: (N, 1); and that of the mean of -log p over all tokens."""
         n = len(y)
         self.logits, self.probs = self._logits[:n], self._probs[:n]
-        torch.addmm(self._bias, x, self._matrix.T, out=self._products[: len(x)])
-        if self._products.dtype != self._logits.dtype:
-            self.logits.copy_(self._products[:n])
+        if self._by_onednn:  # which adds the bias as it multiplies
+            self.logits.copy_(onednn_product(x, self._matrix, self._bias)[:n])
+        else:
+            torch.addmm(self._bias, x, self._matrix.T, out=self._products[: len(x)])
+            if self._products.dtype != self._logits.dtype:
+                self.logits.copy_(self._products[:n])
         torch.softmax(self.logits, dim=1, out=self.probs)
         # The normaliser from the largest logit and its probability: one pass less than logsumexp, and as exact.
         self.log_norm = (self.logits.amax(dim=1) - self.probs.amax(dim=1).log()).unsqueeze(1)
