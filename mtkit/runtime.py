@@ -82,25 +82,21 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep the memory that is freed instead of giving it back to the system, up to a gigabyte.
+    """Let the C library keep all memory that is freed, instead of giving it back to the system.
 
     Tensors of a few megabytes come and go at every step; each time their pages would have to be made anew, which can
-    take longer than computing what is in them. That gigabyte is asked for at once, so that it can be of large pages,
-    of which five hundred times fewer have to be made; none is made before it is used. For this process alone, glibc
-    only; elsewhere nothing happens.
+    take longer than computing what is in them. A gigabyte is asked for at once, so that it can be of large pages, of
+    which five hundred times fewer have to be made; none is made before it is used. For this process alone, glibc only;
+    elsewhere nothing happens.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
-        for parameter, value in (
-            (_M_TRIM_THRESHOLD, _KEPT),
-            (_M_MMAP_THRESHOLD, 1 << 25),  # the highest that glibc takes
-            (_M_TOP_PAD, _KEPT),
-        ):
-            libc.mallopt(parameter, value)
+        libc.mallopt(_M_TRIM_THRESHOLD, -1)  # never
+        libc.mallopt(_M_MMAP_MAX, 0)  # what is of a mapping of its own cannot be kept
+        libc.mallopt(_M_TOP_PAD, _AT_ONCE)
         libc.sbrk.restype = libc.malloc.restype = ctypes.c_void_p
         end = libc.sbrk(0)
-        libc.free(ctypes.c_void_p(libc.malloc(_KEPT >> 6)))  # does not fit: this much more comes, and the pad
-        libc.mallopt(_M_TOP_PAD, 1 << 17)  # glibc's own
+        libc.free(ctypes.c_void_p(libc.malloc(_AT_ONCE >> 6)))  # does not fit: this much more comes, and the pad
         start, end = -(-end // PAGESIZE) * PAGESIZE, libc.sbrk(0)
         libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_HUGEPAGE)
 
@@ -124,6 +120,6 @@ def kernels_kept(n_threads: int) -> int:
 
 _ONEDNN_STORE, _TORCH_STORE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"  # environment variables
 _KERNELS_KEPT = 512  # of some 50 for an update of one shape: those of the latest shapes
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # malloc.h
 _MADV_HUGEPAGE = 14  # sys/mman.h
-_KEPT = 1 << 30
+_AT_ONCE = 1 << 30
