@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from mtkit.cores import usable_cores
+from mtkit.cores import made_by_intel, usable_cores
 from mtkit.errors import MtkitError
 
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -66,13 +66,18 @@ def set_threads(n_threads: int | None) -> int:
 
 def environment(device: torch.device, precision: Precision) -> dict[str, str]:
     """What the last bits of a result depend on besides config and data."""
-    kinds = {"cpu": torch.backends.cpu.get_cpu_capability, "cuda": torch.cuda.get_device_name}
+    kinds = {"cpu": _vectors, "cuda": torch.cuda.get_device_name}
     return {
         "torch": torch.__version__,
         "device": kinds[device.type]() if device.type in kinds else device.type,
         "precision": precision,
         "threads": str(torch.get_num_threads()),
     }
+
+
+def _vectors() -> str:
+    """The instructions that torch uses, and whether MKL multiplies with all of them."""
+    return torch.backends.cpu.get_cpu_capability() + (" of Intel" if made_by_intel() else "")
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
@@ -86,19 +91,21 @@ def keep_freed_memory() -> None:
 
     Tensors of a few megabytes come and go at every step; each time their pages would have to be made anew, which can
     take longer than computing what is in them. A gigabyte is asked for at once, so that it can be of large pages, of
-    which five hundred times fewer have to be made; none is made before it is used. For this process alone, glibc only;
-    elsewhere nothing happens.
+    which five hundred times fewer have to be made; none is made before it is used. The other threads have pools of
+    their own, of 64 megabytes each, which are kept as well. For this process alone, glibc only; elsewhere nothing
+    happens.
     """
-    with suppress(OSError, AttributeError):
+    with suppress(OSError, AttributeError, TypeError):  # the last from Windows
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_TRIM_THRESHOLD, -1)  # never
-        libc.mallopt(_M_MMAP_MAX, 0)  # what is of a mapping of its own cannot be kept
-        libc.mallopt(_M_TOP_PAD, _AT_ONCE)
-        libc.sbrk.restype = libc.malloc.restype = ctypes.c_void_p
-        end = libc.sbrk(0)
-        libc.free(ctypes.c_void_p(libc.malloc(_AT_ONCE >> 6)))  # does not fit: this much more comes, and the pad
-        start, end = -(-end // PAGESIZE) * PAGESIZE, libc.sbrk(0)
-        libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_HUGEPAGE)
+        libc.mallopt(_M_MMAP_MAX, 0)  # a mapping for one block alone would go with it
+        libc.mallopt(_M_TOP_PAD, _LEFT_TO_THREADS)
+        libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+        libc.free.restype, libc.free.argtypes = None, [ctypes.c_void_p]
+        libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        if block := libc.malloc(_AT_ONCE):
+            libc.madvise(-(-block // PAGESIZE) * PAGESIZE, _AT_ONCE - PAGESIZE, _MADV_HUGEPAGE)
+            libc.free(block)
 
 
 def bound_kernel_stores(n_threads: int) -> None:
@@ -123,3 +130,4 @@ _KERNELS_KEPT = 512  # of some 50 for an update of one shape: those of the lates
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # malloc.h
 _MADV_HUGEPAGE = 14  # sys/mman.h
 _AT_ONCE = 1 << 30
+_LEFT_TO_THREADS = 1 << 27  # free memory that a thread's pool keeps at its end: more than a pool has

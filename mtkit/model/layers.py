@@ -29,7 +29,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D), every position by itself."""
         if self.activation == "relu":
-            x = self.in_proj.relu(x)
+            x = self.in_proj(x, then="relu")
         elif self.activation == "swiglu":
             gate, value = self.in_proj(x).chunk(2, dim=-1)
             x = F.silu(gate) * value

@@ -1,5 +1,6 @@
 """Linear layers for training: on a CPU multiplied by oneDNN, at few different sizes."""
 
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -19,15 +20,11 @@ class Linear(nn.Linear):
     such advantage.) Compiled layers are torch's own: its compiler knows oneDNN's products with constant weights only.
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """(..., n_in) -> (..., n_out)."""
-        return self._product(input, "none")
+    def forward(self, input: Tensor, then: Literal["none", "relu"] = "none") -> Tensor:
+        """(..., n_in) -> (..., n_out); what is negative then becomes zero, if asked for, in the same pass over memory.
 
-    def relu(self, input: Tensor) -> Tensor:
-        """max(0, forward(input)), the zeros made in the same pass over memory."""
-        return self._product(input, "relu")
-
-    def _product(self, input: Tensor, then: Literal["none", "relu"]) -> Tensor:
+        oneDNN's relu makes zero of what is not a number, too.
+        """
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else input.dtype
         if torch.is_grad_enabled() and not torch.compiler.is_compiling() and _is_for_onednn(input, self.weight, dtype):
             rows = input.reshape(-1, input.size(-1))
@@ -42,14 +39,22 @@ def has_onednn() -> bool:
     return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
+@cache
+def onednn_multiplies(dtype: torch.dtype) -> bool:
+    """Whether this torch brings oneDNN, and it multiplies numbers of this precision on this processor."""
+    if dtype == torch.bfloat16:
+        return has_onednn() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return dtype == torch.float32 and has_onednn()
+
+
 def _is_for_onednn(x: Tensor, weight: Tensor, dtype: torch.dtype) -> bool:
     """Whether oneDNN is to multiply x by a layer's weight in the precision dtype."""
     return (
         x.device.type == "cpu"
         and weight.dtype == torch.float32
-        and (dtype == torch.bfloat16 or (dtype == torch.float32 and not made_by_intel()))
+        and onednn_multiplies(dtype)
+        and not (dtype == torch.float32 and made_by_intel())
         and x.numel() > 0
-        and has_onednn()
     )
 
 
@@ -66,7 +71,7 @@ def one_of_few_sizes(n: int) -> int:
 
 
 def _filled_up(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """x (N, D) in this precision, with rows of zeros behind it, up to one of few numbers of rows."""
+    """x (N, D) in this precision and, behind it, rows of zeros up to one of few numbers of rows."""
     if one_of_few_sizes(len(x)) == len(x):
         return x.to(dtype).contiguous()
     rows = _with_zeros_behind(x, dtype)
@@ -75,7 +80,7 @@ def _filled_up(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _with_zeros_behind(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rows as many as x (N, D) has, not yet set, and behind them rows of zeros up to one of few numbers."""
+    """Room for x (N, D) in this precision, not yet filled, and the rows of zeros behind it."""
     rows = x.new_empty(one_of_few_sizes(len(x)), x.size(1), dtype=dtype)
     rows[len(x) :] = 0
     return rows

@@ -1,7 +1,7 @@
 """Linear layers made for inference: weights packed for the processor once, in float32, bfloat16 or 8-bit integers."""
 
 import copy
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -24,9 +24,9 @@ class FastLinear(nn.Module):
         """(..., n_in) -> (..., n_out)."""
         raise NotImplementedError
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """`forward` without a module's hooks: what looks for them costs as much as a small operation."""
-        return self.forward(x)
+    def __call__(self, x: Tensor, then: Literal["none", "relu"] = "none") -> Tensor:
+        """`forward` or `relu` without a module's hooks: what looks for them costs as much as a small operation."""
+        return self.forward(x) if then == "none" else self.relu(x)
 
     def relu(self, x: Tensor) -> Tensor:
         """The same, and what is negative becomes zero."""

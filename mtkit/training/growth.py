@@ -1,7 +1,8 @@
 """How far the memory of training on a CPU will still grow after a short probe.
 
-oneDNN makes kernels for each new size of a matrix product, of which the latest are kept, so that memory grows with the
-number of different shapes of batches that have been seen, until the stores are full.
+oneDNN makes kernels for each new size of a matrix product, of which the latest are kept. Linear layers have few sizes,
+but attention in bf16 has others for each shape of a batch, so that memory grows with the number of shapes that have
+been seen, until the stores are full.
 """
 
 import os

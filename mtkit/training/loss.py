@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from mtkit.model.linear import has_onednn, one_of_few_sizes, onednn_product
+from mtkit.model.linear import one_of_few_sizes, onednn_multiplies, onednn_product
 
 CHUNK = 512  # target positions whose logits exist at the same time
 
@@ -51,7 +51,8 @@ class _ChunkedLoss(Function):
     ) -> tuple[Tensor, Tensor]:
         matrix = weight.to(hidden.dtype)
         n_passes, n_positions, _ = hidden.shape
-        hidden = F.pad(hidden, (0, 0, 0, one_of_few_sizes(n_positions % CHUNK) - n_positions % CHUNK))
+        if _by_onednn(matrix):  # which makes a kernel for each size
+            hidden = F.pad(hidden, (0, 0, 0, one_of_few_sizes(n_positions % CHUNK) - n_positions % CHUNK))
         passes = [_Chunk(min(CHUNK, hidden.size(1)), matrix, bias) for _ in range(n_passes)]
         if with_gradients:
             grad_hidden = torch.empty_like(hidden)
@@ -93,8 +94,7 @@ class _Chunk:
     """What one pass predicts at some positions: (N, V). Its memory serves each chunk again: fresh pages are slow."""
 
     def __init__(self, n_rows: int, matrix: Tensor, bias: Tensor) -> None:
-        self._matrix, self._bias = matrix, bias.to(matrix.dtype)
-        self._by_onednn = matrix.dtype == torch.bfloat16 and matrix.device.type == "cpu" and has_onednn()
+        self._matrix, self._bias = matrix, bias
         self._mean_output = matrix.mean(dim=0, dtype=torch.float32), bias.mean()
         self._logits = matrix.new_empty(n_rows, len(matrix), dtype=torch.float32)
         self._products = self._logits  # of the working precision
@@ -107,18 +107,20 @@ class _Chunk:
         """From x (N or more, D), the sum of -log p(y), y: (N, 1); and that of the mean of -log p over all tokens."""
         n = len(y)
         self.logits, self.probs = self._logits[:n], self._probs[:n]
-        if self._by_onednn:  # which adds the bias as it multiplies
-            self.logits.copy_(onednn_product(x, self._matrix, self._bias)[:n])
+        if _by_onednn(self._matrix):  # which adds the bias as it multiplies
+            self.logits.copy_(onednn_product(x, self._matrix, self._bias.to(x.dtype))[:n])
+        elif self._products.dtype == self._logits.dtype:
+            torch.addmm(self._bias, x, self._matrix.T, out=self.logits)
         else:
-            torch.addmm(self._bias, x, self._matrix.T, out=self._products[: len(x)])
-            if self._products.dtype != self._logits.dtype:
-                self.logits.copy_(self._products[:n])
+            torch.mm(x, self._matrix.T, out=self._products[:n])
+            self.logits.copy_(self._products[:n]).add_(self._bias)
         torch.softmax(self.logits, dim=1, out=self.probs)
         # The normaliser from the largest logit and its probability: one pass less than logsumexp, and as exact.
         self.log_norm = (self.logits.amax(dim=1) - self.probs.amax(dim=1).log()).unsqueeze(1)
         nll = (self.log_norm - self.logits.gather(1, y)).sum()
-        mean_row, mean_bias = self._mean_output  # of the logits the mean needs no pass over them: a product of means
-        return nll, self.log_norm.sum() - x[:n].sum(dim=0, dtype=torch.float32) @ mean_row - n * mean_bias
+        mean_row, mean_bias = self._mean_output  # the mean of the logits needs no pass over them: it is a product, too
+        sum_of_means = x[:n].sum(dim=0, dtype=torch.float32).dot(mean_row) + n * mean_bias
+        return nll, self.log_norm.sum() - sum_of_means
 
     def gradient(self, y: Tensor, label_smoothing: float) -> Tensor:
         """d cross-entropy / d logits = probs - the smoothed target; it takes the place of the probabilities."""
@@ -140,6 +142,10 @@ class _Chunk:
         if self._spare is None:
             self._spare = torch.empty_like(self._logits)
         return self._spare[: len(self.logits)]
+
+
+def _by_onednn(matrix: Tensor) -> bool:
+    return matrix.device.type == "cpu" and matrix.dtype == torch.bfloat16 and onednn_multiplies(matrix.dtype)
 
 
 def _divergence(one: _Chunk, two: _Chunk) -> tuple[Tensor, tuple[Tensor, Tensor]]:

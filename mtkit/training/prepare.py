@@ -61,10 +61,10 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     precision = choose_precision(cfg.train.precision, device)
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
-    if device.type == "cpu":
-        keep_freed_memory()
     with processes.main_first():
         text = _prepare_text(cfg, run_dir)
+    if device.type == "cpu":
+        keep_freed_memory()  # not before: what the text took goes back
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
 
     def trial(cfg: Config) -> Updater:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import ModelConfig
-from mtkit.model.linear import has_onednn, onednn_product
+from mtkit.model.linear import onednn_multiplies, onednn_product
 from mtkit.training.loss import CHUNK
 
 _REPEATS = 5
@@ -133,7 +133,7 @@ def _ways(left: Tensor, right: Tensor) -> list[Callable[[], object]]:
     multiply = torch.bmm if left.dim() > 2 else torch.mm
     result = multiply(left, right)
     ways: list[Callable[[], object]] = [lambda: multiply(left, right, out=result)]
-    if left.dim() == 2 and left.dtype in (torch.float32, torch.bfloat16) and left.device.type == "cpu" and has_onednn():
+    if left.dim() == 2 and left.device.type == "cpu" and onednn_multiplies(left.dtype):
         ways.append(lambda: onednn_product(left, right.mT))
     return ways
 

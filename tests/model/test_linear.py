@@ -1,5 +1,9 @@
 """The linear layer of training computes what torch's does, forwards and backwards."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from hypothesis import given
@@ -7,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import mtkit.model.linear
-from mtkit.model.linear import Linear, one_of_few_sizes
+from mtkit.model.linear import Linear, one_of_few_sizes, onednn_multiplies
 
 SHAPES = [(7, 5, 24), (1, 1, 24), (300, 24), (24,)]
 
@@ -89,7 +93,7 @@ def test_relu_in_the_same_pass_is_relu_afterwards(n, dtype):
         fused = outputs_and_gradients(RectifiedBy(ours), x)
         apart = outputs_and_gradients(nn.Sequential(theirs, nn.ReLU()), x)
         with torch.no_grad():
-            torch.testing.assert_close(ours.relu(x), apart[0])
+            torch.testing.assert_close(ours(x, then="relu"), apart[0])
     for one, other in zip(fused, apart, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=1e-2)
 
@@ -100,7 +104,7 @@ class RectifiedBy(nn.Module):
         self.layer = layer
 
     def forward(self, x):
-        return self.layer.relu(x)
+        return self.layer(x, then="relu")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -114,7 +118,7 @@ def test_products_have_few_sizes(dtype, maker, monkeypatch):
     for n in range(1000, 1101):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
             outputs_and_gradients(ours, torch.randn(n, 24))
-    is_used = torch.backends.mkldnn.is_available() and not (maker and dtype == torch.float32)
+    is_used = onednn_multiplies(dtype) and not (maker and dtype == torch.float32)
     assert set(sizes) == ({1008, 1024, 1056, 1088, 1120} if is_used else set())
 
 
@@ -148,3 +152,23 @@ def test_frozen_weights_get_no_gradient():
 def test_a_batch_of_nothing_gives_nothing():
     ours, _ = both()
     assert ours(torch.empty(0, 24)).shape == (0, 40)
+
+
+def test_without_bf16_in_the_processor_torch_multiplies():
+    program = """
+import torch
+from mtkit.model.linear import Linear, onednn_multiplies
+from mtkit.training.loss import smoothed_cross_entropy_sum
+assert not onednn_multiplies(torch.bfloat16)
+layer = Linear(24, 40)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    hidden = layer(torch.randn(5, 24), then="relu")
+    loss, _ = smoothed_cross_entropy_sum(
+        hidden[None], torch.randn(9, 40, requires_grad=True), torch.zeros(9), torch.arange(5), 0.1
+    )
+loss.backward()
+print(tuple(layer.weight.grad.shape))
+"""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "(40, 24)\n"
