@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.console import log
-from mtkit.model.linear import has_onednn
+from mtkit.model.linear import has_onednn, onednn_multiplies
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
@@ -147,7 +147,7 @@ def _multiplies_int8(device: torch.device) -> bool:
 
 def _multiplies_bf16(device: torch.device) -> bool:
     if device.type == "cpu":
-        return _has("avx512_bf16", "amx_bf16") and has_onednn()
+        return _has("avx512_bf16", "amx_bf16") and onednn_multiplies(torch.bfloat16)
     return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
