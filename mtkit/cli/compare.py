@@ -8,7 +8,7 @@ import typer
 
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, sort_sentences
 from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, SetOption
-from mtkit.cli.systems import ReferencesOption, SourceOption, Translating, check_usage, find_test_set
+from mtkit.cli.systems import ReferencesOption, SourceOption, SplitOption, Translating, check_usage, find_test_set
 from mtkit.errors import UsageError
 
 
@@ -23,6 +23,7 @@ def compare(
     ],
     src: SourceOption = None,
     ref: ReferencesOption = None,
+    split: SplitOption = "test",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a report of one page here (.html).")
     ] = None,
@@ -53,8 +54,8 @@ def compare(
     places, _ = find_places(systems, [])
     translating = Translating(beam_size, engine, device, overrides or [])
     folders = [find_model(place.path) for place in places if place.is_model]
-    check_usage(src, ref or [], translating, any_model=bool(folders), src_needed=True)
-    texts, settings = find_test_set(folders, src, ref or [])
+    check_usage(src, ref or [], split, translating, any_model=bool(folders), src_needed=True)
+    texts, settings = find_test_set(folders, src, ref or [], split)
     given = read_files(places, texts)
     test_set = sort_sentences(texts, folders, train_text or [], (src_lang, tgt_lang))
     found = translate_others(places, given, texts, translating.loader(settings))

@@ -10,7 +10,7 @@ import typer
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, sort_sentences
 from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption
 from mtkit.cli.output import line_writer
-from mtkit.cli.systems import ReferencesOption, SourceOption, Translating, check_usage, find_test_set
+from mtkit.cli.systems import ReferencesOption, SourceOption, SplitOption, Translating, check_usage, find_test_set
 from mtkit.errors import UsageError
 from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings, TokenizerName
 
@@ -56,6 +56,7 @@ def evaluate(
     groups: GroupOption = None,
     src: SourceOption = None,
     ref: ReferencesOption = None,
+    split: SplitOption = "test",
     baseline: BaselineOption = None,
     metrics: MetricOption = None,
     tokenize: TokenizeOption = "13a",
@@ -94,13 +95,13 @@ def evaluate(
     translating = Translating(beam_size, engine, device, overrides or [])
     places, members = find_places(systems or [], groups or [])
     any_model = not places or any(place.is_model for place in places)
-    check_usage(src, ref or [], translating, any_model=any_model, src_needed=breakdown)
+    check_usage(src, ref or [], split, translating, any_model=any_model, src_needed=breakdown)
     folders = _model_folders(places, models or [], output)
     if not breakdown and (train_text or src_lang or tgt_lang):
         raise UsageError("--train-text, --src-lang and --tgt-lang tell kinds of sentences apart: give --breakdown, too")
     _check_baseline(baseline, places)
     warn_of_other_settings(members, places)
-    test_set, changes = find_test_set(folders if places else folders[:1], src, ref or [])  # [:1]: of an ensemble
+    test_set, changes = find_test_set(folders if places else folders[:1], src, ref or [], split)  # [:1]: of an ensemble
     given = read_files(places, test_set)
     kinds = sort_sentences(test_set, folders, train_text or [], (src_lang, tgt_lang)) if breakdown else None
     found = _translate(places, folders, given, test_set, translating.loader(changes))
@@ -121,7 +122,8 @@ def evaluate(
         print(json.dumps(as_record(test_set, found, scores, seeds, chance, comparison), indent=2, ensure_ascii=False))
     else:
         print("\n".join(as_text(test_set, scores, seeds, chance, comparison)))
-    changed = places or src or ref or translating.is_changed or metrics or settings != MetricSettings()
+    other_text = places or src or ref or split != "test"
+    changed = other_text or translating.is_changed or metrics or settings != MetricSettings()
     if len(models or []) < 2 and not changed:
         _keep_for_report(folders[0], len(test_set.references[0]), scores[0])
 

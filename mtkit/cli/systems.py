@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,6 +20,10 @@ SourceOption = Annotated[
 ]
 ReferencesOption = Annotated[
     list[Path] | None, typer.Option("--ref", help="Reference translations, line by line; repeat for several.")
+]
+Split = Literal["test", "dev"]
+SplitOption = Annotated[
+    Split, typer.Option(help="Which set of the models' configs to translate: choose settings on dev, report test.")
 ]
 _REMEDY = "give --src and --ref"
 
@@ -52,11 +56,14 @@ class Translating:
 
 
 def check_usage(
-    src: Path | None, refs: Sequence[Path], translating: Translating, *, any_model: bool, src_needed: bool
+    src: Path | None, refs: Sequence[Path], split: Split, translating: Translating, *, any_model: bool, src_needed: bool
 ) -> None:
     """Raise UsageError where the options do not give a test set, or are for models and there are none."""
     if any_model and (src is None) != (not refs):
         raise UsageError("give both --src and --ref, or neither for the test set of the model's config")
+    if split != "test" and (src is not None or not any_model):
+        why = "--src and --ref name the files" if src is not None else "no system is a model"
+        raise UsageError(f"--split {split} is a set of a model's config, but {why}: leave it out")
     if any_model:
         return
     if translating.is_changed:
@@ -66,10 +73,12 @@ def check_usage(
         raise UsageError(f"files of translations do not say what was translated, and how it should read: give {what}")
 
 
-def find_test_set(folders: Sequence[Path], src: Path | None, refs: Sequence[Path]) -> "tuple[TestSet, list[str]]":
+def find_test_set(
+    folders: Sequence[Path], src: Path | None, refs: Sequence[Path], split: Split
+) -> "tuple[TestSet, list[str]]":
     """The test set, and the settings that translate it as its config means.
 
-    It is what the options name, else what the configs of these models do, which then must agree.
+    It is what the options name, else this split of the configs of these models, which then must agree.
     """
     from mtkit.config.schema import CorpusFiles
     from mtkit.decoding.systems import read_test_set
@@ -79,7 +88,7 @@ def find_test_set(folders: Sequence[Path], src: Path | None, refs: Sequence[Path
         files: CorpusFiles | None = CorpusFiles(src=src, tgt=refs[0])
         refs = refs[1:]
     elif folders:
-        files = _files_of_configs(folders)
+        files = _files_of_configs(folders, split)
         settings = [f"decode.tag={files.tag or 'null'}"]
     else:
         files = None
@@ -88,15 +97,17 @@ def find_test_set(folders: Sequence[Path], src: Path | None, refs: Sequence[Path
     return test_set, settings
 
 
-def _files_of_configs(folders: Sequence[Path]) -> "CorpusFiles":
+def _files_of_configs(folders: Sequence[Path], split: Split) -> "CorpusFiles":
     from mtkit.config.loading import load_config
+    from mtkit.config.schema import CorpusFiles
 
-    found = [load_config(folder / "config.yaml").data.test for folder in folders]
+    key = f"data.{split}"
+    found: list[CorpusFiles | None] = [getattr(load_config(folder / "config.yaml").data, split) for folder in folders]
     for folder, files in zip(folders, found, strict=True):
         if files is None:
-            raise DataError(f"{folder / 'config.yaml'}: no test set (data.test); {_REMEDY}")
-        check_here([files], "data.test", folder, _REMEDY)
+            raise DataError(f"{folder / 'config.yaml'}: no test set ({key}); {_REMEDY}")
+        check_here([files], key, folder, _REMEDY)
         if files != found[0]:
-            raise DataError(f"{folders[0]} and {folder} have unlike test sets in their configs (data.test); {_REMEDY}")
+            raise DataError(f"{folders[0]} and {folder} have unlike {split} sets in their configs ({key}); {_REMEDY}")
     assert found[0] is not None
     return found[0]

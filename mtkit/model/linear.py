@@ -9,6 +9,8 @@ from torch.autograd.function import Function, once_differentiable
 
 from mtkit.cores import made_by_intel
 
+Then = Literal["none", "relu"]  # what becomes of a product at once
+
 
 class Linear(nn.Linear):
     """torch's, with the same weights and (first) gradients; only the last bits depend on who multiplies.
@@ -20,7 +22,7 @@ class Linear(nn.Linear):
     such advantage.) Compiled layers are torch's own: its compiler knows oneDNN's products with constant weights only.
     """
 
-    def forward(self, input: Tensor, then: Literal["none", "relu"] = "none") -> Tensor:
+    def forward(self, input: Tensor, then: Then = "none") -> Tensor:
         """(..., n_in) -> (..., n_out); what is negative then becomes zero, if asked for, in the same pass over memory.
 
         oneDNN's relu makes zero of what is not a number, too.
@@ -58,7 +60,7 @@ def _is_for_onednn(x: Tensor, weight: Tensor, dtype: torch.dtype) -> bool:
     )
 
 
-def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None = None, then: str = "none") -> Tensor:
+def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None = None, then: Then = "none") -> Tensor:
     """x (N, n_in) times weight (n_out, n_in) transposed, plus bias, then nothing or relu, by oneDNN, no gradient."""
     y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, then, [], "")
     return y
@@ -90,7 +92,7 @@ class _OneDnnLinear(Function):
     """x W^T + b in this precision, then nothing or relu; x: (N, n_in)."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, then: str, dtype: torch.dtype) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, then: Then, dtype: torch.dtype) -> Tensor:
         rows, matrix = _filled_up(x, dtype), weight.to(dtype)
         y = onednn_product(rows, matrix, None if bias is None else bias.to(dtype), then)
         y.resize_(len(x), len(weight))  # what was filled up goes

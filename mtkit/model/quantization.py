@@ -1,14 +1,14 @@
 """Linear layers made for inference: weights packed for the processor once, in float32, bfloat16 or 8-bit integers."""
 
 import copy
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.console import log
-from mtkit.model.linear import has_onednn, onednn_multiplies
+from mtkit.model.linear import Then, has_onednn, onednn_multiplies, onednn_product
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
@@ -18,19 +18,15 @@ _ROWS_AT_ONCE = 256  # what is in between then stays in the processor's cache
 
 
 class FastLinear(nn.Module):
-    """x W^T + b for inference: float32 in, float32 out, no gradients; relu costs nothing extra where it is fused."""
+    """x W^T + b for inference: float32 in, float32 out, no gradients."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., n_in) -> (..., n_out)."""
+    def forward(self, x: Tensor, then: Then = "none") -> Tensor:
+        """(..., n_in) -> (..., n_out); what is negative then becomes zero, if asked for."""
         raise NotImplementedError
 
-    def __call__(self, x: Tensor, then: Literal["none", "relu"] = "none") -> Tensor:
-        """`forward` or `relu` without a module's hooks: what looks for them costs as much as a small operation."""
-        return self.forward(x) if then == "none" else self.relu(x)
-
-    def relu(self, x: Tensor) -> Tensor:
-        """The same, and what is negative becomes zero."""
-        return self(x).relu_()
+    def __call__(self, x: Tensor, then: Then = "none") -> Tensor:
+        """`forward` without a module's hooks: what looks for them costs as much as a small operation."""
+        return self.forward(x, then)
 
 
 class PackedLinear(FastLinear):
@@ -54,21 +50,14 @@ class PackedLinear(FastLinear):
         """(n_out, n_in)."""
         return self.for_one_row.t()
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., n_in) -> (..., n_out)."""
-        return self._product(x, "none")
-
-    def relu(self, x: Tensor) -> Tensor:
-        """The same, and what is negative becomes zero."""
-        return self._product(x, "relu")
-
-    def _product(self, x: Tensor, then: str) -> Tensor:
+    def forward(self, x: Tensor, then: Then = "none") -> Tensor:
+        """(..., n_in) -> (..., n_out); relu, if asked for, in the same pass over memory."""
         rows = x.reshape(-1, x.size(-1)).to(self.dtype)
         if rows.size(0) == 1 and self.dtype == torch.float32:
             y = rows @ self.for_one_row if self.bias is None else torch.addmm(self.bias, rows, self.for_one_row)
             y = y.relu_() if then == "relu" else y
         else:
-            y = torch.ops.mkldnn._linear_pointwise(rows, self.packed, self.bias, then, [], "")
+            y = onednn_product(rows, self.packed, self.bias, then)
         return y.float().view(*x.shape[:-1], -1)
 
 
@@ -80,9 +69,10 @@ class CastLinear(FastLinear):
         self.weight = linear.weight.detach().to(dtype)
         self.bias = None if linear.bias is None else linear.bias.detach().to(dtype)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, then: Then = "none") -> Tensor:
         """(..., n_in) -> (..., n_out)."""
-        return F.linear(x.to(self.weight.dtype), self.weight, self.bias).float()
+        y = F.linear(x.to(self.weight.dtype), self.weight, self.bias)
+        return (y.relu_() if then == "relu" else y).float()
 
 
 class Int8Linear(FastLinear):
@@ -102,13 +92,13 @@ class Int8Linear(FastLinear):
         self.bias = torch.zeros_like(scale) if bias is None else bias.detach().float()
         self.smallest = torch.tensor(1e-12)  # a row of zeros is divided by this
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, then: Then = "none") -> Tensor:
         """(..., n_in) -> (..., n_out)."""
         rows = x.reshape(-1, x.size(-1))
         y = x.new_empty(rows.size(0), self.weight.size(1))
         for first in range(0, rows.size(0), _ROWS_AT_ONCE):
             self._product(rows[first : first + _ROWS_AT_ONCE], y[first : first + _ROWS_AT_ONCE])
-        return y.view(*x.shape[:-1], -1)
+        return (y.relu_() if then == "relu" else y).view(*x.shape[:-1], -1)
 
     def _product(self, rows: Tensor, y: Tensor) -> None:
         row_scale = torch.add(self.smallest, rows.abs().amax(1, keepdim=True), alpha=1 / _LEVELS)

@@ -5,6 +5,7 @@ import copy
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mtkit.model.linear import Then
 from mtkit.model.quantization import CastLinear, FastLinear, Int8Linear, PackedLinear
 
 
@@ -15,9 +16,10 @@ class SelectedLinear(FastLinear):
         super().__init__()
         self.weight, self.bias = weight, bias
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, then: Then = "none") -> Tensor:
         """(..., n_in) -> (..., n_selected), in the precision of the weight."""
-        return F.linear(x.to(self.weight.dtype), self.weight, self.bias)
+        y = F.linear(x.to(self.weight.dtype), self.weight, self.bias)
+        return y.relu_() if then == "relu" else y
 
 
 def select_outputs(linear: nn.Module, ids: Tensor) -> nn.Module:

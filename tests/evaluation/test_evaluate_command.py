@@ -30,7 +30,7 @@ def world(tmp_path_factory) -> Path:
     write_lines(folder / "empty", [])
     (folder / "latin1").write_bytes(b"good\ncaf\xe9\n\n\n")
     save_tiny_bundle(folder / "tiny/model", {"src": str(folder / "src.gz"), "tgt": str(folder / "ref")})
-    save_tiny_bundle(folder / "no-test/model", None)
+    save_tiny_bundle(folder / "no-test/model", None, dev={"src": str(folder / "src.gz"), "tgt": str(folder / "ref")})
     save_tiny_bundle(folder / "moved/model", {"src": "/gone.en", "tgt": str(folder / "ref")})
     save_tiny_bundle(folder / "empty-test/model", {"tsv": str(folder / "empty")})
     return folder
@@ -92,6 +92,13 @@ def test_a_model_is_scored_on_the_test_set_of_its_config(world):
     assert result["sentences_per_s"] == pytest.approx(4 / result["seconds"])
 
 
+def test_a_model_is_scored_on_the_dev_set_of_its_config(world):
+    expected = run_json("--model", "tiny")
+    result = run_json("--model", "no-test", "--split", "dev")
+    assert result["scores"] == expected["scores"]
+    assert (result["src"], result["ref"]) == (str(world / "src.gz"), str(world / "ref"))
+
+
 def test_a_model_is_scored_on_given_files_and_its_translations_are_kept():
     expected = Translator.load("tiny", threads=1, beam_size=1).translate(SRC)
     assert expected != Translator.load("tiny", threads=1).translate(SRC)
@@ -149,6 +156,13 @@ def test_stderr_tells_the_model_the_speed_and_blank_references():
         ("--model tiny --src empty --ref empty", 1, "empty has 0 lines; empty has 0 lines: nothing to score"),
         ("--model no-test", 1, "no-test/model/config.yaml: no test set (data.test); give --src and --ref"),
         ("--model moved", 1, "/gone.en: no such file, though moved/model/config.yaml names it as data.test; give"),
+        (
+            "--model tiny --split dev",
+            1,
+            "/nowhere.tsv: no such file, though tiny/model/config.yaml names it as data.dev",
+        ),
+        ("--model tiny --split dev --src src.gz --ref ref", 2, "--split dev is a set of a model's config, but --src"),
+        ("--hyp hyp --ref ref --split dev", 2, "--split dev is a set of a model's config, but no system is a model: "),
         ("--model empty-test", 1, "WORLD/empty has 0 lines: nothing to score"),
         ("--model nowhere", 1, "nowhere: no such folder"),
         ("", 1, "no model: there is no run in ./runs"),

@@ -68,7 +68,7 @@ def test_packing_changes_no_result(n_rows: int) -> None:
     layer, x = linear_layer(64, 48), rows_of(n_rows, 64)
     packed = PackedLinear(layer, torch.float32)
     torch.testing.assert_close(packed(x), layer(x), rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(packed.relu(x), F.relu(layer(x)), rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(packed(x, "relu"), F.relu(layer(x)), rtol=1e-5, atol=1e-4)
 
 
 def small_model(**choices: object) -> Transformer:

@@ -208,6 +208,7 @@ def test_evaluating_the_model_as_it_is_on_its_test_set_lets_the_report_tell(copi
         return json.loads(done.stdout)
 
     evaluate("--beam-size", "2")
+    evaluate("--split", "dev")
     assert "The test set has not been translated yet" in words_of(write_report(copied_run))
     said = json.dumps(evaluate())
     words = words_of(copied_run / "report.html")
