@@ -107,7 +107,7 @@ app.command(short_help="Learn which target tokens a source can need: faster deco
 app.command(short_help="Write a model for another system: CTranslate2, Marian, Hugging Face.")(export)
 app.command("import", short_help="Make a model of another system an mtkit bundle.")(import_model)
 app.add_typer(inspect, name="inspect", short_help="See inside a model: steps, attention, embeddings, errors.")
-app.add_typer(doctor, name="doctor", short_help="Check what mtkit promises on a model of yours.")
+app.add_typer(doctor, name="doctor", short_help="Check what mtkit promises on a model or run of yours.")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""`mtkit doctor`: does a model do what it promises?"""
+"""`mtkit doctor`: do a model and a run do what mtkit promises?"""
 
 import json
 import math
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from mtkit.training.replay import Replay
 
 doctor = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help="Check what a model promises."
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Check on a model or run of yours what mtkit promises.",
 )
 
 
@@ -62,7 +65,7 @@ PrecisionOption = Annotated[
 
 @doctor.callback()
 def _about() -> None:
-    """Check what a model promises."""  # with a callback, `decode` stays a command of its own
+    """Check on a model or run of yours what mtkit promises."""  # with a callback, `decode` stays a command of its own
 
 
 @doctor.command()

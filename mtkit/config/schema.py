@@ -148,7 +148,8 @@ class TokenizerConfig(Section):
         ge=0,
         lt=1,
         description="subword regularisation: training text is cut anew each epoch, at random; bpe: the probability of "
-        "leaving out a merge (BPE-dropout); unigram: alpha, the smaller the more random; 0: off",
+        "leaving out a merge (BPE-dropout); unigram: alpha, the smaller the more random; 0: off. With "
+        "tokenizer.shared, src's serves both",
     )
 
     @model_validator(mode="after")
@@ -221,7 +222,7 @@ class TrainConfig(Section):
         "left out are then taken from it",
     )
     freeze: list[str] = Field(
-        [], description="how names of weights begin that stay as they are, such as encoder or tgt_embedding"
+        [], description="weights whose names begin like this are not trained, such as encoder or tgt_embedding"
     )
     batch_tokens: Literal["auto"] | Annotated[int, Field(ge=16)] = Field(
         4096,
@@ -240,13 +241,18 @@ class TrainConfig(Section):
         "validate, average and write the model within it; instead of the three limits above",
     )
     lr: float = Field(1e-3, gt=0, description="highest learning rate, reached at the end of the warm-up")
-    schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(
-        "inverse_sqrt",
+    schedule: Literal["auto", "inverse_sqrt", "cosine", "constant"] = Field(
+        "auto",
         description="after warm-up: lr x sqrt(warmup_steps/step); half a cosine down to lr x lr_floor over the run "
-        "(its length is whichever limit, steps, epochs, minutes or budget, is nearest); or lr kept",
+        "(its length is whichever limit, steps, epochs, minutes or budget, is nearest); or lr kept. auto: cosine with "
+        "a budget, else inverse_sqrt",
     )
     lr_floor: float = Field(0.0, ge=0, le=1, description="where the cosine ends, as a share of lr")
-    warmup_steps: int = Field(1000, ge=0, description="updates over which the learning rate rises from 0 to lr")
+    warmup_steps: int = Field(
+        1000,
+        ge=0,
+        description="updates in which the learning rate rises from 0 to lr; with a budget, at most a tenth of the run",
+    )
     adam_betas: tuple[Share, Share] = Field((0.9, 0.98), description="decay of Adam's two running means")
     adam_eps: float = Field(1e-9, gt=0, description="Adam's guard against division by zero")
     weight_decay: float = Field(0.0, ge=0, description="decoupled (AdamW); on weight matrices only")
@@ -254,8 +260,8 @@ class TrainConfig(Section):
     r_drop: float = Field(
         0.0,
         ge=0,
-        description="weight of the distance between two passes with different dropout (R-Drop), which it doubles the "
-        "work of; 0: off",
+        description="R-Drop: weight of the distance between two passes with different dropout, 1 to 5 are usual; "
+        "doubles the work; 0: off",
     )
     ema: float = Field(
         0.0,
@@ -297,7 +303,8 @@ class TrainConfig(Section):
         None, description="behaviour checks made at each validation, besides the scores; see `mtkit check`"
     )
     metric: Literal["bleu", "chrf", "loss"] = Field(
-        "bleu", description="what makes a checkpoint the better one; against the mean of several, the loss counts, too"
+        "bleu",
+        description="which checkpoint is the best; one replaces the mean of several only if its loss, too, is better",
     )
     patience: int | None = Field(None, ge=1, description="stop after this many validations without improvement")
     average_best: int = Field(4, ge=1, description="the bundle averages the weights of this many best checkpoints")

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from mtkit.config.schema import TrainConfig
 from mtkit.training.budget import Timing, share_used
 
+_LONGEST_WARMUP = 0.1  # of a budget
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -21,15 +23,21 @@ class Progress:
 def learning_rate(cfg: TrainConfig, step: int, fraction: float) -> float:
     """The rate of update `step` (the first is 1), made when `fraction` (0 to 1) of the run lies behind.
 
-    It rises linearly to cfg.lr over the warm-up. Then inverse_sqrt gives lr x sqrt(warmup_steps / step) (Vaswani et
-    al. 2017, section 5.3) and constant stays. cosine multiplies the warm-up by half a cosine over the whole run, from
-    1 to lr_floor (Loshchilov and Hutter 2017, eq. 5, without restarts).
+    It rises linearly to cfg.lr over the warm-up, which takes no more of a budget than a tenth. Then inverse_sqrt gives
+    lr x sqrt(warmup_steps / step) (Vaswani et al. 2017, section 5.3) and constant stays. cosine multiplies the warm-up
+    by half a cosine over the whole run, from 1 to lr_floor (Loshchilov and Hutter 2017, eq. 5, without restarts).
     """
     warmup = max(cfg.warmup_steps, 1)
-    rate = cfg.lr * min(1.0, step / warmup)
-    if cfg.schedule == "inverse_sqrt" and step > warmup:
+    warmed_up = step / warmup
+    if cfg.budget is not None:
+        warmed_up = max(warmed_up, fraction / _LONGEST_WARMUP)
+    rate = cfg.lr * min(1.0, warmed_up)
+    schedule = cfg.schedule
+    if schedule == "auto":
+        schedule = "inverse_sqrt" if cfg.budget is None else "cosine"
+    if schedule == "inverse_sqrt" and step > warmup:
         rate *= math.sqrt(warmup / step)
-    elif cfg.schedule == "cosine":
+    elif schedule == "cosine":
         rate *= cfg.lr_floor + (1 - cfg.lr_floor) * (1 + math.cos(math.pi * min(1.0, fraction))) / 2
     return rate
 

@@ -30,6 +30,23 @@ def test_cosine_falls_over_the_whole_run_to_its_floor(fraction, share):
     assert learning_rate(cfg, 2, fraction) == pytest.approx(0.8 * share / 2, rel=1e-12), "half of the warm-up"
 
 
+@pytest.mark.parametrize(("end", "schedule"), [({}, "inverse_sqrt"), ({"max_steps": None, "budget": "30m"}, "cosine")])
+@pytest.mark.parametrize(("step", "fraction"), [(2, 0.0), (5, 0.05), (50, 0.5), (99, 1.0)])
+def test_auto_falls_to_nothing_where_the_end_is_that_of_a_budget(end, schedule, step, fraction):
+    expected = learning_rate(config(schedule=schedule, **end), step, fraction)
+    assert learning_rate(config(**end), step, fraction) == expected
+    assert (expected == 0) == (schedule == "cosine" and fraction == 1)
+
+
+@pytest.mark.parametrize(
+    ("step", "fraction", "share"),
+    [(1, 0.0, 0.25), (1, 0.05, 0.5), (1, 0.1, 1.0), (3, 0.001, 0.75), (4, 0.001, 1.0), (4, 0.9, 1.0)],  # of 4 updates
+)
+def test_the_warm_up_takes_no_more_than_a_tenth_of_a_budget(step, fraction, share):
+    cfg = config(max_steps=None, budget="30m", schedule="constant")
+    assert learning_rate(cfg, step, fraction) == pytest.approx(0.8 * share, rel=1e-12)
+
+
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "constant"])
 def test_without_warm_up_the_first_update_has_the_full_rate(schedule):
     cfg = config(schedule=schedule, warmup_steps=0)
