@@ -19,6 +19,7 @@ Keys = npt.NDArray[np.uint64]
 
 # Kept from call to call: nodes of a lattice (about 80 bytes each), segmentations of the merge graph (about 400).
 _MOST_NODES, _MOST_SEGMENTATIONS = 2_000_000, 400_000
+_CHANCES = 2.0**30  # probabilities are multiples of its inverse: with a node's number before them, they stay exact
 _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)  # this and _mix: SplitMix64 (Steele, Lea and Flood 2014, figure 16)
 
 
@@ -62,23 +63,23 @@ class UnigramSegmentation:
 
     def _forget(self) -> None:
         self._starts: dict[tuple[int, ...], int] = {}  # a stretch's first node; its last one is node 0 for all
-        self._edge_ends = array("q", [0])  # of each node, where its edges end in the arrays below
+        self._n_nodes = 1
         self._cumulated = array("d")  # node + probability of this edge and those of the node before it
         self._targets = array("q")
         self._ids = array("q")
 
     def sample(self, stretches: Sequence[tuple[int, ...]], numbers: Int64s, keys: Keys) -> tuple[Int64s, Int64s]:
         """See Segmentation."""
-        if len(self._edge_ends) > _MOST_NODES:
+        if self._n_nodes > _MOST_NODES:
             self._forget()
         starts = np.array([self._start(stretch) for stretch in stretches], dtype=np.int64)
-        edge_ends, cumulated = np.frombuffer(self._edge_ends, np.int64), np.frombuffer(self._cumulated)
+        cumulated = np.frombuffer(self._cumulated)
         targets, ids = np.frombuffer(self._targets, np.int64), np.frombuffer(self._ids, np.int64)
         nodes, walkers = starts[numbers], np.arange(len(numbers))
         who, what = [], []  # of each step: which stretches it took on, and by which pieces
         for step in itertools.count():
-            edges = np.searchsorted(cumulated, nodes + _uniform(keys[walkers], step), side="right")
-            edges = np.minimum(edges, edge_ends[nodes] - 1)  # node + number may have been rounded up to the next node
+            chances = np.floor(_uniform(keys[walkers], step) * _CHANCES) / _CHANCES
+            edges = np.searchsorted(cumulated, nodes + chances, side="right")
             who.append(walkers)
             what.append(ids[edges])
             nodes = targets[edges]
@@ -115,12 +116,12 @@ class UnigramSegmentation:
 
     def _add_node(self, edges: Sequence[tuple[int, int, float]]) -> int:
         """edges: piece, target, weight of each."""
-        node = len(self._edge_ends)
-        total = sum(weight for _, _, weight in edges)
-        self._cumulated.extend(node + weight / total for weight in itertools.accumulate(edge[2] for edge in edges))
+        node = self._n_nodes
+        *sums, total = itertools.accumulate(weight for _, _, weight in edges)
+        self._cumulated.extend(node + round(weight / total * _CHANCES) / _CHANCES for weight in (*sums, total))
         self._ids.extend(edge[0] for edge in edges)
         self._targets.extend(edge[1] for edge in edges)
-        self._edge_ends.append(len(self._targets))
+        self._n_nodes += 1
         return node
 
 

@@ -48,6 +48,19 @@ def share_used(cfg: TrainConfig, timing: Timing) -> float | None:
     return (timing.spent - timing.prepared) / max(seconds_of(cfg.budget) - timing.ending - timing.prepared, 1e-9)
 
 
+def check_budget(cfg: TrainConfig, timing: Timing) -> None:
+    """Raise TrainingError if what comes before the first and after the last update leaves too little of a budget."""
+    if cfg.budget is None:
+        return
+    seconds = seconds_of(cfg.budget)
+    if seconds - timing.prepared - timing.ending < _LEAST_TRAINING * seconds:
+        raise TrainingError(
+            f"train.budget={cfg.budget} leaves too little for training: {duration_of(timing.prepared)} went by before "
+            f"the first update, and the end will take {duration_of(timing.ending)} (a validation takes "
+            f"{duration_of(timing.validation)}); raise the budget, or lower train.validate_sentences"
+        )
+
+
 def expected_ending(cfg: TrainConfig, timing: Timing) -> float:
     """Seconds from the last validation to the end of the command: averaging, the report, the model on disk."""
     n_averaged = cfg.average_last or cfg.average_best
@@ -96,19 +109,13 @@ class Budget:
         """
         self.tick()
         timing = self.timing
-        if not timing.update:  # else it has begun in an earlier start
-            timing.prepared = timing.validated = timing.spent
-            timing.validation = timing.validation or validation_s
-        self._plan_end()
-        if self.cfg.budget is None:
+        if timing.update:  # it has begun in an earlier start
+            self._plan_end()
             return
-        seconds = seconds_of(self.cfg.budget)
-        if seconds - timing.prepared - timing.ending < _LEAST_TRAINING * seconds:
-            raise TrainingError(
-                f"train.budget={self.cfg.budget} leaves too little for training: {duration_of(timing.prepared)} went "
-                f"by before the first update, and the end will take {duration_of(timing.ending)} (a validation takes "
-                f"{duration_of(timing.validation)}); raise the budget, or lower train.validate_sentences"
-            )
+        timing.prepared = timing.validated = timing.spent
+        timing.validation = timing.validation or validation_s
+        self._plan_end()
+        check_budget(self.cfg, timing)
 
     def tick(self) -> None:
         """Bring timing.spent up to now."""

@@ -85,11 +85,12 @@ class Checkpoints:
     def newest(self, before: int | None = None) -> Checkpoint | None:
         """The newest checkpoint that is whole; a damaged one is named in a warning and passed over.
 
-        before: those of earlier steps come first, the others only if there is none.
+        before: those of earlier steps come first; of the others, only if there is none, the oldest.
         Returns None for a run without checkpoints; raises CheckpointError if all are damaged.
         """
         steps = self._steps("step")
-        for step in sorted(steps, key=lambda step: (before is None or step < before, step), reverse=True):
+        earlier = [step for step in steps if before is None or step < before]
+        for step in [*reversed(earlier), *steps[len(earlier) :]]:
             folder = self.folder / f"step-{step}"
             problem = find_damage(folder)
             if problem is None:
@@ -152,11 +153,11 @@ class Checkpoints:
     def _prune(self, state: TrainState) -> None:
         """Keep the newest to resume from, and the weights that they or the run want to average.
 
-        While the loss is high, the newest of before it rose stays, too: should this be a divergence, the run goes back
-        there.
+        While the loss is high, the newest whose next update's was not stays, too: should this be a divergence, the run
+        goes back there.
         """
         steps = [step for step in self._steps("step") if step <= state.step]
-        before_high = [step for step in steps if step <= state.step - state.loss_watch.n_high]
+        before_high = [step for step in steps if step < state.step - state.loss_watch.n_high]
         resumable = sorted({*steps[-_N_RESUMABLE:], *before_high[-1:]})
         wanted = {scored.step for scored in (*state.best, *state.last)}
         for step in resumable:

@@ -23,13 +23,22 @@ _SAMPLE_CHARACTERS = 400
 class MetricsLog:
     """Appends lines to RUN/metrics.jsonl; first drops those that a run resumed at `step` will write again."""
 
-    def __init__(self, run_dir: Path, step: int, recovery: Recovery | None = None) -> None:
+    def __init__(
+        self, run_dir: Path, step: int, recovery: Recovery | None = None, validated_step: int | None = None
+    ) -> None:
+        """validated_step: that of the run's last validation, if that is not one of `step`."""
         self.path = run_dir / "metrics.jsonl"
-        self._open(step, recovery)
+        self._open(step, recovery, validated_step)
 
-    def _open(self, step: int, recovery: Recovery | None) -> None:
+    def _open(self, step: int, recovery: Recovery | None, validated_step: int | None) -> None:
+        validated_step = step if validated_step is None else validated_step
         if self.path.exists():
-            entries = _with_recovery([entry for entry in read_metrics(self.path) if entry["step"] <= step], recovery)
+            entries = [
+                entry
+                for entry in read_metrics(self.path)
+                if entry["step"] <= (step if entry["kind"] == "train" else validated_step)
+            ]
+            entries = _with_recovery(entries, recovery)
             with atomic_file(self.path) as temporary:
                 temporary.write_text("".join(map(_line, entries)), encoding="utf-8")
         self._file = self.path.open("a", encoding="utf-8")  # closed by _close
@@ -48,10 +57,10 @@ class MetricsLog:
         if self._board is not None:
             self._board.close()
 
-    def go_back(self, step: int, recovery: Recovery) -> None:
-        """Drop the lines after `step`, as if the run were resumed there, and note why."""
+    def go_back(self, recovery: Recovery, validated_step: int) -> None:
+        """Drop the lines after recovery.step, as if the run were resumed there, and note why."""
         self._close()
-        self._open(step, recovery)
+        self._open(recovery.step, recovery, validated_step)
 
     def write(self, kind: str, step: int, values: dict[str, float]) -> None:
         """Add a line; kind is "train" or "validation"."""
@@ -75,7 +84,7 @@ class MetricsLog:
 class NoMetricsLog(MetricsLog):
     """Writes nothing: for those of several processes that leave it to the first."""
 
-    def _open(self, step: int, recovery: Recovery | None) -> None:
+    def _open(self, step: int, recovery: Recovery | None, validated_step: int | None) -> None:
         pass
 
     def _close(self) -> None:

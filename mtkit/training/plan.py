@@ -19,7 +19,7 @@ from mtkit.console import progress_bar
 from mtkit.data.special_ids import UNK_ID
 from mtkit.evaluation.metrics import evaluate
 from mtkit.training.auto_batch import longest_batch, resident_memory, with_known_batch_tokens
-from mtkit.training.budget import VALIDATE_EVERY, Timing, expected_ending, expected_validations
+from mtkit.training.budget import VALIDATE_EVERY, Timing, check_budget, expected_ending, expected_validations
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.curves import plot_curves
 from mtkit.training.disk_full import disk_full_explained
@@ -275,7 +275,9 @@ class _Probe:
         cfg, timing = self.cfg, self.timing
         looking = timing.validation + timing.save
         if cfg.budget is not None:
-            training = seconds_of(cfg.budget) - timing.prepared - expected_ending(cfg, timing) - looking
+            timing.ending = looking + expected_ending(cfg, timing)
+            check_budget(cfg, timing)
+            training = seconds_of(cfg.budget) - timing.prepared - timing.ending
             n_validations = expected_validations(cfg, timing, training)
             steps = max(0, int((training - (n_validations - 1) * looking) / timing.update))
             return {"budget": steps, **({"patience": None} if cfg.patience else {})}, steps, n_validations

@@ -51,6 +51,15 @@ class _Text:
     suite: Suite | None
 
 
+def check_early(cfg: Config, processes: Processes = ALONE) -> None:
+    """Raise MtkitError for what `prepare` would find soon, where something that takes hours comes before it."""
+    processes.check(cfg.train)
+    choose_precision(cfg.train.precision, choose_device(cfg.train.device))
+    _require_text("data.dev", [cfg.data.dev], list(read_pairs([cfg.data.dev])))
+    if cfg.train.suite is not None:
+        load_suite(cfg.train.suite)
+
+
 def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Processes = ALONE) -> Prepared:
     """Tokenizers, encoded corpora, and a model with initial weights: drawn from cfg.seed, or those of train.init_from.
 

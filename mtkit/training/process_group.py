@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Part = tuple[Batch, tuple[int, ...]]
 _POLL_S = 0.02
+_PIECE = 1 << 22  # bytes
 _DEATH_SHOWS_S = 5.0  # how long after a connection has broken the system may still show its process
 _ERRORS = "errors"  # how many processes have something to report
 
@@ -94,7 +95,9 @@ class ProcessGroup(Processes):
     def on_main(self, work: Callable[[], _T]) -> _T:
         """The others ask the store for the result again and again: no collective operation could run out of time."""
         if not self.is_main:
-            kind, value = pickle.loads(self._read(self._next_key()))  # written by process 0 of this very job
+            key = self._next_key()
+            pieces = [self._read(f"{key}.{number}") for number in range(int(self._read(key)))]
+            kind, value = pickle.loads(b"".join(pieces))  # written by process 0 of this very job
             if kind == "interrupted":
                 raise KeyboardInterrupt
             return cast(_T, value)
@@ -102,10 +105,18 @@ class ProcessGroup(Processes):
         try:
             result = work()
         except KeyboardInterrupt:
-            self._store.set(key, pickle.dumps(("interrupted", None)))
+            self._tell(key, ("interrupted", None))
             raise
-        self._store.set(key, pickle.dumps(("done", result)))
+        self._tell(key, ("done", result))
         return result
+
+    def _tell(self, key: str, value: object) -> None:
+        """To all that read the key: in pieces, as the store refuses values above 8 MiB, and then their number."""
+        data = pickle.dumps(value)
+        starts = range(0, len(data), _PIECE)
+        for number, start in enumerate(starts):
+            self._store.set(f"{key}.{number}", data[start : start + _PIECE])
+        self._store.set(key, str(len(starts)))
 
     @contextmanager
     def main_first(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """run.json: what a run works with (text, tokenizers, model) and where it was started, for the report to tell."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +19,11 @@ from mtkit.training.prepare import Prepared
 _MOST_STARTS = 50  # of those that are kept; the first stays
 
 
-def note_start(run: Prepared, step: int, made_with: Mapping[str, str]) -> None:
+def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers: Sequence[Path] = ()) -> None:
     """Write the run's run.json, with this start of it at the end of its list; step: the updates made before.
 
-    made_with: what its checkpoints say about the machine. A failure is a warning: the run does not depend on it.
+    made_with: what its checkpoints say about the machine; teachers: those whose translations it learns from (its config
+    names the text alone). A failure is a warning: the run does not depend on it.
     """
     try:
         known = read_record(run.run_dir)
@@ -40,6 +41,7 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str]) -> None:
             "starts": starts[:1] + starts[1:][-_MOST_STARTS:],
             "fingerprints": fingerprints,
             "text": known["text"] if known.get("fingerprints") == fingerprints else _text(run),
+            "teachers": list(map(str, teachers)),
             "n_translated": len(run.validator.pairs),
             "epoch": asdict(run.epoch_size),
             "parameters": parameters_by_part(run.updater.model),

@@ -139,7 +139,7 @@ def _copy_run(run_dir: Path, scratch: Path) -> tuple[Checkpoint, Checkpoint]:
         )
     scratch.mkdir()
     try:
-        for path in (*run_dir.glob("*.spm"), *run_dir.glob("tokenizers.json")):
+        for path in (*run_dir.glob("*.spm"), *run_dir.glob("tokenizers.json"), run_dir / "config.yaml"):
             shutil.copy(path, scratch)
         for path in (run_dir / "cache").glob("*/*"):
             place = scratch / path.relative_to(run_dir)
@@ -178,6 +178,9 @@ def _replay_steps(trainer: Trainer, newer: Checkpoint, last_step: int) -> None:
             trainer.update()
             bar.update()
         if last_step == newer.state.step:
+            recovery = newer.state.recovery
+            if recovery and recovery.step == last_step:  # noted there when the run went back to it
+                trainer.state.recovery = recovery
             if newer.state.validated_step == last_step:
                 trainer.validate(request)
             trainer.save()

@@ -280,8 +280,8 @@ def _course(run: RunFiles) -> Iterator[Row]:
     last = run.updates[-1] if run.updates else {}
     if run.cfg.train.init_from is not None:
         yield "went on from the model", str(run.cfg.train.init_from)
-    if run.cfg.distill.teachers:
-        yield "learnt from translations of", ", ".join(map(str, run.cfg.distill.teachers))
+    if teachers := run.record.get("teachers"):
+        yield "learnt from translations of", ", ".join(teachers)
     yield "updates", thousands(run.step) + (f", {last['epoch']:.1f} passes over the text" if "epoch" in last else "")
     if run.seconds is not None:
         yield "time in training and validation", duration(run.seconds)

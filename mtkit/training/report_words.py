@@ -77,7 +77,7 @@ def _text_learnt(run: RunFiles) -> str:
     counts = run.record.get("text", {}).get("counts")
     if not counts:
         return "its text"
-    whose = " that another model has made of them" if run.cfg.distill.teachers else ""
+    whose = " that another model has made of them" if run.record.get("teachers") else ""
     return f"{thousands(counts['n_kept'])} pairs of sentences and {'' if whose else 'their '}translations{whose}"
 
 

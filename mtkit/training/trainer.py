@@ -1,6 +1,7 @@
 """From a config to a trained bundle: trains, validates, saves, goes back after a divergence, resumes."""
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import astuple
 from pathlib import Path
@@ -22,7 +23,7 @@ from mtkit.training.finish import TrainResult, finish, finished_before, rehearse
 from mtkit.training.forecast import forecast_validation
 from mtkit.training.interruption import StopRequest, stop_request
 from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
-from mtkit.training.prepare import Prepared, prepare
+from mtkit.training.prepare import Prepared, check_early, prepare
 from mtkit.training.ranking import rank
 from mtkit.training.record import note_start
 from mtkit.training.recovery import Divergence, Recovery, Start
@@ -50,6 +51,8 @@ def train(cfg: Config, since: float | None = None, processes: Processes = ALONE)
         raise ValueError("cfg.run_dir is not set")
     since = time.monotonic() if since is None else since
     with disk_full_explained(run_dir), locked(run_dir) if processes.is_main else nullcontext():
+        if teachers := cfg.distill.teachers:
+            check_early(cfg, processes)
         cfg = processes.on_main(lambda: with_teachers_text(cfg))
         checkpoints = Checkpoints(run_dir / "checkpoints")
         cfg = with_known_batch_tokens(inherit(cfg), started=checkpoints.exist())
@@ -60,7 +63,7 @@ def train(cfg: Config, since: float | None = None, processes: Processes = ALONE)
         if checkpoint:
             trainer.resume(checkpoint)
             trainer.budget.resume(checkpoint.state.timing)
-        processes.on_main(lambda: trainer.note_start())
+        processes.on_main(lambda: trainer.note_start(teachers))
         limits = trainer.fit()
         model = processes.whole(trainer.updater.model)
         return processes.on_main(lambda: finish(trainer.run, trainer.state, model, limits))
@@ -122,10 +125,10 @@ class Trainer:
             f"{state.seconds / 60:.1f} minutes of training behind"
         )
 
-    def note_start(self) -> None:
-        """Write config.yaml and run.json, which tell what the run works with."""
+    def note_start(self, teachers: Sequence[Path] = ()) -> None:
+        """Write config.yaml and run.json, which tell what the run works with; teachers: who translated its text."""
         write_config(self.cfg)
-        note_start(self.run, self.state.step, self.checkpoints.made_with)
+        note_start(self.run, self.state.step, self.checkpoints.made_with, teachers)
 
     def fit(self) -> list[str]:
         """Train until a limit is reached, validate and save; returns the limit's key (or keys): ["max_steps"]."""
@@ -168,7 +171,7 @@ class Trainer:
 
     def _metrics_log(self) -> MetricsLog:
         kind = MetricsLog if self.processes.is_main else NoMetricsLog
-        return kind(self.run_dir, self.state.step, self.state.recovery)
+        return kind(self.run_dir, self.state.step, self.state.recovery, self.state.validated_step)
 
     def go_back(self, error: Divergence) -> None:
         """After a divergence, go on from a checkpoint before it with a lower learning rate; the second time, raise."""
@@ -192,7 +195,7 @@ class Trainer:
         if isinstance(place, Checkpoint):
             self._saved = None
             self.save()
-        self.metrics.go_back(recovery.step, recovery)
+        self.metrics.go_back(recovery, self.state.validated_step)
 
     def update(self) -> UpdateStats:
         """Make the next update of the plan, and the line of the metrics log if it is time for one.

@@ -66,6 +66,7 @@ class Updater:
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
             stats = self._stats(batches, n_tgt_tokens, passes, self.processes.whole_norm(norm))
             if not math.isfinite(stats.loss_sum) or not self._can_use(stats.grad_norm):
+                self.grad_scaler.update()  # it has begun with this update, and would not begin with another
                 raise self._not_finite(stats, passes, step, lr, line_of)
             for group in self.optimizer.param_groups:
                 group["lr"] = lr

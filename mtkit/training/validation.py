@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from mtkit.config.schema import Config
-from mtkit.data.batching import make_batch, plan_epoch
+from mtkit.data.batching import Batch, make_batch, plan_epoch
 from mtkit.data.corpus import Pair, evenly_spaced
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.tokenizer import Tokenizer
@@ -15,9 +16,10 @@ from mtkit.decoding.behaviour import SuiteResult, run_suite
 from mtkit.decoding.behaviour_suite import Suite
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
+from mtkit.errors import TrainingError
 from mtkit.evaluation.metrics import MetricScore, corpus_bleu, corpus_chrf, evaluate
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import Precision
+from mtkit.runtime import Precision, is_out_of_memory
 from mtkit.training.update import batch_loss
 
 _N_SAMPLES = 3
@@ -123,8 +125,25 @@ class Validator:
     @torch.no_grad()  # not inference_mode: tables that the model makes on the way are used in training too
     def _loss(self, model: Transformer) -> float:
         batches = [make_batch(self.corpus, indices) for indices in self.plan]
-        sums = [batch_loss(model, batch, 0.0, self.precision)[1] for batch in batches]
+        sums = []
+        for batch in batches:
+            try:
+                sums.append(batch_loss(model, batch, 0.0, self.precision)[1])
+            except RuntimeError as error:
+                if is_out_of_memory(error):
+                    raise self._out_of_memory(batch) from error
+                raise
         return math.fsum(torch.stack(sums).tolist()) / sum(batch.n_tgt_tokens for batch in batches)
+
+    def _out_of_memory(self, batch: Batch) -> TrainingError:
+        corpus = self.corpus
+        lengths = np.maximum(corpus.src_lengths[batch.indices], corpus.tgt_lengths[batch.indices])
+        longest = int(lengths.argmax())
+        return TrainingError(
+            f"{corpus.line_of(int(batch.indices[longest]))}: the memory does not suffice for the loss of this dev pair "
+            f"of {lengths[longest]:,} tokens with {len(lengths) - 1} others; shorten it if it is much longer than "
+            "usual, or lower train.batch_tokens, in a new run"
+        )
 
 
 def bleu_signature() -> str:

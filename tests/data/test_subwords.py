@@ -14,6 +14,8 @@ import sentencepiece
 
 from mtkit.config.schema import Config, TokenizerConfig, TokenizersConfig
 from mtkit.data.encoded import EncodedSide, PairsInMemory
+from mtkit.data.segmentation import UnigramSegmentation
+from mtkit.data.sentencepiece_file import Piece
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import ConfigError
@@ -107,6 +109,26 @@ def test_unigram_pieces_are_drawn_by_their_probability_to_the_power_of_alpha(tmp
     for way, weight in weights.items():
         p = weight / total
         assert abs(found[way] - n * p) <= 5 * math.sqrt(n * p * (1 - p)) + 1, way
+
+
+def test_a_unigram_draw_does_not_depend_on_how_much_was_met_before(monkeypatch):
+    """A run that was resumed has met less text, its lattices have lower numbers; to the last bit it must draw alike."""
+    pieces = [Piece("a", -1.0), Piece("b", -1.3), Piece("ab", -2.1), Piece("aba", -3.7)]
+    fresh, old = (UnigramSegmentation(pieces, alpha=0.3) for _ in range(2))
+    old._n_nodes = 1_999_990
+    stretch = [(0, 1, 0)]  # aba
+    fresh.sample(stretch, np.zeros(1, np.int64), np.zeros(1, np.uint64))
+    limits = np.array(fresh._cumulated) % 1
+    near = (limits[:, None] + np.arange(-3000, 3000) * 2.0**-42).ravel()  # around each, nearer than 2^-30 too
+    near = near[(near >= 0) & (near < 1)]
+    keys = np.zeros(len(near), np.uint64)
+    draws = []
+    for segmentation in (fresh, old):
+        monkeypatch.setattr("mtkit.data.segmentation._uniform", lambda keys, step: near[: len(keys)])
+        draws.append(segmentation.sample(stretch, np.zeros(len(near), np.int64), keys))
+    assert len(np.unique(draws[0][0])) > 2
+    for one, other in zip(*draws, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def bpe_dropout(scores: dict[str, float], text: str, p: float, chance: random.Random) -> tuple[str, ...]:

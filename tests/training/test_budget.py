@@ -149,6 +149,13 @@ def test_a_budget_that_leaves_no_time_for_training_is_refused(validation_s):
         budget.begin(validation_s)
 
 
+def test_a_start_that_has_little_left_to_do_is_not_refused():
+    budget = Budget(config(budget="100s"), clock=Clock())
+    budget.resume(Timing(spent=95.0, prepared=10.0, update=0.5, validation=30.0))
+    budget.begin(validation_s=0.0)
+    assert limits_reached(budget.cfg, Progress(100, 1.0, 1.0, timing=budget.timing)) == ["budget"]
+
+
 def test_a_fifth_of_the_budget_is_enough_for_training():
     clock = Clock()
     budget = Budget(config(budget="1m", average_best=4), clock=clock)

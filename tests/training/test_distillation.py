@@ -17,7 +17,7 @@ from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.decoding.bundle import save_bundle
 from mtkit.decoding.engine import Hypothesis
-from mtkit.errors import BundleError, ConfigError, DataError
+from mtkit.errors import BundleError, ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.training import distillation
 from mtkit.training.distillation import with_teachers_text
@@ -239,6 +239,22 @@ def test_unequal_files_are_found_before_anything_is_translated(student, engine, 
     assert engine.texts == []
 
 
+@pytest.mark.parametrize(
+    ("data", "settings", "message"),
+    [
+        ({"dev": {"tsv": "/nowhere.tsv"}}, {}, "/nowhere.tsv: no such file"),
+        ({}, {"device": "cuda:99"}, "device=cuda:99"),
+        ({}, {"suite": "/nowhere.yaml"}, "/nowhere.yaml: no such file"),
+    ],
+)
+def test_what_makes_training_impossible_is_found_before_anything_is_translated(
+    student, engine, text, data, settings, message
+):
+    with pytest.raises(MtkitError, match=message):
+        train(student(data={"train": [text], "dev": text, **data}, train=settings))
+    assert engine.texts == []
+
+
 def test_text_without_a_usable_translation_is_an_error(student, engine, tmp_path):
     for side in ("en", "fr"):
         (tmp_path / f"text.{side}").write_text("\n\n")
@@ -265,6 +281,8 @@ def test_a_distilled_run_is_the_run_on_the_teachers_text(student, engine, make_c
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     saved = load_config(bundle / "config.yaml")
     assert (saved.distill.teachers, saved.data.train[0].tsv) == ([], tmp_path / "run" / "distilled" / "1.tsv")
+    assert "translations that another model has made of them" in (bundle.parent / "report.html").read_text()
+    assert "learnt from translations of" not in (by_hand.parent / "report.html").read_text()
 
 
 def test_the_command_takes_teachers_from_the_current_folder(student, engine, teacher, monkeypatch):

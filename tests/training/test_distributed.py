@@ -308,6 +308,24 @@ def test_several_processes_that_torchrun_has_not_started_are_refused(monkeypatch
         pass
 
 
+def test_what_one_process_tells_another_may_be_larger_than_the_store_takes(monkeypatch):
+    from torch.distributed import HashStore
+
+    from mtkit.training import process_group
+
+    monkeypatch.setattr(process_group, "_PIECE", 10)
+    store = HashStore()
+    group = []
+    for rank in range(2):
+        process = process_group.ProcessGroup.__new__(process_group.ProcessGroup)
+        process._store, process.rank, process.size, process._n_waits = store, rank, 2, 0
+        group.append(process)
+    told = [("a long text " * 9, number) for number in range(3)]
+    assert [group[0].on_main(lambda told=one: told) for one in told] == told
+    assert [group[1].on_main(lambda: None) for _ in told] == told
+    assert store.num_keys() == 0, "what all have read does not pile up"
+
+
 def test_a_process_alone_shares_with_nobody():
     alone = Processes()
     assert alone.is_main

@@ -31,6 +31,13 @@ def test_a_resumed_run_drops_what_it_will_write_again(tmp_path):
     assert steps == [10, 20, 30, 40]
 
 
+def test_a_validation_that_the_run_does_not_know_of_is_dropped(tmp_path):
+    write(tmp_path, 10, 20)
+    MetricsLog(tmp_path, 20, None, 10).__exit__(None, None, None)  # saved at 20, then killed after its validation
+    entries = read_metrics(tmp_path / "metrics.jsonl")
+    assert [(entry["kind"], entry["step"]) for entry in entries] == [("train", 10), ("validation", 10), ("train", 20)]
+
+
 def test_a_line_cut_off_by_a_crash_is_dropped(tmp_path):
     write(tmp_path, 10, 20)
     path = tmp_path / "metrics.jsonl"

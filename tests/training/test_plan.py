@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import time
 
 import pytest
 from safetensors.torch import load_file
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.config.loading import dump_config
 from mtkit.config.schema import Config
-from mtkit.errors import BundleError, DataError
+from mtkit.errors import BundleError, DataError, TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.training import forecast
 from mtkit.training import plan as planning
@@ -129,6 +130,12 @@ def test_a_budget_is_the_time_and_gives_the_steps_that_fit(make_config):
     assert plan.ends == {"budget": plan.steps}
     assert plan.time.total == pytest.approx(600, rel=0.02)
     assert 10 <= plan.time.n_validations <= 20
+
+
+def test_a_budget_that_training_would_refuse_is_refused(make_config):
+    cfg = make_config(max_steps=None, budget="2s", validate_every="auto")
+    with pytest.raises(TrainingError, match=r"train\.budget=2s leaves too little for training: 1m went by before"):
+        make_plan(cfg, PROBE_S, since=time.monotonic() - 60)
 
 
 def test_what_only_patience_ends_has_no_total(make_config):

@@ -108,23 +108,26 @@ def test_the_run_goes_back_with_half_the_rate_and_ends(config_of, tmp_path, fail
     assert [entry["step"] for entry in entries] == sorted(entry["step"] for entry in entries)
 
 
-def test_a_run_that_validates_within_the_bad_stretch_goes_back_to_before_it(config_of, tmp_path, monkeypatch, caplog):
+@pytest.mark.parametrize(("every", "last_good", "back_to"), [(3, 8, 6), (6, 12, 6)])  # 12: whose next update is bad
+def test_a_run_that_validates_within_the_bad_stretch_goes_back_to_before_it(
+    config_of, tmp_path, monkeypatch, caplog, every, last_good, back_to
+):
     n_high = recovery._N_HIGH
     original, made = Updater.update, []
 
     def update(self, batches, number, lr, *rest):
         stats = original(self, batches, number, lr, *rest)
         made.append(number)
-        exploded = 8 < number <= 8 + n_high and made.count(number) == 1
+        exploded = last_good < number <= last_good + n_high and made.count(number) == 1
         return replace(stats, nll_sum=100.0 * stats.n_tgt_tokens) if exploded else stats
 
     monkeypatch.setattr(Updater, "update", update)
     run_dir = tmp_path / "run"
-    cfg = config_of(run_dir, schedule="constant", warmup_steps=0, lr=0.001, validate_every=3, max_steps=40)
+    cfg = config_of(run_dir, schedule="constant", warmup_steps=0, lr=0.001, validate_every=every, max_steps=40)
     assert train(cfg).steps == 40
-    assert made == [*range(1, 8 + n_high + 1), *range(7, 41)]
-    assert "The run went back to step 6 " in caplog.text
-    assert sorted(path.name for path in (run_dir / "checkpoints").glob("step-*")) == ["step-39", "step-40"]
+    assert made == [*range(1, last_good + n_high + 1), *range(back_to + 1, 41)]
+    assert f"The run went back to step {back_to} " in caplog.text
+    assert len(list((run_dir / "checkpoints").glob("step-*"))) == 2
 
 
 def test_the_second_time_the_run_stops(config_of, tmp_path, fail_at):
@@ -159,7 +162,7 @@ def test_going_back_drops_later_lines_and_its_note_outlives_a_restart(tmp_path):
     with MetricsLog(tmp_path, 0) as metrics:
         for step in (4, 6, 8, 12):
             metrics.write("train", step, {})
-        metrics.go_back(6, recovery)
+        metrics.go_back(recovery, 6)
         metrics.write("train", 8, {})
     expected = [("train", 4), ("train", 6), ("recovery", 6), ("train", 8)]
     for _ in range(2):

@@ -9,11 +9,13 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.errors import CheckpointError, ConfigError
+from mtkit.errors import CheckpointError, ConfigError, TrainingError
 from mtkit.files import sha256_file
 from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.recovery import Divergence
 from mtkit.training.replay import first_difference, replay
 from mtkit.training.trainer import train
+from mtkit.training.update import Updater
 
 SAMPLED = {"type": "bpe", "vocab_size": 310, "sampling": 0.1}
 
@@ -180,4 +182,22 @@ def test_checkpoints_before_a_step_are_preferred(finished_run):
     checkpoints = Checkpoints(finished_run / "checkpoints")
     assert checkpoints.newest().state.step == 18
     assert checkpoints.newest(before=18).state.step == 12
-    assert checkpoints.newest(before=5).state.step == 18, "better than none"
+    assert checkpoints.newest(before=5).state.step == 12, "better than none"
+
+
+def test_the_note_that_a_run_went_back_is_no_difference(config_of, tmp_path, monkeypatch, caplog):
+    """Until there is a later checkpoint, the newest has the note and the one before it has not."""
+    original, run_dir = Updater.update, tmp_path / "run"
+
+    def update(self, batches, step, *rest):
+        if step == 16:
+            raise Divergence("step 16: the loss is nan", "lower train.lr")
+        return original(self, batches, step, *rest)
+
+    with monkeypatch.context():
+        monkeypatch.setattr(Updater, "update", update)
+        with pytest.raises(TrainingError, match="step 16"):
+            train(config_of(run_dir))
+    monkeypatch.undo()
+    assert replay(run_dir).is_equal
+    assert "cannot be written" not in caplog.text

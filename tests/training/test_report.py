@@ -272,8 +272,9 @@ def test_it_says_what_the_curves_mean(bare_run, bleus, losses, said):
 
 
 def test_it_says_what_the_model_was_before_and_who_wrote_its_text(config_of, tmp_path):
-    cfg = config_of(tmp_path / "run", init_from="/runs/general/model", distill={"teachers": ["/runs/big"]})
+    cfg = config_of(tmp_path / "run", init_from="/runs/general/model")
     write_config(cfg)
+    (cfg.run_dir / "run.json").write_text(json.dumps({"teachers": ["/runs/big"]}))
     with MetricsLog(cfg.run_dir, 0):
         pass
     words = words_of(write_report(cfg.run_dir))

@@ -162,6 +162,19 @@ def test_of_several_batches_the_one_that_is_not_finite_is_named():
     assert not any(f"line {other}" in str(caught.value) for other in (0, 2, 3))
 
 
+def test_in_fp16_an_update_that_cannot_be_made_leaves_the_scaler_ready_for_another():
+    updater = make_updater(precision="fp16")
+    good = weights(updater)
+    with torch.no_grad():
+        updater.model.output.bias[5] = float("nan")
+    with pytest.raises(TrainingError, match="no weight was changed"):
+        updater.update([batch_of([0, 1])], step=1, lr=0.01)
+    with torch.no_grad():
+        updater.model.output.bias[5] = 0.0
+    updater.update([batch_of([0, 1])], step=2, lr=0.01)
+    assert not torch.equal(weights(updater), good)
+
+
 def test_in_fp16_an_overflowing_gradient_leaves_the_update_out_and_lowers_the_scale():
     updater = make_updater(precision="fp16")
     scaler = updater.grad_scaler

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
+from mtkit.errors import TrainingError
 from mtkit.evaluation.metrics import corpus_bleu
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.prepare import prepare
@@ -47,6 +48,17 @@ def test_the_translations_are_those_that_users_get(trainer):
     assert validator.signed_scores(perfect)[0].score == pytest.approx(100)
     assert [sample.src for sample in validator.samples(found)] == [sources[0], sources[2], sources[5]]
     assert corpus_bleu(found.translations, references) == found.bleu
+
+
+def test_a_dev_pair_that_does_not_fit_is_named(trainer, monkeypatch):
+    def fail(model, batch, *rest):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    name, dev = trainer.cfg.data.dev.src, trainer.validator.corpus
+    longest = max(range(dev.n_pairs), key=lambda i: max(len(dev.src[i]), len(dev.tgt[i])))
+    monkeypatch.setattr("mtkit.training.validation.batch_loss", fail)
+    with pytest.raises(TrainingError, match=rf"{name}:{longest + 1}: the memory does not suffice .* with 7 others"):
+        trainer.validator.run(trainer.updater.model)
 
 
 def test_training_goes_on_after_a_validation(trainer):
