@@ -21,7 +21,7 @@ class Rendering:
 
     def lines(self, translations: "Sequence[Translation]", first_line: int) -> list[str]:
         """A line for each translation; first_line: the number of the first of them."""
-        links = self._links(translations) if self.alignments else None
+        links = self._links(translations, first_line) if self.alignments else None
         if not self.as_json:
             texts = [self._text(translation) for translation in translations]
             return texts if links is None else [f"{t}\t{link[0]}" for t, link in zip(texts, links, strict=True)]
@@ -70,15 +70,21 @@ class Rendering:
         confidence = self.translator.confidence(candidate)
         return found if confidence is None else {**found, "confidence": confidence}
 
-    def _links(self, translations: "Sequence[Translation]") -> list[list[str]]:
-        """The word alignment of each candidate of each translation, in Pharaoh format."""
+    def _links(self, translations: "Sequence[Translation]", first_line: int) -> list[list[str]]:
+        """The word alignment of each candidate of each translation, in Pharaoh format; none for a line in segments."""
+        from mtkit.console import log
         from mtkit.decoding.alignment import align
         from mtkit.decoding.scoring import native_models
 
         models = native_models(self.translator.engine, "word alignments")
-        pairs = [(t.src, candidate.text) for t in translations for candidate in t.n_best]
+        in_segments = [self.translator.needs_segments(translation.src) for translation in translations]
+        for line, is_so in enumerate(in_segments, start=first_line):
+            if is_so:
+                log.warning(f"line {line}: its words are not aligned, as it was translated in segments")
+        rows = list(zip(translations, in_segments, strict=True))
+        pairs = [(row.src, candidate.text) for row, is_so in rows if not is_so for candidate in row.n_best]
         links = iter(align(models[0], self.translator.src_tokenizer, self.translator.tgt_tokenizer, pairs))
-        return [[next(links) for _ in translation.n_best] for translation in translations]
+        return [["" if is_so else next(links) for _ in row.n_best] for row, is_so in rows]
 
     def _scores(self, translations: "Sequence[Translation]") -> "list[list[PairScore]]":
         from mtkit.decoding.scoring import score_candidates

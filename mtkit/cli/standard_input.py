@@ -43,9 +43,14 @@ def _arriving(max_lines: int) -> Iterator[list[bytes]]:
 def _read() -> bytes:
     """What has arrived, waiting for at least a byte; b"" at the end."""
     try:
-        return os.read(sys.stdin.fileno(), _CHUNK_BYTES)
+        number = sys.stdin.fileno()
     except OSError:  # replaced by an object in memory, which has no file number
         return sys.stdin.buffer.readline()
+    while True:
+        try:
+            return os.read(number, _CHUNK_BYTES)
+        except BlockingIOError:  # a process that shares it does not wait: nothing is there yet
+            select.select([number], [], [])
 
 
 def _more_is_ready() -> bool:

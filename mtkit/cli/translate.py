@@ -92,6 +92,8 @@ def translate(
     """
     as_json = as_json or n_best is not None
     more_than_live = as_json or alignments or output_path or prefix or on_suspect
+    if restart and not (input_path and output_path):
+        raise UsageError("--restart is for a file that goes on where it stopped: give --input and --output, too")
     _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
     chosen |= _engine_for(engine, looked_into=live or alignments or tokens, few_lines=bool(text))
@@ -105,8 +107,14 @@ def translate(
     folders = [find_model(model) for model in models] if models else [find_model()]
     translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
     decode = translator.decode
+    if decode.mbr_samples and (n_best or 1) > decode.mbr_samples:
+        raise UsageError(
+            f"--n-best {n_best} is more than decode.mbr_samples={decode.mbr_samples} draws; let it draw more"
+        )
     if not decode.sampling and not decode.mbr_samples and (n_best or 1) > decode.beam_size:
         raise UsageError(f"--n-best {n_best} is more than the beam holds; add --beam-size {n_best}")
+    if alignments and not as_json and decode.on_suspect == "mark":
+        raise UsageError("--alignments counts words, and decode.on_suspect=mark adds some: take --json, too")
     unknown = _unknown(translator) if explain_unknown else None
     if live:
         _show_live(translator, _noted(_windows(translator, text, input_path), unknown))

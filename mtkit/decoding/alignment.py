@@ -16,7 +16,7 @@ from torch import Tensor
 from mtkit.console import log
 from mtkit.data.corpus import as_one_line
 from mtkit.data.tokenizer import SPACE, Tokenizer
-from mtkit.decoding.scoring import ForcedBatch, ForcedPair, forced_batches
+from mtkit.decoding.scoring import ForcedBatch, ForcedPair, forced_batches, want_of_memory_explained
 from mtkit.model.transformer import Transformer
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -98,7 +98,8 @@ def _weights(model: Transformer, batch: ForcedBatch, layer: int) -> Tensor:
 
     handle = attention.register_forward_pre_hook(look)
     try:
-        model.hidden(batch.src, batch.tgt_in)
+        with want_of_memory_explained(batch):
+            model.hidden(batch.src, batch.tgt_in)
     finally:
         handle.remove()
     return found[0].cpu()

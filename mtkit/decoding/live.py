@@ -34,7 +34,7 @@ def translate_live(
     finished = True
     segments, _ = translator.segments([as_one_line(text).strip()], translator.decode, first_line=line)
     for segment in segments:
-        start = " " if parts and parts[-1] else ""
+        start = " " if any(parts) else ""
         shown = ""
 
         def show(found: str, start: str = start) -> None:

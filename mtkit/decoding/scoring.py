@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -139,23 +140,30 @@ def ensemble_log_probs(members: Sequence[Sequence[float]]) -> list[float]:
     return [float(np.logaddexp.reduce(token) - math.log(len(members))) for token in zip(*members, strict=True)]
 
 
+@contextmanager
+def want_of_memory_explained(batch: ForcedBatch) -> Iterator[None]:
+    """Turn torch's error for pairs that are too long for the memory into one that says so."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise MtkitError(
+            f"{batch.src.device}: the memory does not hold {len(batch.numbers)} pairs of up to "
+            f"{max(batch.src.size(1), batch.tgt_in.size(1))} tokens; leave out the longest lines"
+        ) from error
+
+
 def _score(model: Transformer, batch: ForcedBatch) -> list[list[float]]:
     device = batch.src.device
     lengths = [len(ids) for ids in batch.tgt_out]
     is_token = torch.arange(batch.tgt_in.size(1)) < torch.tensor(lengths)[:, None]
-    try:
+    with want_of_memory_explained(batch):
         hidden = model.hidden(batch.src, batch.tgt_in)[is_token.to(device)]  # (N, D): padding left out
         ids = torch.tensor([token_id for ids in batch.tgt_out for token_id in ids], device=device)
         chunks = [slice(start, start + _CHUNK) for start in range(0, len(ids), _CHUNK)]
         log_probs = [_chosen(model, hidden[chunk], ids[chunk]) for chunk in chunks]
         numbers = iter(torch.cat([hidden.new_empty(0), *log_probs]).tolist())
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        raise MtkitError(
-            f"{device}: the memory does not hold {len(lengths)} pairs of up to {max(batch.src.size(1), max(lengths))} "
-            "tokens; leave out the longest lines"
-        ) from error
     return [list(itertools.islice(numbers, length)) for length in lengths]
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 _CLOSING = r"[\"'”’»›)\]]*"
 # Each ends with the white space (group 1, perhaps none) that is left out between two segments.
-_SENTENCE_ENDS = re.compile(rf"(?:[.!?…]+{_CLOSING}(?=\s)|[。！？]+{_CLOSING})(\s*)")
+_SENTENCE_ENDS = re.compile(
+    rf"(?:(?<![.!?…])[.!?…]+{_CLOSING}(?=\s)|(?<![。！？])[。！？]+{_CLOSING})(\s*)"  # runs are not tried from within
+)
 _CLAUSE_ENDS = re.compile(rf"(?:[,;:–—]{_CLOSING}(?=\s)|[，、；：]{_CLOSING})(\s*)")
 _WORD_ENDS = re.compile(r"(\s+)")
 _ABBREVIATION = re.compile(r"(?:^|[\s(\"'«“])[^\W\d_a-zß-ÿ]\w{0,2}\.$")  # Mr. Dr. J.: no end, so keep reading

@@ -21,6 +21,7 @@ from mtkit.console import progress_bar
 from mtkit.data.corpus import as_one_line, open_output
 from mtkit.decoding.bundle import BundleFiles
 from mtkit.decoding.file_job import JobResult, TranslateWindow, run_job
+from mtkit.decoding.shortlist import SHORTLIST
 from mtkit.decoding.suspects import find_faults
 from mtkit.decoding.translator import Candidate, Translation, Translator
 from mtkit.errors import UsageError
@@ -111,10 +112,12 @@ def summary(n_lines: int, counts: Mapping[str, int]) -> str:
 
 def identity_of(members: Sequence[BundleFiles], decode: DecodeConfig) -> dict[str, Any]:
     """All of the models and their settings that translations depend on, as JSON."""
+    shortlists = [files.manifest["sha256"].get(SHORTLIST) for files in members]
     return {
         "models": [{name: files.manifest["sha256"][name] for name in _SHAPING_FILES} for files in members],
         "decode": decode.model_dump(mode="json", exclude={"workers"}),
         "terminology": None if decode.terminology is None else sha256_file(decode.terminology),
+        **({"shortlists": shortlists} if decode.shortlist else {}),
     }
 
 
@@ -166,6 +169,8 @@ def synthesize(
 
 def too_narrow(n_best: int, decode: DecodeConfig) -> str:
     """What is wrong with asking for so many translations a line; "" if nothing is."""
+    if decode.mbr_samples and n_best > decode.mbr_samples:
+        return f"{n_best} translations a line are more than decode.mbr_samples={decode.mbr_samples} draws; draw more"
     if decode.sampling or decode.mbr_samples or n_best <= decode.beam_size:
         return ""
     return f"{n_best} translations a line are more than decode.beam_size={decode.beam_size} finds; widen the beam"

@@ -103,7 +103,8 @@ class Translator:
         """other_src_tokenizers: those of an ensemble's further models, unless all have the first one's.
 
         tgt_lang: language of the translations, such as "fr", for the look at suspect ones.
-        files: the bundle that all this comes from; its calibration, if it has one, gives `confidence`.
+        files: the bundle that all this comes from, none for an ensemble; its calibration, if it has one, gives
+        `confidence`.
         Raises DataError if decode.terminology cannot be read, or if a source tokenizer does not have decode.tag.
         """
         self.engine = engine
@@ -161,7 +162,7 @@ class Translator:
             first.config.decode,
             other_src_tokenizers=further,
             tgt_lang=first.config.data.tgt_lang,
-            files=first,
+            files=None if others else first,
         )
 
     def confidence(self, candidate: Candidate) -> float | None:
@@ -284,6 +285,10 @@ class Translator:
         limit = (decode or self.decode).max_src_tokens
         positions = self.engine.max_positions
         return limit if positions is None else min(limit, positions - 1)  # EOS
+
+    def needs_segments(self, text: str) -> bool:
+        """Whether the text is too long for the translator to translate it in one piece."""
+        return self._n_tokens(as_one_line(text).strip()) > self.max_src_tokens()
 
     def _encode(self, texts: Sequence[str]) -> list[tuple[list[int], ...]]:
         """Of each text the tokens of every member's source tokenizer."""

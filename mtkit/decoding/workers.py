@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -74,11 +75,14 @@ class ParallelEngine:
             for _ in range(n_workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_work, args=(make_engine, theirs), daemon=True)
-                process.start()
+                with _interrupt_held_back():  # while it starts it knows no better than to print a traceback
+                    process.start()
                 theirs.close()
                 self._workers.append(_Worker(process, ours))
             about, *_ = [worker.receive() for worker in self._workers]
         except BaseException:
+            for worker in self._workers:  # some may not have begun to listen
+                worker.process.terminate()
             self.close()
             raise
         self.name: str = about.name
@@ -205,3 +209,16 @@ def _work(make_engine: Callable[[], Engine], connection: Connection) -> None:
         connection.send(("error", error))
     except Exception as error:
         connection.send(("error", RuntimeError(f"worker process {os.getpid()}: {type(error).__name__}: {error}")))
+
+
+@contextmanager
+def _interrupt_held_back() -> Iterator[None]:
+    """Ctrl-C waits until the block is over; a process that is started within never gets it."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -4,6 +4,8 @@ import io
 import os
 import signal
 import sys
+import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -48,6 +50,21 @@ def test_a_window_has_at_most_so_many_lines(pipe):
 def test_the_end_of_the_input_ends_the_windows(pipe):
     pipe.close()
     assert list(arriving_windows(max_lines=3)) == []
+
+
+def test_input_that_another_process_made_non_blocking_is_awaited(pipe):
+    os.set_blocking(sys.stdin.fileno(), False)
+
+    def write() -> None:
+        for part in (b"one\ntw", b"o\n"):
+            time.sleep(0.2)
+            pipe.write(part)
+        pipe.close()
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    assert [line for window in arriving_windows(max_lines=10) for line in window] == ["one", "two"]
+    writing.join()
 
 
 @contextmanager

@@ -72,6 +72,13 @@ def test_the_bundle_gets_a_calibration_that_is_verified(run):
     assert len(lines) == 4 + sum(entry.n > 0 for entry in found.held_out.bins)
 
 
+def test_an_ensemble_has_not_the_calibration_of_its_first_model(run):
+    assert run("--src", "src.txt", "--ref", "ref.txt").exit_code == 0
+    one = read_bundle(Path("model"))
+    assert Translator.of([one], threads=1).calibration is not None
+    assert Translator.of([one, one], threads=1).calibration is None
+
+
 def test_no_more_sentences_than_asked_for(run):
     assert run("--src", "src.txt", "--ref", "ref.txt", "--max-sentences", "30").exit_code == 0
     found = Confidence.load(Path("model") / CONFIDENCE_FILE)

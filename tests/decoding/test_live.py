@@ -3,6 +3,7 @@
 import pytest
 
 from mtkit.decoding.bundle import add_to_bundle
+from mtkit.decoding.engine import Hypothesis
 from mtkit.decoding.live import translate_live
 from mtkit.decoding.shortlist import SHORTLIST, Shortlist
 from mtkit.decoding.translator import Translator
@@ -21,6 +22,21 @@ def test_the_parts_add_up_to_what_is_translated_at_once(shared_bundle, beam_size
         assert "" not in parts
         if beam_size == 1 and text:
             assert len(parts) > 2
+
+
+def test_a_segment_translated_as_nothing_leaves_the_space_to_the_next(shared_bundle, monkeypatch):
+    translator = Translator.load(shared_bundle, threads=1, beam_size=1, max_src_tokens=30)
+    real, calls = translator.engine.watch, []
+
+    def watch(segment, cfg, look):
+        calls.append(segment)
+        return Hypothesis([], 0.0, 0.0, True) if len(calls) == 2 else real(segment, cfg, look)
+
+    monkeypatch.setattr(translator.engine, "watch", watch)
+    parts: list[str] = []
+    whole, _ = translate_live(translator, "It rains. " * 9, parts.append)
+    assert len(calls) > 2
+    assert "".join(parts) == whole
 
 
 def test_only_what_no_hypothesis_disagrees_about_is_shown(shared_bundle):

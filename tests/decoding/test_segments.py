@@ -48,7 +48,9 @@ def test_every_segment_fits_and_nothing_but_white_space_is_lost(text, limit):
     assert "".join("".join(segments).split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize("text", ["a" * 300_000, "^" * 20_000, "a, " * 100_000, "Word. " * 50_000, "é \u0301" * 9_000])
+@pytest.mark.parametrize(
+    "text", ["a" * 300_000, "^" * 20_000, "a, " * 100_000, "Word. " * 50_000, "." * 60_000, "é \u0301" * 9_000]
+)
 def test_an_enormous_line_is_split_without_deep_recursion(text):
     segments = split_long(text, at_most(100))
     assert all(len(segment) <= 100 for segment in segments)

@@ -17,8 +17,10 @@ from mtkit.config.schema import TrainCorpus
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding import file_job, synthetic
+from mtkit.decoding.bundle import add_to_bundle, read_bundle
 from mtkit.decoding.engine import Hypothesis
-from mtkit.decoding.synthetic import noised
+from mtkit.decoding.shortlist import SHORTLIST, Shortlist
+from mtkit.decoding.synthetic import identity_of, noised
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -196,6 +198,18 @@ def test_a_text_that_gives_no_pair_at_all_is_an_error(run):
     result = run("back-translate", "-i", "blank.txt", "-o", "bt.tsv")
     assert result.exit_code == 1
     assert "not one line gave a pair to learn from" in result.stderr
+
+
+def test_another_shortlist_is_another_job(bundle):
+    identities = []
+    for first in (280, 281):
+        files = read_bundle(bundle)
+        size = Tokenizer.load(bundle / "src.spm").vocab_size
+        add_to_bundle(bundle, SHORTLIST, Shortlist.from_lexicon([[]] * size, range(first, 290), size).save)
+        files, cfg = read_bundle(bundle), files.config.decode
+        identities.append([identity_of([files], cfg.model_copy(update={"shortlist": use})) for use in (False, True)])
+    assert identities[0][0] == identities[1][0]
+    assert identities[0][1] != identities[1][1]
 
 
 def test_another_n_best_is_another_job(run, engine):

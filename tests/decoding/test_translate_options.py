@@ -130,6 +130,15 @@ def test_alignments_stand_after_a_tab_or_in_the_json(run):
     assert len([hypothesis["alignment"] for hypothesis in record["hypotheses"]]) == 2
 
 
+def test_a_line_that_was_split_has_no_alignment_and_it_is_said(run):
+    result = run("--alignments", "--set", "decode.max_src_tokens=20", LINES[0], "It rains. " * 9)
+    first, second = texts(result)
+    assert first.split("\t")[1]
+    assert second.endswith("\t")
+    assert "line 2: its words are not aligned, as it was translated in segments" in result.stderr
+    assert "line 1: its words" not in result.stderr
+
+
 def test_token_scores_add_up_to_the_translations(run):
     for line in texts(run("--tokens", "--n-best", "3", *LINES)):
         for hypothesis in json.loads(line)["hypotheses"]:
@@ -187,6 +196,9 @@ def test_a_terminology_may_have_any_name(run, shared_bundle, tmp_path, name):
         (["--live", "--json", "a"], "--live shows plain text on stdout"),
         (["--live", "--on-suspect", "warn", "a"], "--live shows plain text on stdout and takes nothing back"),
         (["--engine", "ctranslate2", "--alignments", "a"], "--engine ctranslate2 knows no --live, --alignments"),
+        (["--on-suspect", "mark", "--alignments", "a"], "--alignments counts words, and decode.on_suspect=mark adds"),
+        (["--n-best", "5", "--set", "decode.mbr_samples=3", "a"], "--n-best 5 is more than decode.mbr_samples=3 draws"),
+        (["--restart", "a"], "--restart is for a file that goes on where it stopped: give --input and --output"),
         (["--on-suspect", "cry", "a"], "'cry' is not one of"),
     ],
 )
