@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from mtkit.cli.corpora import check_here
-from mtkit.cli.options import ModelOption, check_new_folder
+from mtkit.cli.options import ModelOption, check_new_folder, check_other_folder
 from mtkit.errors import DataError, UsageError
 from mtkit.interop.support import Quantization, Target
 
@@ -57,6 +57,8 @@ def export(
         return
     from mtkit.interop.parity import DEFAULT_TOLERANCES
 
+    if out is not None:
+        check_other_folder(out)
     wanted = {
         "token_agreement": min_agreement,
         "score_difference": max_score_difference,

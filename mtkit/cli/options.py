@@ -52,8 +52,15 @@ def valid_text(param: typer.CallbackParam, given: _Text) -> _Text:
     return given
 
 
+def check_other_folder(out: Path) -> None:
+    """Raises UsageError if this is the folder that the user is in: another one would take its place."""
+    if out.resolve() == Path.cwd().resolve():
+        raise UsageError(f"--out {out}: the folder that you are in; give a new one, such as {out}/model")
+
+
 def check_new_folder(out: Path) -> None:
     """Raises UsageError if writing this folder would replace something."""
+    check_other_folder(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {out}: exists and is not empty; give a new folder, or remove it first")
 

@@ -36,7 +36,8 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     folder = Path(path).absolute().parent
     try:
         # as JSON and strict: a value counts as what it is written as, "4" is text and true is not 1
-        config = Config.model_validate_json(json.dumps(values), strict=True, context={"base": folder})
+        context = {"base": folder, "is_part": bool(_at(values, "train", "init_from"))}
+        config = Config.model_validate_json(json.dumps(values), strict=True, context=context)
     except ValidationError as error:
         faulty = {problem.subject for problem in problems}
         # a value that fits none of a key's alternatives comes once for each of them
@@ -48,6 +49,13 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     if config.run_dir is None:
         config = config.model_copy(update={"run_dir": Path.cwd() / "runs" / Path(path).stem})
     return config
+
+
+def _at(values: Any, *keys: str) -> Any:
+    """The value below these keys; None if there is none."""
+    for key in keys:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
 
 
 def dump_config(config: Config) -> str:

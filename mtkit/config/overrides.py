@@ -80,4 +80,9 @@ def _from_current_folder(value: Any, path: KeyPath) -> Any:
         field, _ = field_at(path)
     except ValueError:  # an unknown key: the schema's checks will say so
         return value
-    return str(Path(value).expanduser().absolute()) if isinstance(value, str) and is_path(field) else value
+    if not isinstance(value, str) or not is_path(field):
+        return value
+    try:
+        return str(Path(value).expanduser().absolute())
+    except RuntimeError:  # ~name of nobody: the schema's checks will say so
+        return value

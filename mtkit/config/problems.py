@@ -73,7 +73,10 @@ def explain(
     if kind == "extra_forbidden":
         return Problem(origin_of(path, origins), dotted(path), f"unknown key; {_right_key(path, root)}")
     if kind == "value_error":
-        return _explain_conflict(path, str(error["ctx"]["error"]), origins, root)
+        message = str(error["ctx"]["error"])
+        if path and _section_in(field_at(path, root)[0].annotation) is None:  # a check of one value
+            return Problem(origin_of(path, origins), dotted(field_at(path, root)[1]), message)
+        return _explain_conflict(path, message, origins, root)
     field, path = field_at(path, root)
     if kind in ("string_type", "literal_error") and isinstance(error["loc"][-1], int):
         path = error["loc"]  # one entry of a list

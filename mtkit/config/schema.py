@@ -21,8 +21,16 @@ class Section(BaseModel):
 
 def _resolve(path: Path, info: ValidationInfo) -> Path:
     base = (info.context or {}).get("base")
-    path = path.expanduser()
+    try:
+        path = path.expanduser()
+    except RuntimeError:
+        raise ValueError(f"{path}: there is no such user; write ./{path} for a file of that name") from None
     return path if base is None else Path(os.path.normpath(Path(base, path)))
+
+
+def _is_part(info: ValidationInfo) -> bool:
+    """Whether keys that are left out come from the model of train.init_from, so that they do not have to fit yet."""
+    return bool((info.context or {}).get("is_part"))
 
 
 # A path of the config file: one that is relative is relative to the folder that holds the file (context "base").
@@ -203,7 +211,9 @@ class ModelConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> Self:
+    def _heads_divide_width(self, info: ValidationInfo) -> Self:
+        if _is_part(info):
+            return self
         if self.d_model % self.n_heads:
             raise ValueError(f"d_model={self.d_model} does not split into {self.n_heads} heads")
         if self.positions == "rotary" and (self.d_model // self.n_heads) % 2:
@@ -438,7 +448,9 @@ class Config(Section):
     decode: DecodeConfig = Field(DecodeConfig(), description="how the model translates")
 
     @model_validator(mode="after")
-    def _sections_fit(self) -> Self:
+    def _sections_fit(self, info: ValidationInfo) -> Self:
+        if _is_part(info):
+            return self
         if self.model.tie == "all" and not self.tokenizer.shared:
             raise ValueError("model.tie=all shares one embedding between both sides: set tokenizer.shared: true")
         if self.model.positions == "learned" and self.data.max_tokens + 1 > self.model.max_positions:

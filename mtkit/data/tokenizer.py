@@ -264,6 +264,8 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
 def _settings(cfg: Config) -> dict[str, Any]:
     """All that the tokenizers are made from; how training text is cut with them later is no part of it."""
     tokenizer = cfg.tokenizer.model_dump(mode="json", exclude={"src": {"sampling"}, "tgt": {"sampling"}})
+    if cfg.tokenizer.shared:
+        del tokenizer["tgt"]  # nothing is made from it
     settings = {"tokenizer": tokenizer, "text": text_checksums(cfg.data.train)}
     return settings | ({"tags": tags} if (tags := _tags(cfg)) else {})
 
@@ -278,7 +280,10 @@ def _read_record(path: Path) -> dict[str, Any]:
     """What the run's tokenizers were trained from, and their checksums; empty if mtkit trained none here."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return {"settings": record["settings"], "models": dict(record["models"])}
+        settings = dict(record["settings"])
+        if settings["tokenizer"]["shared"]:
+            settings["tokenizer"] = {key: value for key, value in settings["tokenizer"].items() if key != "tgt"}
+        return {"settings": settings, "models": dict(record["models"])}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -287,6 +292,8 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 def _train_both(cfg: Config, run_dir: Path, settings: dict[str, Any]) -> tuple[Tokenizer, Tokenizer]:
     if cfg.tokenizer.shared:
+        if "tgt" in cfg.tokenizer.model_fields_set and cfg.tokenizer.tgt != cfg.tokenizer.src:
+            log.warning("tokenizer.tgt is not used: with tokenizer.shared, tokenizer.src serves both sides")
         src = tgt = _train_on(cfg, SIDES, cfg.tokenizer.src, run_dir / "src.spm")
     else:
         src = _train_on(cfg, ("src",), cfg.tokenizer.src, run_dir / "src.spm")

@@ -5,7 +5,6 @@ token, mostly <pad>. Weights are read from safetensors, or from a `pytorch_model
 """
 
 import json
-import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -132,7 +131,7 @@ def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
         raise MtkitError(f"{folder}: neither {_WEIGHTS} nor {_OLD_WEIGHTS} in it")
     try:
         tensors = torch.load(old, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except Exception as error:  # of whatever type a damaged file brings about
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise MtkitError(f"{old}: refused: it cannot be read as tensors alone ({reason})") from error
     if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
@@ -146,10 +145,11 @@ def _positions(tensors: dict[str, Tensor], path: Path) -> str:
     for name in _POSITIONS:
         if (table := tensors.pop(name, None)) is None:
             continue
+        atol = max(1e-4, torch.finfo(table.dtype).eps)
         fits = [
             kind
             for kind, marian in {"sinusoidal": False, "marian": True}.items()
-            if torch.allclose(table.float(), sinusoid_table(*table.shape, marian=marian), atol=1e-4)
+            if torch.allclose(table.float(), sinusoid_table(*table.shape, marian=marian), atol=atol)
         ]
         if not fits:
             raise MtkitError(f"{path}: {name} holds other positions than sinusoids, which is not supported")

@@ -1,8 +1,9 @@
 """Marian's `.npz` models: a transformer of Marian in, a bundle out, and back.
 
-Computed as Marian does it: sinusoids with its rates, and a decoder that starts from zeros. Its layer normalisation
-adds 1e-6 to the variance where torch adds 1e-5, which changed the log-probabilities of whole sentences by less than
-1e-4 nats. Nothing pickled is read.
+Computed as Marian trains and scores: sinusoids with its rates, and a decoder that starts from zeros. (With norms before
+the layers, Marian 1.12 decodes otherwise: after the first step it does not normalise self-attention's keys and values.)
+Its layer normalisation adds 1e-6 to the variance where torch adds 1e-5, which changed the log-probabilities of whole
+sentences by less than 1e-4 nats. Nothing pickled is read.
 """
 
 import zipfile
@@ -166,7 +167,8 @@ def _entries(cfg: ModelConfig) -> Iterator[_Entry]:
             if side == "decoder" and cfg.decoder == "ssru":
                 yield _Entry(f"{ours}.self_attention.in_proj.weight", (f"{theirs}_rnn_W", f"{theirs}_rnn_Wf"))
                 yield _Entry(f"{ours}.self_attention.forget_bias", (f"{theirs}_rnn_bf",))
-                yield from _norm(cfg, f"{ours}.self_attention_residual.norm", f"{theirs}_rnn_ffn")
+                place = f"{theirs}_rnn" if cfg.norm_position == "pre" else f"{theirs}_rnn_ffn"
+                yield from _norm(cfg, f"{ours}.self_attention_residual.norm", place)
             else:
                 yield from _linear(f"{ours}.self_attention.qkv_proj", f"{theirs}_self", "qkv")
                 yield from _linear(f"{ours}.self_attention.out_proj", f"{theirs}_self", "o")

@@ -1,5 +1,6 @@
 """Marian's description of a model as the model section of a config, and back."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import yaml
 
 from mtkit.config.schema import ModelConfig
+from mtkit.console import log
 from mtkit.errors import DataError, MtkitError
 from mtkit.interop.support import export_problems
 from mtkit.interop.values import checked
@@ -128,6 +130,7 @@ def _decoder(options: Mapping[str, Any], path: Path | str) -> str:
 
 def _norm_position(options: Mapping[str, Any], path: Path | str) -> str:
     """Where the norms are; d, dropout, says nothing about it."""
+    version = re.match(r"v?(\d+)\.(\d+)", str(options.get("version", "")))
     keys = ("transformer-preprocess", "transformer-postprocess", "transformer-postprocess-top")
     values = [str(options.get(key) or "") for key in keys]
     found = tuple(value.replace("d", "") for value in values)
@@ -136,6 +139,11 @@ def _norm_position(options: Mapping[str, Any], path: Path | str) -> str:
         pairs = ", ".join(f'{key}: "{value}"' for key, value in zip(keys, values, strict=True))
         known = '"n", "da", "n" (pre-norm) or "", "dan", "" (post-norm)'
         raise MtkitError(f"{path}: {pairs} is not supported; only {known}")
+    if positions[found] == "pre" and version and tuple(map(int, version.groups())) < (1, 11):
+        log.warning(
+            f"{path}: made by Marian {version[0]}, with norms before the layers. Old versions did not normalise "
+            "self-attention's keys and values, mtkit does: compare some translations before you rely on it"
+        )
     return positions[found]
 
 

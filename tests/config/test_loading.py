@@ -226,6 +226,20 @@ def test_overrides_reach_into_lists_and_add_to_them(tmp_path):
     assert load(tmp_path, text, "data.train=[{tsv: /e.tsv}]").data.train == [TrainCorpus(tsv="/e.tsv")]
 
 
+@pytest.mark.parametrize("overrides", [[], ["data.dev.src=~nobody-of-this-name/d.en"]])
+def test_the_home_of_a_user_that_does_not_exist_is_a_mistake_like_others(tmp_path, overrides):
+    text = MINIMAL if overrides else MINIMAL.replace("d.en", "~nobody-of-this-name/d.en")
+    with pytest.raises(ConfigError, match=r"~nobody-of-this-name/d\.en: there is no such user; write \./~nobody"):
+        load(tmp_path, text, *overrides)
+
+
+def test_what_comes_from_another_model_does_not_have_to_fit_yet(tmp_path):
+    text = MINIMAL + "model: {n_heads: 6, tie: all}\n"
+    with pytest.raises(ConfigError, match="d_model=256 does not split into 6 heads"):
+        load(tmp_path, text)
+    assert load(tmp_path, text, "train.init_from=elsewhere").model.n_heads == 6
+
+
 def test_paths_of_overrides_start_from_the_current_folder(tmp_path, monkeypatch):
     here = tmp_path / "elsewhere"
     here.mkdir()

@@ -52,6 +52,17 @@ def test_a_shared_model_learns_from_both_sides_and_stands_on_both(make_config, r
     assert {"▁cat", "▁chat"} <= set(src.pieces(range(src.vocab_size)))
 
 
+def test_a_shared_model_has_nothing_from_the_target_sides_settings(make_config, run_dir, log_text):
+    train_tokenizers(make_config(shared=True, vocab_size=420), run_dir)
+    assert "tokenizer.tgt is not used: with tokenizer.shared, tokenizer.src serves both sides" in log_text()
+    made = spm_bytes(run_dir)
+    cfg = make_config(shared=True, vocab_size=420)
+    other = cfg.tokenizer.model_copy(update={"tgt": cfg.tokenizer.tgt.model_copy(update={"vocab_size": 333})})
+    train_tokenizers(cfg.model_copy(update={"tokenizer": other}), run_dir)
+    assert log_text() == f"{run_dir}: src.spm and tgt.spm are there already"
+    assert spm_bytes(run_dir) == made
+
+
 def test_a_long_text_is_sampled(make_config, make_lines, run_dir, tmp_path, log_text):
     train_tokenizers(make_config(max_sentences=20), run_dir)
     assert "src.spm: learning 350 bpe pieces from 20 of 200 lines" in log_text()

@@ -265,12 +265,13 @@ def test_tensors_that_do_not_fit_are_named(make_folder, tmp_path, damage, messag
         huggingface.import_model(folder, tmp_path / "bundle")
 
 
-def test_stored_positions_decide_which_sinusoids_they_are(make_folder, tmp_path):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_stored_positions_decide_which_sinusoids_they_are(make_folder, tmp_path, dtype):
     folder = make_folder(tmp_path / "hf")
     tensors = load_file(folder / "model.safetensors")
     for marian, kind in ((True, "marian"), (False, "sinusoidal")):
         table = sinusoid_table(64, 16, marian=marian)
-        both = {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
+        both = {f"model.{side}.embed_positions.weight": table.to(dtype, copy=True) for side in ("encoder", "decoder")}
         save_file({**tensors, **both}, folder / "model.safetensors")
         huggingface.import_model(folder, tmp_path / "bundle")
         assert load_bundle(tmp_path / "bundle").config.model.positions == kind
@@ -297,7 +298,9 @@ def test_a_weights_file_that_would_execute_something_is_refused(make_folder, tmp
     (folder / "model.safetensors").unlink()
     old = folder / "pytorch_model.bin"
     torch.save({"model.shared.weight": Executed()}, old)
-    for content in (old.read_bytes(), pickle.dumps(Executed(), protocol=2), b"nothing"):
+    torch.save([1, 2], tmp_path / "legacy", _use_new_zipfile_serialization=False)
+    damaged = (tmp_path / "legacy").read_bytes()[:-20] + b"." * 20
+    for content in (old.read_bytes(), pickle.dumps(Executed(), protocol=2), b"nothing", damaged):
         old.write_bytes(content)
         with pytest.raises(MtkitError, match=r"pytorch_model\.bin: refused: "):
             huggingface.import_model(folder, tmp_path / "bundle")

@@ -40,6 +40,15 @@ def test_vocabularies_can_be_named(make_marian, tmp_path):
     assert "give the model's vocabularies: --src-vocab FILE --tgt-vocab FILE" in without.stderr
 
 
+def test_the_folder_one_is_in_is_not_replaced(make_marian, tmp_path, monkeypatch):
+    path = make_marian(tmp_path / "marian")
+    (tmp_path / "new").mkdir()
+    monkeypatch.chdir(tmp_path / "new")
+    done = run("import", path, "--out", ".")
+    assert done.exit_code == 2
+    assert "--out .: the folder that you are in; give a new one" in done.stderr
+
+
 def test_a_folder_that_holds_something_is_left_alone(make_marian, tmp_path):
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "precious").touch()

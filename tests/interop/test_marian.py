@@ -11,10 +11,11 @@ import sentencepiece
 import torch
 import yaml
 
+from mtkit.config.schema import ModelConfig
 from mtkit.decoding.bundle import load_bundle
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
-from mtkit.interop import marian
+from mtkit.interop import marian, marian_options
 from mtkit.interop.marian_vocabulary import Sources, read_yml
 from mtkit.model.positions import sinusoid_table
 
@@ -100,6 +101,23 @@ def test_settings_of_the_decoder_config_and_the_origin_are_kept(make_marian, tmp
         Translator.load(tmp_path / "bundle", device="cpu", max_len=8, on_suspect="off").translate([SENTENCE, ""])[1]
         == ""
     )
+
+
+@pytest.mark.parametrize(("norm_position", "name"), [("pre", "rnn_ln_scale_pre"), ("post", "rnn_ffn_ln_scale")])
+def test_an_ssru_decoder_has_the_names_that_marian_writes(norm_position, name):
+    """As in files that Marian 1.12.42 wrote for --dec-cell ssru with either order of the norms."""
+    cfg = ModelConfig(decoder="ssru", norm_position=norm_position, positions="marian", n_decoder_layers=1)
+    found = {
+        theirs for entry in marian._entries(cfg) for theirs in entry.theirs if "rnn" in theirs and "scale" in theirs
+    }
+    assert found == {f"decoder_l1_{name}"}
+
+
+@pytest.mark.parametrize(("version", "warned"), [("v1.9.0 5a1b", True), ("v1.12.42", False), ("mtkit", False)])
+def test_an_old_version_that_computed_otherwise_is_told(version, warned, caplog):
+    options = {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"}
+    assert marian_options._norm_position({**options, "version": version}, "model.npz") == "pre"
+    assert ("compare some translations before" in caplog.text) == warned
 
 
 @pytest.mark.parametrize("pre", [True, False])
