@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mtkit.decoding.translator import Translator
 
 SourceOption = Annotated[
-    Path | None, typer.Option("--src", help="What was translated; default: the test set of the models' configs.")
+    Path | None, typer.Option("--src", help="What was translated; default: the --split of the models' configs.")
 ]
 ReferencesOption = Annotated[
     list[Path] | None, typer.Option("--ref", help="Reference translations, line by line; repeat for several.")

@@ -43,7 +43,11 @@ NBestOption = Annotated[int | None, typer.Option(min=1, help="Translations of ea
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON lines, also for a single translation.")]
 TokensOption = Annotated[bool, typer.Option("--tokens", help="In JSON, each token's log-probability, too.")]
 AlignmentsOption = Annotated[
-    bool, typer.Option("--alignments", help="Word alignments, too (0-0 1-2: source - target), after a tab.")
+    bool,
+    typer.Option(
+        "--alignments",
+        help="Word alignments, too (0-0 1-2: source - target), after a tab; none where a long line was split.",
+    ),
 ]
 PrefixOption = Annotated[
     str, typer.Option(callback=valid_text, help="What every translation begins with, in whole words.")
@@ -108,9 +112,7 @@ def translate(
     translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
     decode = translator.decode
     if decode.mbr_samples and (n_best or 1) > decode.mbr_samples:
-        raise UsageError(
-            f"--n-best {n_best} is more than decode.mbr_samples={decode.mbr_samples} draws; let it draw more"
-        )
+        raise UsageError(f"--n-best {n_best} is more than decode.mbr_samples={decode.mbr_samples} draws; draw more")
     if not decode.sampling and not decode.mbr_samples and (n_best or 1) > decode.beam_size:
         raise UsageError(f"--n-best {n_best} is more than the beam holds; add --beam-size {n_best}")
     if alignments and not as_json and decode.on_suspect == "mark":

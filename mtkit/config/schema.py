@@ -314,13 +314,22 @@ class TrainConfig(Section):
     )
     metric: Literal["bleu", "chrf", "loss"] = Field(
         "bleu",
-        description="which checkpoint is the best; one replaces the mean of several only if its loss, too, is better",
+        description="what decides which checkpoint is the best; it replaces the mean of several only if its loss is "
+        "better, too",
     )
     patience: int | None = Field(None, ge=1, description="stop after this many validations without improvement")
     average_best: int = Field(4, ge=1, description="the bundle averages the weights of this many best checkpoints")
     average_last: int | None = Field(
         None, ge=1, description="average this many last validated checkpoints instead of the best ones"
     )
+
+    @model_validator(mode="after")
+    def _with_its_schedule(self) -> Self:
+        """What auto stands for takes its place: a run keeps it, whatever ends it later."""
+        if self.schedule == "auto":
+            schedule = "inverse_sqrt" if self.budget is None else "cosine"
+            object.__setattr__(self, "schedule", schedule)  # frozen for everybody else
+        return self
 
     @model_validator(mode="after")
     def _it_ends(self) -> Self:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -72,13 +73,13 @@ class ParallelEngine:
         self._workers: list[_Worker] = []
         context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads, which it does not survive
         try:
-            for _ in range(n_workers):
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_work, args=(make_engine, theirs), daemon=True)
-                with _interrupt_held_back():  # while it starts it knows no better than to print a traceback
+            with _interrupt_held_back():  # while they start they know no better than to print tracebacks
+                for _ in range(n_workers):
+                    ours, theirs = context.Pipe()
+                    process = context.Process(target=_work, args=(make_engine, theirs), daemon=True)
                     process.start()
-                theirs.close()
-                self._workers.append(_Worker(process, ours))
+                    theirs.close()
+                    self._workers.append(_Worker(process, ours))
             about, *_ = [worker.receive() for worker in self._workers]
         except BaseException:
             for worker in self._workers:  # some may not have begun to listen
@@ -217,6 +218,7 @@ def _interrupt_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
+    resource_tracker.ensure_running()  # else the first process starts it, which lets interrupts through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

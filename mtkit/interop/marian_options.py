@@ -139,10 +139,11 @@ def _norm_position(options: Mapping[str, Any], path: Path | str) -> str:
         pairs = ", ".join(f'{key}: "{value}"' for key, value in zip(keys, values, strict=True))
         known = '"n", "da", "n" (pre-norm) or "", "dan", "" (post-norm)'
         raise MtkitError(f"{path}: {pairs} is not supported; only {known}")
-    if positions[found] == "pre" and version and tuple(map(int, version.groups())) < (1, 11):
+    if positions[found] == "pre" and version and tuple(map(int, version.groups())) < (1, 12):
         log.warning(
-            f"{path}: made by Marian {version[0]}, with norms before the layers. Old versions did not normalise "
-            "self-attention's keys and values, mtkit does: compare some translations before you rely on it"
+            f"{path}: made by Marian {version[0]}, with norms before the layers. Like version 1.12 in training, mtkit "
+            "normalises self-attention's keys and values, which older ones may not: compare some translations before "
+            "you rely on it"
         )
     return positions[found]
 

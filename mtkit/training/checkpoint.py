@@ -95,7 +95,7 @@ class Checkpoints:
             problem = find_damage(folder)
             if problem is None:
                 return Checkpoint(folder, _read_state(folder / _STATE))
-            log.warning(f"{problem}; trying the checkpoint before it")
+            log.warning(f"{problem}; trying another checkpoint")
         if steps:
             raise CheckpointError(
                 f"{self.folder}: none of the {len(steps)} checkpoints can be read (see the warnings above); restore "

@@ -27,6 +27,7 @@ from mtkit.decoding.synthetic import (
     counts_of,
     identity_of,
     summary,
+    too_narrow,
     window_of,
     write_corpus,
 )
@@ -171,6 +172,8 @@ def _translate(
         log.info(f"{place}: {summary(n_lines, counts)}")
 
     with teachers.translator(corpus) as translator:
+        if too_few := too_narrow(distill.n_best, translator.decode):
+            raise ConfigError(f"distill.n_best={distill.n_best}: {too_few}")
         usable = UsableTranslations(translator, n_best=distill.n_best)
 
         def translate(lines: Sequence[str], first_line: int) -> list[Translated]:

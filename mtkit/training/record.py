@@ -41,7 +41,7 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
             "starts": starts[:1] + starts[1:][-_MOST_STARTS:],
             "fingerprints": fingerprints,
             "text": known["text"] if known.get("fingerprints") == fingerprints else _text(run),
-            "teachers": list(map(str, teachers)),
+            "teachers": list(map(str, teachers)) or (known.get("teachers", []) if step else []),
             "n_translated": len(run.validator.pairs),
             "epoch": asdict(run.epoch_size),
             "parameters": parameters_by_part(run.updater.model),

@@ -24,20 +24,17 @@ def learning_rate(cfg: TrainConfig, step: int, fraction: float) -> float:
     """The rate of update `step` (the first is 1), made when `fraction` (0 to 1) of the run lies behind.
 
     It rises linearly to cfg.lr over the warm-up, which takes no more of a budget than a tenth. Then inverse_sqrt gives
-    lr x sqrt(warmup_steps / step) (Vaswani et al. 2017, section 5.3) and constant stays. cosine multiplies the warm-up
-    by half a cosine over the whole run, from 1 to lr_floor (Loshchilov and Hutter 2017, eq. 5, without restarts).
+    lr x sqrt(warmup_steps / step) (Vaswani et al. 2017, section 5.3; with a warm-up cut short, the share of the run
+    takes the steps' place) and constant stays. cosine multiplies the warm-up by half a cosine over the whole run, from
+    1 to lr_floor (Loshchilov and Hutter 2017, eq. 5, without restarts).
     """
-    warmup = max(cfg.warmup_steps, 1)
-    warmed_up = step / warmup
+    warmups = step / max(cfg.warmup_steps, 1)  # that lie behind; 1 at the end of the warm-up
     if cfg.budget is not None:
-        warmed_up = max(warmed_up, fraction / _LONGEST_WARMUP)
-    rate = cfg.lr * min(1.0, warmed_up)
-    schedule = cfg.schedule
-    if schedule == "auto":
-        schedule = "inverse_sqrt" if cfg.budget is None else "cosine"
-    if schedule == "inverse_sqrt" and step > warmup:
-        rate *= math.sqrt(warmup / step)
-    elif schedule == "cosine":
+        warmups = max(warmups, fraction / _LONGEST_WARMUP)
+    rate = cfg.lr * min(1.0, warmups)
+    if cfg.schedule == "inverse_sqrt" and warmups > 1:
+        rate /= math.sqrt(warmups)
+    elif cfg.schedule == "cosine":
         rate *= cfg.lr_floor + (1 - cfg.lr_floor) * (1 + math.cos(math.pi * min(1.0, fraction))) / 2
     return rate
 

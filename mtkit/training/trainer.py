@@ -51,11 +51,12 @@ def train(cfg: Config, since: float | None = None, processes: Processes = ALONE)
         raise ValueError("cfg.run_dir is not set")
     since = time.monotonic() if since is None else since
     with disk_full_explained(run_dir), locked(run_dir) if processes.is_main else nullcontext():
-        if teachers := cfg.distill.teachers:
+        cfg, checkpoints = inherit(cfg), Checkpoints(run_dir / "checkpoints")
+        teachers, started = cfg.distill.teachers, checkpoints.exist()
+        if teachers and not started:
             check_early(cfg, processes)
         cfg = processes.on_main(lambda: with_teachers_text(cfg))
-        checkpoints = Checkpoints(run_dir / "checkpoints")
-        cfg = with_known_batch_tokens(inherit(cfg), started=checkpoints.exist())
+        cfg = with_known_batch_tokens(cfg, started=started)
         checkpoint = processes.on_main(lambda: open_run(cfg, run_dir, checkpoints))
         if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, run_dir, checkpoint.state))):
             return result

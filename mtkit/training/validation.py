@@ -141,8 +141,8 @@ class Validator:
         longest = int(lengths.argmax())
         return TrainingError(
             f"{corpus.line_of(int(batch.indices[longest]))}: the memory does not suffice for the loss of this dev pair "
-            f"of {lengths[longest]:,} tokens with {len(lengths) - 1} others; shorten it if it is much longer than "
-            "usual, or lower train.batch_tokens, in a new run"
+            f"of {lengths[longest]:,} tokens with {len(lengths) - 1} others; in a new run, shorten it if it is much "
+            "longer than usual, or lower train.batch_tokens"
         )
 
 

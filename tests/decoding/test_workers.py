@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -144,6 +145,18 @@ def test_closing_ends_the_processes() -> None:
     engine.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what is held back is read from Linux' /proc")
+def test_no_worker_is_interrupted_while_it_starts() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, set())
+    engine = ParallelEngine(Reverser, 2)
+    for worker in engine._workers:
+        status = Path(f"/proc/{worker.process.pid}/status").read_text()
+        [held_back] = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigBlk")]
+        assert held_back >> (signal.SIGINT - 1) & 1
+    engine.close()
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, set()) == before
 
 
 def test_interrupting_the_parent_ends_the_workers_too() -> None:

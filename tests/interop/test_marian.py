@@ -113,7 +113,7 @@ def test_an_ssru_decoder_has_the_names_that_marian_writes(norm_position, name):
     assert found == {f"decoder_l1_{name}"}
 
 
-@pytest.mark.parametrize(("version", "warned"), [("v1.9.0 5a1b", True), ("v1.12.42", False), ("mtkit", False)])
+@pytest.mark.parametrize(("version", "warned"), [("v1.10.0 5a1b", True), ("v1.12.42", False), ("mtkit", False)])
 def test_an_old_version_that_computed_otherwise_is_told(version, warned, caplog):
     options = {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"}
     assert marian_options._norm_position({**options, "version": version}, "model.npz") == "pre"

@@ -100,7 +100,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(tmp_path, caplog
         checkpoint = Checkpoints(tmp_path).newest()
     assert checkpoint.state.step == 10
     assert str(path) in caplog.text
-    assert "trying the checkpoint before it" in caplog.text
+    assert "trying another checkpoint" in caplog.text
 
 
 def test_a_damaged_newer_checkpoint_is_gone_after_the_next_save(tmp_path):

@@ -153,7 +153,7 @@ def test_changed_data_is_named_and_the_scratch_folder_is_not(run, corpus, tmp_pa
 
 def test_a_rate_that_followed_the_clock_is_refused(run):
     config = run / "config.yaml"
-    text = config.read_text().replace("schedule: auto", "schedule: cosine")
+    text = config.read_text().replace("schedule: inverse_sqrt", "schedule: cosine")
     config.write_text(text.replace("max_minutes: null", "max_minutes: 5"))
     with pytest.raises(ConfigError, match=r"the run followed the clock \(train.max_minutes\)"):
         replay(run)
