@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli.inspect.drawing import named
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, sort_sentences
 from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, SetOption
 from mtkit.cli.systems import ReferencesOption, SourceOption, SplitOption, Translating, check_usage, find_test_set
@@ -25,7 +26,8 @@ def compare(
     ref: ReferencesOption = None,
     split: SplitOption = "test",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a report of one page here (.html).")
+        Path | None,
+        typer.Option("--output", "-o", callback=named(".html"), help="Write a report of one page here (.html)."),
     ] = None,
     train_text: TrainTextOption = None,
     src_lang: SrcLangOption = None,
@@ -47,8 +49,6 @@ def compare(
     from mtkit.inspection.comparison_page import write_report
     from mtkit.inspection.comparison_text import as_structure, headline, report
 
-    if output is not None and output.suffix != ".html":
-        raise UsageError(f"--output {output}: the report is a page; give it a name that ends in .html")
     if len(systems) < 2:
         raise UsageError(f"{systems[0]}: a single system; it takes two to compare (`mtkit evaluate` takes one)")
     places, _ = find_places(systems, [])

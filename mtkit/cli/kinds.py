@@ -78,9 +78,10 @@ def _languages(
     from mtkit.inspection.features import language_in_name
 
     found = []
-    for option, side, role in zip(given, ("src", "tgt"), ("src", "ref"), strict=True):
+    tgt = texts.reference_files[0] if "tsv" not in texts.origin else ""
+    for option, side, path in zip(given, ("src", "tgt"), (texts.origin.get("src", ""), tgt), strict=True):
         said = getattr(models[0].config.data, f"{side}_lang") if models else side
-        by_name = language_in_name(Path(str(texts.origin.get(role, ""))))
+        by_name = language_in_name(Path(str(path)))
         found.append(option or (said if said != side else by_name))  # src and tgt: a config that says nothing
     return found[0], found[1]
 

@@ -15,14 +15,15 @@ _HEADER_LINES = 8  # characters of a token above its column
 def attention_tables(trace: AttentionTrace, kind: Kind | None, layer: int | None, head: int | None) -> str:
     """A table for each layer of the kind, or for the one given: the mean of its heads, or the one given.
 
-    Without any choice, the cross-attention that best shows what is translated.
+    Without any choice, the cross-attention that best shows what is translated; with a layer that no cross-attention
+    has, all that have it.
     """
     if kind is None and layer is None:
         layer = trace.cross.layer
-    found = trace.chosen([kind or "cross"], layer, head)
-    n_layers = len(trace.of(kind or "cross"))
+    kinds = [kind or "cross"] if kind or layer is None or layer <= len(trace.of("cross")) else []
     lines = []
-    for attention in found.maps:
+    for attention in trace.chosen(kinds, layer, head).maps:
+        n_layers = len(trace.of(attention.kind))
         one = f"head {attention.heads[0]}" if len(attention.heads) == 1 else f"mean of {len(attention.heads)} heads"
         lines.append(f"{NAMES[attention.kind]}, layer {attention.layer} of {n_layers}, {one}")
         lines += [*_table(attention, trace), ""]

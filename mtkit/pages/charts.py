@@ -116,7 +116,7 @@ def _extremes(values: Iterable[float]) -> tuple[float, float]:
     known = list(values)
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
     room = abs(low) / 2
-    return (low, high) if low < high else (low - room, high + (room or 1.0))
+    return (low, high) if high - low > 1e-9 * abs(low) else (low - room, high + (room or 1.0))
 
 
 def _round_values(low: float, high: float) -> list[float]:

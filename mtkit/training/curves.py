@@ -22,7 +22,7 @@ def plot_curves(run_dir: Path) -> Path | None:
         return None
     figure = Figure(figsize=(10, 7), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(run_dir.name)
+    figure.suptitle(run_dir.name, parse_math=False)
     (losses, scores), (rates, norms) = figure.subplots(2, 2, sharex=True)
     _draw(losses, entries, "train", {"nll": "train"})
     _draw(losses, entries, "validation", {"loss": "dev"}, marker="o")

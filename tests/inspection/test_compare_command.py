@@ -9,6 +9,9 @@ from sacrebleu.metrics.bleu import BLEU
 from typer.testing import CliRunner
 
 from mtkit.cli import app
+from mtkit.cli.kinds import sort_sentences
+from mtkit.config.schema import CorpusFiles
+from mtkit.decoding.systems import read_test_set
 from mtkit.decoding.translator import Translator
 
 SRC = ["The cat sleeps.", "It is not raining.", "", "Are we under the table?"]
@@ -48,6 +51,12 @@ def test_files_of_translations_are_compared():
     assert "by rarest word" in done.stdout
     assert "1 of 4 references are blank" in done.stderr
     assert "line 2:" in done.stdout and "Il {+ne+} pleut {+pas+}." in done.stdout
+
+
+@pytest.mark.parametrize("further", [[], ["ref2"]])
+def test_the_language_of_several_references_is_that_of_the_first(further):
+    texts = read_test_set(CorpusFiles(src=Path("src.en"), tgt=Path("ref.fr")), [Path(name) for name in further])
+    assert sort_sentences(texts, [], [], (None, None)).tgt_lang == "fr"
 
 
 def test_json_has_every_figure_and_several_references_count():
@@ -110,7 +119,8 @@ def test_models_translate_with_the_same_options_for_all(bundle_of_a_run, config_
         (["old", "new", "--src", "gone", "--ref", "ref.fr"], 1, "gone: no such file"),
         (["empty", "empty2=empty", "--src", "empty", "--ref", "empty"], 1, "empty has 0 lines"),
         (["old", "old", *TEST_SET], 2, "two systems are named old"),
-        (["old", "new", *TEST_SET, "-o", "report.pdf"], 2, "ends in .html"),
+        (["old", "new", *TEST_SET, "-o", "report.pdf"], 2, "must end in .html"),
+        (["old", "new", *TEST_SET, "-o", "."], 2, "--output .: "),
         (["old", "new", *TEST_SET, "--beam-size", "2"], 2, "no system is a model"),
         (["old", "new", *TEST_SET, "--train-text", "gone"], 1, "gone: no such file"),
     ],

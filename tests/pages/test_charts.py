@@ -33,6 +33,11 @@ def places(chart):
     return [(float(c.get("cx")), float(c.get("cy"))) for c in elements(chart, "circle")]
 
 
+def test_values_that_differ_by_less_than_can_be_drawn_are_one():
+    low = 96.42504254534667
+    assert len({y for _, y in places(lines(Series("a", [0, 1], [low, math.nextafter(low, 100)])))}) == 1
+
+
 def test_points_lie_in_proportion_to_their_values():
     (x0, y0), (x1, y1), (x2, y2) = places(lines(Series("a", [0, 10, 40], [0, 1, 8])))
     assert (x2 - x0) == pytest.approx(4 * (x1 - x0), abs=0.5) and x0 < x1

@@ -76,9 +76,11 @@ def test_without_tensorboard_there_is_only_the_file(tmp_path, monkeypatch):
 
 def test_the_curves_are_a_png(tmp_path):
     pytest.importorskip("matplotlib", reason="the plot extra is not installed")
-    write(tmp_path, 10, 20)
-    assert plot_curves(tmp_path) == tmp_path / "curves.png"
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG\r\n")
+    run_dir = tmp_path / "costs $5_$x"  # no formula, though it looks like one
+    run_dir.mkdir()
+    write(run_dir, 10, 20)
+    assert plot_curves(run_dir) == run_dir / "curves.png"
+    assert (run_dir / "curves.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
 def test_without_matplotlib_there_are_no_curves(tmp_path, monkeypatch):
