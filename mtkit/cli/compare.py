@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.inspect.drawing import named
-from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, sort_sentences
-from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, SetOption
+from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, find_languages, sort_sentences
+from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, SetOption, file_named
 from mtkit.cli.systems import ReferencesOption, SourceOption, SplitOption, Translating, check_usage, find_test_set
 from mtkit.errors import UsageError
+from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 
 
 def compare(
@@ -27,7 +27,7 @@ def compare(
     split: SplitOption = "test",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", callback=named(".html"), help="Write a report of one page here (.html)."),
+        typer.Option("--output", "-o", callback=file_named(".html"), help="Write a report of one page here (.html)."),
     ] = None,
     train_text: TrainTextOption = None,
     src_lang: SrcLangOption = None,
@@ -44,7 +44,7 @@ def compare(
     in the training text, numbers, names, negation and questions, by rules of thumb.
     """
     from mtkit.console import log
-    from mtkit.decoding.bundle import find_model
+    from mtkit.decoding.bundle import find_model, read_bundle
     from mtkit.decoding.systems import find_places, read_files, translate_others
     from mtkit.inspection.comparison_page import write_report
     from mtkit.inspection.comparison_text import as_structure, headline, report
@@ -57,9 +57,11 @@ def compare(
     check_usage(src, ref or [], split, translating, any_model=bool(folders), src_needed=True)
     texts, settings = find_test_set(folders, src, ref or [], split)
     given = read_files(places, texts)
-    test_set = sort_sentences(texts, folders, train_text or [], (src_lang, tgt_lang))
+    bundles = [read_bundle(folder) for folder in folders]
+    languages = find_languages(texts, (src_lang, tgt_lang), bundles)
+    test_set = sort_sentences(texts, bundles, train_text or [], languages)
     found = translate_others(places, given, texts, translating.loader(settings))
-    comparison = compare_kinds(found, test_set)
+    comparison = compare_kinds(found, test_set, MetricSettings(tokenizer_for(languages[1])))
     if output is not None:
         write_report(output, comparison)
         log.info(f"written: {output}")

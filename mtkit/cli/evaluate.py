@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, sort_sentences
+from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, find_languages, sort_sentences
 from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption
 from mtkit.cli.output import line_writer
 from mtkit.cli.systems import ReferencesOption, SourceOption, SplitOption, Translating, check_usage, find_test_set
 from mtkit.errors import UsageError
-from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings, TokenizerName
+from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings, TokenizerName, tokenizer_for
 
 if TYPE_CHECKING:
     from mtkit.decoding.systems import Place, System, TestSet
@@ -45,8 +45,11 @@ MetricOption = Annotated[
     typer.Option("--metric", help=f"One of {', '.join(METRICS)}; chrF2++ is chrF++. Repeat as needed; default: all."),
 ]
 TokenizeOption = Annotated[
-    TokenizerName,
-    typer.Option(help="How BLEU cuts text into words. none is for tokenized text, such as published scores are of."),
+    TokenizerName | None,
+    typer.Option(
+        help="How BLEU cuts text into words; default: zh or char for languages without spaces between words, else 13a. "
+        "none is for tokenized text, such as published scores are of."
+    ),
 ]
 
 
@@ -59,7 +62,7 @@ def evaluate(
     split: SplitOption = "test",
     baseline: BaselineOption = None,
     metrics: MetricOption = None,
-    tokenize: TokenizeOption = "13a",
+    tokenize: TokenizeOption = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="BLEU and chrF without case, as TER is.")] = False,
     n_bootstrap: Annotated[int, typer.Option("--bootstrap", min=2, help="Samples for intervals and tests.")] = 1000,
     n_randomization: Annotated[int, typer.Option("--randomization", min=1, help="Trials for tests.")] = 10_000,
@@ -87,27 +90,33 @@ def evaluate(
     """
     from mtkit.cli.score_tables import as_record, as_text
     from mtkit.cores import usable_cores
+    from mtkit.decoding.bundle import read_bundle
     from mtkit.decoding.systems import find_places, read_files, warn_of_other_settings, warn_of_tokens
     from mtkit.evaluation.significance import Chance, compare, over_seeds, warn_of_few
 
-    settings, chance = MetricSettings(tokenize, lowercase), Chance(n_bootstrap, n_randomization, seed)
-    chosen = _chosen(metrics or [], settings)
+    chance = Chance(n_bootstrap, n_randomization, seed)
+    chosen = _chosen(metrics or [])
     translating = Translating(beam_size, engine, device, overrides or [])
     places, members = find_places(systems or [], groups or [])
     any_model = not places or any(place.is_model for place in places)
     check_usage(src, ref or [], split, translating, any_model=any_model, src_needed=breakdown)
     folders = _model_folders(places, models or [], output)
-    if not breakdown and (train_text or src_lang or tgt_lang):
-        raise UsageError("--train-text, --src-lang and --tgt-lang tell kinds of sentences apart: give --breakdown, too")
+    if not breakdown and (train_text or src_lang):
+        raise UsageError("--train-text and --src-lang tell kinds of sentences apart: give --breakdown, too")
     _check_baseline(baseline, places)
     warn_of_other_settings(members, places)
     test_set, changes = find_test_set(folders if places else folders[:1], src, ref or [], split)  # [:1]: of an ensemble
+    bundles = [read_bundle(folder) for folder in folders]
+    languages = find_languages(test_set, (src_lang, tgt_lang), bundles)
+    settings = MetricSettings(tokenize or tokenizer_for(languages[1]), lowercase)
+    for metric in chosen:
+        settings.load(metric)  # what it lacks is better known before a model has worked for minutes
     given = read_files(places, test_set)
-    kinds = sort_sentences(test_set, folders, train_text or [], (src_lang, tgt_lang)) if breakdown else None
+    kinds = sort_sentences(test_set, bundles, train_text or [], languages) if breakdown else None
     found = _translate(places, folders, given, test_set, translating.loader(changes))
     if output is not None:
         _keep(output, found)
-    if tokenize != "none":
+    if settings.tokenize != "none":
         warn_of_tokens(found)
     texts = {system.name: system.texts for system in found}
     scores = compare(
@@ -123,7 +132,7 @@ def evaluate(
     else:
         print("\n".join(as_text(test_set, scores, seeds, chance, comparison)))
     other_text = places or src or ref or split != "test"
-    changed = other_text or translating.is_changed or metrics or settings != MetricSettings()
+    changed = other_text or translating.is_changed or metrics or tokenize or lowercase
     if len(models or []) < 2 and not changed:
         _keep_for_report(folders[0], len(test_set.references[0]), scores[0])
 
@@ -136,16 +145,13 @@ def _keep_for_report(bundle: Path, n_sentences: int, scores: "SystemScores") -> 
         note_test_scores(bundle, n_sentences, scores.scores)
 
 
-def _chosen(names: list[str], settings: MetricSettings) -> list[MetricName]:
+def _chosen(names: list[str]) -> list[MetricName]:
     """The metrics of these names, in the order of all; all of them without names."""
     known = {name.lower(): name for name in METRICS}
     for name in names:
         if name.lower() not in known:
             raise UsageError(f"--metric {name}: not one of {', '.join(METRICS)}")
-    chosen = [name for lower, name in known.items() if not names or lower in map(str.lower, names)]
-    for metric in chosen:
-        settings.load(metric)  # what it lacks is better known before a model has worked for minutes
-    return chosen
+    return [name for lower, name in known.items() if not names or lower in map(str.lower, names)]
 
 
 def _model_folders(places: "Sequence[Place]", models: list[Path], output: Path | None) -> list[Path]:

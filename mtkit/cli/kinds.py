@@ -31,47 +31,7 @@ TgtLangOption = Annotated[
 ]
 
 
-def sort_sentences(
-    texts: "TestSet", folders: Sequence[Path], train_text: Sequence[Path], languages: tuple[str | None, str | None]
-) -> "SortedTestSet":
-    """The test set with the kinds of its sentences; says why if some cannot be told.
-
-    folders: the models', whose configs say what the options (training text; languages of source and target) do not.
-    """
-    from mtkit.decoding.bundle import read_bundle
-    from mtkit.inspection.comparison import SortedTestSet
-
-    models = [read_bundle(folder) for folder in folders]
-    src_lang, tgt_lang = _languages(texts, languages, models)
-    features = _features(texts, src_lang, train_text, models)
-    return SortedTestSet(texts.sources or [], texts.references, features, tgt_lang)
-
-
-def compare_kinds(
-    systems: "Sequence[System]",
-    test_set: "SortedTestSet",
-    settings: "MetricSettings | None" = None,
-    chance: "Chance | None" = None,
-) -> "Comparison":
-    """Systems judged by kinds of sentences, the first as baseline, with a progress bar."""
-    from mtkit.console import progress_bar
-    from mtkit.evaluation.metrics import DEFAULTS
-    from mtkit.evaluation.significance import Chance
-    from mtkit.inspection.comparison import compare, n_stages
-
-    chance = chance or Chance()
-    with progress_bar(n_stages(systems, test_set), "comparing", "part") as bar:
-        return compare(
-            systems,
-            test_set,
-            settings=settings or DEFAULTS,
-            n_bootstrap=chance.n_bootstrap,
-            seed=chance.seed,
-            advance=bar.update,
-        )
-
-
-def _languages(
+def find_languages(
     texts: "TestSet", given: tuple[str | None, str | None], models: "Sequence[BundleFiles]"
 ) -> tuple[str | None, str | None]:
     """Of source and target: as given, else by the first model's config, else by the files' names; None: not known."""
@@ -84,6 +44,46 @@ def _languages(
         by_name = language_in_name(Path(str(path)))
         found.append(option or (said if said != side else by_name))  # src and tgt: a config that says nothing
     return found[0], found[1]
+
+
+def sort_sentences(
+    texts: "TestSet",
+    models: "Sequence[BundleFiles]",
+    train_text: Sequence[Path],
+    languages: tuple[str | None, str | None],
+) -> "SortedTestSet":
+    """The test set with the kinds of its sentences; says why if some cannot be told.
+
+    models: their configs name the training text, if train_text does not; languages: of source and target.
+    """
+    from mtkit.inspection.comparison import SortedTestSet
+
+    src_lang, tgt_lang = languages
+    features = _features(texts, src_lang, train_text, models)
+    return SortedTestSet(texts.sources or [], texts.references, features, tgt_lang)
+
+
+def compare_kinds(
+    systems: "Sequence[System]",
+    test_set: "SortedTestSet",
+    settings: "MetricSettings",
+    chance: "Chance | None" = None,
+) -> "Comparison":
+    """Systems judged by kinds of sentences, the first as baseline, with a progress bar."""
+    from mtkit.console import progress_bar
+    from mtkit.evaluation.significance import Chance
+    from mtkit.inspection.comparison import compare, n_stages
+
+    chance = chance or Chance()
+    with progress_bar(n_stages(systems, test_set), "comparing", "part") as bar:
+        return compare(
+            systems,
+            test_set,
+            settings=settings,
+            n_bootstrap=chance.n_bootstrap,
+            seed=chance.seed,
+            advance=bar.update,
+        )
 
 
 def _features(

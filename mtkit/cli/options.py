@@ -1,6 +1,8 @@
 """Options that several commands have."""
 
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -50,6 +52,26 @@ def valid_text(param: typer.CallbackParam, given: _Text) -> _Text:
             place = f"argument {number}" if param.param_type_name == "argument" else param.opts[0]
             raise DataError(f"{place}: {text!r} is not valid UTF-8; convert it first") from None
     return given
+
+
+def file_named(*suffixes: str) -> Callable[[Path | None], Path | None]:
+    """A callback that lets only files pass whose name ends in one of these and whose folder can be written to."""
+
+    def check(output: Path | None) -> Path | None:
+        if output is None:
+            return None
+        if output.suffix.lower() not in suffixes:
+            raise UsageError(f"--output {output}: the name must end in {' or '.join(suffixes)}")
+        if output.is_dir():
+            raise UsageError(f"--output {output}: this is a folder; name a file in it")
+        folder = next(parent for parent in output.parents if parent.exists())  # those that are missing will be made
+        if not folder.is_dir():
+            raise UsageError(f"--output {output}: {folder} is a file, no folder")
+        if not os.access(folder, os.W_OK):
+            raise UsageError(f"--output {output}: no permission to write to {folder}; choose another folder")
+        return output
+
+    return check
 
 
 def check_other_folder(out: Path) -> None:

@@ -92,7 +92,9 @@ class DataConfig(Section):
     """Which text is learnt from, which is watched, which is kept for the end."""
 
     src_lang: str = Field("src", min_length=1, description="source language, for people and for file names: en")
-    tgt_lang: str = Field("tgt", min_length=1, description="target language: fr")
+    tgt_lang: str = Field(
+        "tgt", min_length=1, description="target language: fr; BLEU cuts zh, ja, th and their like into characters"
+    )
     train: list[TrainCorpus] = Field(min_length=1, description="what the model learns from: one or several corpora")
     dev: CorpusFiles = Field(description="watched during training: early stopping, choice of checkpoints")
     test: CorpusFiles | None = Field(None, description="never looked at in training; default of `mtkit evaluate`")

@@ -6,6 +6,8 @@ which deny only together with "ne", count only with it.
 
 import re
 
+from mtkit.languages import primary_code
+
 _WORDS = {
     "en": r"not|no|never|nothing|nobody|none|neither|nor|nowhere|cannot|\w+n['’]t",
     "de": r"nicht|nichts|nie|niemals|niemand\w*|kein\w*|nirgends|nirgendwo|weder|nein",
@@ -21,5 +23,5 @@ LANGUAGES = frozenset(_PATTERNS)
 
 def has_negation(text: str, lang: str) -> bool | None:
     """Whether the text holds a word that denies; None if those of the language (such as "fr") are not known here."""
-    pattern = _PATTERNS.get(re.split("[-_]", lang, maxsplit=1)[0].lower())
+    pattern = _PATTERNS.get(primary_code(lang))
     return None if pattern is None else pattern.search(text) is not None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from mtkit.decoding.number_words import LANGUAGES, scales_of, values_of_words
+from mtkit.languages import primary_code
 
 _SPACES = " \u00a0\u2009\u202f"
 # Digits with what may stand between the parts of one number, date or time; a space only before three digits.
@@ -98,7 +99,7 @@ def lost_numbers(src: str, text: str, *, tgt_lang: str | None = None) -> list[st
     if lost:
         rows = _rows_kept(src, text)
         lost = [chain for chain in lost if not any(chain.start in row for row in rows)]
-    if lost and (tgt_lang or "").partition("-")[0].partition("_")[0].lower() not in LANGUAGES:
+    if lost and primary_code(tgt_lang) not in LANGUAGES:
         explained = _Text.of(src)
         others = [chain for chain in _chains(text) if not _is_kept(chain, explained)]
         lost = [chain for chain in lost if others or any(Decimal(part) > _SMALL for part in chain.parts)]

@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mtkit.errors import MtkitError
+from mtkit.languages import primary_code
 
 MetricName = Literal["BLEU", "chrF2", "chrF2++", "TER"]  # sacreBLEU's names; chrF2++ is what others call chrF++
 TokenizerName = Literal[
     "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"
 ]  # how BLEU cuts text into words
+_CHINESE = frozenset({"zh", "zho", "cmn", "yue", "wuu", "lzh"})
+_OTHERS = frozenset({"ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"})
+WITHOUT_SPACES = _CHINESE | _OTHERS  # languages that write none between words
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 
 
@@ -20,14 +24,22 @@ class MetricSettings:
     tokenize: TokenizerName = "13a"  # BLEU only; none is for text that has spaces between its tokens
     lowercase: bool = False  # BLEU and chrF; TER never looks at case
 
-    def load(self, name: MetricName) -> Any:
-        """sacreBLEU's metric of this name. Raises MtkitError if its tokenizer needs what is not installed."""
+    def load(self, name: MetricName, *, sentence: bool = False) -> Any:
+        """sacreBLEU's metric of this name. Raises MtkitError if its tokenizer needs what is not installed.
+
+        sentence: for single sentences; BLEU then looks only at n-grams that a short one has.
+        """
         if name == "BLEU":
             from sacrebleu.metrics.bleu import BLEU
 
             _check_model(self.tokenize)
             try:
-                return BLEU(tokenize=self.tokenize, lowercase=self.lowercase, force=True)  # force: no advice on stderr
+                return BLEU(
+                    tokenize=self.tokenize,
+                    lowercase=self.lowercase,
+                    effective_order=sentence,
+                    force=True,  # no advice on stderr
+                )
             except RuntimeError as error:  # MeCab is missing
                 language = self.tokenize.partition("-")[0]
                 raise MtkitError(
@@ -40,6 +52,18 @@ class MetricSettings:
         from sacrebleu.metrics.chrf import CHRF
 
         return CHRF(word_order=2 if name == "chrF2++" else 0, lowercase=self.lowercase)
+
+
+def tokenizer_for(language: str | None) -> TokenizerName:
+    """How BLEU cuts text of this language, such as "fr", where nothing else is said; None: not known.
+
+    13a, sacreBLEU's default, takes what stands between spaces for words: of a language that writes none a whole
+    sentence would be one. char needs no further package, as ja-mecab does.
+    """
+    code = primary_code(language)
+    if code in _CHINESE:
+        return "zh"
+    return "char" if code in WITHOUT_SPACES else "13a"
 
 
 def _check_model(tokenizer: TokenizerName) -> None:

@@ -76,9 +76,10 @@ def interval(samples: "NDArray[np.floating[Any]]") -> tuple[float, float]:
     return float(ordered[n_outside]), float(ordered[-1 - n_outside])
 
 
-def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], settings: MetricSettings = DEFAULTS) -> float:
     """BLEU as in `evaluate`, without the interval: for validation, many times in a training."""
-    return float(_bleu(hypotheses, references).score)
+    check_counts(hypotheses, references)
+    return float(settings.load("BLEU").corpus_score(hypotheses, [references]).score)
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -89,18 +90,12 @@ def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return float(CHRF().corpus_score(hypotheses, [references]).score)
 
 
-def sentence_scores(hypotheses: Sequence[str], reference: str, metric: Literal["bleu", "chrf"]) -> list[float]:
+def sentence_scores(
+    hypotheses: Sequence[str], reference: str, metric: Literal["bleu", "chrf"], settings: MetricSettings = DEFAULTS
+) -> list[float]:
     """Each hypothesis against the one reference, 0 to 100: chrF2, or BLEU over the n-grams that a short one has."""
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    scorer = BLEU(effective_order=True) if metric == "bleu" else CHRF()
+    scorer = settings.load("BLEU" if metric == "bleu" else "chrF2", sentence=True)
     return [float(scorer.sentence_score(hypothesis, [reference]).score) for hypothesis in hypotheses]
-
-
-def length_ratio(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Words of all hypotheses over words of all references, as BLEU's brevity penalty counts them."""
-    return float(_bleu(hypotheses, references).ratio)
 
 
 def check_counts(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
@@ -114,10 +109,3 @@ def check_samples(n_bootstrap: int) -> None:
     """Raise ValueError where there are too few samples for an interval."""
     if n_bootstrap < 2:
         raise ValueError(f"n_bootstrap={n_bootstrap}: an interval needs at least 2 samples")
-
-
-def _bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Any:
-    check_counts(hypotheses, references)
-    from sacrebleu.metrics.bleu import BLEU
-
-    return BLEU(force=True).corpus_score(hypotheses, [references])  # force: no advice about tokenised text

@@ -14,6 +14,8 @@ from pathlib import Path
 from mtkit.decoding import negation, number_words
 from mtkit.decoding.negation import has_negation
 from mtkit.decoding.suspects import words_of
+from mtkit.evaluation.choice import WITHOUT_SPACES
+from mtkit.languages import primary_code
 
 _LENGTHS = (5, 10, 20, 40)  # the longest sentences, in words, of all length buckets but the last
 _FREQUENCIES = (1, 10, 100, 1000)  # the fewest occurrences of all rarity buckets but the first
@@ -85,7 +87,7 @@ def find_features(
 def language_in_name(path: Path) -> str | None:
     """The language that a text file's name ends with, such as "en" of test.en or test.en.gz, if it is known here."""
     ending = Path(path.name.removesuffix(".gz")).suffix.removeprefix(".").lower()
-    return ending if ending in negation.LANGUAGES | number_words.LANGUAGES else None
+    return ending if ending in negation.LANGUAGES | number_words.LANGUAGES | WITHOUT_SPACES else None
 
 
 def is_question(text: str, lang: str | None = None) -> bool:
@@ -148,7 +150,7 @@ def _names(sources: Sequence[str], references: Sequence[Sequence[str]], lang: st
     """None where the script has no capital letters."""
     if not any(c.isupper() or c.islower() for source in sources for c in source):
         return None
-    language = lang.partition("-")[0].lower() if lang is not None else None
+    language = primary_code(lang)
     inside = "" if language in _CAPITALS_ARE_NO_NAMES else "a capitalised word within a sentence, or "
     how = f"{inside}a capitalised word that is in the reference, too"
     given = zip(*references, strict=True)
@@ -157,7 +159,7 @@ def _names(sources: Sequence[str], references: Sequence[Sequence[str]], lang: st
 
 
 def _numbers(sources: Sequence[str], lang: str | None) -> Feature:
-    knows_words = lang is not None and lang.partition("-")[0].lower() in number_words.LANGUAGES
+    knows_words = primary_code(lang) in number_words.LANGUAGES
     in_digits, in_words, none = "in digits", "in words only", "without numbers"
 
     def bucket(source: str) -> str:

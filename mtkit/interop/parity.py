@@ -11,6 +11,7 @@ from mtkit.data.corpus import windows
 from mtkit.decoding.ctranslate2_engine import CTranslate2Engine
 from mtkit.decoding.engine import Hypothesis
 from mtkit.decoding.translator import Candidate, Translator
+from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics import corpus_bleu
 
 _LINES_A_WINDOW = 256  # translated before the progress bar moves
@@ -107,7 +108,7 @@ def measure_parity(
         original, native_s = _timed(native, sources, decode, tick)
         ours, seconds = _timed(exported, sources, decode, tick)
         greedy_native = greedy_native or original
-        bleu = [corpus_bleu([c.text for c in found], references) for found in (original, ours)] if references else None
+        bleu = [_bleu(found, references, native.tgt_lang) for found in (original, ours)] if references else None
         searches.append(
             SearchParity(
                 search="greedy" if beam_size == 1 else f"beam {beam_size}",
@@ -124,6 +125,10 @@ def measure_parity(
     limit = exported.max_src_tokens(native.decode)
     mean, most = _score_difference(native, engine, sources, greedy_native, limit)
     return Parity(len(sources), engine.quantization, engine.computes_in, threads, mean, most, searches)
+
+
+def _bleu(found: Sequence[Candidate], references: Sequence[str], language: str | None) -> float:
+    return corpus_bleu([candidate.text for candidate in found], references, MetricSettings(tokenizer_for(language)))
 
 
 def n_translated(decode: DecodeConfig, n_lines: int) -> int:

@@ -34,6 +34,7 @@ from mtkit.decoding.synthetic import (
 from mtkit.decoding.translator import Translator
 from mtkit.decoding.workers import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
+from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics import sentence_scores
 from mtkit.files import remove_leftovers, write_text
 
@@ -151,6 +152,7 @@ def _translate(
     assert text is not None  # the schema sees to it
     count_pairs([corpus])  # unequal files are better found now
     distill = teachers.cfg.distill
+    settings = MetricSettings(tokenizer_for(teachers.cfg.data.tgt_lang))
     columns = _Columns(corpus, with_tgt=distill.choose != "all")
 
     def finish(records: Iterator[str]) -> None:
@@ -182,7 +184,7 @@ def _translate(
             if references is None or distill.choose == "all":
                 return found
             pairs = zip(found, references, strict=True)
-            return [_choose(line, reference, distill.choose) for line, reference in pairs]
+            return [_choose(line, reference, distill.choose, settings) for line, reference in pairs]
 
         engine = {"engine": translator.engine.name, "arithmetic": translator.engine.arithmetic, "mtkit": __version__}
         identity = {**recipe, **engine}
@@ -216,11 +218,11 @@ class _Columns:
         return list(lines), references
 
 
-def _choose(line: Translated, reference: str, metric: Literal["bleu", "chrf"]) -> Translated:
+def _choose(line: Translated, reference: str, metric: Literal["bleu", "chrf"], settings: MetricSettings) -> Translated:
     """The line with only the translation that is most like the reference; of equals, the likeliest."""
     if len(line.translations) < 2 or not reference.strip():
         return replace(line, translations=line.translations[:1])
-    scores = sentence_scores(line.translations, reference, metric)
+    scores = sentence_scores(line.translations, reference, metric, settings)
     return replace(line, translations=[line.translations[scores.index(max(scores))]])
 
 

@@ -75,7 +75,7 @@ def _forecast_decoding(validator: Validator, model: Transformer, limit_s: float)
 
 def _forecast_scoring(validator: Validator) -> float:
     started = time.perf_counter()
-    corpus_bleu(validator.references, validator.references)
+    corpus_bleu(validator.references, validator.references, validator.settings)
     corpus_chrf(validator.references, validator.references)
     return time.perf_counter() - started
 

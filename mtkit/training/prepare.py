@@ -22,7 +22,7 @@ from mtkit.training.auto_batch import with_batch_tokens
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.distributed import ALONE, Processes
 from mtkit.training.update import Updater
-from mtkit.training.validation import Validator, bleu_signature
+from mtkit.training.validation import Validator
 from mtkit.training.warm_start import freeze, load_start, run_tokenizers
 
 
@@ -147,7 +147,7 @@ def _log_data(run: Prepared) -> None:
     log.info(
         f"data: {run.corpus.n_pairs:,} pairs; {about}{epoch.n_batches:,} batches an epoch, {epoch.padding_share:.1%} "
         f"of them padding; dev: {validator.corpus.n_pairs:,} pairs, {len(validator.pairs):,} translated at a "
-        f"validation (BLEU: {bleu_signature()})"
+        f"validation (BLEU: {validator.bleu_signature})"
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from mtkit.config.schema import Config
+from mtkit.languages import primary_code
 from mtkit.pages.page import thousands
 from mtkit.training.read_run import RunFiles, Scores
 
@@ -25,7 +26,7 @@ _LANGUAGES = {
 
 def language(code: str) -> str:
     """The name of a language as the config has it; what is no known code stays as it is."""
-    return _LANGUAGES.get(code.lower().partition("-")[0].partition("_")[0], code)
+    return _LANGUAGES.get(primary_code(code), code)
 
 
 def names_languages(cfg: Config) -> bool:

@@ -17,6 +17,7 @@ from mtkit.decoding.behaviour_suite import Suite
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
 from mtkit.errors import TrainingError
+from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics import MetricScore, corpus_bleu, corpus_chrf, evaluate
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, is_out_of_memory
@@ -74,6 +75,7 @@ class Validator:
         self.tokenizers = tokenizers
         self.precision = precision
         self.suite = suite
+        self.settings = MetricSettings(tokenizer_for(cfg.data.tgt_lang))
         self.plan = plan_epoch(
             corpus.src_lengths,
             corpus.tgt_lengths,
@@ -96,7 +98,7 @@ class Validator:
         return DevScores(
             loss,
             math.exp(min(loss, 700.0)),
-            corpus_bleu(translations, self.references),
+            corpus_bleu(translations, self.references, self.settings),
             corpus_chrf(translations, self.references),
             tuple(translations),
             self._behaviour(translator),
@@ -114,7 +116,14 @@ class Validator:
 
     def signed_scores(self, scores: DevScores) -> list[MetricScore]:
         """BLEU, chrF2 and TER of the translations with their signatures and intervals."""
-        return evaluate(scores.translations, self.references)
+        return evaluate(scores.translations, self.references, settings=self.settings)
+
+    @property
+    def bleu_signature(self) -> str:
+        """How the BLEU of a validation is computed, for others to compare with."""
+        metric = self.settings.load("BLEU")
+        metric.corpus_score([""], [[""]])  # the signature counts the references, whatever they are
+        return str(metric.get_signature())
 
     def _behaviour(self, translator: Translator) -> SuiteResult | None:
         if self.suite is None:
@@ -144,12 +153,3 @@ class Validator:
             f"of {lengths[longest]:,} tokens with {len(lengths) - 1} others; in a new run, shorten it if it is much "
             "longer than usual, or lower train.batch_tokens"
         )
-
-
-def bleu_signature() -> str:
-    """How the BLEU of a validation is computed, for others to compare with."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU()
-    metric.corpus_score([""], [[""]])  # the signature counts the references, whatever they are
-    return str(metric.get_signature())

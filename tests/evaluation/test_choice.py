@@ -11,7 +11,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab, tokenizer_spm
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.choice import METRICS, MetricSettings
+from mtkit.evaluation.choice import METRICS, MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics import evaluate
 
 REFERENCES = [
@@ -57,6 +57,15 @@ def test_metrics_are_scored_in_the_order_asked_for():
     found = evaluate(HYPOTHESES, REFERENCES[0], metrics=["TER", "chrF2++"], n_bootstrap=2)
     assert [score.name for score in found] == ["TER", "chrF2++"]
     assert METRICS == ("BLEU", "chrF2", "chrF2++", "TER")
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenizer"),
+    [("zh", "zh"), ("ZH-Hant", "zh"), ("zho_Hans", "zh"), ("ja", "char"), ("th_TH", "char")]
+    + [(spaced, "13a") for spaced in ("fr", "ko", "vi", "tgt", "", None)],
+)
+def test_languages_without_spaces_are_cut_into_characters(language, tokenizer):
+    assert tokenizer_for(language) == tokenizer
 
 
 @pytest.mark.parametrize(("language", "module"), [("ja", tokenizer_ja_mecab), ("ko", tokenizer_ko_mecab)])

@@ -73,6 +73,20 @@ def test_given_translations_are_scored_as_json():
     assert result == {"hyp": "hyp", "ref": "ref", "n_sentences": 4, "scores": as_dicts(HYP)}
 
 
+def test_the_target_language_says_how_bleu_cuts_text(world):
+    for name, lines in {"ref.zh": ["我们在桌子下面。", "下雨了。"], "hyp.zh": ["我们在桌子上面。", "下雨了。"]}.items():
+        write_lines(world / name, lines)
+    args = "--hyp", "hyp.zh", "--ref", "ref.zh", "--metric", "BLEU"
+
+    def cut(*more: str) -> str:
+        [score] = run_json(*args, *more)["scores"]
+        return score["signature"].partition("tok:")[2].partition("|")[0]
+
+    assert cut() == "zh"  # by the file's name
+    assert cut("--tgt-lang", "ja") == "char"
+    assert cut("--tgt-lang", "ja", "--tokenize", "13a") == "13a"
+
+
 def test_given_translations_need_no_torch():
     code = (
         "import atexit, sys; sys.argv = ['mtkit', *'--quiet evaluate --hyp hyp --ref ref'.split()]\n"
@@ -176,7 +190,7 @@ def test_stderr_tells_the_model_the_speed_and_blank_references():
         ("--hyp hyp --ref ref --beam-size 2", 2, "no system is a model: leave out --beam-size, --engine, --device"),
         ("--hyp hyp --ref ref --device cpu", 2, "no system is a model: leave out --beam-size, --engine, --device"),
         ("--hyp hyp --ref ref --breakdown", 2, "files of translations do not say what was translated, and how"),
-        ("--hyp hyp --ref ref --src-lang en", 2, "--train-text, --src-lang and --tgt-lang tell kinds of sentences"),
+        ("--hyp hyp --ref ref --src-lang en", 2, "--train-text and --src-lang tell kinds of sentences"),
         ("--hyp hyp --src src.gz --ref ref --breakdown --train-text none", 1, "none: no such file"),
     ],
 )

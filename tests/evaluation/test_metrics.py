@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.evaluation.metrics import corpus_bleu, corpus_chrf, evaluate, length_ratio, sentence_scores
+from mtkit.evaluation.metrics import corpus_bleu, corpus_chrf, evaluate, sentence_scores
 
 WORDS = ["le", "chat", "dort", "sous", "la", "table", "rouge", ",", "l'orange", "Où", "est-il", "?", "été", "30.5"]
 
@@ -95,11 +95,7 @@ def test_the_interval_is_made_of_percentiles_not_of_a_symmetric_spread():
     assert ter.high == pytest.approx(7.5)  # binomial (40, 1/40): P(X > 3) = 1.8 %, P(X > 2) = 7.9 %
 
 
-def test_length_ratio_counts_words_as_bleu_does():
-    assert length_ratio(["It works.", ""], ["It really works.", "Yes."]) == pytest.approx(3 / 6)
-
-
-@pytest.mark.parametrize("score", [evaluate, corpus_bleu, corpus_chrf, length_ratio])
+@pytest.mark.parametrize("score", [evaluate, corpus_bleu, corpus_chrf])
 @pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a", "b"], ["a"])])
 def test_unequal_or_no_sentences_are_refused_with_both_counts(score, hypotheses, references):
     counts = f"cannot compare {len(hypotheses)} hypotheses with {len(references)} references"

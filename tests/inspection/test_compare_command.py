@@ -9,7 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.cli.kinds import sort_sentences
+from mtkit.cli.kinds import find_languages
 from mtkit.config.schema import CorpusFiles
 from mtkit.decoding.systems import read_test_set
 from mtkit.decoding.translator import Translator
@@ -56,7 +56,22 @@ def test_files_of_translations_are_compared():
 @pytest.mark.parametrize("further", [[], ["ref2"]])
 def test_the_language_of_several_references_is_that_of_the_first(further):
     texts = read_test_set(CorpusFiles(src=Path("src.en"), tgt=Path("ref.fr")), [Path(name) for name in further])
-    assert sort_sentences(texts, [], [], (None, None)).tgt_lang == "fr"
+    assert find_languages(texts, (None, None), []) == ("en", "fr")
+
+
+def test_words_of_a_language_without_spaces_are_its_characters():
+    texts = {
+        "ref.zh": ["我们在桌子下面。", "下雨了。"],
+        "a": ["我们在桌子上面。", "下雨了。"],
+        "b": ["我们在下面。", "没下雨。"],
+    }
+    for name, lines in texts.items():
+        Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    Path("src2.en").write_text("We are under the table.\nIt rains.\n")
+    found = as_json("a", "b", "--src", "src2.en", "--ref", "ref.zh")
+    expected = BLEU(tokenize="zh").corpus_score(texts["a"], [texts["ref.zh"]]).score
+    assert found["systems"][0]["scores"]["BLEU"] == pytest.approx(expected)
+    assert BLEU().corpus_score(texts["a"], [texts["ref.zh"]]).score < expected
 
 
 def test_json_has_every_figure_and_several_references_count():

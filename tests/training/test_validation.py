@@ -50,6 +50,16 @@ def test_the_translations_are_those_that_users_get(trainer):
     assert corpus_bleu(found.translations, references) == found.bleu
 
 
+def test_chinese_is_scored_by_characters(make_config):
+    cfg = make_config()
+    cfg = cfg.model_copy(update={"data": cfg.data.model_copy(update={"tgt_lang": "zh"})})
+    validator = prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints")).validator
+    assert "tok:zh" in validator.bleu_signature
+    assert corpus_bleu(["我们在下面。"], ["我们在上面。"], validator.settings) > corpus_bleu(
+        ["我们在下面。"], ["我们在上面。"]
+    )
+
+
 def test_a_dev_pair_that_does_not_fit_is_named(trainer, monkeypatch):
     def fail(model, batch, *rest):
         raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")

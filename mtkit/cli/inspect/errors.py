@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mtkit.cli.corpora import check_here
-from mtkit.cli.inspect.drawing import named, say_written
+from mtkit.cli.inspect.drawing import say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_model
-from mtkit.cli.options import DeviceOption, ModelOption, SetOption, valid_text
+from mtkit.cli.options import DeviceOption, ModelOption, SetOption, file_named, valid_text
 from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
@@ -46,7 +46,7 @@ def errors(
         typer.Option(
             "--output",
             "-o",
-            callback=named(".tsv", ".json"),
+            callback=file_named(".tsv", ".json"),
             help="Write the result here, .tsv or .json; default: stdout.",
         ),
     ] = None,

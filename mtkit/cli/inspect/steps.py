@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.inspect.drawing import named, say_written
+from mtkit.cli.inspect.drawing import say_written
 from mtkit.cli.inspect.sentence import (
     JsonOption,
     SentenceArgument,
@@ -18,7 +18,7 @@ from mtkit.cli.inspect.sentence import (
     print_pair,
     short_bar,
 )
-from mtkit.cli.options import ModelOption, SetOption
+from mtkit.cli.options import ModelOption, SetOption, file_named
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def steps(
         int | None, typer.Option(min=1, help="Follow the best of a beam search this wide; default: 1, greedy.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", callback=named(".html"), help="Draw it, too: an .html page.")
+        Path | None, typer.Option("--output", "-o", callback=file_named(".html"), help="Draw it, too: an .html page.")
     ] = None,
     model: ModelOption = None,
     overrides: SetOption = None,
