@@ -105,17 +105,14 @@ def translate(
     from mtkit.cli.rendering import Rendering  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.cli.translating import load_translator
     from mtkit.decoding.bundle import find_model
-    from mtkit.decoding.translator import overrides_of
+    from mtkit.decoding.translator import overrides_of, too_narrow
 
     settings = [*(overrides or []), *overrides_of({k: value for k, value in chosen.items() if value is not None})]
     folders = [find_model(model) for model in models] if models else [find_model()]
     translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
-    decode = translator.decode
-    if decode.mbr_samples and (n_best or 1) > decode.mbr_samples:
-        raise UsageError(f"--n-best {n_best} is more than decode.mbr_samples={decode.mbr_samples} draws; draw more")
-    if not decode.sampling and not decode.mbr_samples and (n_best or 1) > decode.beam_size:
-        raise UsageError(f"--n-best {n_best} is more than the beam holds; add --beam-size {n_best}")
-    if alignments and not as_json and decode.on_suspect == "mark":
+    if too_few := too_narrow(n_best or 1, translator.decode):
+        raise UsageError(f"--n-best: {too_few}")
+    if alignments and not as_json and translator.decode.on_suspect == "mark":
         raise UsageError("--alignments counts words, and decode.on_suspect=mark adds some: take --json, too")
     unknown = _unknown(translator) if explain_unknown else None
     if live:
@@ -124,7 +121,7 @@ def translate(
         work = _Work(
             translator.session(n_best=n_best or 1, prefix=prefix),
             Rendering(translator, as_json, tokens, alignments),
-            {**_checksums(folders, decode.terminology), "prefix": prefix, "n_best": n_best},
+            {**_checksums(folders, translator.decode.terminology), "prefix": prefix, "n_best": n_best},
         )
         if input_path and output_path and _can_resume(input_path, output_path):
             work.as_job(input_path, output_path, unknown, restart=restart)

@@ -23,7 +23,7 @@ from mtkit.decoding.bundle import BundleFiles
 from mtkit.decoding.file_job import JobResult, TranslateWindow, run_job
 from mtkit.decoding.shortlist import SHORTLIST
 from mtkit.decoding.suspects import find_faults
-from mtkit.decoding.translator import Candidate, Translation, Translator
+from mtkit.decoding.translator import Candidate, Translation, Translator, too_narrow
 from mtkit.errors import UsageError
 from mtkit.files import sha256_file
 
@@ -165,15 +165,6 @@ def synthesize(
         write_corpus(made, corpus, settings.direction, noise_seed=seed, rejected=settings.rejected)
 
     return run_job(text, output, window, identity, window_lines=translator.window, restart=restart, finish=finish)
-
-
-def too_narrow(n_best: int, decode: DecodeConfig) -> str:
-    """What is wrong with asking for so many translations a line; "" if nothing is."""
-    if decode.mbr_samples and n_best > decode.mbr_samples:
-        return f"{n_best} translations a line are more than decode.mbr_samples={decode.mbr_samples} draws; draw more"
-    if decode.sampling or decode.mbr_samples or n_best <= decode.beam_size:
-        return ""
-    return f"{n_best} translations a line are more than decode.beam_size={decode.beam_size} finds; widen the beam"
 
 
 def as_entries(corpora: Sequence[TrainCorpus]) -> str:

@@ -67,6 +67,15 @@ def overrides_of(decode: Mapping[str, object]) -> list[str]:
     return [f"decode.{key}={json.dumps(value, default=str, ensure_ascii=False)}" for key, value in decode.items()]
 
 
+def too_narrow(n_best: int, decode: DecodeConfig) -> str:
+    """What is wrong with asking for so many translations a line; "" if nothing is."""
+    if decode.mbr_samples and n_best > decode.mbr_samples:
+        return f"{n_best} translations a line are more than decode.mbr_samples={decode.mbr_samples} draws; draw more"
+    if decode.sampling or decode.mbr_samples or n_best <= decode.beam_size:
+        return ""
+    return f"{n_best} translations a line are more than decode.beam_size={decode.beam_size} finds; widen the beam"
+
+
 _BLANK = Candidate("", [], 0.0, 0.0, True)
 
 

@@ -27,11 +27,10 @@ from mtkit.decoding.synthetic import (
     counts_of,
     identity_of,
     summary,
-    too_narrow,
     window_of,
     write_corpus,
 )
-from mtkit.decoding.translator import Translator
+from mtkit.decoding.translator import Translator, too_narrow
 from mtkit.decoding.workers import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.choice import MetricSettings, tokenizer_for

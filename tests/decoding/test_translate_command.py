@@ -142,7 +142,11 @@ def test_odd_characters_are_translated_line_by_line(run):
         (["--input", "none.txt"], 1, "none.txt: no such file"),
         (["--input", "latin1.txt"], 1, "latin1.txt: line 2, byte 4: 0xe9 is not UTF-8"),
         (["--model", "nowhere", "a"], 1, "nowhere: no such folder"),
-        (["--n-best", "9", "a"], 2, "--n-best 9 is more than the beam holds; add --beam-size 9"),
+        (
+            ["--n-best", "9", "a"],
+            2,
+            "--n-best: 9 translations a line are more than decode.beam_size=3 finds; widen the beam",
+        ),
         (["--input", "x.txt", "a"], 2, "give either sentences or --input, not both"),
         (["--device", "tpu", "a"], 2, "--device tpu: not one of auto, cpu, mps, cuda, cuda:N"),
         (["\udce9t\udce9"], 1, "argument 1: '\\udce9t\\udce9' is not valid UTF-8"),

@@ -197,7 +197,10 @@ def test_a_terminology_may_have_any_name(run, shared_bundle, tmp_path, name):
         (["--live", "--on-suspect", "warn", "a"], "--live shows plain text on stdout and takes nothing back"),
         (["--engine", "ctranslate2", "--alignments", "a"], "--engine ctranslate2 knows no --live, --alignments"),
         (["--on-suspect", "mark", "--alignments", "a"], "--alignments counts words, and decode.on_suspect=mark adds"),
-        (["--n-best", "5", "--set", "decode.mbr_samples=3", "a"], "--n-best 5 is more than decode.mbr_samples=3 draws"),
+        (
+            ["--n-best", "5", "--set", "decode.mbr_samples=3", "a"],
+            "--n-best: 5 translations a line are more than decode.mbr_samples=3 draws; draw more",
+        ),
         (["--restart", "a"], "--restart is for a file that goes on where it stopped: give --input and --output"),
         (["--on-suspect", "cry", "a"], "'cry' is not one of"),
     ],

@@ -139,6 +139,7 @@ def test_the_page_reads_well_in_a_browser(run, browser, tmp_path):
         (["cat", "-o", "map.pdf"], 2, "--output map.pdf: the name must end in .png or .svg or .html"),
         (["cat", "dog", "-o", "map.html"], 2, "a map needs 3 words at least, and these are 2; name more, or add"),
         (["cat", "--model", "nowhere"], 1, "nowhere: no such folder"),
+        (["cat", "--neighbours"], 2, "--neighbours adds to the map: give --output PICTURE, or --json"),
         (["cat", "--side", "middle"], 2, "'middle' is not one of 'src', 'tgt'"),
     ],
 )

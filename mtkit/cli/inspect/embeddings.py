@@ -12,6 +12,7 @@ import typer
 from mtkit.cli.inspect.drawing import DrawingOption, say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_model
 from mtkit.cli.options import ModelOption, valid_text
+from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
     from mtkit.inspection.embeddings import NearestOfWord, Neighbours, Views
@@ -44,6 +45,9 @@ def embeddings(
     tokens of text are shown, no single bytes and no special ones. The map is the plane of the words' two principal
     axes (PCA), in each of the three.
     """
+    if neighbours and output is None and not as_json:
+        raise UsageError("--neighbours adds to the map: give --output PICTURE, or --json")
+
     bundle = load_model(model)
 
     from mtkit.inspection.embeddings import nearest_of, views_of  # these: here, for `mtkit --help` to be quick

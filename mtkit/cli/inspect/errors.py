@@ -66,6 +66,9 @@ def errors(
     if near is not None and translate:
         raise UsageError("--translate shows translations of the hardest pairs: leave out --near")
 
+    if output is not None and as_json and output.suffix.lower() != ".json":
+        raise UsageError(f"--json and --output {output}: name a .json file, or leave out --json")
+
     bundle = load_model(model, overrides)
 
     from mtkit.config.schema import CorpusFiles  # these: here, for `mtkit --help` to be quick

@@ -27,8 +27,9 @@ def model(
         typer.Option("--target", callback=valid_text, help="A translation of your own; default: as long as it."),
     ] = None,
     tokens: Annotated[
-        int, typer.Option("--tokens", min=1, help="Without a sentence: tokens of either side, <end> counted.")
-    ] = 20,
+        int | None,
+        typer.Option("--tokens", min=1, help="Without a sentence: tokens of either side, <end> counted; default: 20."),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every layer, not only the first of equal ones.")] = False,
     config_path: Annotated[
         Path | None, typer.Option("--config", "-c", help="Look at a YAML file's model instead, trained or not.")
@@ -47,8 +48,11 @@ def model(
     if target is not None and sentence is None:
         raise UsageError("--target is the translation of a sentence: give that, too")
 
+    if tokens is not None and sentence is not None:
+        raise UsageError("--tokens stands in for a sentence: give one of them")
+
     architecture = _architecture(model, config_path, overrides or [])
-    n_src, n_tgt = (tokens, tokens) if sentence is None else architecture.n_tokens(sentence, target)
+    n_src, n_tgt = (tokens or 20,) * 2 if sentence is None else architecture.n_tokens(sentence, target)
     found = architecture.summary(n_src, n_tgt)
     if as_json:
         totals = {"parameters": found.parameters, "multiply_adds": found.multiply_adds}
