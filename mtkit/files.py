@@ -56,8 +56,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Give a temporary folder beside path to fill; if the block ends well it takes path's place.
 
-    A folder that stood at path is moved aside first and removed last, so that at no moment its content is lost.
+    A folder that stood at path is moved aside first and removed last, so that at no moment its content is lost. A link
+    stays, and the folder that it leads to is replaced.
     """
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_TEMPORARY, dir=path.parent))
     try:
@@ -93,7 +95,7 @@ def remove_leftovers(folder: Path) -> None:
             if not place.exists():
                 os.replace(entry, place)
                 continue
-        if entry.is_dir():
+        if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)
         else:
             entry.unlink(missing_ok=True)

@@ -1,6 +1,13 @@
 """Codes of languages, as configs and file names have them."""
 
+from pathlib import Path
+
 
 def primary_code(code: str | None) -> str:
     """The language alone, in small letters: "zh" of zh, zh-Hant and ZH_TW; empty for None."""
     return (code or "").lower().partition("-")[0].partition("_")[0]
+
+
+def name_ending(path: Path) -> str:
+    """What a text file's name ends with, in small letters: "en" of test.en and test.en.gz; empty without an ending."""
+    return Path(path.name.removesuffix(".gz")).suffix.removeprefix(".").lower()

@@ -11,6 +11,7 @@ import argparse
 import gzip
 import hashlib
 import tempfile
+import zlib
 from pathlib import Path
 
 from corpus_files import DATA, copy_verified, download, is_complete, run, write_all, write_licence
@@ -76,7 +77,10 @@ def get_tokenised(source: Path | None, folder: Path) -> None:
         if source is None:
             text = download(TOKENISED_URL + name, "give a folder that holds them as .gz with --from")
         elif (source / f"{name}.gz").is_file():
-            text = gzip.decompress((source / f"{name}.gz").read_bytes())
+            try:
+                text = gzip.decompress((source / f"{name}.gz").read_bytes())
+            except (OSError, EOFError, zlib.error) as error:
+                raise DataError(f"{source / name}.gz: cannot be unpacked ({error}); was it copied whole?") from error
         else:
             raise DataError(f"{source / name}.gz: no such file")
         if hashlib.sha256(text).hexdigest() != expected:

@@ -11,6 +11,7 @@ import argparse
 import io
 import random
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -58,7 +59,7 @@ def read_zip(content: bytes) -> list[Pair]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             lines = archive.read("fra.txt").decode("utf-8").split("\n")
-    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, UnicodeDecodeError) as error:
         raise DataError(f"not the fra-eng.zip of manythings.org: {error}") from error
     columns = [line.split("\t") for line in lines if line.strip()]
     if any(len(fields) < 2 for fields in columns):

@@ -96,6 +96,17 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path):
     assert names(tmp_path) == ["folder"]
 
 
+def test_a_link_keeps_leading_to_the_folder(tmp_path):
+    fill(tmp_path / "disk" / "folder", "old")
+    (tmp_path / "link").symlink_to("disk/folder")
+    for number in range(3):
+        with atomic_folder(tmp_path / "link") as temporary:
+            (temporary / f"text{number}").write_text("new")
+        assert names(tmp_path / "disk" / "folder") == [f"text{number}"]
+    assert (tmp_path / "link").is_symlink()
+    assert (names(tmp_path), names(tmp_path / "disk")) == (["disk", "link"], ["folder"])
+
+
 def test_an_exception_leaves_the_folder_as_it_was(tmp_path):
     fill(tmp_path / "folder", "old")
     with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "folder") as temporary:

@@ -25,7 +25,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "SSRU, nothing tied": {"decoder": "ssru", "positions": "marian", "tie": "none"},
 }
-_DECODE = {"beam_size": 3, "max_len_factor": 1.0, "max_len_constant": 4}
+_DECODE = {"beam_size": 3, "max_len_factor": 1.0, "max_len_constant": 4, "threads": 1}
 
 
 def write_lines(path: Path | str, lines: list[str]) -> Path:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption
+from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption, file_named
 from mtkit.cli.systems import Translating
 from mtkit.errors import DataError, UsageError
 
@@ -30,7 +30,9 @@ def check(
     device: DeviceOption = "auto",
     overrides: SetOption = None,
     show: Annotated[int, typer.Option(min=0, help="Failing cases shown of each check.")] = 5,
-    junit: Annotated[Path | None, typer.Option(help="Write the result as JUnit XML, too, for build servers.")] = None,
+    junit: Annotated[
+        Path | None, typer.Option(callback=file_named(), help="Write the result as JUnit XML, too, for build servers.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON, with every case.")] = False,
 ) -> None:
     """Check how a translator behaves: numbers, negation, names and emoji kept, long lines whole, and more.

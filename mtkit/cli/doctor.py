@@ -167,12 +167,11 @@ def _print_replay(result: "Replay") -> None:
 
 
 def _patient(files: "BundleFiles", device: str) -> "Patient":
-    from mtkit.cores import usable_cores
     from mtkit.decoding.bundle import load_model
     from mtkit.decoding.doctor import Patient
     from mtkit.runtime import choose_device, set_threads
 
-    set_threads(files.config.train.threads or usable_cores())
+    set_threads(files.config.decode.threads)
     return Patient(
         load_model(files), files.src_tokenizer, files.tgt_tokenizer, files.config.decode, str(choose_device(device))
     )

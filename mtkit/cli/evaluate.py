@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, find_languages, sort_sentences
-from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption
+from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption, file_named
 from mtkit.cli.output import line_writer
 from mtkit.cli.systems import ReferencesOption, SourceOption, SplitOption, Translating, check_usage, find_test_set
 from mtkit.errors import UsageError
@@ -75,7 +75,10 @@ def evaluate(
     src_lang: SrcLangOption = None,
     tgt_lang: TgtLangOption = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Keep the model's translations in this file (.gz by name).")
+        Path | None,
+        typer.Option(
+            "--output", "-o", callback=file_named(), help="Keep the model's translations in this file (.gz by name)."
+        ),
     ] = None,
     beam_size: BeamSizeOption = None,
     engine: EngineOption = None,
@@ -132,7 +135,7 @@ def evaluate(
     else:
         print("\n".join(as_text(test_set, scores, seeds, chance, comparison)))
     other_text = places or src or ref or split != "test"
-    changed = other_text or translating.is_changed or metrics or tokenize or lowercase
+    changed = other_text or translating.is_changed or metrics or tokenize or lowercase or tgt_lang
     if len(models or []) < 2 and not changed:
         _keep_for_report(folders[0], len(test_set.references[0]), scores[0])
 

@@ -31,14 +31,18 @@ def export(
     ] = "float32",
     src: Annotated[Path | None, typer.Option(help="ctranslate2: text to compare on; default: data.dev.")] = None,
     ref: Annotated[Path | None, typer.Option(help="Its reference translations, for BLEU.")] = None,
-    lines: Annotated[int, typer.Option(min=1, help="ctranslate2: compare on so many lines, evenly chosen.")] = 500,
+    lines: Annotated[
+        int | None, typer.Option(min=1, help="ctranslate2: compare on so many lines, evenly chosen; default: 500.")
+    ] = None,
     min_agreement: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Refuse if a smaller share of the tokens agrees.")
+        float | None, typer.Option(min=0, max=1, help="ctranslate2: refuse if a smaller share of the tokens agrees.")
     ] = None,
     max_score_difference: Annotated[
-        float | None, typer.Option(min=0, help="Refuse if log-probabilities differ by more nats a token.")
+        float | None, typer.Option(min=0, help="ctranslate2: refuse if log-probabilities differ by more nats a token.")
     ] = None,
-    max_bleu_drop: Annotated[float | None, typer.Option(min=0, help="Refuse if BLEU falls by more.")] = None,
+    max_bleu_drop: Annotated[
+        float | None, typer.Option(min=0, help="ctranslate2: refuse if BLEU falls by more.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
     """Write a model in the format of CTranslate2, Marian or Hugging Face.
@@ -53,6 +57,11 @@ def export(
     if to != "ctranslate2":
         if quantization != "float32":
             raise UsageError(f"--quantization {quantization}: only CTranslate2 models are quantized here")
+        if any(value is not None for value in (src, ref, lines, min_agreement, max_score_difference, max_bleu_drop)):
+            raise UsageError(
+                f"--to {to}: only CTranslate2's model is compared with the original: leave out --src, --ref, --lines, "
+                "--min-agreement, --max-score-difference, --max-bleu-drop"
+            )
         _export_elsewhere(files.folder, to, out, as_json)
         return
     from mtkit.interop.parity import DEFAULT_TOLERANCES
@@ -68,7 +77,7 @@ def export(
     tolerance = replace(DEFAULT_TOLERANCES[quantization], **given)
     if src is None:  # then the tag is that of the dev set, too
         files = read_bundle(folder, [f"decode.tag={files.config.data.dev.tag or 'null'}"])
-    parity = _export_ctranslate2(files, out, quantization, _lines(files, src, ref, lines), tolerance)
+    parity = _export_ctranslate2(files, out, quantization, _lines(files, src, ref, lines or 500), tolerance)
     if as_json:
         print(json.dumps({"folder": str(out or files.folder / "ctranslate2"), **parity.as_json()}, indent=2))
     else:
@@ -102,7 +111,7 @@ def _export_ctranslate2(
     from mtkit.runtime import set_threads
 
     log.info(f"model: {files.folder}")
-    threads = set_threads(files.config.train.threads)
+    threads = set_threads(files.config.decode.threads)
     with progress_bar(n_translated(files.config.decode, len(pairs[0])), "comparing", "line") as bar:
         parity = export_certified(files, out, quantization, *pairs, tolerance, threads, tick=bar.update)
     log.info(f"written: {out or files.folder / 'ctranslate2'}")

@@ -54,21 +54,27 @@ def valid_text(param: typer.CallbackParam, given: _Text) -> _Text:
     return given
 
 
-def file_named(*suffixes: str) -> Callable[[Path | None], Path | None]:
-    """A callback that lets only files pass whose name ends in one of these and whose folder can be written to."""
+def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], Path | None]:
+    """A callback that lets only files pass whose name ends in one of these, if any, and whose folder can be written to.
 
-    def check(output: Path | None) -> Path | None:
+    For what is written after long work, and would be lost.
+    """
+
+    def check(param: typer.CallbackParam, output: Path | None) -> Path | None:
+        option = param.opts[0]
         if output is None:
             return None
-        if output.suffix.lower() not in suffixes:
-            raise UsageError(f"--output {output}: the name must end in {' or '.join(suffixes)}")
+        if suffixes and output.suffix.lower() not in suffixes:
+            raise UsageError(f"{option} {output}: the name must end in {' or '.join(suffixes)}")
         if output.is_dir():
-            raise UsageError(f"--output {output}: this is a folder; name a file in it")
+            raise UsageError(f"{option} {output}: this is a folder; name a file in it")
+        if output.exists() and not output.is_file():  # /dev/stdout, a named pipe
+            return output
         folder = next(parent for parent in output.parents if parent.exists())  # those that are missing will be made
         if not folder.is_dir():
-            raise UsageError(f"--output {output}: {folder} is a file, no folder")
+            raise UsageError(f"{option} {output}: {folder} is a file, no folder")
         if not os.access(folder, os.W_OK):
-            raise UsageError(f"--output {output}: no permission to write to {folder}; choose another folder")
+            raise UsageError(f"{option} {output}: no permission to write to {folder}; choose another folder")
         return output
 
     return check

@@ -56,7 +56,7 @@ def score(
     folder = find_model(model)
     log.info(f"model: {folder}")
     bundle = load_bundle(folder, overrides or [])
-    set_threads(bundle.config.train.threads)
+    set_threads(bundle.config.decode.threads)
     src_tokenizer = bundle.src_tokenizer.tagged(bundle.config.decode.tag)
     scorer = Scorer(bundle.model.to(choose_device(device)), src_tokenizer, bundle.tgt_tokenizer)
     totals, limit = ScoreTotals(), bundle.config.decode.max_src_tokens

@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 def load_translator(
     folders: Sequence[Path], *, overrides: Sequence[str] = (), beam_size: int | None = None, device: str = "auto"
 ) -> "Translator":
-    """The translator of a bundle, or of an ensemble of several; it uses as many threads as the config says."""
+    """The translator of a bundle, or of an ensemble of several; it uses as many threads as decode.threads says."""
     from mtkit.console import log
     from mtkit.cores import usable_cores
     from mtkit.decoding.bundle import read_bundle
@@ -22,7 +22,7 @@ def load_translator(
     log.info(f"model: {', '.join(map(str, folders))}")
     overrides = [*overrides, *([f"decode.beam_size={beam_size}"] if beam_size else [])]
     members = [read_bundle(folder, overrides) for folder in folders]
-    translator = Translator.of(members, device=device, threads=members[0].config.train.threads or usable_cores())
+    translator = Translator.of(members, device=device, threads=members[0].config.decode.threads or usable_cores())
     if translator.engine.name == "native":  # the other one loads no torch
         from mtkit.runtime import keep_freed_memory
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from mtkit.config.durations import seconds_of
+from mtkit.languages import name_ending
 
 
 class Section(BaseModel):
@@ -91,9 +92,14 @@ class TrainCorpus(CorpusFiles):
 class DataConfig(Section):
     """Which text is learnt from, which is watched, which is kept for the end."""
 
-    src_lang: str = Field("src", min_length=1, description="source language, for people and for file names: en")
+    src_lang: str = Field(
+        "src", min_length=1, description="source language, such as en: for reports, and for telling sentences apart"
+    )
     tgt_lang: str = Field(
-        "tgt", min_length=1, description="target language: fr; BLEU cuts zh, ja, th and their like into characters"
+        "tgt",
+        min_length=1,
+        description="target language, such as fr: also for BLEU, which cuts zh, ja, th and their like into characters, "
+        "and for seeing lost numbers; default: the ending of dev's target file",
     )
     train: list[TrainCorpus] = Field(min_length=1, description="what the model learns from: one or several corpora")
     dev: CorpusFiles = Field(description="watched during training: early stopping, choice of checkpoints")
@@ -104,6 +110,13 @@ class DataConfig(Section):
     max_length_ratio: float | None = Field(
         None, ge=1, description="training pairs whose token counts differ by more than this factor are left out"
     )
+
+    @property
+    def target_language(self) -> str:
+        """tgt_lang, or, where that says nothing, what dev's target file is named by: zh of dev.zh.gz."""
+        if self.tgt_lang != "tgt" or self.dev.tgt is None:
+            return self.tgt_lang
+        return name_ending(self.dev.tgt) or self.tgt_lang
 
 
 class DistillConfig(Section):
@@ -414,6 +427,7 @@ class DecodeConfig(Section):
     precision: Literal["fp32", "bf16", "int8"] = Field(
         "fp32", description="of the native engine's matrix products; fp32 is exact, int8 the fastest on a CPU"
     )
+    threads: int | None = Field(None, ge=1, description="CPU threads, however many training had; default: one per core")
     workers: int = Field(
         1, ge=1, description="processes that translate files side by side, each with its share of the threads"
     )

@@ -101,7 +101,12 @@ def as_one_line(text: str) -> str:
 
 
 def count_lines(path: Path) -> int:
-    """How many lines read_lines gives, without decoding them."""
+    """How many lines read_lines gives, without decoding them.
+
+    Raises DataError for what can be read only once, such as a pipe: counted, it would be used up.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(f"{path}: no regular file; this text is read more than once, so give it as a file")
     n, last = 0, b"\n"
     with _reading(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
@@ -164,9 +169,7 @@ def open_output(path: Path) -> Iterator[TextIO]:
     """
     # Asked before links are followed: /dev/stdout leads to /proc/N/fd/pipe:[M], a name for which there is no file.
     special = path.exists() and not path.is_file()
-    if not special:
-        path = path.resolve()
-    with nullcontext(path) if special else atomic_file(path) as place, place.open("wb") as raw:
+    with nullcontext(path) if special else atomic_file(path.resolve()) as place, place.open("wb") as raw:
         if path.suffix == ".gz":
             # No name and no time in the header: the same text gives the same bytes.
             with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, _text_writer(packed) as text:
@@ -214,11 +217,11 @@ def _read_two_files(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
     for src in src_lines:
         tgt = next(tgt_lines, None)
         if tgt is None:
-            raise DataError(_unequal(src_path, count_lines(src_path), tgt_path, n))
+            raise DataError(_unequal(src_path, n + 1 + sum(1 for _ in src_lines), tgt_path, n))
         n += 1
         yield Pair(src, tgt, name, n)
     if next(tgt_lines, None) is not None:
-        raise DataError(_unequal(src_path, n, tgt_path, count_lines(tgt_path)))
+        raise DataError(_unequal(src_path, n, tgt_path, n + 1 + sum(1 for _ in tgt_lines)))
 
 
 def _unequal(src: Path, n_src: int, tgt: Path, n_tgt: int) -> str:

@@ -37,17 +37,21 @@ def report_sides(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[s
     reports: dict[str, TokenizerReport] = {}
     settings = (cfg.tokenizer.src, cfg.tokenizer.src if cfg.tokenizer.shared else cfg.tokenizer.tgt)
     for side, tokenizer, side_settings in zip(SIDES, tokenizers, settings, strict=True):
-        training_lines = sample(read_side(cfg.data.train, side), n_pairs, side_settings.max_sentences)
-        reports[side] = report(tokenizer, read_side([cfg.data.dev], side), training_lines)
+        n_read = min(n_pairs, side_settings.max_sentences)
+        training_lines = sample(read_side(cfg.data.train, side), n_pairs, n_read)
+        dev_lines = read_side([cfg.data.dev], side)
+        reports[side] = report(tokenizer, dev_lines, training_lines, share=n_read / max(1, n_pairs))
     return reports
 
 
-def report(tokenizer: Tokenizer, lines: Iterable[str], training_lines: Iterable[str]) -> TokenizerReport:
-    """The figures for `lines`; how rare a piece is, is told by the training lines."""
+def report(
+    tokenizer: Tokenizer, lines: Iterable[str], training_lines: Iterable[str], *, share: float = 1.0
+) -> TokenizerReport:
+    """The figures for `lines`; how rare a piece is, is told by the training lines, an even share of the whole text."""
     training_counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     for chunk in windows(training_lines, _CHUNK_LINES):
         training_counts += _occurrences(tokenizer.encode_batch(chunk), tokenizer.vocab_size)
-    return report_by_counts(tokenizer, lines, training_counts)
+    return report_by_counts(tokenizer, lines, (training_counts / share).astype(np.int64))
 
 
 def report_by_counts(

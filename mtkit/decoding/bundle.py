@@ -173,12 +173,18 @@ def find_model(path: Path | None = None) -> Path:
             return _bundle_in(Path(named))
         except BundleError as error:
             raise BundleError(f"$MTKIT_MODEL: {error}") from None
-    manifests = sorted(Path("runs").glob(f"*/model/{MANIFEST}"), key=lambda found: found.stat().st_mtime_ns)
-    if manifests:
-        return manifests[-1].parent
+    bundles = [manifest.parent for manifest in Path("runs").glob(f"*/model/{MANIFEST}")]
+    if bundles:
+        return max(bundles, key=_made_at)
     unfinished = [str(run) for run in sorted(Path("runs").glob("*")) if _is_run(run)]
     found = f"of {', '.join(unfinished)} none has finished training" if unfinished else "there is no run in ./runs"
     raise BundleError(f"no model: {found}; give --model, set $MTKIT_MODEL, or train one: mtkit demo, mtkit train")
+
+
+def _made_at(bundle: Path) -> int:
+    """When its weights were written; the manifest is written again whenever a file is added."""
+    weights = bundle / _WEIGHTS
+    return (weights if weights.exists() else bundle / MANIFEST).stat().st_mtime_ns
 
 
 def _bundle_in(path: Path) -> Path:

@@ -74,6 +74,7 @@ def run_job(
     is writing it now; if the disk is full. Whatever is raised, KeyboardInterrupt (of SIGTERM too) and errors of
     translate_window and of the input included, what was done is kept and a warning says so.
     """
+    packed = output_path.suffix == ".gz"  # by the name that was given, as it is when the file is read
     output_path = output_path.resolve()
     if output_path.exists() and input_path.exists() and output_path.samefile(input_path):
         raise UsageError(f"{input_path} would be overwritten by its translation: give another --output")
@@ -83,7 +84,7 @@ def run_job(
             raise MtkitError(
                 f"{output_path}: another mtkit is writing this file; wait until it has ended, or give another --output"
             )
-        with _Job(file, input_path, output_path, identity, restart) as job:
+        with _Job(file, input_path, output_path, identity, packed=packed, restart=restart) as job:
             n_lines_before = job.done.lines
             job.run(translate_window, window_lines, finish)
         return JobResult(job.done.lines, n_lines_before, job.done.counts)
@@ -104,12 +105,20 @@ class _Job:
     """A job at work: its journal and its part, open."""
 
     def __init__(
-        self, journal: BinaryIO, input_path: Path, output_path: Path, identity: Mapping[str, Any], restart: bool
+        self,
+        journal: BinaryIO,
+        input_path: Path,
+        output_path: Path,
+        identity: Mapping[str, Any],
+        *,
+        packed: bool,
+        restart: bool,
     ) -> None:
         self.journal = journal
         self.input_path = input_path
         self.output_path = output_path
         self.identity = identity
+        self.packed = packed
         self.done = _Done()
         self.out_sha256 = hashlib.sha256()
         self.part_path = _beside(output_path, _PART)
@@ -161,8 +170,7 @@ class _Job:
                 finish(self._output_lines())
 
     def _output_lines(self) -> Iterator[str]:
-        packed = self.output_path.suffix == ".gz"
-        with gzip.open(self.part_path) if packed else self.part_path.open("rb") as file:
+        with gzip.open(self.part_path) if self.packed else self.part_path.open("rb") as file:
             for raw in file:
                 yield raw.decode("utf-8").removesuffix("\n")
 
@@ -209,7 +217,7 @@ class _Job:
 
     def _packed(self, data: bytes) -> bytes:
         # No time in the header: the same text gives the same bytes.
-        return gzip.compress(data, mtime=0) if self.output_path.suffix == ".gz" else data
+        return gzip.compress(data, mtime=0) if self.packed else data
 
     def _note(self, entry: Mapping[str, Any]) -> None:
         _write(self.journal, json.dumps(entry, ensure_ascii=False).encode("utf-8") + b"\n")

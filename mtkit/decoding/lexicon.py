@@ -112,7 +112,8 @@ def learn_shortlist(
         src += src_tokenizer.encode_batch([pair.src for pair in window])
         tgt += tgt_tokenizer.encode_batch([pair.tgt for pair in window])
     lexicon = learn_lexicon(src, tgt, max_links=max_links)
-    counts = np.bincount(np.concatenate([np.empty(0, np.int64), *tgt]), minlength=tgt_tokenizer.vocab_size)
+    tokens = np.fromiter(itertools.chain.from_iterable(tgt), np.int64)
+    counts = np.bincount(tokens, minlength=tgt_tokenizer.vocab_size)
     frequent = np.argsort(-counts, kind="stable")[:n_first]
     same = _written_alike(src_tokenizer, tgt_tokenizer)
     best = [

@@ -133,25 +133,27 @@ class Translator:
         path: str | Path | Sequence[str | Path] | None = None,
         *,
         device: str = "auto",
-        threads: int | None = None,
         overrides: Sequence[str] = (),
         **decode: object,
     ) -> "Translator":
         """The translator of a run or bundle folder; by default $MTKIT_MODEL, else the newest run in ./runs.
 
-        path: several are an ensemble. threads: how many the engine uses on the CPU from now on (torch: in the whole
-        process); by default those that it has. Other keywords stand for keys of the config's decode section, such as
-        beam_size=1; overrides are the same as text, such as "decode.beam_size=1".
+        path: several are an ensemble. Other keywords stand for keys of the config's decode section, such as
+        beam_size=1; overrides are the same as text, such as "decode.beam_size=1". threads=2 holds for torch in the
+        whole process; without it the engine takes as many threads as torch has, or CTranslate2 one per core.
         Raises BundleError if there is no such model, ConfigError for a wrong key or value.
         """
         paths = [path] if path is None or isinstance(path, str | Path) else path
         overrides = [*overrides, *overrides_of(decode)]
         folders = [find_model(None if name is None else Path(name)) for name in paths]
-        return cls.of([read_bundle(folder, overrides) for folder in folders], device=device, threads=threads)
+        return cls.of([read_bundle(folder, overrides) for folder in folders], device=device)
 
     @classmethod
     def of(cls, members: Sequence[BundleFiles], *, device: str = "auto", threads: int | None = None) -> "Translator":
-        """The translator of bundles that have been read; more than one are an ensemble, led by the first's config."""
+        """The translator of bundles that have been read; more than one are an ensemble, led by the first's config.
+
+        threads: in place of its decode.threads.
+        """
         first, *others = members
         for other in others:
             if other.tgt_tokenizer.fingerprint != first.tgt_tokenizer.fingerprint:
@@ -161,7 +163,7 @@ class Translator:
                     "vote on the next token must mean the same tokens by the same ids"
                 )
         _warn_of_missing_tag(first)
-        engine = choose_engine(members, device, threads)
+        engine = choose_engine(members, device, threads or first.config.decode.threads)
         same = all(other.src_tokenizer.fingerprint == first.src_tokenizer.fingerprint for other in others)
         further = () if same else [other.src_tokenizer for other in others]
         return cls(
@@ -170,7 +172,7 @@ class Translator:
             first.tgt_tokenizer,
             first.config.decode,
             other_src_tokenizers=further,
-            tgt_lang=first.config.data.tgt_lang,
+            tgt_lang=first.config.data.target_language,
             files=None if others else first,
         )
 

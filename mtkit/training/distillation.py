@@ -151,7 +151,7 @@ def _translate(
     assert text is not None  # the schema sees to it
     count_pairs([corpus])  # unequal files are better found now
     distill = teachers.cfg.distill
-    settings = MetricSettings(tokenizer_for(teachers.cfg.data.tgt_lang))
+    settings = MetricSettings(tokenizer_for(teachers.cfg.data.target_language))
     columns = _Columns(corpus, with_tgt=distill.choose != "all")
 
     def finish(records: Iterator[str]) -> None:

@@ -6,6 +6,7 @@ from mtkit.config.differences import differences
 from mtkit.config.loading import dump_config, load_config
 from mtkit.config.schema import Config
 from mtkit.errors import ConfigError
+from mtkit.evaluation.choice import tokenizer_for
 from mtkit.files import write_text
 
 # Keys (or whole sections) that may change while a run is under way: they say when to stop, when to look and where to
@@ -59,7 +60,9 @@ def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     found = differences(old.model_dump(mode="json"), new.model_dump(mode="json"))
     there, now = ([corpus.weight for corpus in cfg.data.train] for cfg in (old, new))
     weights = [("data.train[].weight", there, now)] if there != now else []
-    return [*weights, *(difference for difference in found if not _is_free(difference[0]))]
+    then_cut, now_cut = (tokenizer_for(cfg.data.target_language) for cfg in (old, new))
+    bleu = [("data.tgt_lang, by which BLEU cuts text", then_cut, now_cut)] if then_cut != now_cut else []
+    return [*weights, *bleu, *(difference for difference in found if not _is_free(difference[0]))]
 
 
 def _is_free(key: str) -> bool:

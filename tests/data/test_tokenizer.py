@@ -226,3 +226,5 @@ def test_the_report_counts_what_one_can_count_by_hand(tmp_path):
     assert found.rare_token_share == 2 / 9
     assert found.byte_token_share == 2 / 9
     assert report(tokenizer, [], []).longest == 0
+    # half of the text, evenly: as often in the whole
+    assert report(tokenizer, ["ab ba", "", "é"], training_lines[::2], share=0.5) == found

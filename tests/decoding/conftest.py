@@ -24,7 +24,7 @@ def make_config(tie: str = "decoder") -> Config:
             "tokenizer": {"src": side, "tgt": side, "shared": tie == "all"},
             "model": {**sizes, "tie": tie},
             "train": {"max_steps": 2000, "threads": 1},
-            "decode": {"beam_size": 3, "max_len_factor": 1.0, "max_len_constant": 8, "on_suspect": "off"},
+            "decode": {"beam_size": 3, "max_len_factor": 1.0, "max_len_constant": 8, "on_suspect": "off", "threads": 1},
         }
     )
 

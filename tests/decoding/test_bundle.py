@@ -20,6 +20,7 @@ from mtkit.decoding.bundle import (
     save_bundle,
 )
 from mtkit.errors import BundleError
+from mtkit.files import write_text
 
 SRC, TGT_IN = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 9, 8]])
 
@@ -157,9 +158,11 @@ def test_without_a_path_the_environment_then_the_newest_run_decides(shared_bundl
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MTKIT_MODEL", "")
     for age, run in ((300, "old"), (10, "new"), (200, "middle")):
-        manifest = shutil.copytree(shared_bundle, f"runs/{run}/model") / Path("manifest.json")
-        stamp = manifest.stat().st_mtime - age
-        os.utime(manifest, (stamp, stamp))
+        weights = shutil.copytree(shared_bundle, f"runs/{run}/model") / Path("model.safetensors")
+        stamp = weights.stat().st_mtime - age
+        os.utime(weights, (stamp, stamp))
+    assert find_model() == Path("runs/new/model")
+    add_to_bundle(Path("runs/old/model"), "notes.txt", lambda path: write_text(path, "late"))
     assert find_model() == Path("runs/new/model")
     monkeypatch.setenv("MTKIT_MODEL", "runs/old")
     assert find_model() == Path("runs/old/model")

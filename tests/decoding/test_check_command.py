@@ -116,6 +116,7 @@ def test_a_model_of_other_languages_is_warned_of(run, shared_bundle, tmp_path):
         (["--hyp", "hyp.fr"], 1, "hyp.fr has 1 lines, the suite has 6 translated; line n must translate line n of: "),
         (["--hyp", "none.fr"], 1, "none.fr: no such file"),
         (["--model", "nowhere"], 1, "nowhere"),
+        (["--hyp", "hyp.fr", "--junit", "."], 2, "--junit .: this is a folder; name a file in it"),
     ],
 )
 def test_mistakes_have_one_message_and_no_result(run, tmp_path, args, exit_code, message):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.corpus import read_lines, read_windows
+from mtkit.data.corpus import open_output, read_lines, read_windows
 from mtkit.decoding import file_job
 from mtkit.decoding.file_job import can_resume, run_job
 from mtkit.errors import DataError, MtkitError, UsageError
@@ -343,6 +343,18 @@ def test_a_link_keeps_leading_to_the_output(text):
     assert run().n_lines_before == 8
     assert Path("out.txt").is_symlink()
     assert Path("disk/out.txt").read_bytes() == TRANSLATED
+
+
+@pytest.mark.parametrize("command", ["as a job", "at once"])
+def test_the_name_that_is_given_says_whether_to_compress(text, command):
+    Path("out.txt.gz").symlink_to("blob")
+    if command == "as a job":
+        run(output="out.txt.gz")
+    else:
+        with open_output(Path("out.txt.gz")) as file:
+            file.write(TRANSLATED.decode())
+    assert gzip.decompress(Path("blob").read_bytes()) == TRANSLATED
+    assert list(read_lines(Path("out.txt.gz"))) == TRANSLATED.decode().splitlines()
 
 
 def test_only_files_can_be_taken_up_again(text):

@@ -1,5 +1,6 @@
 """`mtkit shortlist` as a user meets it: parallel text in, a lexicon in the bundle that translating then uses."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -44,6 +45,21 @@ def test_a_lexicon_learnt_from_text_is_used_by_translate(bundle: Path, text: lis
     translated = run("translate", "--model", str(bundle), "--set", "decode.shortlist=true", "the dog")
     assert translated.exit_code == 0, translated.output
     assert set(tgt.encode(translated.stdout.strip())) <= allowed
+
+
+def test_a_missing_translation_is_no_obstacle(bundle: Path, text: list[str]) -> None:
+    Path(text[3]).write_text("\n".join(["", *FRENCH[1:]]) + "\n", encoding="utf-8")
+    result = run("shortlist", "--model", str(bundle), *text)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_pipe_is_refused_for_it_can_be_read_only_once(bundle: Path, text: list[str], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    before = sorted(bundle.iterdir())
+    result = run("shortlist", "--model", str(bundle), "--src", str(tmp_path / "pipe"), *text[2:])
+    assert result.exit_code == 1
+    assert f"{tmp_path / 'pipe'}: no regular file; this text is read more than once" in result.stderr
+    assert sorted(bundle.iterdir()) == before
 
 
 def test_what_has_no_lexicon_says_how_to_get_one(bundle: Path) -> None:

@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from mtkit.cli.translating import load_translator
 from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.cores import usable_cores
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.decoding.bundle import read_bundle
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.search import SearchConfig, greedy
 from mtkit.decoding.steps import ModelStep
@@ -205,10 +208,15 @@ def test_a_program_keeps_its_threads_unless_it_asks_for_others(shared_bundle):
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
-        Translator.load(shared_bundle, device="cpu")
+        Translator.load(shared_bundle, device="cpu", threads=None)
         assert torch.get_num_threads() == 3
         Translator.load(shared_bundle, device="cpu", threads=2)
         assert torch.get_num_threads() == 2
+        load_translator([shared_bundle], overrides=["decode.threads=3"], device="cpu")
+        assert torch.get_num_threads() == 3
+        assert read_bundle(shared_bundle).config.train.threads == 1  # which is of no importance here
+        load_translator([shared_bundle], overrides=["decode.threads=null"], device="cpu")
+        assert torch.get_num_threads() == usable_cores()
     finally:
         torch.set_num_threads(before)
 

@@ -131,6 +131,11 @@ def test_the_page_reads_well_in_a_browser(run, browser, tmp_path):
     check_page(browser, Path("map.html"), tmp_path)
 
 
+def test_neighbours_make_a_map_of_a_single_word(run):
+    assert "map" not in json.loads(run("cat", "--json").stdout)
+    assert "map" in json.loads(run("cat", "--neighbours", "--json").stdout)
+
+
 @pytest.mark.parametrize(
     ("args", "exit_code", "message"),
     [

@@ -115,6 +115,13 @@ def test_past_the_tolerance_nothing_is_left_behind(bundle, tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
 
 
+@pytest.mark.parametrize("option", [("--lines", 3), ("--src", "text"), ("--max-bleu-drop", 0)])
+def test_a_gate_that_would_not_be_looked_at_is_refused(bundle, tmp_path, option):
+    result = run("--to", "marian", "--model", bundle, "--out", tmp_path / "out", *option)
+    assert result.exit_code == 2
+    assert "--to marian: only CTranslate2's model is compared with the original: leave out --src" in result.stderr
+
+
 def test_a_failed_export_leaves_the_earlier_one_in_place(exported, tmp_path):
     folder = Path(shutil.copytree(exported, tmp_path / "model"))
     before = content(folder)

@@ -1,6 +1,7 @@
 """The scripts that bring corpora into data/."""
 
 import errno
+import gzip
 import hashlib
 import http.client
 import importlib
@@ -120,7 +121,15 @@ def test_a_downloaded_zip_becomes_six_files_and_the_licence(tatoeba, pairs, tmp_
     assert "CC BY 2.0 FR" in (tmp_path / "out" / "LICENCE.txt").read_text()
 
 
-@pytest.mark.parametrize("content", [b"no zip", zipped("x\ty\n", "deu.txt"), zipped("no tab\n")])
+def damaged(packed: bytes) -> bytes:
+    """With other bytes where the text begins."""
+    at = packed.index(b"fra.txt") + len("fra.txt")
+    return packed[:at] + b"\xff" * 8 + packed[at + 8 :]
+
+
+@pytest.mark.parametrize(
+    "content", [b"no zip", zipped("x\ty\n", "deu.txt"), zipped("no tab\n"), damaged(zipped("x\ty\n" * 99))]
+)
 def test_another_file_is_not_taken_for_the_corpus(tatoeba, tmp_path, content):
     (tmp_path / "x.zip").write_bytes(content)
     with pytest.raises(DataError, match=r"not the fra-eng\.zip of manythings\.org"):
@@ -202,6 +211,13 @@ def test_a_changed_or_missing_file_is_named_and_nothing_is_copied(multi30k, sour
     with pytest.raises(DataError, match=message):
         multi30k.get(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_tokenised_files_that_were_cut_off_are_named(multi30k, tmp_path):
+    for name in multi30k.TOKENISED:
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(b"text\n" * 99)[:20])
+    with pytest.raises(DataError, match=r"\.gz: cannot be unpacked \(.*; was it copied whole\?"):
+        multi30k.get_tokenised(tmp_path, tmp_path / "out")
 
 
 def test_a_download_is_verified_and_then_put_in_place(multi30k, source, tmp_path, monkeypatch):

@@ -44,6 +44,13 @@ def test_what_shapes_the_result_may_not_change(make_config):
     assert "start a new run (another run_dir), or restore these keys to go on" in str(caught.value)
 
 
+def test_nor_may_what_the_bleu_of_validations_is_made_of(make_config, corpus):
+    write_config(make_config(data={**corpus, "tgt_lang": "fr"}))
+    check_run(make_config(data={**corpus, "tgt_lang": "de"}), started=True)
+    with pytest.raises(ConfigError, match=r"  data\.tgt_lang, by which BLEU cuts text: 13a there, char now"):
+        check_run(make_config(data={**corpus, "tgt_lang": "ja"}), started=True)
+
+
 def test_the_weights_of_the_corpora_may_not_change_while_the_files_may(make_config, corpus):
     write_config(make_config())
     [files] = corpus["train"]

@@ -58,7 +58,7 @@ def embeddings(
     look_up = views.vocabulary.token if pieces else views.vocabulary.word
     found = nearest_of(views, [look_up(word) for word in words], top)
     on_map = None
-    if output is not None or len({nearest.word.ids for nearest in found}) >= FEWEST_POINTS:
+    if neighbours or output is not None or len({nearest.word.ids for nearest in found}) >= FEWEST_POINTS:
         on_map = word_map(views, found, with_neighbours=neighbours)
     if output is not None and on_map is not None:
         language = bundle.config.data.src_lang if side == "src" else bundle.config.data.tgt_lang

@@ -28,14 +28,13 @@ JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
 def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> "Bundle":
     """The model that is meant; stderr says which."""
     from mtkit.console import log  # these: here, for `mtkit --help` to be quick
-    from mtkit.cores import usable_cores
     from mtkit.decoding.bundle import find_model, load_bundle
     from mtkit.runtime import set_threads
 
     folder = find_model(model)
     log.info(f"model: {folder}")
     bundle = load_bundle(folder, overrides or ())
-    set_threads(bundle.config.train.threads or usable_cores())
+    set_threads(bundle.config.decode.threads)
     return bundle
 
 
