@@ -17,9 +17,11 @@ CONFIG_INTRO = f"""\
 {MADE}
 
 A config is a YAML file with the sections below; `data` and a limit in `train` are all that must be there. Relative
-paths start from the folder that holds the file. `mtkit config FILE` prints a config with every default,
-`--set SECTION.KEY=VALUE` changes a key for one command, and `mtkit config --schema` gives an editor the same facts as
-JSON Schema. Complete examples, with a comment on every key, are in [configs](../configs)."""
+paths start from the folder that holds the file. `mtkit config FILE` prints a config with every default, `--set
+SECTION.KEY=VALUE` changes a key for one command (as YAML: `train.max_epochs=null`, `data.train.0.tgt=other.fr` of the
+first corpus; the number after the last adds one; of a finished model only keys of `decode`), and `mtkit config
+--schema` gives an editor the same facts as JSON Schema. Complete examples, with a comment on every key, are in
+[configs](../configs)."""
 COMMANDS_INTRO = f"""\
 # Every command
 {MADE}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, ModelOption, SetOption, valid_text
+from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, valid_text
 
 
 def alternatives(
@@ -17,7 +17,7 @@ def alternatives(
         str | None, typer.Option(callback=valid_text, help="A translation of your own; default: the model's.")
     ] = None,
     model: ModelOption = None,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
     device: DeviceOption = "auto",
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.corpora import check_here
-from mtkit.cli.options import DeviceOption, ModelOption, SetOption
+from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def calibrate(
     max_sentences: Annotated[
         int, typer.Option("--max-sentences", min=20, help="Use at most so many, evenly chosen.")
     ] = 1000,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Calibrate the confidence that `mtkit translate --json` gives: the probability that a translation is good.

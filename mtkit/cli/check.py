@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption, file_named
+from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EngineOption, EnsembleOption, file_named
 from mtkit.cli.systems import Translating
 from mtkit.errors import DataError, UsageError
 
@@ -28,7 +28,7 @@ def check(
     beam_size: BeamSizeOption = None,
     engine: EngineOption = None,
     device: DeviceOption = "auto",
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     show: Annotated[int, typer.Option(min=0, help="Failing cases shown of each check.")] = 5,
     junit: Annotated[
         Path | None, typer.Option(callback=file_named(), help="Write the result as JUnit XML, too, for build servers.")

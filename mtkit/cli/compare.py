@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, find_languages, sort_sentences
-from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, SetOption, file_named
+from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EngineOption, file_named
 from mtkit.cli.systems import ReferencesOption, SourceOption, SplitOption, Translating, check_usage, find_test_set
 from mtkit.errors import UsageError
 from mtkit.evaluation.choice import MetricSettings, tokenizer_for
@@ -35,7 +35,7 @@ def compare(
     beam_size: BeamSizeOption = None,
     engine: EngineOption = None,
     device: DeviceOption = "auto",
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON, every sentence in it.")] = False,
 ) -> None:
     """Compare systems on one test set: scores, their differences and how sure they are, kinds of sentences, examples.

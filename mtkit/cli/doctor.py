@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtkit.cli.corpora import first_missing
-from mtkit.cli.options import DeviceOption, ModelOption, SetOption
+from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def decode(
     checks: CheckOption = None,
     beam_sizes: BeamSizesOption = None,
     precisions: PrecisionOption = None,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     show: Annotated[int, typer.Option(min=0, help="Differences of each comparison shown with traces.")] = 10,
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, find_languages, sort_sentences
-from mtkit.cli.options import BeamSizeOption, DeviceOption, EngineOption, EnsembleOption, SetOption, file_named
+from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EngineOption, EnsembleOption, file_named
 from mtkit.cli.output import line_writer
 from mtkit.cli.systems import ReferencesOption, SourceOption, SplitOption, Translating, check_usage, find_test_set
 from mtkit.errors import UsageError
@@ -83,7 +83,7 @@ def evaluate(
     beam_size: BeamSizeOption = None,
     engine: EngineOption = None,
     device: DeviceOption = "auto",
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
     """Score a model on a test set, or given translations: BLEU, chrF, chrF++, TER with 95 % intervals.

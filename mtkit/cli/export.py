@@ -47,7 +47,7 @@ def export(
 ) -> None:
     """Write a model in the format of CTranslate2, Marian or Hugging Face.
 
-    A CTranslate2 model goes into the bundle, where `mtkit translate` finds it, once both have translated the dev set
+    A CTranslate2 model goes into the bundle, where `mtkit translate` finds it, once both have translated dev sentences
     and agree; how well they do is shown, and kept beside it as parity.json. The tolerances depend on --quantization.
     """
     from mtkit.decoding.bundle import find_model, read_bundle

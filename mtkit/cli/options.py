@@ -21,6 +21,14 @@ SetOption = Annotated[
         help="Change one key of the config; repeat as needed. Paths start from the current folder.",
     ),
 ]
+DecodeSetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="decode.KEY=VALUE",
+        help="Change one key of the model's decode section; repeat as needed. Paths start from the current folder.",
+    ),
+]
 ModelOption = Annotated[
     Path | None,
     typer.Option("--model", help="Run or bundle folder; default: $MTKIT_MODEL, else the newest run in ./runs."),

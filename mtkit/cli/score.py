@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, ModelOption, OutputOption, SetOption
+from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, OutputOption
 from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
@@ -33,7 +33,7 @@ def score(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines.")] = False,
     device: DeviceOption = "auto",
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
 ) -> None:
     """Score given translations by the model's own probabilities; totals go to stderr.
 

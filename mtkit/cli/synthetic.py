@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import BeamSizeOption, DeviceOption, EnsembleOption, SetOption
+from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def back_translate(
     ] = False,
     n_best: NBestOption = 1,
     beam_size: BeamSizeOption = None,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     restart: RestartOption = False,
     device: DeviceOption = "auto",
 ) -> None:
@@ -68,7 +68,7 @@ def forward_translate(
     tag: TagOption = None,
     n_best: NBestOption = 1,
     beam_size: BeamSizeOption = None,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     restart: RestartOption = False,
     device: DeviceOption = "auto",
 ) -> None:

@@ -10,11 +10,11 @@ import typer
 
 from mtkit.cli.options import (
     BeamSizeOption,
+    DecodeSetOption,
     DeviceOption,
     EngineOption,
     EnsembleOption,
     InputOption,
-    SetOption,
     valid_text,
 )
 from mtkit.cli.output import line_writer
@@ -63,7 +63,7 @@ LiveOption = Annotated[
     bool, typer.Option("--live", help="Show each translation while it is made; no look for suspect ones.")
 ]
 ExplainUnknownOption = Annotated[
-    bool, typer.Option("--explain-unknown", help="List characters that the tokenizer never saw, on stderr.")
+    bool, typer.Option("--explain-unknown", help="List characters that the model does not see as written, on stderr.")
 ]
 RestartOption = Annotated[
     bool, typer.Option("--restart", help="Forget an interrupted job for this --output instead of going on.")
@@ -86,7 +86,7 @@ def translate(
     engine: EngineOption = None,
     live: LiveOption = False,
     explain_unknown: ExplainUnknownOption = False,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     restart: RestartOption = False,
     device: DeviceOption = "auto",
 ) -> None:

@@ -425,7 +425,9 @@ class DecodeConfig(Section):
         "auto", description="auto: CTranslate2 where the bundle has its model and all options are known to it"
     )
     precision: Literal["fp32", "bf16", "int8"] = Field(
-        "fp32", description="of the native engine's matrix products; fp32 is exact, int8 the fastest on a CPU"
+        "fp32",
+        description="of the native engine's matrix products: fp32 is exact, int8 the fastest on a CPU with VNNI or "
+        "AMX; what a device lacks is computed in the next better one, with a warning",
     )
     threads: int | None = Field(None, ge=1, description="CPU threads, however many training had; default: one per core")
     workers: int = Field(

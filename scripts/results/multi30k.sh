@@ -4,7 +4,7 @@
 #     scripts/results/multi30k.sh          # both pairs, one after the other
 #     scripts/results/multi30k.sh de       # one of them
 #
-# Needs data/multi30k: `scripts/get_multi30k.py --tokenised`. Options after the pair go to `mtkit train`, which runs three
+# Needs data/multi30k: `.venv/bin/python scripts/get_multi30k.py --tokenised`. Options after the pair go to `mtkit train`, which runs three
 # times: from nothing; from there on with the usual spelling of each word, without BPE-dropout; and at last with R-Drop.
 # If you train the first longer, or anew, remove the folders of the two that go on from it (-plain, -r-drop).
 set -euo pipefail

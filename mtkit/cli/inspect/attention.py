@@ -8,7 +8,7 @@ import typer
 
 from mtkit.cli.inspect.drawing import DrawingOption, say_written
 from mtkit.cli.inspect.sentence import JsonOption, SentenceArgument, TargetOption, load_subject, pair_record
-from mtkit.cli.options import ModelOption, SetOption
+from mtkit.cli.options import DecodeSetOption, ModelOption
 
 if TYPE_CHECKING:
     from mtkit.inspection.trace import AttentionTrace
@@ -27,7 +27,7 @@ def attention(
     target: TargetOption = None,
     output: DrawingOption = None,
     model: ModelOption = None,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what each head of each layer looks at while the model translates a sentence.

@@ -11,7 +11,7 @@ import typer
 from mtkit.cli.corpora import check_here
 from mtkit.cli.inspect.drawing import say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_model
-from mtkit.cli.options import DeviceOption, ModelOption, SetOption, file_named, valid_text
+from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, file_named, valid_text
 from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
@@ -52,7 +52,7 @@ def errors(
     ] = None,
     device: DeviceOption = "auto",
     model: ModelOption = None,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find the pairs that the model likes least: noise in the corpus, or what it has not learnt.

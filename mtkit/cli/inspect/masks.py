@@ -8,7 +8,7 @@ import typer
 
 from mtkit.cli.inspect.drawing import DrawingOption, say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_subject, number, pair_record, short_bar
-from mtkit.cli.options import ModelOption, SetOption, valid_text
+from mtkit.cli.options import DecodeSetOption, ModelOption, valid_text
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def masks(
     ] = None,
     output: DrawingOption = None,
     model: ModelOption = None,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the causal and padding masks of a padded batch, and prove that padding changes nothing.

@@ -15,7 +15,7 @@ from mtkit.cli.inspect.sentence import (
     print_pair,
     short_bar,
 )
-from mtkit.cli.options import BeamSizeOption, ModelOption, SetOption
+from mtkit.cli.options import BeamSizeOption, DecodeSetOption, ModelOption
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def saliency(
     beam_size: BeamSizeOption = None,
     output: DrawingOption = None,
     model: ModelOption = None,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show which source tokens each token of a translation leans on, measured in three ways.

@@ -18,7 +18,7 @@ from mtkit.cli.inspect.sentence import (
     print_pair,
     short_bar,
 )
-from mtkit.cli.options import ModelOption, SetOption, file_named
+from mtkit.cli.options import DecodeSetOption, ModelOption, file_named
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def steps(
         Path | None, typer.Option("--output", "-o", callback=file_named(".html"), help="Draw it, too: an .html page.")
     ] = None,
     model: ModelOption = None,
-    overrides: SetOption = None,
+    overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the decoding loop: from <start>, the likeliest next tokens and the one chosen, until <end>.
