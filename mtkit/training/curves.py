@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from mtkit.console import log
 from mtkit.files import atomic_file
 from mtkit.training.metrics_log import read_metrics
 
@@ -10,16 +11,25 @@ from mtkit.training.metrics_log import read_metrics
 def plot_curves(run_dir: Path) -> Path | None:
     """Draw loss, dev loss, dev BLEU and chrF, learning rate and gradient norm over the steps into RUN/curves.png.
 
-    Returns None if matplotlib is not installed or the run has no figures yet.
+    Returns None if matplotlib is not installed or the run has no figures yet, and after a warning if drawing fails for
+    whatever reason: no picture is worth a run.
     """
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         return None
-    entries = read_metrics(run_dir / "metrics.jsonl")
-    if not entries:
+    try:
+        entries = read_metrics(run_dir / "metrics.jsonl")
+        return _plot(run_dir, entries) if entries else None
+    except Exception as error:
+        log.warning(f"{run_dir / 'curves.png'}: the curves cannot be drawn: {error}")
         return None
+
+
+def _plot(run_dir: Path, entries: list[dict[str, Any]]) -> Path:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(10, 7), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(run_dir.name, parse_math=False)

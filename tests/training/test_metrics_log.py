@@ -1,5 +1,6 @@
 """metrics.jsonl, the TensorBoard copy of it, and the picture drawn from it."""
 
+import errno
 import json
 import sys
 
@@ -81,6 +82,19 @@ def test_the_curves_are_a_png(tmp_path):
     write(run_dir, 10, 20)
     assert plot_curves(run_dir) == run_dir / "curves.png"
     assert (run_dir / "curves.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_curves_that_cannot_be_written_are_a_warning(tmp_path, monkeypatch, caplog):
+    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
+    write(tmp_path, 10)
+
+    def full(self, *args, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    assert plot_curves(tmp_path) is None
+    assert "curves.png: the curves cannot be drawn: [Errno 28] No space left on device" in caplog.text
+    assert [path.name for path in tmp_path.glob("*curves*")] == []
 
 
 def test_without_matplotlib_there_are_no_curves(tmp_path, monkeypatch):
