@@ -8,7 +8,15 @@ import typer
 
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, find_languages, sort_sentences
 from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EngineOption, file_named
-from mtkit.cli.systems import ReferencesOption, SourceOption, SplitOption, Translating, check_usage, find_test_set
+from mtkit.cli.systems import (
+    ReferencesOption,
+    SourceOption,
+    SplitOption,
+    TokenizeOption,
+    Translating,
+    check_usage,
+    find_test_set,
+)
 from mtkit.errors import UsageError
 from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 
@@ -25,6 +33,7 @@ def compare(
     src: SourceOption = None,
     ref: ReferencesOption = None,
     split: SplitOption = "test",
+    tokenize: TokenizeOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", callback=file_named(".html"), help="Write a report of one page here (.html)."),
@@ -45,7 +54,7 @@ def compare(
     """
     from mtkit.console import log
     from mtkit.decoding.bundle import find_model, read_bundle
-    from mtkit.decoding.systems import find_places, read_files, translate_others
+    from mtkit.decoding.systems import find_places, read_files, translate_others, warn_of_tokens
     from mtkit.inspection.comparison_page import write_report
     from mtkit.inspection.comparison_text import as_structure, headline, report
 
@@ -61,7 +70,10 @@ def compare(
     languages = find_languages(texts, (src_lang, tgt_lang), bundles)
     test_set = sort_sentences(texts, bundles, train_text or [], languages)
     found = translate_others(places, given, texts, translating.loader(settings))
-    comparison = compare_kinds(found, test_set, MetricSettings(tokenizer_for(languages[1])))
+    metric_settings = MetricSettings(tokenize or tokenizer_for(languages[1]))
+    if metric_settings.tokenize != "none":
+        warn_of_tokens(found)
+    comparison = compare_kinds(found, test_set, metric_settings)
     if output is not None:
         write_report(output, comparison)
         log.info(f"written: {output}")

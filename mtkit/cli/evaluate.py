@@ -10,9 +10,17 @@ import typer
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, find_languages, sort_sentences
 from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EngineOption, EnsembleOption, file_named
 from mtkit.cli.output import line_writer
-from mtkit.cli.systems import ReferencesOption, SourceOption, SplitOption, Translating, check_usage, find_test_set
+from mtkit.cli.systems import (
+    ReferencesOption,
+    SourceOption,
+    SplitOption,
+    TokenizeOption,
+    Translating,
+    check_usage,
+    find_test_set,
+)
 from mtkit.errors import UsageError
-from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings, TokenizerName, tokenizer_for
+from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings, tokenizer_for
 
 if TYPE_CHECKING:
     from mtkit.decoding.systems import Place, System, TestSet
@@ -43,13 +51,6 @@ BaselineOption = Annotated[
 MetricOption = Annotated[
     list[str] | None,
     typer.Option("--metric", help=f"One of {', '.join(METRICS)}; chrF2++ is chrF++. Repeat as needed; default: all."),
-]
-TokenizeOption = Annotated[
-    TokenizerName | None,
-    typer.Option(
-        help="How BLEU cuts text into words; default: zh or char for languages without spaces between words, else 13a. "
-        "none is for tokenized text, such as published scores are of."
-    ),
 ]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from mtkit.cli.corpora import check_here
 from mtkit.errors import DataError, UsageError
+from mtkit.evaluation.choice import TokenizerName
 
 if TYPE_CHECKING:
     from mtkit.config.schema import CorpusFiles
@@ -24,6 +25,13 @@ ReferencesOption = Annotated[
 Split = Literal["test", "dev"]
 SplitOption = Annotated[
     Split, typer.Option(help="Which set of the models' configs to translate: choose settings on dev, report test.")
+]
+TokenizeOption = Annotated[
+    TokenizerName | None,
+    typer.Option(
+        help="How BLEU cuts text into words; default: zh or char for languages without spaces between words, else 13a. "
+        "none is for tokenized text, such as published scores are of."
+    ),
 ]
 _REMEDY = "give --src and --ref"
 

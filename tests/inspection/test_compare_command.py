@@ -68,10 +68,20 @@ def test_words_of_a_language_without_spaces_are_its_characters():
     for name, lines in texts.items():
         Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     Path("src2.en").write_text("We are under the table.\nIt rains.\n")
-    found = as_json("a", "b", "--src", "src2.en", "--ref", "ref.zh")
-    expected = BLEU(tokenize="zh").corpus_score(texts["a"], [texts["ref.zh"]]).score
-    assert found["systems"][0]["scores"]["BLEU"] == pytest.approx(expected)
-    assert BLEU().corpus_score(texts["a"], [texts["ref.zh"]]).score < expected
+    found = {}
+    for option in ([], ["--tokenize", "13a"]):
+        [first, _] = as_json("a", "b", "--src", "src2.en", "--ref", "ref.zh", *option)["systems"]
+        cut = option[-1] if option else "zh"
+        found[cut] = first["scores"]["BLEU"]
+        assert found[cut] == pytest.approx(BLEU(tokenize=cut).corpus_score(texts["a"], [texts["ref.zh"]]).score)
+    assert found["13a"] < found["zh"]
+
+
+def test_tokenized_text_is_warned_of_unless_it_is_meant():
+    for name in ("a", "b"):
+        Path(name).write_text("le chat dort .\nil ne pleut pas .\n\nnous sommes là .\n", encoding="utf-8")
+    assert "a: 3 of 4 lines end in a space and a full stop" in run("a", "b", *TEST_SET).stderr
+    assert "full stop" not in run("a", "b", *TEST_SET, "--tokenize", "none").stderr
 
 
 def test_json_has_every_figure_and_several_references_count():
