@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+CHINESE = frozenset({"zh", "zho", "cmn", "yue", "wuu", "lzh"})
+_OTHERS = frozenset({"ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"})
+WITHOUT_SPACES = CHINESE | _OTHERS  # languages that write none between words
+
 
 def primary_code(code: str | None) -> str:
     """The language alone, in small letters: "zh" of zh, zh-Hant and ZH_TW; empty for None."""

@@ -14,10 +14,15 @@ find_python() {
     return 1
 }
 
-# set_up EXTRAS: make .venv unless it is there (and was made there: its programs name its path), and install mtkit[EXTRAS] unless that was done for these very pins.
+# moved: whether .venv was made in another place, so that its programs, which name that one, do not run. A link is fine.
+moved() {
+    [[ ! -L .venv && -f .venv/bin/pip ]] && ! grep -qF "$(pwd -P)/.venv/" .venv/bin/pip
+}
+
+# set_up EXTRAS: make .venv unless it is there, and install mtkit[EXTRAS] unless that was done for these very pins.
 set_up() {
     local extras=$1 python stamp pins
-    if ! grep -qsF "$(pwd -P)/.venv/" .venv/bin/pip || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    if moved || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
         python=$(find_python)
         echo "Making .venv with $("$python" --version)" >&2
         if ! "$python" -m venv --clear .venv; then

@@ -58,9 +58,10 @@ def check(
     result = run_suite(suite, lambda lines: texts)
     if junit is not None:
         from mtkit.console import log
-        from mtkit.files import write_text
+        from mtkit.data.corpus import open_output
 
-        write_text(junit, as_junit(result, suite_path.stem))
+        with open_output(junit) as file:
+            file.write(as_junit(result, suite_path.stem))
         log.info(f"written: {junit}")
     if as_json:
         print(json.dumps({"suite": str(suite_path), **origin, **as_dict(result)}, indent=2, ensure_ascii=False))

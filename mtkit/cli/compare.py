@@ -52,8 +52,9 @@ def compare(
     A difference is judged by sacreBLEU's paired bootstrap. Sentences are told apart by length, rarity of their words
     in the training text, numbers, names, negation and questions, by rules of thumb.
     """
+    from mtkit.config.loading import load_config
     from mtkit.console import log
-    from mtkit.decoding.bundle import find_model, read_bundle
+    from mtkit.decoding.bundle import find_model
     from mtkit.decoding.systems import find_places, read_files, translate_others, warn_of_tokens
     from mtkit.inspection.comparison_page import write_report
     from mtkit.inspection.comparison_text import as_structure, headline, report
@@ -66,11 +67,12 @@ def compare(
     check_usage(src, ref or [], split, translating, any_model=bool(folders), src_needed=True)
     texts, settings = find_test_set(folders, src, ref or [], split)
     given = read_files(places, texts)
-    bundles = [read_bundle(folder) for folder in folders]
-    languages = find_languages(texts, (src_lang, tgt_lang), bundles)
-    test_set = sort_sentences(texts, bundles, train_text or [], languages)
-    found = translate_others(places, given, texts, translating.loader(settings))
+    configs = [load_config(folder / "config.yaml") for folder in folders]
+    languages = find_languages(texts, (src_lang, tgt_lang), configs)
     metric_settings = MetricSettings(tokenize or tokenizer_for(languages[1]))
+    metric_settings.load("BLEU")  # what it lacks is better known before a model has worked for minutes
+    test_set = sort_sentences(texts, configs, train_text or [], languages)
+    found = translate_others(places, given, texts, translating.loader(settings))
     if metric_settings.tokenize != "none":
         warn_of_tokens(found)
     comparison = compare_kinds(found, test_set, metric_settings)

@@ -93,8 +93,8 @@ def evaluate(
     sacreBLEU's; a score's signature says how it was computed.
     """
     from mtkit.cli.score_tables import as_record, as_text
+    from mtkit.config.loading import load_config
     from mtkit.cores import usable_cores
-    from mtkit.decoding.bundle import read_bundle
     from mtkit.decoding.systems import find_places, read_files, warn_of_other_settings, warn_of_tokens
     from mtkit.evaluation.significance import Chance, compare, over_seeds, warn_of_few
 
@@ -110,13 +110,13 @@ def evaluate(
     _check_baseline(baseline, places)
     warn_of_other_settings(members, places)
     test_set, changes = find_test_set(folders if places else folders[:1], src, ref or [], split)  # [:1]: of an ensemble
-    bundles = [read_bundle(folder) for folder in folders]
-    languages = find_languages(test_set, (src_lang, tgt_lang), bundles)
+    configs = [load_config(folder / "config.yaml") for folder in folders]
+    languages = find_languages(test_set, (src_lang, tgt_lang), configs)
     settings = MetricSettings(tokenize or tokenizer_for(languages[1]), lowercase)
     for metric in chosen:
         settings.load(metric)  # what it lacks is better known before a model has worked for minutes
     given = read_files(places, test_set)
-    kinds = sort_sentences(test_set, bundles, train_text or [], languages) if breakdown else None
+    kinds = sort_sentences(test_set, configs, train_text or [], languages) if breakdown else None
     found = _translate(places, folders, given, test_set, translating.loader(changes))
     if output is not None:
         _keep(output, found)

@@ -9,7 +9,7 @@ import typer
 from mtkit.cli.corpora import first_missing
 
 if TYPE_CHECKING:
-    from mtkit.decoding.bundle import BundleFiles
+    from mtkit.config.schema import Config
     from mtkit.decoding.systems import System, TestSet
     from mtkit.evaluation.choice import MetricSettings
     from mtkit.evaluation.significance import Chance
@@ -32,15 +32,16 @@ TgtLangOption = Annotated[
 
 
 def find_languages(
-    texts: "TestSet", given: tuple[str | None, str | None], models: "Sequence[BundleFiles]"
+    texts: "TestSet", given: tuple[str | None, str | None], configs: "Sequence[Config]"
 ) -> tuple[str | None, str | None]:
     """Of source and target: as given, else by the first model's config, else by the files' names; None: not known."""
     from mtkit.inspection.features import language_in_name
 
     found = []
     tgt = texts.reference_files[0] if "tsv" not in texts.origin else ""
-    for option, side, path in zip(given, ("src", "tgt"), (texts.origin.get("src", ""), tgt), strict=True):
-        said = getattr(models[0].config.data, f"{side}_lang") if models else side
+    sides = (("src", "src_lang", texts.origin.get("src", "")), ("tgt", "target_language", tgt))
+    for option, (side, key, path) in zip(given, sides, strict=True):
+        said = getattr(configs[0].data, key) if configs else side
         by_name = language_in_name(Path(str(path)))
         found.append(option or (said if said != side else by_name))  # src and tgt: a config that says nothing
     return found[0], found[1]
@@ -48,18 +49,18 @@ def find_languages(
 
 def sort_sentences(
     texts: "TestSet",
-    models: "Sequence[BundleFiles]",
+    configs: "Sequence[Config]",
     train_text: Sequence[Path],
     languages: tuple[str | None, str | None],
 ) -> "SortedTestSet":
     """The test set with the kinds of its sentences; says why if some cannot be told.
 
-    models: their configs name the training text, if train_text does not; languages: of source and target.
+    configs: the models', which name the training text if train_text does not; languages: of source and target.
     """
     from mtkit.inspection.comparison import SortedTestSet
 
     src_lang, tgt_lang = languages
-    features = _features(texts, src_lang, train_text, models)
+    features = _features(texts, src_lang, train_text, configs)
     return SortedTestSet(texts.sources or [], texts.references, features, tgt_lang)
 
 
@@ -87,13 +88,13 @@ def compare_kinds(
 
 
 def _features(
-    texts: "TestSet", src_lang: str | None, train_text: Sequence[Path], models: "Sequence[BundleFiles]"
+    texts: "TestSet", src_lang: str | None, train_text: Sequence[Path], configs: "Sequence[Config]"
 ) -> "list[Feature]":
     from mtkit.console import log
     from mtkit.inspection.features import find_features
 
     sources = texts.sources or []
-    training = _training_words(sources, train_text, models)
+    training = _training_words(sources, train_text, configs)
     features = find_features(sources, texts.references, src_lang=src_lang, training=training)
     if all(feature.name != "negation" for feature in features):
         reason = "the source language is not known; give --src-lang" if src_lang is None else f"no words for {src_lang}"
@@ -102,14 +103,14 @@ def _features(
 
 
 def _training_words(
-    sources: Sequence[str], train_text: Sequence[Path], models: "Sequence[BundleFiles]"
+    sources: Sequence[str], train_text: Sequence[Path], configs: "Sequence[Config]"
 ) -> "TrainingWords | None":
     from mtkit.cli.translating import with_bar
     from mtkit.console import log
     from mtkit.data.corpus import read_lines, read_side
     from mtkit.inspection.features import TrainingWords
 
-    here = [model.config.data.train for model in models if first_missing(model.config.data.train) is None]
+    here = [cfg.data.train for cfg in configs if first_missing(cfg.data.train) is None]
     if train_text:
         lines = (line for path in train_text for line in read_lines(path))
     elif here:

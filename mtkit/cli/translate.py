@@ -166,7 +166,7 @@ class _Work:
             found = rendering.lines(session.translate(lines, first_line), first_line)
             return found, dict(session.counts() - before)
 
-        decode = translator.decode.model_dump(mode="json")
+        decode = translator.decode.model_dump(mode="json", exclude={"threads"})
         output = {"json": rendering.as_json, "tokens": rendering.tokens, "alignments": rendering.alignments}
         identity = {
             **self.origin,

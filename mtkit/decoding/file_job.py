@@ -78,7 +78,7 @@ def run_job(
     output_path = output_path.resolve()
     if output_path.exists() and input_path.exists() and output_path.samefile(input_path):
         raise UsageError(f"{input_path} would be overwritten by its translation: give another --output")
-    identity = json.loads(json.dumps({**identity, "window_lines": window_lines}))
+    identity = json.loads(json.dumps({**identity, "window_lines": window_lines, "compressed": packed}))
     with open_locked(_beside(output_path, _JOURNAL)) as file, _termination_as_interrupt():
         if file is None:
             raise MtkitError(

@@ -115,7 +115,7 @@ def identity_of(members: Sequence[BundleFiles], decode: DecodeConfig) -> dict[st
     shortlists = [files.manifest["sha256"].get(SHORTLIST) for files in members]
     return {
         "models": [{name: files.manifest["sha256"][name] for name in _SHAPING_FILES} for files in members],
-        "decode": decode.model_dump(mode="json", exclude={"workers"}),
+        "decode": decode.model_dump(mode="json", exclude={"workers", "threads"}),
         "terminology": None if decode.terminology is None else sha256_file(decode.terminology),
         **({"shortlists": shortlists} if decode.shortlist else {}),
     }

@@ -140,7 +140,8 @@ class Translator:
 
         path: several are an ensemble. Other keywords stand for keys of the config's decode section, such as
         beam_size=1; overrides are the same as text, such as "decode.beam_size=1". threads=2 holds for torch in the
-        whole process; without it the engine takes as many threads as torch has, or CTranslate2 one per core.
+        whole process; where neither it nor the config names a number, torch keeps its own, and CTranslate2 takes one
+        thread per core.
         Raises BundleError if there is no such model, ConfigError for a wrong key or value.
         """
         paths = [path] if path is None or isinstance(path, str | Path) else path

@@ -5,15 +5,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mtkit.errors import MtkitError
-from mtkit.languages import primary_code
+from mtkit.languages import CHINESE, WITHOUT_SPACES, primary_code
 
 MetricName = Literal["BLEU", "chrF2", "chrF2++", "TER"]  # sacreBLEU's names; chrF2++ is what others call chrF++
 TokenizerName = Literal[
     "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"
 ]  # how BLEU cuts text into words
-_CHINESE = frozenset({"zh", "zho", "cmn", "yue", "wuu", "lzh"})
-_OTHERS = frozenset({"ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"})
-WITHOUT_SPACES = _CHINESE | _OTHERS  # languages that write none between words
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 
 
@@ -61,7 +58,7 @@ def tokenizer_for(language: str | None) -> TokenizerName:
     sentence would be one. char needs no further package, as ja-mecab does.
     """
     code = primary_code(language)
-    if code in _CHINESE:
+    if code in CHINESE:
         return "zh"
     return "char" if code in WITHOUT_SPACES else "13a"
 

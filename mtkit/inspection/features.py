@@ -14,8 +14,7 @@ from pathlib import Path
 from mtkit.decoding import negation, number_words
 from mtkit.decoding.negation import has_negation
 from mtkit.decoding.suspects import words_of
-from mtkit.evaluation.choice import WITHOUT_SPACES
-from mtkit.languages import name_ending, primary_code
+from mtkit.languages import WITHOUT_SPACES, name_ending, primary_code
 
 _LENGTHS = (5, 10, 20, 40)  # the longest sentences, in words, of all length buckets but the last
 _FREQUENCIES = (1, 10, 100, 1000)  # the fewest occurrences of all rarity buckets but the first
@@ -87,7 +86,8 @@ def find_features(
 def language_in_name(path: Path) -> str | None:
     """The language that a text file's name ends with, such as "en" of test.en or test.en.gz, if it is known here."""
     ending = name_ending(path)
-    return ending if ending in negation.LANGUAGES | number_words.LANGUAGES | WITHOUT_SPACES else None
+    known = negation.LANGUAGES | number_words.LANGUAGES | WITHOUT_SPACES
+    return ending if primary_code(ending) in known else None
 
 
 def is_question(text: str, lang: str | None = None) -> bool:

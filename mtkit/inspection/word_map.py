@@ -70,7 +70,8 @@ def word_map(views: Views, found: Sequence[NearestOfWord], *, with_neighbours: b
                 points.setdefault((neighbour.id,), MapPoint(neighbour.token, group, False))
     if len(points) < FEWEST_POINTS:
         raise UsageError(
-            f"a map needs {FEWEST_POINTS} words at least, and these are {len(points)}; name more, or add --neighbours"
+            f"a map needs {FEWEST_POINTS} words at least, and these are {len(points)}; name more, or "
+            + ("raise --top" if with_neighbours else "add --neighbours")
         )
     in_time = sorted(views.views, key=lambda view: view.name != BEFORE)
     planes = {view.name: principal_plane(_stack(view.space.vectors, list(points))) for view in in_time}

@@ -42,8 +42,9 @@ def export_certified(
 
     def write(folder: Path) -> None:
         export_ctranslate2(model, src_pieces, tgt_pieces, folder, quantization)
-        native = Translator(NativeEngine([model]), *tokenizers, files.config.decode)
-        exported = Translator(CTranslate2Engine(folder, "cpu", threads), *tokenizers, files.config.decode)
+        decode, language = files.config.decode, files.config.data.target_language
+        native = Translator(NativeEngine([model]), *tokenizers, decode, tgt_lang=language)
+        exported = Translator(CTranslate2Engine(folder, "cpu", threads), *tokenizers, decode, tgt_lang=language)
         parity = measure_parity(native, exported, sources, references, threads, tick)
         failures = parity.failures(tolerance)
         if failures:

@@ -69,6 +69,7 @@ class _Teachers:
     def __init__(self, cfg: Config, members: Sequence[BundleFiles]) -> None:
         self.cfg = cfg
         self.members = members
+        self.settings = MetricSettings(tokenizer_for(cfg.data.target_language))
 
     @contextmanager
     def translator(self, corpus: TrainCorpus) -> Iterator[Translator]:
@@ -88,7 +89,9 @@ class _Teachers:
     def recipe(self, corpus: TrainCorpus) -> dict[str, Any]:
         """All that the translations depend on, as JSON, as far as it is known."""
         distill = self.cfg.distill
-        known = {"text": text_checksums([corpus]), "n_best": distill.n_best, "choose": distill.choose}
+        known: dict[str, Any] = {"text": text_checksums([corpus]), "n_best": distill.n_best, "choose": distill.choose}
+        if distill.choose == "bleu" and self.settings.tokenize != MetricSettings().tokenize:
+            known["bleu"] = self.settings.tokenize
         return {**known, **identity_of(self.members, self._decode(corpus))} if self.members else known
 
     def _decode(self, corpus: TrainCorpus) -> DecodeConfig:
@@ -131,7 +134,7 @@ def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCo
     if record is None:
         _translate(corpus, made, place, teachers, recipe)
         return made
-    then = record["recipe"] if teachers.members else {key: record["recipe"][key] for key in recipe}
+    then = record["recipe"] if teachers.members else {key: record["recipe"].get(key) for key in recipe}
     if changes := differences(then, recipe):
         listed = "; ".join(f"{name} was {old}, now {new}" for name, old, new in changes)
         raise ConfigError(
@@ -151,7 +154,6 @@ def _translate(
     assert text is not None  # the schema sees to it
     count_pairs([corpus])  # unequal files are better found now
     distill = teachers.cfg.distill
-    settings = MetricSettings(tokenizer_for(teachers.cfg.data.target_language))
     columns = _Columns(corpus, with_tgt=distill.choose != "all")
 
     def finish(records: Iterator[str]) -> None:
@@ -183,7 +185,7 @@ def _translate(
             if references is None or distill.choose == "all":
                 return found
             pairs = zip(found, references, strict=True)
-            return [_choose(line, reference, distill.choose, settings) for line, reference in pairs]
+            return [_choose(line, reference, distill.choose, teachers.settings) for line, reference in pairs]
 
         engine = {"engine": translator.engine.name, "arithmetic": translator.engine.arithmetic, "mtkit": __version__}
         identity = {**recipe, **engine}

@@ -61,7 +61,8 @@ def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     there, now = ([corpus.weight for corpus in cfg.data.train] for cfg in (old, new))
     weights = [("data.train[].weight", there, now)] if there != now else []
     then_cut, now_cut = (tokenizer_for(cfg.data.target_language) for cfg in (old, new))
-    bleu = [("data.tgt_lang, by which BLEU cuts text", then_cut, now_cut)] if then_cut != now_cut else []
+    key = "data.tgt_lang (or the name of dev's file), by which BLEU cuts text"
+    bleu = [(key, then_cut, now_cut)] if then_cut != now_cut else []
     return [*weights, *bleu, *(difference for difference in found if not _is_free(difference[0]))]
 
 

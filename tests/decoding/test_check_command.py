@@ -1,6 +1,8 @@
 """`mtkit check` as a user meets it: exit codes, table, JSON, JUnit, given translations and mistakes."""
 
 import json
+import os
+import subprocess
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -72,6 +74,15 @@ def test_junit_goes_to_a_file(run, tmp_path):
     write_translations(tmp_path, GOOD)
     assert run("--hyp", "hyp.fr", "--junit", "out/result.xml").exit_code == 0
     assert ET.parse(tmp_path / "out" / "result.xml").getroot().attrib["tests"] == "3"
+
+
+def test_junit_goes_through_a_pipe_that_stays_one(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
+    write_translations(tmp_path, GOOD)
+    assert run("--hyp", "hyp.fr", "--junit", "pipe").exit_code == 0
+    assert ET.fromstring(reader.communicate(timeout=30)[0]).attrib["tests"] == "3"
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_sources_are_what_another_system_has_to_translate(run):

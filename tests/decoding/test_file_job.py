@@ -357,6 +357,13 @@ def test_the_name_that_is_given_says_whether_to_compress(text, command):
     assert list(read_lines(Path("out.txt.gz"))) == TRANSLATED.decode().splitlines()
 
 
+def test_plain_text_does_not_go_on_after_compressed(text):
+    Path("out.gz").symlink_to("blob")
+    interrupt(output="out.gz")
+    with pytest.raises(MtkitError, match="compressed was True, now False"):
+        run(output="blob")
+
+
 def test_only_files_can_be_taken_up_again(text):
     os.mkfifo("pipe")
     assert can_resume(text, Path("out.txt"))

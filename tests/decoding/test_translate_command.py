@@ -13,6 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 from mtkit.cli import app
+from mtkit.decoding.file_job import JobResult
 from mtkit.decoding.translator import Translator
 
 LINES = ["I love oranges.", "", "The cat sleeps under the house.", "   ", "Do you see the rain?"]
@@ -89,6 +90,19 @@ def test_json_gives_the_single_best(run, expected):
 def test_the_beam_size_can_be_chosen(run, shared_bundle):
     greedy = Translator.load(shared_bundle, beam_size=1, threads=1).translate(LINES)
     assert run("--beam-size", "1", *LINES).stdout.splitlines() == greedy
+
+
+def test_a_job_goes_on_with_other_threads(run, tmp_path, monkeypatch):
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
+    identities = []
+    monkeypatch.setattr(
+        "mtkit.decoding.file_job.run_job", lambda *args, **_: identities.append(args[3]) or JobResult(0, 0, {})
+    )
+    for n in ("1", "2"):
+        place = "--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")
+        assert run(*place, "--set", f"decode.threads={n}").exit_code == 0
+    assert identities[0] == identities[1]
+    assert identities[0]["decode"]["beam_size"] == 3
 
 
 def test_the_command_takes_the_threads_of_the_models_config(run):

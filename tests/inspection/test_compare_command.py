@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.cli.kinds import find_languages
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.schema import Config, CorpusFiles
 from mtkit.decoding.systems import read_test_set
 from mtkit.decoding.translator import Translator
 
@@ -57,6 +57,15 @@ def test_files_of_translations_are_compared():
 def test_the_language_of_several_references_is_that_of_the_first(further):
     texts = read_test_set(CorpusFiles(src=Path("src.en"), tgt=Path("ref.fr")), [Path(name) for name in further])
     assert find_languages(texts, (None, None), []) == ("en", "fr")
+
+
+def test_a_models_language_is_that_of_its_validations():
+    data = {"train": [{"tsv": "train.tsv"}], "dev": {"src": "dev.en", "tgt": "dev.zh_CN"}}
+    cfg = Config.model_validate({"data": data, "train": {"max_steps": 2000}})
+    texts = read_test_set(CorpusFiles(src=Path("src.en"), tgt=Path("ref2")), [])
+    assert find_languages(texts, (None, None), [cfg]) == ("en", "zh_cn")
+    assert cfg.data.target_language == "zh_cn"
+    assert find_languages(texts, (None, "fr"), [cfg]) == ("en", "fr")
 
 
 def test_words_of_a_language_without_spaces_are_its_characters():

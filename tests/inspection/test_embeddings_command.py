@@ -144,6 +144,11 @@ def test_neighbours_make_a_map_of_a_single_word(run):
         (["cat", "-o", "map.pdf"], 2, "--output map.pdf: the name must end in .png or .svg or .html"),
         (["cat", "dog", "-o", "map.html"], 2, "a map needs 3 words at least, and these are 2; name more, or add"),
         (["cat", "--model", "nowhere"], 1, "nowhere: no such folder"),
+        (
+            ["cat", "--neighbours", "--json", "--top", "1"],
+            2,
+            "words at least, and these are 2; name more, or raise --top",
+        ),
         (["cat", "--neighbours"], 2, "--neighbours adds to the map: give --output PICTURE, or --json"),
         (["cat", "--side", "middle"], 2, "'middle' is not one of 'src', 'tgt'"),
     ],

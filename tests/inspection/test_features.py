@@ -105,7 +105,15 @@ def test_what_is_not_known_is_left_out():
 
 @pytest.mark.parametrize(
     ("name", "lang"),
-    [("test.en", "en"), ("a/test.fr.gz", "fr"), ("test.txt", None), ("en", None), ("x.DE", "de"), ("test.zh", "zh")],
+    [
+        ("test.en", "en"),
+        ("a/test.fr.gz", "fr"),
+        ("test.txt", None),
+        ("en", None),
+        ("x.DE", "de"),
+        ("test.zh", "zh"),
+        ("a.zh_CN.gz", "zh_cn"),
+    ],
 )
 def test_a_files_name_tells_its_language(name, lang):
     assert language_in_name(Path(name)) == lang

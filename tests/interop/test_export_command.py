@@ -17,6 +17,7 @@ from mtkit.data.tokenizer import train_tokenizer
 from mtkit.decoding.bundle import save_bundle
 from mtkit.decoding.translator import Candidate, Translator
 from mtkit.errors import BundleError, MtkitError
+from mtkit.files import sha256_file
 from mtkit.interop.parity import Parity, SearchParity, Tolerance, token_agreement
 from mtkit.model.transformer import Transformer
 
@@ -113,6 +114,29 @@ def test_past_the_tolerance_nothing_is_left_behind(bundle, tmp_path):
         assert "nats a token, more than 1e-09 (--max-score-difference)" in result.stderr
         assert content(tmp_path) == before
         assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+def test_bleu_of_the_gate_is_cut_as_the_language_wants(bundle, tmp_path, monkeypatch):
+    config = bundle / "config.yaml"
+    config.write_text(config.read_text().replace("tgt_lang: tgt", "tgt_lang: zh"))
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest["sha256"]["config.yaml"] = sha256_file(config)
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    cuts = []
+
+    def spy(hypotheses, references, settings):
+        cuts.append(settings.tokenize)
+        return 0.0
+
+    monkeypatch.setattr("mtkit.interop.parity.corpus_bleu", spy)
+    for name in ("text", "ref"):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in LINES))
+    place = "--out", tmp_path / "out"
+    result = run(
+        "--to", "ctranslate2", "--model", bundle, "--src", tmp_path / "text", "--ref", tmp_path / "ref", *place
+    )
+    assert result.exit_code == 0, result.output
+    assert set(cuts) == {"zh"}
 
 
 @pytest.mark.parametrize("option", [("--lines", 3), ("--src", "text"), ("--max-bleu-drop", 0)])

@@ -201,6 +201,14 @@ def test_what_is_translated_is_not_translated_again_even_without_the_teacher(stu
     assert engine.texts == []
 
 
+def test_translations_chosen_by_bleu_of_another_kind_are_refused(student, engine):
+    cfg = student(n_best=3, choose="bleu")
+    with_teachers_text(cfg)
+    japanese = cfg.model_copy(update={"data": cfg.data.model_copy(update={"tgt_lang": "ja"})})
+    with pytest.raises(ConfigError, match=r"1\.tsv was made in another way: bleu was None, now char; start a new run"):
+        with_teachers_text(japanese)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [({"n_best": 2}, "n_best was 1, now 2"), ({"beam_size": 3}, "decode.beam_size was 5, now 3")],
