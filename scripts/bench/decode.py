@@ -15,6 +15,7 @@ import resource
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from typing import Any
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import read_lines
-from mtkit.decoding.bundle import load_bundle, read_bundle
+from mtkit.decoding.bundle import find_model, load_bundle, read_bundle
 from mtkit.decoding.engine import Engine, Segment
 from mtkit.decoding.workers import NativeInWorker, ParallelEngine
 
@@ -47,8 +48,10 @@ class RandomBase:
         import torch
 
         from mtkit.decoding.native import NativeEngine
+        from mtkit.runtime import keep_freed_memory
 
         torch.set_num_threads(self.threads)
+        keep_freed_memory()  # as mtkit's own workers do
         return NativeEngine([random_base()], precision=self.precision)
 
 
@@ -68,6 +71,7 @@ def main() -> None:
         print(json.dumps(measure_one(json.loads(sys.argv[2]))))
         return
     arguments = parse_arguments()
+    arguments.model = find_model(arguments.model)
     arguments.work.mkdir(parents=True, exist_ok=True)
     task = make_task(arguments)
     names = [name for name in arguments.systems.split() if not (task["shape"] == "base" and "shortlist" in name)]
@@ -247,20 +251,32 @@ def run_other(command: str, task: dict[str, Any], src: Path, beam_size: int) -> 
     """
     words = [word.format(beam=beam_size, workers=task["workers"]) for word in shlex.split(command)]
     lines = list(read_lines(src))[: len(json.loads(Path(task["segments"]).read_text()))]
-    seconds = []
+    seconds, peaks = [], []
     for text in (lines[:1], lines):
-        started = time.perf_counter()
-        done = subprocess.run(words, input="".join(f"{x}\n" for x in text), text=True, capture_output=True, check=True)
-        seconds.append(time.perf_counter() - started)
-    peak = peak_mib(resource.RUSAGE_CHILDREN)
-    texts = done.stdout.splitlines()
-    return {"speed": len(lines) / (seconds[1] - seconds[0]), "peak_mib": peak, "alone_ms": None, "texts": texts}
+        with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as printed:
+            given.writelines(f"{line}\n" for line in text)
+            given.seek(0)
+            started = time.perf_counter()
+            with subprocess.Popen(words, stdin=given, stdout=printed) as process:
+                _, status, usage = os.wait4(process.pid, 0)  # its memory: as Linux counts, no less than ours
+                process.returncode = os.waitstatus_to_exitcode(status)
+            seconds.append(time.perf_counter() - started)
+            if process.returncode:
+                raise SystemExit(f"exit code {process.returncode}: {command}")
+            peaks.append(in_mib(usage.ru_maxrss))
+            printed.seek(0)
+            texts = printed.read().splitlines()
+    return {"speed": len(lines) / (seconds[1] - seconds[0]), "peak_mib": max(peaks), "alone_ms": None, "texts": texts}
 
 
 def peak_mib(who: int) -> float:
     """The most memory that a process has had resident: this one, or the largest of its children so far."""
-    peak = resource.getrusage(who).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+    return in_mib(resource.getrusage(who).ru_maxrss)
+
+
+def in_mib(resident: int) -> float:
+    """MiB of what the system says was resident: bytes on a Mac, else KiB."""
+    return resident / 2**20 if sys.platform == "darwin" else resident / 2**10
 
 
 def as_table(beam_size: int, records: dict[str, list[dict[str, Any]]], arguments: argparse.Namespace) -> str:

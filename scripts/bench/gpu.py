@@ -17,11 +17,12 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
 from gpu_training import SYSTEMS, Training, as_line, is_main, train
-from synthetic import SHAPES, Shape, now, random_lengths, source, synthetic_batches
+from synthetic import SHAPES, Shape, now, random_lengths, source
 from torch import Tensor
 
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
@@ -35,6 +36,8 @@ from mtkit.training.distributed import Processes, processes_of_job
 
 # Largest difference to the CPU's fp32 logits, in standard deviations of them: rounding of the sums, of the inputs.
 _TOLERANCE: dict[Precision, float] = {"fp32": 1e-3, "bf16": 0.15, "fp16": 0.03}
+# Least share of equal greedy translations. Random weights make near ties, which the rounding of bf16 decides.
+_EQUAL: dict[Precision, float] = {"fp32": 0.95, "bf16": 0.3, "fp16": 0.0}
 
 
 def main() -> None:
@@ -49,10 +52,10 @@ def main() -> None:
         for shape_name in arguments.shapes:
             for precision in arguments.precisions:
                 results.append(measure(shape_name, precision, device, processes, arguments))
-        if arguments.json and is_main():
-            record = {"device": name, "devices": processes.size, "torch": torch.__version__}
-            record |= {"results": [asdict(result) for result in results]}
-            arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+                if arguments.json and is_main():  # after each: a later one may not fit into memory
+                    record = {"device": name, "devices": processes.size, "torch": torch.__version__}
+                    record |= {"results": [asdict(result) for result in results]}
+                    arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     sys.exit(0 if all(result.is_right for result in results) else 1)
 
 
@@ -85,7 +88,7 @@ class Result:
     shape: str
     precision: Precision
     logits_error: float  # largest difference to the CPU's fp32 logits, in standard deviations of them
-    same_greedy: float  # share of sentences that greedy search translates as on the CPU in fp32
+    same_greedy: float  # share of sentences that greedy search translates as on the CPU in fp32; 0 in fp16
     trainings: list[Training]
     greedy_per_s: float | None = None  # sentences
     beam_4_per_s: float | None = None  # sentences
@@ -95,7 +98,8 @@ class Result:
         """Whether the device agrees with the CPU, and learns."""
         ours = [training.losses for training in self.trainings if training.system != "marianmt"]
         learns = all(last < first for first, last in ours)
-        return self.logits_error <= _TOLERANCE[self.precision] and learns
+        same = self.logits_error <= _TOLERANCE[self.precision] and self.same_greedy >= _EQUAL[self.precision]
+        return same and learns
 
 
 def measure(
@@ -109,16 +113,14 @@ def measure(
     on_cpu = Transformer(shape.model, shape.vocab_size, shape.vocab_size, PAD_ID).eval()
     model = copy.deepcopy(on_cpu).to(device)
     logits_error, same_greedy = compare_with_cpu(model, on_cpu, shape.vocab_size, device, precision)
-    say(
-        f"{shape_name} {precision}: logits within {logits_error:.1e} of the CPU's, {same_greedy:.0%} of the greedy "
-        "translations equal"
-    )
+    equal = "" if precision == "fp16" else f", {same_greedy:.0%} of the greedy translations equal"
+    say(f"{shape_name} {precision}: logits within {logits_error:.1e} of the CPU's{equal}")
     trainings = []
     for system in systems_of(arguments, processes):
         trainings.append(train(system, shape, device, precision, arguments.steps, processes))
         say(as_line(trainings[-1]))
     result = Result(shape_name, precision, logits_error, same_greedy, trainings)
-    if arguments.only != "training" and processes.size == 1:
+    if arguments.only != "training" and processes.size == 1 and precision != "fp16":  # in which nothing is decoded
         greedy, beam = (decode(model, shape, device, precision, arguments, beam_size) for beam_size in (1, 4))
         say(f"    decoding: {greedy:,.1f} sentences/s greedy, {beam:,.1f} beam 4")
         result = replace(result, greedy_per_s=greedy, beam_4_per_s=beam)
@@ -149,13 +151,17 @@ def compare_with_cpu(
     model: Transformer, on_cpu: Transformer, vocab_size: int, device: torch.device, precision: Precision
 ) -> tuple[float, float]:
     """The logits' error and the share of equal greedy translations, on a few sentences of unequal length."""
-    batch = next(synthetic_batches(vocab_size, batch_tokens=600))
-    expected = on_cpu(batch.src, batch.tgt_in)
+    lengths = random_lengths(np.random.default_rng(3), 24)
+    src = source(lengths, vocab_size)
+    expected = on_cpu(src, src)
     with autocast(device, precision):
-        found = model(batch.src.to(device), batch.tgt_in.to(device)).float().cpu()
-    error = float((found - expected).abs().max() / expected.std())
-    theirs = translate(on_cpu, batch.src, beam_size=1)
-    ours = translate(quantize(model, precision), batch.src.to(device), beam_size=1)
+        found = model(src.to(device), src.to(device)).float().cpu()
+    real = src != PAD_ID  # what stands at padding is of no use to anybody
+    error = float((found - expected)[real].abs().max() / expected[real].std())
+    if precision == "fp16":
+        return error, 0.0
+    theirs = translate(on_cpu, src, beam_size=1)
+    ours = translate(quantize(model, precision), src.to(device), beam_size=1)
     equal = [mine[0].ids == yours[0].ids for mine, yours in zip(ours, theirs, strict=True)]
     return error, sum(equal) / len(equal)
 
@@ -176,11 +182,13 @@ def decode(
     groups = np.split(lengths, range(arguments.batch_sentences, len(lengths), arguments.batch_sentences))
     batches = [source(group, shape.vocab_size).to(device) for group in groups]
     fast = quantize(model, precision)
-    translate(fast, batches[0], beam_size)  # not timed
-    started = now(device)
-    for src in batches:
-        translate(fast, src, beam_size)
-    return len(lengths) / (now(device) - started)
+    seconds = []
+    for _ in range(4):  # the first, in which kernels are chosen and memory is taken, does not count
+        started = now(device)
+        for src in batches:
+            translate(fast, src, beam_size)
+        seconds.append(now(device) - started)
+    return len(lengths) / median(seconds[1:])
 
 
 def translate(model: Transformer, src: Tensor, beam_size: int) -> list[list[Hypothesis]]:

@@ -72,7 +72,7 @@ def main() -> int:
         print("\n".join(faults))
         return 1
     print(f"model.safetensors: sha256 {_sha256(killed / 'model' / 'model.safetensors')}")
-    print(f"after {hits.total()} kills equal, bit for bit: checkpoints, model, metrics")
+    print(f"after {hits.total() - hits['nothing']} kills equal, bit for bit: checkpoints, model, metrics")
     return 0
 
 
@@ -174,7 +174,8 @@ def _kill_often(command: Sequence[str], run_dir: Path, args: argparse.Namespace,
         if moment.wait_for(phase, target, process, rng):
             os.kill(process.pid, number)
         code = process.wait()
-        hit = moment.phase() if code in codes else f"ended with exit code {code}"
+        missed = phase == "model" and code == 0  # the last moments of a run: it may end before it is killed
+        hit = "nothing" if missed else moment.phase() if code in codes else f"ended with exit code {code}"
         names = " ".join(path.name for path in sorted((run_dir / "checkpoints").glob("step-*")))
         print(f"{i:>4} {phase:<12}{target:>9}  {hit:<12}{moment.newest()[1]:>11} {names:<22}{code:>5}", flush=True)
         yield hit
@@ -206,11 +207,13 @@ class _Moment:
         )
 
     def newest(self) -> tuple[str, int]:
-        """Kind and step of the last line of the metrics log."""
+        """Kind and step of the metrics log's last line of figures."""
         path = self.run_dir / "metrics.jsonl"
-        lines = path.read_bytes().split(b"\n") if path.exists() else []
-        entry: dict[str, Any] = json.loads(lines[-2]) if len(lines) > 1 else {"kind": "none", "step": 0}
-        return entry["kind"], entry["step"]
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        for entry in map(json.loads, reversed(lines)):
+            if entry["kind"] in ("train", "validation"):
+                return entry["kind"], entry["step"]
+        return "none", 0
 
     def _is_in(self, phase: str, step: int) -> bool:
         if self._metrics_file() == self._before:

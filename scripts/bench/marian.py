@@ -30,7 +30,7 @@ _HERE = Path(__file__).parent
 class Batches:
     """What Marian's presets fix for long trainings on GPUs, and a short one on a CPU needs otherwise."""
 
-    words: int  # target words in a batch of one thread; an update adds up one batch per thread
+    words: int  # source tokens of an update (mini-batch-words); the threads share them
     lr: float
     warmup: int  # updates; the learning rate falls with their inverse square root from there on
 

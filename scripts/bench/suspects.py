@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.config.schema import CorpusFiles
-from mtkit.data.corpus import read_pairs
+from mtkit.data.corpus import evenly_spaced, read_pairs
 from mtkit.decoding.review import Review
 from mtkit.decoding.suspects import FAULT_KINDS, Fault, FaultKind, find_faults
 from mtkit.evaluation.metrics import corpus_bleu
@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     pairs: list[Pair] = [(pair.src, pair.tgt) for pair in read_pairs([CorpusFiles(src=args.src, tgt=args.ref)])]
-    pairs = pairs[:: max(1, len(pairs) // args.limit)] if args.limit else pairs
+    pairs = evenly_spaced(pairs, args.limit) if args.limit else pairs
     tgt_lang = args.langs.partition("-")[2]
     sets = {"references": pairs}
     if args.model:
