@@ -288,6 +288,9 @@ class TrainConfig(Section):
         description="R-Drop: weight of the distance between two passes with different dropout, 1 to 5 are usual; "
         "doubles the work; 0: off",
     )
+    r_drop_from: float = Field(
+        0.0, ge=0, lt=1, description="share of the run after which R-Drop begins; 0.3: the first 30 % go without"
+    )
     ema: float = Field(
         0.0,
         ge=0,
@@ -360,6 +363,13 @@ class TrainConfig(Section):
             raise ValueError("nothing stops this run: set max_steps, max_epochs, max_minutes, budget or patience")
         elif not ends and self.schedule == "cosine":
             raise ValueError("schedule=cosine needs to know the end: set max_steps, max_epochs, max_minutes or budget")
+        elif not ends and self.r_drop_from:
+            raise ValueError(
+                f"r_drop_from={self.r_drop_from} needs to know the end: "
+                "set max_steps, max_epochs, max_minutes or budget"
+            )
+        if self.r_drop_from and not self.r_drop:
+            raise ValueError(f"r_drop_from={self.r_drop_from} does nothing without r_drop: set r_drop, 3 for example")
         if self.max_steps is not None and self.warmup_steps >= self.max_steps:
             raise ValueError(f"warmup_steps={self.warmup_steps} is not below max_steps={self.max_steps}")
         return self

@@ -28,7 +28,7 @@ from mtkit.training.growth import Growth, resident_now, shapes_of_run
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.prepare import prepare
 from mtkit.training.record import parameters_by_part
-from mtkit.training.schedule import learning_rate
+from mtkit.training.schedule import learning_rate, r_drop_shares
 from mtkit.training.trainer import Trainer
 from mtkit.training.update import Updater
 from mtkit.training.warm_start import inherit
@@ -209,26 +209,31 @@ class _Probe:
         longest = longest_batch(trainer.corpus, self.cfg.n_batch_tokens)
         trainer.updater.update([longest] * self.cfg.accumulate, 1, 0.0)  # the height of memory use
         self.growth.note([longest], resident_now())
-        n_tokens = n_updates = 0
+        shares = r_drop_shares(self.cfg)
+        n_updates, n_tokens, took = 0, 0, {}
         with trainer.feed, progress_bar(None, "probe", "step") as bar:
-            for _ in range(_WARM_UP):
-                self._update()
-            started = time.monotonic()
-            while not n_updates or time.monotonic() - started < seconds:
-                n_tokens += self._update()
-                n_updates += 1
-                bar.update()
-            elapsed = time.monotonic() - started
-        self.timing.update = elapsed / n_updates
-        self.tokens_per_s = n_tokens / elapsed
+            for r_drop in shares:
+                for _ in range(_WARM_UP):
+                    self._update(r_drop)
+                n_before, started = n_updates, time.monotonic()
+                while n_updates == n_before or time.monotonic() - started < seconds / len(shares):
+                    n_tokens += self._update(r_drop)
+                    n_updates += 1
+                    bar.update()
+                took[r_drop] = (time.monotonic() - started) / (n_updates - n_before)
+        if self.cfg.budget is not None or self.cfg.max_minutes is not None:  # then the shares are of the time
+            self.timing.update = 1 / sum(share / took[r_drop] for r_drop, share in shares.items())
+        else:
+            self.timing.update = sum(share * took[r_drop] for r_drop, share in shares.items())
+        self.tokens_per_s = n_tokens / n_updates / self.timing.update
 
-    def _update(self) -> int:
+    def _update(self, r_drop: float) -> int:
         """The next update of the run; returns its target tokens."""
         trainer = self.trainer
         state, started = trainer.state, time.monotonic()
         batches, state.position = trainer.feed.after(state.position)
         state.step += 1
-        stats = trainer.updater.update(batches, state.step, learning_rate(self.cfg, state.step, 0.0))
+        stats = trainer.updater.update(batches, state.step, learning_rate(self.cfg, state.step, 0.0), r_drop=r_drop)
         state.interval.add(stats, time.monotonic() - started)
         self.growth.note(batches, resident_now())
         return stats.n_tgt_tokens

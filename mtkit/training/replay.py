@@ -115,7 +115,8 @@ def _config_of(run_dir: Path) -> Config:
     if not path.exists():
         raise ConfigError(f"{run_dir}: not the folder of a run: it has no config.yaml")
     cfg = load_config(path)
-    if cfg.train.budget is not None or (cfg.train.schedule == "cosine" and cfg.train.max_minutes is not None):
+    by_share = cfg.train.schedule == "cosine" or cfg.train.r_drop_from > 0
+    if cfg.train.budget is not None or (by_share and cfg.train.max_minutes is not None):
         key = "budget" if cfg.train.budget is not None else "max_minutes"
         raise ConfigError(
             f"{run_dir}: the run followed the clock (train.{key}), so its steps cannot be made again; only "

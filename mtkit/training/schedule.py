@@ -39,6 +39,16 @@ def learning_rate(cfg: TrainConfig, step: int, fraction: float) -> float:
     return rate
 
 
+def r_drop_weight(cfg: TrainConfig, fraction: float) -> float:
+    """R-Drop's alpha for an update made when `fraction` (0 to 1) of the run lies behind; 0: without R-Drop."""
+    return cfg.r_drop if fraction >= cfg.r_drop_from else 0.0
+
+
+def r_drop_shares(cfg: TrainConfig) -> dict[float, float]:
+    """Each of R-Drop's weights in a run, with its share of the run: {0.0: 0.3, 3.0: 0.7}."""
+    return {0.0: cfg.r_drop_from, cfg.r_drop: 1 - cfg.r_drop_from} if cfg.r_drop_from else {cfg.r_drop: 1.0}
+
+
 def fraction_done(cfg: TrainConfig, progress: Progress) -> float | None:
     """Share of the nearest of the limits on steps, epochs, minutes and budget that is used up; None if none is set."""
     shares = [

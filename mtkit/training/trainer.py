@@ -30,7 +30,7 @@ from mtkit.training.recovery import Divergence, Recovery, Start
 from mtkit.training.report import refresh_report
 from mtkit.training.run_bar import RunBar
 from mtkit.training.run_folder import check_run, write_config
-from mtkit.training.schedule import fraction_done, learning_rate, limits_reached
+from mtkit.training.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
 from mtkit.training.state import TrainState
 from mtkit.training.stats import Interval, UpdateStats
 from mtkit.training.validation import DevScores
@@ -206,10 +206,12 @@ class Trainer:
         cfg, state = self.cfg.train, self.state
         started = time.monotonic()
         batches, position = self.feed.after(state.position)
-        lr = learning_rate(cfg, state.step + 1, fraction_done(cfg, state.progress()) or 0.0)
+        fraction = fraction_done(cfg, state.progress()) or 0.0
+        lr = learning_rate(cfg, state.step + 1, fraction)
         if state.recovery:
             lr *= state.recovery.lr_factor
-        stats = self.updater.update(batches, state.step + 1, lr, self.corpus.line_of)
+        r_drop = r_drop_weight(cfg, fraction)
+        stats = self.updater.update(batches, state.step + 1, lr, self.corpus.line_of, r_drop)
         state.step += 1
         state.position = position
         state.interval.add(stats, time.monotonic() - started)

@@ -51,17 +51,22 @@ class Updater:
         self.grad_scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "fp16")
 
     def update(
-        self, batches: Sequence[Batch], step: int, lr: float, line_of: Callable[[int], str] = str
+        self,
+        batches: Sequence[Batch],
+        step: int,
+        lr: float,
+        line_of: Callable[[int], str] = str,
+        r_drop: float | None = None,
     ) -> UpdateStats:
         """Make update number `step`; the loss is the mean over all target tokens of the batches.
 
-        line_of names a training pair for people. Raises TrainingError, before any weight moves, if the loss or the
-        gradient is not finite; and if the memory does not suffice.
+        line_of names a training pair for people; r_drop: by default that of the config. Raises TrainingError, before
+        any weight moves, if the loss or the gradient is not finite; and if the memory does not suffice.
         """
         self.model.train()
         n_tgt_tokens = int(*self.processes.sums(sum(batch.n_tgt_tokens for batch in batches)))
         with _out_of_memory_explained(step, self.cfg):
-            passes = self._gradient(batches, n_tgt_tokens, step)
+            passes = self._gradient(batches, n_tgt_tokens, step, self.cfg.r_drop if r_drop is None else r_drop)
             self.grad_scaler.unscale_(self.optimizer)
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
             stats = self._stats(batches, n_tgt_tokens, passes, self.processes.whole_norm(norm))
@@ -81,7 +86,7 @@ class Updater:
         """The model that is validated and that becomes the bundle: with train.ema the running mean of the weights."""
         return self.average.model if self.average else self.model
 
-    def _gradient(self, batches: Sequence[Batch], n_tgt_tokens: int, step: int) -> "_Passes":
+    def _gradient(self, batches: Sequence[Batch], n_tgt_tokens: int, step: int, r_drop: float) -> "_Passes":
         """Make the gradient; a batch that does not fit into memory goes through it in parts, from now on."""
         while True:
             self.replicas.clear()  # of an attempt that did not fit nothing is left
@@ -89,7 +94,7 @@ class Updater:
             try:
                 for part, numbers in passes.parts:
                     with self.processes.summing(last=len(passes.sums) == len(passes.parts) - 1):
-                        passes.sums.append(self._backward(part, n_tgt_tokens, step, *numbers))
+                        passes.sums.append(self._backward(part, n_tgt_tokens, r_drop, step, *numbers))
                 self.replicas.add_up()
                 return passes
             except RuntimeError as error:
@@ -110,14 +115,17 @@ class Updater:
         ]
         return self.processes.filled_up(parts)
 
-    def _backward(self, batch: Batch, n_tgt_tokens: int, step: int, *numbers: int) -> Tensor:
-        """Add the batch's part to the gradient; returns its loss and its unsmoothed loss, summed: (2,)."""
+    def _backward(self, batch: Batch, n_tgt_tokens: int, r_drop: float, *numbers: int) -> Tensor:
+        """Add the batch's part to the gradient; returns its loss and its unsmoothed loss, summed: (2,).
+
+        numbers: what the seed of its dropout is made of, the step and the part's own numbers.
+        """
 
         def backward(model: Transformer, share: Batch, number: int) -> Tensor:
             loss_of = self.batch_loss if model is self.model else partial(batch_loss, model)
-            seed = derived_seed(self.seed, step, *numbers, number)  # dropout needs no state beyond these numbers
+            seed = derived_seed(self.seed, *numbers, number)  # dropout needs no state beyond these numbers
             with seeded_dropout(seed, self.device):
-                loss_sum, nll_sum = loss_of(share, self.cfg.label_smoothing, self.precision, self.cfg.r_drop)
+                loss_sum, nll_sum = loss_of(share, self.cfg.label_smoothing, self.precision, r_drop)
             loss = loss_sum * self.processes.size / n_tgt_tokens  # of the processes' gradients the mean is taken
             self.grad_scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             return torch.stack([loss_sum.detach(), nll_sum])

@@ -120,6 +120,12 @@ def test_keys_that_do_not_go_together_are_found_at_the_key_that_is_named_first(t
     text = MINIMAL + "model:\n  positions: learned\n  max_positions: 64\n"
     [problem] = problems(tmp_path, text)[1:]
     assert problem.startswith("line 8: data.max_tokens=128 (and <end>) does not fit model.max_positions=64")
+    assert problems(tmp_path, MINIMAL + "  r_drop_from: 0.3\n")[1:] == [
+        "line 6: train.r_drop_from=0.3 does nothing without r_drop: set r_drop, 3 for example"
+    ]
+    endless = MINIMAL.replace("max_steps: 5000", "patience: 3") + "  r_drop: 3\n  r_drop_from: 0.3\n"
+    [problem] = problems(tmp_path, endless)[1:]
+    assert problem.startswith("line 7: train.r_drop_from=0.3 needs to know the end: set max_steps, ")
     [problem] = problems(tmp_path, MINIMAL.replace("max_steps: 5000", "lr: 1"))[1:]
     assert (
         problem == "line 4: train: nothing stops this run: set max_steps, max_epochs, max_minutes, budget or patience"

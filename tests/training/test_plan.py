@@ -19,6 +19,7 @@ from mtkit.training import plan as planning
 from mtkit.training.growth import Growth
 from mtkit.training.plan import make_plan
 from mtkit.training.trainer import train
+from mtkit.training.update import Updater
 
 PROBE_S = 0.05
 
@@ -102,6 +103,27 @@ def test_two_passes_are_two_passes_in_the_probe(make_config, monkeypatch):
     passed.clear()
     make_plan(make_config(r_drop=1.0), PROBE_S)
     assert passed[0] == 2 * once, "the first is that with the longest sentences"
+
+
+@pytest.mark.parametrize("by_clock", [False, True])
+def test_the_updates_before_r_drop_are_timed_too(make_config, monkeypatch, by_clock):
+    seconds = {0.0: 0.02, 2.0: 0.05}  # what an update takes here without and with R-Drop
+
+    def update(self, *args, r_drop=2.0, **kwargs):
+        time.sleep(seconds[r_drop])
+        return original(self, *args, r_drop=r_drop, **kwargs)
+
+    original = Updater.update
+    monkeypatch.setattr(Updater, "update", update)
+    monkeypatch.setattr(planning, "forecast_validation", lambda *args: 1.0)
+    limit = {"max_minutes": 5.0} if by_clock else {}
+    plain, twice, mixed = (
+        make_plan(make_config(**limit, r_drop=r_drop, r_drop_from=start), 1.0).time.update
+        for r_drop, start in ((0.0, 0.0), (2.0, 0.0), (2.0, 0.4))
+    )
+    # of 1,000 updates 400 without; or of 1,000 seconds 400
+    expected = 1000 / (400 / plain + 600 / twice) if by_clock else (400 * plain + 600 * twice) / 1000
+    assert mixed == pytest.approx(expected, rel=0.15)
 
 
 def test_growth_of_memory_is_added_to_what_the_probe_has_measured(make_config, monkeypatch):

@@ -89,9 +89,10 @@ def test_an_equal_replay_is_said_in_words(finished_run):
             "model": {"word_dropout": 0.2},
             "tokenizer": dict.fromkeys(("src", "tgt"), SAMPLED),
         },
+        {"r_drop": 1.0, "r_drop_from": 0.7},  # it begins among the steps that are made again
         {"init_from": True, "freeze": ["encoder"], "average_last": 2},
     ],
-    ids=["all that is random", "warm start"],
+    ids=["all that is random", "R-Drop late", "warm start"],
 )
 def test_runs_of_every_kind_are_replayed_bit_for_bit(changes, config_of, finished_run, tmp_path, monkeypatch):
     if "init_from" in changes:
@@ -151,10 +152,18 @@ def test_changed_data_is_named_and_the_scratch_folder_is_not(run, corpus, tmp_pa
     assert "training them anew" not in caplog.text
 
 
-def test_a_rate_that_followed_the_clock_is_refused(run):
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("schedule: inverse_sqrt", "schedule: cosine"),
+        ("r_drop: 0.0\n  r_drop_from: 0.0", "r_drop: 1.0\n  r_drop_from: 0.5"),
+    ],
+)
+def test_a_rate_or_an_r_drop_that_followed_the_clock_is_refused(run, old, new):
     config = run / "config.yaml"
-    text = config.read_text().replace("schedule: inverse_sqrt", "schedule: cosine")
-    config.write_text(text.replace("max_minutes: null", "max_minutes: 5"))
+    text = config.read_text()
+    assert old in text
+    config.write_text(text.replace(old, new).replace("max_minutes: null", "max_minutes: 5"))
     with pytest.raises(ConfigError, match=r"the run followed the clock \(train.max_minutes\)"):
         replay(run)
 

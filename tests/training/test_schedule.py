@@ -3,7 +3,7 @@
 import pytest
 
 from mtkit.config.schema import TrainConfig
-from mtkit.training.schedule import Progress, fraction_done, learning_rate, limits_reached
+from mtkit.training.schedule import Progress, fraction_done, learning_rate, limits_reached, r_drop_shares, r_drop_weight
 
 
 def config(**values):
@@ -66,6 +66,18 @@ def test_without_warm_up_the_first_update_has_the_full_rate(schedule):
     cfg = config(schedule=schedule, warmup_steps=0)
     assert learning_rate(cfg, 1, 0.0) == 0.8
     assert learning_rate(cfg, 4, 0.0) == (0.4 if schedule == "inverse_sqrt" else 0.8)
+
+
+@pytest.mark.parametrize(("fraction", "weight"), [(0.0, 0), (0.29, 0), (0.3, 4), (1.0, 4)])
+def test_r_drop_begins_after_its_share_of_the_run(fraction, weight):
+    assert r_drop_weight(config(r_drop=4, r_drop_from=0.3), fraction) == weight
+    assert r_drop_weight(config(r_drop=4), fraction) == 4
+
+
+def test_the_shares_of_a_run_with_and_without_r_drop():
+    assert r_drop_shares(config()) == {0: 1}
+    assert r_drop_shares(config(r_drop=4)) == {4: 1}
+    assert r_drop_shares(config(r_drop=4, r_drop_from=0.3)) == {0: 0.3, 4: pytest.approx(0.7)}
 
 
 def test_the_nearest_limit_counts():

@@ -125,6 +125,18 @@ def test_two_runs_from_one_seed_are_equal_and_another_seed_differs(config_of, fi
     assert untimed_metrics(tmp_path / "other") != untimed_metrics(finished_run)
 
 
+def test_r_drop_that_begins_in_the_middle_is_that_of_a_run_which_goes_on_with_it(config_of, tmp_path):
+    train(config_of(tmp_path / "one", r_drop=2.0, r_drop_from=0.6))
+    train(config_of(tmp_path / "two", max_steps=12))
+    config = tmp_path / "two" / "config.yaml"  # a run refuses other settings than those it was started with
+    config.write_text(config.read_text().replace("r_drop: 0.0", "r_drop: 2.0"))
+    train(config_of(tmp_path / "two", r_drop=2.0))
+    assert_runs_equal(tmp_path / "one", tmp_path / "two")
+    train(config_of(tmp_path / "none"))
+    assert untimed_metrics(tmp_path / "one")[:3] == untimed_metrics(tmp_path / "none")[:3]
+    assert untimed_metrics(tmp_path / "one") != untimed_metrics(tmp_path / "none")
+
+
 def test_a_run_killed_at_random_moments_ends_as_if_never_stopped(config_of, finished_run, tmp_path):
     cfg = config_of(tmp_path / "run")
     context = multiprocessing.get_context("forkserver")  # loads torch once
