@@ -342,14 +342,6 @@ class TrainConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _with_its_schedule(self) -> Self:
-        """What auto stands for takes its place: a run keeps it, whatever ends it later."""
-        if self.schedule == "auto":
-            schedule = "inverse_sqrt" if self.budget is None else "cosine"
-            object.__setattr__(self, "schedule", schedule)  # frozen for everybody else
-        return self
-
-    @model_validator(mode="after")
     def _it_ends(self) -> Self:
         ends = {key: getattr(self, key) for key in ("max_steps", "max_epochs", "max_minutes") if getattr(self, key)}
         if self.budget is not None:
@@ -368,11 +360,23 @@ class TrainConfig(Section):
                 f"r_drop_from={self.r_drop_from} needs to know the end: "
                 "set max_steps, max_epochs, max_minutes or budget"
             )
+        if self.r_drop_from and self.patience is not None:
+            raise ValueError(
+                f"r_drop_from={self.r_drop_from} and patience={self.patience}: the run could end before R-Drop begins; "
+                "set patience to null"
+            )
         if self.r_drop_from and not self.r_drop:
             raise ValueError(f"r_drop_from={self.r_drop_from} does nothing without r_drop: set r_drop, 3 for example")
         if self.max_steps is not None and self.warmup_steps >= self.max_steps:
             raise ValueError(f"warmup_steps={self.warmup_steps} is not below max_steps={self.max_steps}")
         return self
+
+    @property
+    def decay(self) -> Literal["inverse_sqrt", "cosine", "constant"]:
+        """schedule, with what auto stands for."""
+        if self.schedule == "auto":
+            return "inverse_sqrt" if self.budget is None else "cosine"
+        return self.schedule
 
     @property
     def n_batch_tokens(self) -> int:

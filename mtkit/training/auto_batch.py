@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.data.batching import Batch, Indices, make_batch
@@ -28,14 +27,6 @@ _NEARLY = 0.97  # of the best speed: for less, a larger batch is not worth its f
 _TRY_S = 3.0  # on a CPU, for each size
 _LEAST_UPDATES = 100  # of an epoch
 _STEP = 256
-
-
-def with_known_batch_tokens(cfg: Config, *, started: bool) -> Config:
-    """cfg with the number that was found when the run began, if it has begun and says auto; else cfg as it is."""
-    if cfg.train.batch_tokens != "auto" or not started or cfg.run_dir is None:
-        return cfg
-    path = cfg.run_dir / "config.yaml"
-    return _with(cfg, load_config(path).train.n_batch_tokens) if path.exists() else cfg
 
 
 def with_batch_tokens(cfg: Config, corpus: EncodedCorpus, make_updater: Callable[[Config], Updater]) -> Config:

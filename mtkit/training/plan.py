@@ -18,7 +18,7 @@ from mtkit.config.schema import Config, DistillConfig, TrainConfig
 from mtkit.console import progress_bar
 from mtkit.data.special_ids import UNK_ID
 from mtkit.evaluation.metrics import evaluate
-from mtkit.training.auto_batch import longest_batch, resident_memory, with_known_batch_tokens
+from mtkit.training.auto_batch import longest_batch, resident_memory
 from mtkit.training.budget import VALIDATE_EVERY, Timing, check_budget, expected_ending, expected_validations
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.curves import plot_curves
@@ -28,6 +28,7 @@ from mtkit.training.growth import Growth, resident_now, shapes_of_run
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.prepare import prepare
 from mtkit.training.record import parameters_by_part
+from mtkit.training.run_folder import with_its_choices
 from mtkit.training.schedule import learning_rate, r_drop_shares
 from mtkit.training.trainer import Trainer
 from mtkit.training.update import Updater
@@ -122,7 +123,7 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
         raise ValueError("cfg.run_dir is not set")
     since = time.monotonic() if since is None else since
     started = Checkpoints(run_dir / "checkpoints").exist()
-    cfg = with_known_batch_tokens(inherit(cfg), started=started)
+    cfg = with_its_choices(inherit(cfg), started=started)
     if started:  # all that it took from another model is in its folder; that model may be gone
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
     left_out = []
@@ -163,7 +164,8 @@ class _Probe:
         self.trainer = trainer
         self.cfg: TrainConfig = trainer.cfg.train
         self.timing = Timing(prepared=preparing)
-        self.tokens_per_s = 0.0
+        self.update_by_clock = 0.0  # seconds of an update in a run whose shares, of r_drop_from, are of its time
+        self.tokens_per_update = 0.0
         self.growth = Growth()
 
     def plan(self, seconds: float) -> RunPlan:
@@ -186,7 +188,7 @@ class _Probe:
             src=self._side(0),
             tgt=self._side(1),
             padding_share=trainer.epoch_size.padding_share,
-            tgt_tokens_per_s=self.tokens_per_s,
+            tgt_tokens_per_s=self.tokens_per_update / timing.update,
             steps_per_epoch=steps_per_epoch,
             steps=steps,
             ends=ends,
@@ -221,11 +223,9 @@ class _Probe:
                     n_updates += 1
                     bar.update()
                 took[r_drop] = (time.monotonic() - started) / (n_updates - n_before)
-        if self.cfg.budget is not None or self.cfg.max_minutes is not None:  # then the shares are of the time
-            self.timing.update = 1 / sum(share / took[r_drop] for r_drop, share in shares.items())
-        else:
-            self.timing.update = sum(share * took[r_drop] for r_drop, share in shares.items())
-        self.tokens_per_s = n_tokens / n_updates / self.timing.update
+        self.timing.update = sum(share * took[r_drop] for r_drop, share in shares.items())
+        self.update_by_clock = 1 / sum(share / took[r_drop] for r_drop, share in shares.items())
+        self.tokens_per_update = n_tokens / n_updates
 
     def _update(self, r_drop: float) -> int:
         """The next update of the run; returns its target tokens."""
@@ -280,6 +280,7 @@ class _Probe:
         cfg, timing = self.cfg, self.timing
         looking = timing.validation + timing.save
         if cfg.budget is not None:
+            timing.update = self.update_by_clock
             timing.ending = looking + expected_ending(cfg, timing)
             check_budget(cfg, timing)
             training = seconds_of(cfg.budget) - timing.prepared - timing.ending
@@ -293,10 +294,12 @@ class _Probe:
         if cfg.max_epochs is not None:
             ends["max_epochs"] = cfg.max_epochs * steps_per_epoch
         if cfg.max_minutes is not None:
-            ends["max_minutes"] = max(1, int(cfg.max_minutes * 60 / (timing.update + looking / every)))
+            ends["max_minutes"] = max(1, int(cfg.max_minutes * 60 / (self.update_by_clock + looking / every)))
         if cfg.patience is not None:
             ends["patience"] = None
         total = min((step for step in ends.values() if step is not None), default=None)
+        if total is not None and total == ends.get("max_minutes"):
+            timing.update = self.update_by_clock
         return ends, total, total and math.ceil(total / every)
 
     def _side(self, number: int) -> SidePlan:

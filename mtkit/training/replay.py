@@ -63,7 +63,7 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
 
     steps: make at most so many; if they do not reach the newer checkpoint, only lines of metrics.jsonl are compared.
     The run is only read. Raises MtkitError if it has not two checkpoints, if its text or tokenizers have changed, or
-    if its learning rate followed the clock.
+    if its learning rate, or the beginning of R-Drop, followed the clock.
     """
     cfg = _config_of(run_dir)
     with tempfile.TemporaryDirectory(prefix="mtkit-replay-") as folder:
@@ -115,7 +115,7 @@ def _config_of(run_dir: Path) -> Config:
     if not path.exists():
         raise ConfigError(f"{run_dir}: not the folder of a run: it has no config.yaml")
     cfg = load_config(path)
-    by_share = cfg.train.schedule == "cosine" or cfg.train.r_drop_from > 0
+    by_share = cfg.train.decay == "cosine" or cfg.train.r_drop_from > 0
     if cfg.train.budget is not None or (by_share and cfg.train.max_minutes is not None):
         key = "budget" if cfg.train.budget is not None else "max_minutes"
         raise ConfigError(
@@ -152,7 +152,8 @@ def _copy_run(run_dir: Path, scratch: Path) -> tuple[Checkpoint, Checkpoint]:
         )
     except (OSError, shutil.Error) as error:
         raise CheckpointError(
-            f"{run_dir}: cannot be copied ({error}); if it is being trained, run the same command again"
+            f"{run_dir}: cannot be copied to {scratch.parent} ({error}); if that is full, set TMPDIR to a folder with "
+            "room; if the run is being trained, run the same command again"
         ) from error
     return _whole(older), _whole(newer)
 

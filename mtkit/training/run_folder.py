@@ -49,6 +49,27 @@ def check_run(cfg: Config, *, started: bool) -> None:
         )
 
 
+def with_its_choices(cfg: Config, *, started: bool) -> Config:
+    """cfg as its run keeps it: where it says auto, what was chosen when the run began, if it has begun.
+
+    Raises ConfigError if the run's learning rate needs to know the end, and cfg does not say when that is.
+    """
+    path = cfg.run_dir and cfg.run_dir / "config.yaml"
+    theirs = load_config(path).train if started and path and path.exists() else None
+    chosen: dict[str, Any] = {}
+    if cfg.train.schedule == "auto":
+        chosen["schedule"] = theirs.decay if theirs else cfg.train.decay
+        limits = (cfg.train.max_steps, cfg.train.max_epochs, cfg.train.max_minutes, cfg.train.budget)
+        if chosen["schedule"] == "cosine" and not any(limits):
+            raise ConfigError(
+                f"{cfg.run_dir}: this run's learning rate falls along a cosine to the end of the run (train.schedule): "
+                "set max_steps, max_epochs, max_minutes or budget"
+            )
+    if cfg.train.batch_tokens == "auto" and theirs:
+        chosen["batch_tokens"] = theirs.batch_tokens
+    return cfg.model_copy(update={"train": cfg.train.model_copy(update=chosen)})
+
+
 def write_config(cfg: Config) -> None:
     """Write cfg, with every default, to the run's config.yaml."""
     assert cfg.run_dir is not None

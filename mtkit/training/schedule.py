@@ -32,9 +32,9 @@ def learning_rate(cfg: TrainConfig, step: int, fraction: float) -> float:
     if cfg.budget is not None:
         warmups = max(warmups, fraction / _LONGEST_WARMUP)
     rate = cfg.lr * min(1.0, warmups)
-    if cfg.schedule == "inverse_sqrt" and warmups > 1:
+    if cfg.decay == "inverse_sqrt" and warmups > 1:
         rate /= math.sqrt(warmups)
-    elif cfg.schedule == "cosine":
+    elif cfg.decay == "cosine":
         rate *= cfg.lr_floor + (1 - cfg.lr_floor) * (1 + math.cos(math.pi * min(1.0, fraction))) / 2
     return rate
 

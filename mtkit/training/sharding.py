@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from mtkit.config.schema import TrainConfig
 from mtkit.errors import ConfigError
 from mtkit.model.transformer import Transformer
+from mtkit.runtime import choose_precision
 
 if TYPE_CHECKING:
     from mtkit.training.checkpoint import Checkpoint
@@ -39,13 +40,15 @@ class Sharding:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard  # here: it takes a second to load
 
-        if cfg.ema or cfg.precision == "fp16":
+        device = next(model.parameters()).device
+        precision = choose_precision("auto", device) if cfg.precision == "auto" else cfg.precision
+        if cfg.ema or precision == "fp16":
             key = "ema" if cfg.ema else "precision=fp16"
             raise ConfigError(
                 f"train.{key} does not go with weights spread over processes; leave it out, or raise "
                 "train.shard_above_gib if each process has the memory for the whole model"
             )
-        mesh = init_device_mesh(next(model.parameters()).device.type, (size,))
+        mesh = init_device_mesh(device.type, (size,))
         for layer in (*model.encoder_layers, *model.decoder_layers):
             fully_shard(layer, mesh=mesh)
         self._root: Any = fully_shard(module, mesh=mesh)

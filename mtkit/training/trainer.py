@@ -13,7 +13,6 @@ from mtkit.errors import ConfigError
 from mtkit.files import locked, remove_leftovers
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import environment
-from mtkit.training.auto_batch import with_known_batch_tokens
 from mtkit.training.budget import Budget, Timing
 from mtkit.training.checkpoint import Checkpoint, Checkpoints
 from mtkit.training.disk_full import disk_full_explained
@@ -29,7 +28,7 @@ from mtkit.training.record import note_start
 from mtkit.training.recovery import Divergence, Recovery, Start
 from mtkit.training.report import refresh_report
 from mtkit.training.run_bar import RunBar
-from mtkit.training.run_folder import check_run, write_config
+from mtkit.training.run_folder import check_run, with_its_choices, write_config
 from mtkit.training.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
 from mtkit.training.state import TrainState
 from mtkit.training.stats import Interval, UpdateStats
@@ -56,7 +55,7 @@ def train(cfg: Config, since: float | None = None, processes: Processes = ALONE)
         if teachers and not started:
             check_early(cfg, processes)
         cfg = processes.on_main(lambda: with_teachers_text(cfg))
-        cfg = with_known_batch_tokens(cfg, started=started)
+        cfg = with_its_choices(cfg, started=started)
         checkpoint = processes.on_main(lambda: open_run(cfg, run_dir, checkpoints))
         if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, run_dir, checkpoint.state))):
             return result
@@ -98,6 +97,7 @@ class Trainer:
         self._start: Start | None = None  # the way back while there is no checkpoint
         self._running_since = time.monotonic()
         self._seconds_before = 0.0
+        self._r_drop: float | None = None  # the weight of the update before, of this start
 
     def resume(self, checkpoint: Checkpoint | Start) -> None:
         """Go back to a checkpoint, or to the start.
@@ -210,7 +210,7 @@ class Trainer:
         lr = learning_rate(cfg, state.step + 1, fraction)
         if state.recovery:
             lr *= state.recovery.lr_factor
-        r_drop = r_drop_weight(cfg, fraction)
+        r_drop = self._r_drop_of(fraction)
         stats = self.updater.update(batches, state.step + 1, lr, self.corpus.line_of, r_drop)
         state.step += 1
         state.position = position
@@ -222,6 +222,18 @@ class Trainer:
         if state.loss_watch.add(nll, self.updater.model.output.weight.shape[0]):
             raise state.loss_watch.divergence(state.step, nll, lr)
         return stats
+
+    def _r_drop_of(self, fraction: float) -> float:
+        """R-Drop's weight for the next update; says so where it begins with it."""
+        weight = r_drop_weight(self.cfg.train, fraction)
+        if self.cfg.train.r_drop_from and weight != self._r_drop:
+            start = self.cfg.train.r_drop_from
+            begins = (
+                f"R-Drop begins (train.r_drop={weight:g})" if weight else f"without R-Drop until {start:.0%} of the run"
+            )
+            log.info(f"step {self.state.step + 1}: {begins}")
+        self._r_drop = weight
+        return weight
 
     def validate(self, request: StopRequest) -> None:
         """Score the model on dev, note whether it is among the best, and save; nothing if that is done already.

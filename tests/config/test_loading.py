@@ -126,6 +126,9 @@ def test_keys_that_do_not_go_together_are_found_at_the_key_that_is_named_first(t
     endless = MINIMAL.replace("max_steps: 5000", "patience: 3") + "  r_drop: 3\n  r_drop_from: 0.3\n"
     [problem] = problems(tmp_path, endless)[1:]
     assert problem.startswith("line 7: train.r_drop_from=0.3 needs to know the end: set max_steps, ")
+    [problem] = problems(tmp_path, endless + "  max_epochs: 9\n")[1:]
+    assert problem.startswith("line 7: train.r_drop_from=0.3 and ")
+    assert "patience=3: the run could end before R-Drop begins; set patience to null" in problem
     [problem] = problems(tmp_path, MINIMAL.replace("max_steps: 5000", "lr: 1"))[1:]
     assert (
         problem == "line 4: train: nothing stops this run: set max_steps, max_epochs, max_minutes, budget or patience"

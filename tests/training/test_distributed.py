@@ -17,6 +17,7 @@ from mtkit.config.schema import ModelConfig, TrainConfig
 from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
+from mtkit.training import sharding
 from mtkit.training.distributed import Processes, processes_of_job
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.process_group import ProcessGroup, empty_batch
@@ -299,6 +300,13 @@ def test_what_weights_that_are_spread_cannot_do_is_refused(settings, key):
     model = torch.nn.Linear(2, 1)
     with pytest.raises(ConfigError, match=rf"train\.{key} does not go with .* raise train\.shard_above_gib"):
         Sharding(model, model, 2, TrainConfig(max_steps=5000, **settings))
+
+
+def test_fp16_is_refused_where_it_is_what_auto_stands_for_too(monkeypatch):
+    monkeypatch.setattr(sharding, "choose_precision", lambda name, device: "fp16" if name == "auto" else name)
+    model = torch.nn.Linear(2, 1)
+    with pytest.raises(ConfigError, match=r"train\.precision=fp16 does not go with "):
+        Sharding(model, model, 2, TrainConfig(max_steps=5000))
 
 
 def test_several_processes_that_torchrun_has_not_started_are_refused(monkeypatch):

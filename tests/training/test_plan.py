@@ -105,8 +105,11 @@ def test_two_passes_are_two_passes_in_the_probe(make_config, monkeypatch):
     assert passed[0] == 2 * once, "the first is that with the longest sentences"
 
 
-@pytest.mark.parametrize("by_clock", [False, True])
-def test_the_updates_before_r_drop_are_timed_too(make_config, monkeypatch, by_clock):
+@pytest.mark.parametrize(
+    ("limit", "by_clock"),
+    [({}, False), ({"max_steps": None, "max_minutes": 5.0}, True), ({"max_minutes": 99.0}, False)],
+)
+def test_the_updates_before_r_drop_are_timed_too(make_config, monkeypatch, limit, by_clock):
     seconds = {0.0: 0.02, 2.0: 0.05}  # what an update takes here without and with R-Drop
 
     def update(self, *args, r_drop=2.0, **kwargs):
@@ -116,7 +119,6 @@ def test_the_updates_before_r_drop_are_timed_too(make_config, monkeypatch, by_cl
     original = Updater.update
     monkeypatch.setattr(Updater, "update", update)
     monkeypatch.setattr(planning, "forecast_validation", lambda *args: 1.0)
-    limit = {"max_minutes": 5.0} if by_clock else {}
     plain, twice, mixed = (
         make_plan(make_config(**limit, r_drop=r_drop, r_drop_from=start), 1.0).time.update
         for r_drop, start in ((0.0, 0.0), (2.0, 0.0), (2.0, 0.4))

@@ -38,14 +38,6 @@ def test_auto_falls_to_nothing_where_the_end_is_that_of_a_budget(end, schedule, 
     assert (expected == 0) == (schedule == "cosine" and fraction == 1)
 
 
-def test_what_auto_stands_for_stays_when_a_run_is_to_end_otherwise():
-    begun = config()
-    assert begun.schedule == "inverse_sqrt"
-    assert (
-        TrainConfig.model_validate({**begun.model_dump(), "max_steps": None, "budget": "1h"}).schedule == "inverse_sqrt"
-    )
-
-
 @pytest.mark.parametrize(("fraction", "share"), [(0.05, 0.5), (0.1, 1.0), (0.4, 0.5), (0.9, 1 / 3)])  # 1 / sqrt(4), ...
 def test_inverse_sqrt_falls_from_where_a_budget_ends_its_warm_up(fraction, share):
     cfg = config(max_steps=None, budget="30m", schedule="inverse_sqrt", warmup_steps=10**6)

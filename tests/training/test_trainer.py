@@ -24,6 +24,7 @@ from mtkit.files import locked, sha256_file
 from mtkit.training import finish, trainer
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import MetricsLog, read_metrics
+from mtkit.training.run_folder import shaping_differences
 from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 from mtkit.training.validation import DevScores, Validator
@@ -125,8 +126,10 @@ def test_two_runs_from_one_seed_are_equal_and_another_seed_differs(config_of, fi
     assert untimed_metrics(tmp_path / "other") != untimed_metrics(finished_run)
 
 
-def test_r_drop_that_begins_in_the_middle_is_that_of_a_run_which_goes_on_with_it(config_of, tmp_path):
+def test_r_drop_that_begins_in_the_middle_is_that_of_a_run_which_goes_on_with_it(config_of, tmp_path, caplog):
     train(config_of(tmp_path / "one", r_drop=2.0, r_drop_from=0.6))
+    assert "step 1: without R-Drop until 60% of the run" in caplog.text
+    assert "step 13: R-Drop begins (train.r_drop=2)" in caplog.text, "12 of 20 steps are 60 %"
     train(config_of(tmp_path / "two", max_steps=12))
     config = tmp_path / "two" / "config.yaml"  # a run refuses other settings than those it was started with
     config.write_text(config.read_text().replace("r_drop: 0.0", "r_drop: 2.0"))
@@ -228,6 +231,26 @@ def test_a_finished_model_keeps_its_decode_settings_and_says_so(config_of, copie
     assert "translates as it did" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("first", "then"), [({"max_steps": 6}, {"budget": "30s"}), ({"budget": "4s"}, {"max_steps": 9})]
+)
+def test_a_run_that_is_to_end_otherwise_keeps_what_auto_stood_for(config_of, tmp_path, first, then):
+    others = {"max_steps": None, "budget": None, "max_minutes": None}
+    cfg = config_of(tmp_path / "run", **{**others, **first, "warmup_steps": 2, "validate_every": 5})
+    train(cfg)
+    schedule = "cosine" if "budget" in first else "inverse_sqrt"
+    assert load_config(tmp_path / "run" / "config.yaml").train.schedule == schedule
+    other = trainer.with_its_choices(config_of(tmp_path / "run", **{**others, **then}, warmup_steps=2), started=True)
+    assert other.train.schedule == schedule
+    assert shaping_differences(load_config(tmp_path / "run" / "config.yaml"), other) == []
+
+
+def test_a_run_along_a_cosine_needs_to_know_its_new_end(config_of, tmp_path):
+    train(config_of(tmp_path / "run", max_steps=None, budget="4s", warmup_steps=2, validate_every=5))
+    with pytest.raises(ConfigError, match=r"/run: this run's learning rate falls along a cosine .*: set max_steps, "):
+        train(config_of(tmp_path / "run", max_steps=None, patience=3, warmup_steps=2, validate_every=5))
+
+
 def test_a_finished_run_says_so_and_goes_on_if_the_limit_is_raised(config_of, copied_run, caplog):
     model = sha256_file(copied_run / "model" / "model.safetensors")
     result = train(config_of(copied_run))
@@ -262,7 +285,7 @@ def test_the_config_of_a_finished_run_stays(config_of, copied_run):
 
 
 def test_a_run_that_goes_on_writes_its_config(config_of, copied_run):
-    cfg = config_of(copied_run, max_steps=21)
+    cfg = config_of(copied_run, max_steps=21, schedule="inverse_sqrt")
     train(cfg)
     assert load_config(copied_run / "config.yaml") == cfg
 
