@@ -224,14 +224,12 @@ class Trainer:
         return stats
 
     def _r_drop_of(self, fraction: float) -> float:
-        """R-Drop's weight for the next update; says so where it begins with it."""
-        weight = r_drop_weight(self.cfg.train, fraction)
-        if self.cfg.train.r_drop_from and weight != self._r_drop:
-            start = self.cfg.train.r_drop_from
-            begins = (
-                f"R-Drop begins (train.r_drop={weight:g})" if weight else f"without R-Drop until {start:.0%} of the run"
-            )
-            log.info(f"step {self.state.step + 1}: {begins}")
+        """R-Drop's weight for the next update; where it is another than before, that is said."""
+        cfg = self.cfg.train
+        weight = r_drop_weight(cfg, fraction)
+        if cfg.r_drop_from and weight != self._r_drop:
+            until = f"without R-Drop until {cfg.r_drop_from:.0%} of the run"
+            log.info(f"step {self.state.step + 1}: {f'with R-Drop (train.r_drop={weight:g})' if weight else until}")
         self._r_drop = weight
         return weight
 

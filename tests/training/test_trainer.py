@@ -129,7 +129,7 @@ def test_two_runs_from_one_seed_are_equal_and_another_seed_differs(config_of, fi
 def test_r_drop_that_begins_in_the_middle_is_that_of_a_run_which_goes_on_with_it(config_of, tmp_path, caplog):
     train(config_of(tmp_path / "one", r_drop=2.0, r_drop_from=0.6))
     assert "step 1: without R-Drop until 60% of the run" in caplog.text
-    assert "step 13: R-Drop begins (train.r_drop=2)" in caplog.text, "12 of 20 steps are 60 %"
+    assert "step 13: with R-Drop (train.r_drop=2)" in caplog.text, "12 of 20 steps are 60 %"
     train(config_of(tmp_path / "two", max_steps=12))
     config = tmp_path / "two" / "config.yaml"  # a run refuses other settings than those it was started with
     config.write_text(config.read_text().replace("r_drop: 0.0", "r_drop: 2.0"))
