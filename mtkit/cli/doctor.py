@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtkit.cli.corpora import first_missing
 from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
 from mtkit.errors import DataError, UsageError
 
@@ -193,6 +192,8 @@ def _lines(text: "Path | CorpusFiles", n: int) -> list[tuple[int, str]]:
 
 def _corpus(files: "BundleFiles") -> "CorpusFiles":
     """The test set, or the dev set, that is there."""
+    from mtkit.data.corpus import first_missing
+
     data = files.config.data
     for corpus in (data.test, data.dev):
         if corpus is not None and first_missing([corpus]) is None:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.corpora import first_missing
-
 if TYPE_CHECKING:
     from mtkit.config.schema import Config
     from mtkit.decoding.systems import System, TestSet
@@ -107,7 +105,7 @@ def _training_words(
 ) -> "TrainingWords | None":
     from mtkit.cli.translating import with_bar
     from mtkit.console import log
-    from mtkit.data.corpus import read_lines, read_side
+    from mtkit.data.corpus import first_missing, read_lines, read_side
     from mtkit.inspection.features import TrainingWords
 
     here = [cfg.data.train for cfg in configs if first_missing(cfg.data.train) is None]

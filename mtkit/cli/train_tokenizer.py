@@ -25,10 +25,12 @@ def train_tokenizer(
     """
     config = load_run_config(config_path, overrides)
 
+    from mtkit.data.corpus import require_files
     from mtkit.data.tokenizer import train_tokenizers  # after the config's checks
     from mtkit.data.tokenizer_report import report_sides
     from mtkit.files import locked
 
+    require_files("data.dev", [config.data.dev])  # which the report is of
     make_tokenizers = train_tokenizers  # without torch, whose import takes a second
     if config.train.init_from is not None:
         from mtkit.training.warm_start import run_tokenizers as make_tokenizers

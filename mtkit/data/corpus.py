@@ -42,6 +42,21 @@ class Pair(NamedTuple):
     line: int  # from 1
 
 
+def first_missing(corpora: Iterable[CorpusFiles]) -> Path | None:
+    """The first of their files that is not here."""
+    paths = [path for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path is not None]
+    return next((path for path in paths if not path.exists()), None)
+
+
+def require_files(key: str, corpora: Iterable[CorpusFiles]) -> None:
+    """Raise DataError, naming the config's key, if one of the files is not here."""
+    if (path := first_missing(corpora)) is not None:
+        raise DataError(
+            f"{path}: no such file, though the config names it as {key}: correct the path (it counts from the config's "
+            "folder), or bring the file there"
+        )
+
+
 def read_lines(path: Path) -> Iterator[str]:
     r"""The file's lines without their ends; `.gz` is read as such.
 

@@ -8,7 +8,7 @@ import torch
 
 from mtkit.config.schema import Config, CorpusFiles
 from mtkit.console import log
-from mtkit.data.corpus import Pair, read_pairs
+from mtkit.data.corpus import Pair, read_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
 from mtkit.data.feed import EpochSize, Feed
 from mtkit.data.special_ids import PAD_ID
@@ -55,6 +55,7 @@ def check_early(cfg: Config, processes: Processes = ALONE) -> None:
     """Raise MtkitError for what `prepare` would find soon, where something that takes hours comes before it."""
     processes.check(cfg.train)
     choose_precision(cfg.train.precision, choose_device(cfg.train.device))
+    require_files("data.dev", [cfg.data.dev])
     _require_text("data.dev", [cfg.data.dev], list(read_pairs([cfg.data.dev])))
     if cfg.train.suite is not None:
         load_suite(cfg.train.suite)
@@ -106,6 +107,8 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
 def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
     """Tokenizers and encoded corpora, from the run's folder as far as they are there."""
     data, cache = cfg.data, run_dir / "cache"
+    require_files("data.train", data.train)
+    require_files("data.dev", [data.dev])
     dev_pairs = list(read_pairs([data.dev]))  # before the tokenizers, which take minutes
     _require_text("data.dev", [data.dev], dev_pairs)
     _require_text("data.train", data.train, read_pairs(data.train))

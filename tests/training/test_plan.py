@@ -178,7 +178,7 @@ def test_what_the_filters_drop_is_counted_by_reason(make_config, corpus, tmp_pat
 
 def test_missing_text_is_the_error_that_training_gives(make_config, corpus, tmp_path):
     data = {**corpus, "dev": {"tsv": str(tmp_path / "none.tsv")}}
-    with pytest.raises(DataError, match=r"none\.tsv: no such file"):
+    with pytest.raises(DataError, match=r"none\.tsv: no such file, though the config names it as data\.dev: correct"):
         make_plan(make_config(data=data), PROBE_S)
 
 
