@@ -30,7 +30,8 @@ def train_tokenizer(
     from mtkit.data.tokenizer_report import report_sides
     from mtkit.files import locked
 
-    require_files("data.dev", [config.data.dev])  # which the report is of
+    require_files("data.train", config.data.train)
+    require_files("data.dev", [config.data.dev])  # which the report is of, too
     make_tokenizers = train_tokenizers  # without torch, whose import takes a second
     if config.train.init_from is not None:
         from mtkit.training.warm_start import run_tokenizers as make_tokenizers
