@@ -13,7 +13,7 @@ import sentencepiece
 
 from mtkit.config.schema import Config, TokenizerConfig
 from mtkit.console import log
-from mtkit.data.corpus import SIDES, Side, count_pairs, read_side, require_files, text_checksums
+from mtkit.data.corpus import SIDES, Side, count_pairs, read_side, text_checksums
 from mtkit.data.sentencepiece_file import PieceType, parse
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.errors import ConfigError, DataError
@@ -230,7 +230,6 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
     Raises ConfigError if they have changed and the run has checkpoints, or if two different models were put there for
     a config that shares one, DataError if a model was exchanged.
     """
-    require_files("data.train", cfg.data.train)
     settings = _settings(cfg)
     models = {side: run_dir / f"{side}.spm" for side in SIDES}
     record = _read_record(run_dir / _RECORD)
