@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.corpora import check_here
 from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
 from mtkit.errors import UsageError
 
@@ -36,14 +35,14 @@ def calibrate(
 
     from mtkit.cli.translating import load_translator, with_bar  # these and those below: for a quick `mtkit --help`
     from mtkit.config.schema import CorpusFiles
-    from mtkit.data.corpus import evenly_spaced, read_pairs
+    from mtkit.data.corpus import evenly_spaced, read_pairs, require_files
     from mtkit.decoding.bundle import add_to_bundle, find_model, read_bundle
     from mtkit.decoding.confidence import CONFIDENCE_FILE, calibrate_translations
 
     folder = find_model(model)
     files = CorpusFiles(src=src, tgt=ref) if src else read_bundle(folder).config.data.dev
     if src is None:
-        check_here([files], "data.dev", folder, "give --src and --ref")
+        require_files("data.dev", [files], config=folder / "config.yaml", remedy="give --src and --ref")
         overrides = [f"decode.tag={files.tag or 'null'}", *(overrides or [])]
     pairs = [pair for pair in read_pairs([files]) if pair.src.strip() and pair.tgt.strip()]
     pairs = evenly_spaced(pairs, max_sentences)

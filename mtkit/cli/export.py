@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from mtkit.cli.corpora import check_here
 from mtkit.cli.options import ModelOption, check_new_folder, check_other_folder
 from mtkit.errors import DataError, UsageError
 from mtkit.interop.support import Quantization, Target
@@ -123,7 +122,7 @@ def _lines(
 ) -> tuple[list[str], list[str] | None]:
     """What to compare on: sources, and references if there are any; evenly chosen if there are more than n_lines."""
     from mtkit.config.schema import CorpusFiles
-    from mtkit.data.corpus import read_lines, read_pairs
+    from mtkit.data.corpus import read_lines, read_pairs, require_files
 
     if src is not None and ref is None:
         return _some(list(read_lines(src)), n_lines), None
@@ -131,7 +130,8 @@ def _lines(
         raise UsageError("--ref needs --src: the text that it translates")
     corpus = files.config.data.dev if src is None else CorpusFiles(src=src, tgt=ref)
     if src is None:
-        check_here([corpus], "data.dev", files.folder, "give text to compare on with --src and --ref")
+        remedy = "give text to compare on with --src and --ref"
+        require_files("data.dev", [corpus], config=files.folder / "config.yaml", remedy=remedy)
     pairs = _some(list(read_pairs([corpus])), n_lines)
     return [pair.src for pair in pairs], [pair.tgt for pair in pairs]
 

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.corpora import check_here
 from mtkit.cli.options import ModelOption
 from mtkit.errors import UsageError
 
@@ -28,7 +27,7 @@ def shortlist(
     from mtkit.cli.translating import with_bar  # these: for a quick `mtkit --help`
     from mtkit.config.schema import CorpusFiles
     from mtkit.console import log
-    from mtkit.data.corpus import count_pairs, read_pairs
+    from mtkit.data.corpus import count_pairs, read_pairs, require_files
     from mtkit.decoding.bundle import add_to_bundle, find_model, read_bundle
     from mtkit.decoding.lexicon import learn_shortlist
     from mtkit.decoding.shortlist import SHORTLIST
@@ -37,7 +36,7 @@ def shortlist(
     files = read_bundle(folder)
     corpora = [CorpusFiles(src=src, tgt=tgt)] if src else files.config.data.train
     if src is None:
-        check_here(corpora, "data.train", folder, "give --src and --tgt")
+        require_files("data.train", corpora, config=folder / "config.yaml", remedy="give --src and --tgt")
     n_pairs = count_pairs(corpora)
     pairs = with_bar(read_pairs(corpora), n_pairs, "reading", "pair")
     made = learn_shortlist(pairs, n_pairs, files.src_tokenizer, files.tgt_tokenizer, n_first=first, n_best=best)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtkit.cli.corpora import check_here
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.choice import TokenizerName
 
@@ -108,13 +107,14 @@ def find_test_set(
 def _files_of_configs(folders: Sequence[Path], split: Split) -> "CorpusFiles":
     from mtkit.config.loading import load_config
     from mtkit.config.schema import CorpusFiles
+    from mtkit.data.corpus import require_files
 
     key = f"data.{split}"
     found: list[CorpusFiles | None] = [getattr(load_config(folder / "config.yaml").data, split) for folder in folders]
     for folder, files in zip(folders, found, strict=True):
         if files is None:
             raise DataError(f"{folder / 'config.yaml'}: no test set ({key}); {_REMEDY}")
-        check_here([files], key, folder, _REMEDY)
+        require_files(key, [files], config=folder / "config.yaml", remedy=_REMEDY)
         if files != found[0]:
             raise DataError(f"{folders[0]} and {folder} have unlike {split} sets in their configs ({key}); {_REMEDY}")
     assert found[0] is not None

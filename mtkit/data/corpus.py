@@ -48,13 +48,16 @@ def first_missing(corpora: Iterable[CorpusFiles]) -> Path | None:
     return next((path for path in paths if not path.exists()), None)
 
 
-def require_files(key: str, corpora: Iterable[CorpusFiles]) -> None:
-    """Raise DataError, naming the config's key, if one of the files is not here."""
+def require_files(
+    key: str,
+    corpora: Iterable[CorpusFiles],
+    *,
+    config: Path | str = "the config",
+    remedy: str = "correct the path (it counts from the config's folder), or bring the file there",
+) -> None:
+    """Raise DataError, with the config's key and what to do, if one of the files is not here."""
     if (path := first_missing(corpora)) is not None:
-        raise DataError(
-            f"{path}: no such file, though the config names it as {key}: correct the path (it counts from the config's "
-            "folder), or bring the file there"
-        )
+        raise DataError(f"{path}: no such file, though {config} names it as {key}: {remedy}")
 
 
 def read_lines(path: Path) -> Iterator[str]:

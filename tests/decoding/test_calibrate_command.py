@@ -89,7 +89,7 @@ def test_no_more_sentences_than_asked_for(run):
     ("args", "exit_code", "message"),
     [
         (["--src", "src.txt"], 2, "give both --src and --ref, or neither"),
-        ([], 1, "/nowhere/dev.tsv: no such file, though model/config.yaml names it as data.dev; give --src and --ref"),
+        ([], 1, "/nowhere/dev.tsv: no such file, though model/config.yaml names it as data.dev: give --src and --ref"),
         (["--src", "src.txt", "--ref", "few.txt"], 1, "src.txt has 48 lines, few.txt has 1"),
         (["--src", "few.txt", "--ref", "few.txt"], 1, "translations, of the half to be fitted"),
     ],

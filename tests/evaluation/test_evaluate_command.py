@@ -169,7 +169,7 @@ def test_stderr_tells_the_model_the_speed_and_blank_references():
         ("--model tiny --src src.gz --ref short", 1, "src.gz has 4 lines, short has 3; line n of one must translate"),
         ("--model tiny --src empty --ref empty", 1, "empty has 0 lines; empty has 0 lines: nothing to score"),
         ("--model no-test", 1, "no-test/model/config.yaml: no test set (data.test); give --src and --ref"),
-        ("--model moved", 1, "/gone.en: no such file, though moved/model/config.yaml names it as data.test; give"),
+        ("--model moved", 1, "/gone.en: no such file, though moved/model/config.yaml names it as data.test: give"),
         (
             "--model tiny --split dev",
             1,

@@ -122,7 +122,7 @@ def test_a_corpus_that_is_no_longer_there_is_named(run, dev):
     finally:
         away.rename(dev.src)
     assert result.exit_code == 1
-    assert f"{dev.src}: no such file, though" in result.stderr and "names it as data.dev; give --src" in result.stderr
+    assert f"{dev.src}: no such file, though" in result.stderr and "names it as data.dev: give --src" in result.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="needs /dev/fd")

@@ -173,7 +173,7 @@ def test_without_the_dev_set_the_remedy_is_told(bundle, random_bundle, tmp_path)
     finally:
         moved.rename(missing)
     assert result.exit_code == 1
-    assert f"{missing}: no such file, though {bundle / 'config.yaml'} names it as data.dev; give text" in result.stderr
+    assert f"{missing}: no such file, though {bundle / 'config.yaml'} names it as data.dev: give text" in result.stderr
 
 
 def test_text_without_references_gives_a_certificate_without_bleu(bundle, tmp_path):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from mtkit.cli.corpora import check_here
 from mtkit.cli.inspect.drawing import say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_model
 from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, file_named, valid_text
@@ -97,6 +96,8 @@ def errors(
 
 
 def _corpora(files: "BundleFiles", part: Part) -> "list[CorpusFiles]":
+    from mtkit.data.corpus import require_files
+
     data = files.config.data
     parts: dict[Part, list[CorpusFiles]] = {
         "train": [*data.train],
@@ -106,7 +107,7 @@ def _corpora(files: "BundleFiles", part: Part) -> "list[CorpusFiles]":
     found, remedy = parts[part], "give --src and --tgt"
     if not found:
         raise DataError(f"{files.folder / 'config.yaml'}: no test set (data.test); {remedy}")
-    check_here(found, f"data.{part}", files.folder, remedy)
+    require_files(f"data.{part}", found, config=files.folder / "config.yaml", remedy=remedy)
     return found
 
 
