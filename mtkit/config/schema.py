@@ -51,10 +51,19 @@ Duration = Annotated[str, BeforeValidator(_as_text)]
 def _check_tag(tag: str | None) -> None:
     if tag is None:
         return
-    if not re.fullmatch(r"<[^\s<>\u2581]+>", tag):
-        raise ValueError(f"tag={tag}: must be angle brackets around a name without spaces, such as <2de>")
-    if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", tag):
-        raise ValueError(f"tag={tag}: every tokenizer has a piece of this name; choose another")
+    if not re.fullmatch(r"<[^\s<>\u2581]+>( <[^\s<>\u2581]+>)*", tag):
+        raise ValueError(
+            f"tag={tag}: must be angle brackets around a name without spaces, such as <2de>; or several, with a space "
+            "between, such as <2de> <news>"
+        )
+    for one in tags_of(tag):
+        if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", one):
+            raise ValueError(f"tag={tag}: every tokenizer has a piece {one}; choose another name")
+
+
+def tags_of(tag: str | None) -> list[str]:
+    """The single tags of a key that may hold none, one, or several with spaces between."""
+    return (tag or "").split()
 
 
 class CorpusFiles(Section):
@@ -67,7 +76,8 @@ class CorpusFiles(Section):
     )
     tag: str | None = Field(
         None,
-        description="first token of each source sentence, such as <2de> or <news>: the language or domain wanted",
+        description="first token of each source sentence, such as <2de> or <news>: the language or domain wanted; "
+        "several with spaces between, such as <2de> <bt>",
     )
 
     @model_validator(mode="after")
@@ -428,7 +438,7 @@ class DecodeConfig(Section):
         None, description="TSV with the columns source, target, forbidden: phrases that must, or must not, appear"
     )
     tag: str | None = Field(
-        None, description="first token of each text to be translated: one of the tags that the model was trained with"
+        None, description="first token of each text to be translated: of the tags that the model was trained with"
     )
     on_suspect: Literal["retry", "warn", "mark", "off"] = Field(
         "retry",

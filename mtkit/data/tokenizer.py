@@ -11,7 +11,7 @@ from typing import Any
 
 import sentencepiece
 
-from mtkit.config.schema import Config, TokenizerConfig
+from mtkit.config.schema import Config, TokenizerConfig, tags_of
 from mtkit.console import log
 from mtkit.data.corpus import SIDES, Side, count_pairs, read_side, text_checksums
 from mtkit.data.sentencepiece_file import PieceType, parse
@@ -55,20 +55,21 @@ class Tokenizer:
         self._tag_ids: list[int] = []
 
     def tagged(self, tag: str | None) -> "Tokenizer":
-        """The same tokenizer, but that the ids of any text that is not blank begin with this tag's; None: with none's.
+        """The same tokenizer, but that the ids of any text that is not blank begin with those of tag; None: with none.
 
-        Raises DataError if it has no such piece.
+        tag: one, or several with spaces between. Raises DataError if it has no such piece.
         """
         if tag == self.tag:
             return self
-        if tag is not None and self._processor.piece_to_id(tag) == UNK_ID:
-            raise DataError(f"{self.path}: it has no tag {tag}; {_tags_known(self.serialized())}")
         other = copy.copy(self)
-        other.tag, other._tag_ids = tag, [] if tag is None else [self._processor.piece_to_id(tag)]
+        other.tag, other._tag_ids = tag, [self._processor.piece_to_id(one) for one in tags_of(tag)]
+        if UNK_ID in other._tag_ids:
+            unknown = tags_of(tag)[other._tag_ids.index(UNK_ID)]
+            raise DataError(f"{self.path}: it has no tag {unknown}; {_tags_known(self.serialized())}")
         return other
 
     def untagged(self, ids: Sequence[int]) -> list[int]:
-        """The ids without the tag that they begin with."""
+        """The ids without the tags that they begin with."""
         n_tags = len(self._tag_ids)
         return list(ids[n_tags:] if list(ids[:n_tags]) == self._tag_ids else ids)
 
@@ -230,6 +231,7 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
     Raises ConfigError if they have changed and the run has checkpoints, or if two different models were put there for
     a config that shares one, DataError if a model was exchanged.
     """
+    check_tags(cfg)
     settings = _settings(cfg)
     models = {side: run_dir / f"{side}.spm" for side in SIDES}
     record = _read_record(run_dir / _RECORD)
@@ -270,10 +272,22 @@ def _settings(cfg: Config) -> dict[str, Any]:
     return settings | ({"tags": tags} if (tags := _tags(cfg)) else {})
 
 
+def check_tags(cfg: Config) -> None:
+    """Raise ConfigError if text is to be translated by a tag that no training text has: no model could know it."""
+    known, test = _tags(cfg), cfg.data.test
+    has = f"they have {', '.join(known)}" if known else "none of them has one"
+    asked = {"data.dev": cfg.data.dev.tag, "data.test": test.tag if test else None, "decode": cfg.decode.tag}
+    for section, tag in asked.items():
+        if unknown := [one for one in tags_of(tag) if one not in known]:
+            raise ConfigError(
+                f"{section}.tag={tag}: no corpus of data.train has the tag {unknown[0]}, so that the model cannot know "
+                f"it; {has}"
+            )
+
+
 def _tags(cfg: Config) -> list[str]:
-    """Those of all corpora, in order of the alphabet."""
-    corpora = [*cfg.data.train, cfg.data.dev, *([cfg.data.test] if cfg.data.test else [])]
-    return sorted({corpus.tag for corpus in corpora if corpus.tag})
+    """Those of the training text, in order of the alphabet."""
+    return sorted({tag for corpus in cfg.data.train for tag in tags_of(corpus.tag)})
 
 
 def _read_record(path: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.schema import DecodeConfig, tags_of
 from mtkit.decoding.engine import Hypothesis
 from mtkit.decoding.length_penalty import length_divisor
 from mtkit.decoding.rules import NO_RULES, Rules
@@ -81,7 +81,7 @@ class SearchConfig:
             n_best=n_best,
             length_normalization=cfg.length_normalization,
             coverage_penalty=cfg.coverage_penalty,
-            n_tags=int(cfg.tag is not None),
+            n_tags=len(tags_of(cfg.tag)),
             beam_groups=cfg.beam_groups,
             diversity_penalty=cfg.diversity_penalty,
         )

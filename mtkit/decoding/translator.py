@@ -334,7 +334,7 @@ def _warn_of_missing_tag(files: BundleFiles) -> None:
         names = ", ".join(sorted({str(tag) for tag in tags}))
         log.warning(
             f"{files.folder}: every sentence that this model learnt from began with a tag ({names}); "
-            f"choose one, such as --set decode.tag={tags[0]}"
+            f"choose one, such as --set 'decode.tag={tags[0]}'"
         )
 
 

@@ -13,7 +13,7 @@ from mtkit.data.encoded import EncodedCorpus, encode_corpus
 from mtkit.data.feed import EpochSize, Feed
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
-from mtkit.data.tokenizer import Tokenizer
+from mtkit.data.tokenizer import Tokenizer, check_tags
 from mtkit.decoding.behaviour_suite import Suite, load_suite
 from mtkit.errors import DataError
 from mtkit.model.transformer import Transformer
@@ -55,6 +55,8 @@ def check_early(cfg: Config, processes: Processes = ALONE) -> None:
     """Raise MtkitError for what `prepare` would find soon, where something that takes hours comes before it."""
     processes.check(cfg.train)
     choose_precision(cfg.train.precision, choose_device(cfg.train.device))
+    if cfg.train.init_from is None:  # what its model knows is not known here
+        check_tags(cfg)
     require_files("data.dev", [cfg.data.dev])
     _require_text("data.dev", [cfg.data.dev], list(read_pairs([cfg.data.dev])))
     if cfg.train.suite is not None:
@@ -114,6 +116,11 @@ def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
     _require_text("data.train", data.train, read_pairs(data.train))
     suite = _load_suite(cfg)
     tokenizers = run_tokenizers(cfg, run_dir)
+    if data.dev.tag is None and all(corpus.tag for corpus in data.train):
+        log.warning(
+            "data.dev has no tag, but every corpus of data.train has: validations will translate text of a kind that "
+            f"the model never learns from; data.dev.tag: {data.train[0].tag} would give it one"
+        )
     train = encode_corpus(
         data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio
     )

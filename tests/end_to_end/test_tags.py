@@ -152,17 +152,19 @@ def test_score_and_alignment_read_the_tag_as_no_word(bundle, tmp_path):
         assert found <= {(i, j) for i in range(len(src.split())) for j in range(len(tgt.split()))}
 
 
-def test_attention_to_the_tag_counts_as_attention_to_the_end(bundle, monkeypatch):
+@pytest.mark.parametrize("tags", ["<2de>", "<2de> <2fr>"])
+def test_attention_to_the_tags_counts_as_attention_to_the_end(bundle, monkeypatch, tags):
     import torch
 
     loaded = load_bundle(bundle)
-    tokenizer = loaded.src_tokenizer.tagged("<2de>")
+    tokenizer = loaded.src_tokenizer.tagged(tags)
+    last_tag = len(tags.split()) - 1
     n_src, n_tgt = len(tokenizer.encode("d b")), len(loaded.tgt_tokenizer.encode("x v"))
     attention = torch.zeros(n_tgt, n_src + 1)
-    attention[:, 0], attention[:, -2] = 0.6, 0.4  # the tag; the last piece of "b"
+    attention[:, last_tag], attention[:, -2] = 0.6, 0.4  # the last piece of "b"
     monkeypatch.setattr("mtkit.decoding.alignment.attention_weights", lambda *_, **__: [attention])
     assert align(loaded.model, tokenizer, loaded.tgt_tokenizer, [("d b", "x v")]) == [""]
-    attention[:, 0], attention[:, -2] = 0.4, 0.6
+    attention[:, last_tag], attention[:, -2] = 0.4, 0.6
     assert align(loaded.model, tokenizer, loaded.tgt_tokenizer, [("d b", "x v")]) == ["1-0 1-1"]
 
 
@@ -171,9 +173,11 @@ def test_a_missing_or_unknown_tag_is_said(bundle, caplog, monkeypatch):
 
     monkeypatch.setattr(logging.getLogger("mtkit"), "propagate", True)
     Translator.load(bundle)
-    assert "began with a tag (<2de>, <2fr>); choose one, such as --set decode.tag=<2fr>" in caplog.text
+    assert "began with a tag (<2de>, <2fr>); choose one, such as --set 'decode.tag=<2fr>'" in caplog.text
     with pytest.raises(DataError, match=r"src.spm: it has no tag <2es>; it has <2de>, <2fr>"):
         Translator.load(bundle, tag="<2es>")
+    with pytest.raises(DataError, match=r"src.spm: it has no tag <2es>; it has <2de>, <2fr>"):
+        Translator.load(bundle, tag="<2de> <2es>")
     with pytest.raises(ConfigError, match=r"decode\.tag=2de: must be angle brackets around a name without spaces"):
         Translator.load(bundle, tag="2de")
 
@@ -181,13 +185,14 @@ def test_a_missing_or_unknown_tag_is_said(bundle, caplog, monkeypatch):
 def test_tags_are_pieces_that_normalisation_and_text_leave_whole(run):
     assert run.run_dir is not None
     tokenizer = Tokenizer.load(run.run_dir / "src.spm")
-    for tag in ("<2de>", "<2fr>"):
-        [tag_id] = tokenizer.piece_ids([tag])
+    for tag in ("<2de>", "<2fr>", "<2fr> <2de>"):
+        tag_ids = tokenizer.piece_ids(tag.split())
         tagged = tokenizer.tagged(tag)
-        assert tagged.encode("a b") == [tag_id, *tokenizer.encode("a b")]
-        assert tagged.encode_batch(["a b", " ", ""]) == [[tag_id, *tokenizer.encode("a b")], [], []]
+        assert tagged.encode("a b") == [*tag_ids, *tokenizer.encode("a b")]
+        assert tagged.encode_batch(["a b", " ", ""]) == [[*tag_ids, *tokenizer.encode("a b")], [], []]
         assert tagged.decode(tagged.encode("a b")) == "a b"
-        assert tag in tokenizer.pieces(tokenizer.encode(f"a{tag}b"))  # also where text holds it
+        assert tagged.untagged(tagged.encode("a b")) == tokenizer.encode("a b")
+        assert tag.split()[0] in tokenizer.pieces(tokenizer.encode(f"a{tag}b"))  # also where text holds it
         assert tagged.tagged(None).encode("a b") == tokenizer.encode("a b")
 
 
@@ -201,10 +206,42 @@ def test_a_tag_that_the_tokenizer_was_not_trained_with_stops_the_run(run, tmp_pa
         train(as_config(tmp_path, train=[other], dev=other))
 
 
+@pytest.mark.parametrize("part", ["data.dev", "data.test", "decode"])
+def test_a_tag_that_no_training_text_has_stops_the_run_before_anything_is_made(run, tmp_path, part):
+    tags = {"data.dev": "<2de>", "data.test": "<2de> <2fr>", "decode": "<2fr>"} | {part: "<2de> <2ed>"}
+    cfg = run.model_copy(
+        update={
+            "run_dir": tmp_path / "run",
+            "data": run.data.model_copy(
+                update={
+                    name: getattr(run.data, name).model_copy(update={"tag": tags[f"data.{name}"]})
+                    for name in ("dev", "test")
+                }
+            ),
+            "decode": run.decode.model_copy(update={"tag": tags["decode"]}),
+        }
+    )
+    with pytest.raises(
+        ConfigError, match=rf"^{part}\.tag=<2de> <2ed>: .* has the tag <2ed>, .*; they have <2de>, <2fr>"
+    ):
+        train(cfg)
+    assert not (tmp_path / "run" / "src.spm").exists()
+
+
+def test_a_dev_set_without_a_tag_beside_tagged_text_is_said(run, tmp_path, caplog, monkeypatch):
+    import logging
+
+    monkeypatch.setattr(logging.getLogger("mtkit"), "propagate", True)
+    data = run.data.model_copy(update={"dev": run.data.dev.model_copy(update={"tag": None})})
+    limits = run.train.model_copy(update={"max_steps": 1, "validate_every": 1})
+    train(run.model_copy(update={"run_dir": tmp_path / "run", "data": data, "train": limits}))
+    assert "data.dev has no tag, but every corpus of data.train has" in caplog.text
+
+
 def test_names_of_special_pieces_are_no_tags(tmp_path):
     for tag in ("<s>", "<unk>", "<0x0A>"):
         (tmp_path / "c.yaml").write_text(
             f"data: {{train: [{{tsv: a.tsv, tag: '{tag}'}}], dev: {{tsv: a.tsv}}}}\ntrain: {{max_steps: 9}}\n"
         )
-        with pytest.raises(ConfigError, match=f"tag={tag}: every tokenizer has a piece of this name; choose another"):
+        with pytest.raises(ConfigError, match=f"tag={tag}: every tokenizer has a piece {tag}; choose another name"):
             load_config(tmp_path / "c.yaml", [])
