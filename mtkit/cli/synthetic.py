@@ -21,6 +21,9 @@ TgtOption = Annotated[Path | None, typer.Option("--out-tgt", help="its target si
 RejectedOption = Annotated[
     Path | None, typer.Option(help="List here what is left out: line number, reason, text, translation.")
 ]
+KeepSuspectOption = Annotated[
+    bool, typer.Option("--keep-suspect", help="Keep translations that look broken (looping, copied, cut short), too.")
+]
 NBestOption = Annotated[int, typer.Option(min=1, help="Pairs made of each line, at most.")]
 TagOption = Annotated[str | None, typer.Option(help="For the printed YAML: first token of each source, such as <bt>.")]
 RestartOption = Annotated[
@@ -39,6 +42,7 @@ def back_translate(
     noise: Annotated[
         bool, typer.Option("--noise", help="Leave out and move words of the translations (Edunov et al. 2018).")
     ] = False,
+    keep_suspect: KeepSuspectOption = False,
     n_best: NBestOption = 1,
     beam_size: BeamSizeOption = None,
     overrides: DecodeSetOption = None,
@@ -54,7 +58,7 @@ def back_translate(
 
     from mtkit.decoding.synthetic import Synthesis  # here, for a quick `mtkit --help`
 
-    how = Synthesis("back", n_best, noise, rejected)
+    how = Synthesis("back", n_best, noise, keep_suspect, rejected)
     _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, device=device)
 
 
@@ -66,6 +70,7 @@ def forward_translate(
     out_tgt: TgtOption = None,
     rejected: RejectedOption = None,
     tag: TagOption = None,
+    keep_suspect: KeepSuspectOption = False,
     n_best: NBestOption = 1,
     beam_size: BeamSizeOption = None,
     overrides: DecodeSetOption = None,
@@ -81,7 +86,7 @@ def forward_translate(
 
     from mtkit.decoding.synthetic import Synthesis  # here, for a quick `mtkit --help`
 
-    how = Synthesis("forward", n_best, rejected=rejected)
+    how = Synthesis("forward", n_best, keep_suspect=keep_suspect, rejected=rejected)
     _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, device=device)
 
 

@@ -142,6 +142,11 @@ class DistillConfig(Section):
     choose: Literal["all", "bleu", "chrf"] = Field(
         "all", description="learn from all n_best, or from the one most like the given target side by that metric"
     )
+    tag: str | None = Field(
+        None,
+        description="what the teachers read before each sentence, such as <2de>; default: of the corpus' own tags "
+        "those that they were trained with, or else what their own config says",
+    )
     original_weight: float = Field(
         0.0, ge=0, description="the text as it was, besides: its weights are multiplied by this; 0: without it"
     )
@@ -149,6 +154,7 @@ class DistillConfig(Section):
 
     @model_validator(mode="after")
     def _the_beam_holds_them(self) -> Self:
+        _check_tag(self.tag)
         if self.n_best > self.beam_size:
             raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size} finds")
         if self.choose != "all" and self.n_best == 1:

@@ -61,13 +61,15 @@ def run_job(
     *,
     window_lines: int,
     restart: bool = False,
+    anew: str = "start anew with --restart",
     finish: Finish | None = None,
 ) -> JobResult:
     """Translate a file into another, `.gz` by name, going on with an interrupted job of the same identity.
 
     identity: all that the output depends on but the input's text, as JSON: checksum of the model, settings, version.
     The text is compared itself, as far as it had been translated. window_lines: lines translated and kept at a time.
-    restart: forget an interrupted job instead. The output appears when all is done; `.gz` has a member per window.
+    restart: forget an interrupted job instead; anew: how people do that, for errors. The output appears when all is
+    done; `.gz` has a member per window.
     finish: makes the output itself, of the lines that would have been in it; called again if it was interrupted.
 
     Raises MtkitError, saying what differs, if another job had been interrupted in writing this output; if a process
@@ -84,7 +86,7 @@ def run_job(
             raise MtkitError(
                 f"{output_path}: another mtkit is writing this file; wait until it has ended, or give another --output"
             )
-        with _Job(file, input_path, output_path, identity, packed=packed, restart=restart) as job:
+        with _Job(file, input_path, output_path, identity, packed=packed, restart=restart, anew=anew) as job:
             n_lines_before = job.done.lines
             job.run(translate_window, window_lines, finish)
         return JobResult(job.done.lines, n_lines_before, job.done.counts)
@@ -113,12 +115,14 @@ class _Job:
         *,
         packed: bool,
         restart: bool,
+        anew: str,
     ) -> None:
         self.journal = journal
         self.input_path = input_path
         self.output_path = output_path
         self.identity = identity
         self.packed = packed
+        self.anew = anew
         self.done = _Done()
         self.out_sha256 = hashlib.sha256()
         self.part_path = _beside(output_path, _PART)
@@ -195,7 +199,7 @@ class _Job:
     def _input_changed(self) -> "_InputChanged":
         return _InputChanged(
             f"{self.input_path}: its first {self.done.lines:,} lines are not those that an interrupted job has "
-            f"translated into {self.part_path}; {_RESTART}"
+            f"translated into {self.part_path}; {self.anew}"
         )
 
     def _keep(self, lines: Sequence[str], counts: Mapping[str, int], src_sha256: str) -> None:
@@ -229,7 +233,7 @@ class _Job:
             changes = [f"{name} was {then}, now {now}" for name, then, now in found]
             raise MtkitError(
                 f"{self.part_path}: holds {_last(entries).lines:,} lines of another job that was interrupted: "
-                f"{'; '.join(changes)}; go on with that one by its own command, or {_RESTART}"
+                f"{'; '.join(changes)}; go on with that one as it was, or {self.anew}"
             )
         with self._writing():
             self._take_back_output(entries)
@@ -285,7 +289,7 @@ class _Job:
                     entries.append(_Done(**values))
                 ends.append(len(raw) + (ends[-1] if ends else 0))
         except (ValueError, KeyError, TypeError):
-            raise MtkitError(f"{_beside(self.output_path, _JOURNAL)}: cannot be read; {_RESTART}") from None
+            raise MtkitError(f"{_beside(self.output_path, _JOURNAL)}: cannot be read; {self.anew}") from None
         return job, entries, ends
 
     @contextmanager
@@ -300,9 +304,6 @@ class _Job:
                 f"{self.output_path}: cannot be written ({error.strerror or error}); mend that (free some space?) and "
                 "run the same command again"
             ) from error
-
-
-_RESTART = "start anew with --restart"
 
 
 class _InputChanged(MtkitError):

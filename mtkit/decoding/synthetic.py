@@ -26,6 +26,7 @@ from mtkit.decoding.suspects import find_faults
 from mtkit.decoding.translator import Candidate, Translation, Translator, too_narrow
 from mtkit.errors import UsageError
 from mtkit.files import sha256_file
+from mtkit.languages import WITHOUT_SPACES, primary_code
 
 Direction = Literal["back", "forward"]
 
@@ -60,9 +61,10 @@ class UsableTranslations:
     rules of `suspects`, unfinished ones included. What decode.on_suspect says about these is done first.
     """
 
-    def __init__(self, translator: Translator, *, n_best: int = 1) -> None:
-        """n_best: translations a line, at most the beam size."""
+    def __init__(self, translator: Translator, *, n_best: int = 1, keep_suspect: bool = False) -> None:
+        """n_best: translations a line, at most the beam size; keep_suspect: leave out only the empty ones."""
         self.translator = translator
+        self.keep_suspect = keep_suspect
         self.session = translator.session(n_best=n_best)
 
     def of(self, lines: Sequence[str], first_line: int) -> list[Translated]:
@@ -86,6 +88,8 @@ class UsableTranslations:
         tgt_lang, usable, reason = self.translator.tgt_lang, dict[str, None](), ""
         for candidate in candidates:
             faults = find_faults(text, candidate.text, finished=candidate.finished, tgt_lang=tgt_lang)
+            if self.keep_suspect and candidate.text.strip():
+                faults = ()
             if not faults:
                 usable[_one_column(candidate.text)] = None
             reason = reason or (faults[0].kind if faults else "")
@@ -128,6 +132,7 @@ class Synthesis:
     direction: Direction  # back: the text is the corpus' target side
     n_best: int = 1  # pairs a line, at most
     noise: bool = False  # whether the synthetic side is disturbed
+    keep_suspect: bool = False  # whether translations that look broken stay
     rejected: Path | None = None  # where to list what is left out: line number, reason, text, translation
 
 
@@ -156,15 +161,19 @@ def synthesize(
         "arithmetic": translator.engine.arithmetic,
         "n_best": settings.n_best,
         "mtkit": __version__,
+        **({"keep_suspect": True} if settings.keep_suspect else {}),
     }
-    window = window_of(UsableTranslations(translator, n_best=settings.n_best).of)
+    usable = UsableTranslations(translator, n_best=settings.n_best, keep_suspect=settings.keep_suspect)
 
     def finish(records: Iterator[str]) -> None:
         seed = translator.decode.seed if settings.noise else None
         made = (Translated.from_json(record) for record in records)
-        write_corpus(made, corpus, settings.direction, noise_seed=seed, rejected=settings.rejected)
+        lang = translator.tgt_lang
+        write_corpus(made, corpus, settings.direction, noise_seed=seed, lang=lang, rejected=settings.rejected)
 
-    return run_job(text, output, window, identity, window_lines=translator.window, restart=restart, finish=finish)
+    return run_job(
+        text, output, window_of(usable.of), identity, window_lines=translator.window, restart=restart, finish=finish
+    )
 
 
 def as_entries(corpora: Sequence[TrainCorpus]) -> str:
@@ -189,33 +198,39 @@ def write_corpus(
     direction: Direction,
     *,
     noise_seed: int | None = None,
+    lang: str | None = None,
     rejected: Path | None = None,
 ) -> None:
-    """Write every pair, and the lines without one to `rejected`; the files appear when all is written."""
+    """Write every pair, and the lines without one to `rejected`; the files appear when all is written.
+
+    noise_seed: disturb the synthetic side, whose language is lang.
+    """
     with ExitStack() as stack:
         write_pair = stack.enter_context(_pair_writer(corpus))
         refuse = stack.enter_context(open_output(rejected)).write if rejected else None
         bar = stack.enter_context(progress_bar(None, "writing", "line"))
         for number, line in enumerate(made, start=1):
             for translation in line.translations:
-                synthetic = translation if noise_seed is None else noised(translation, noise_seed)
+                synthetic = translation if noise_seed is None else noised(translation, noise_seed, lang)
                 write_pair(*((synthetic, line.text) if direction == "back" else (line.text, synthetic)))
             if refuse and not line.translations:
                 refuse(f"{number}\t{line.reason}\t{line.text}\t{line.refused}\n")
             bar.update()
 
 
-def noised(text: str, seed: int) -> str:
+def noised(text: str, seed: int, lang: str | None = None) -> str:
     """The text's words, a tenth of them left out and each moved a little; the same text always in the same way.
 
-    Noise added to beam output (Edunov et al. 2018), but for the words that they blank: model.word_dropout does that.
+    Of a language that writes no spaces between words, its characters. It is the noise that Edunov et al. (2018) add to
+    beam output, but for the words that they blank: model.word_dropout does that.
     """
-    words = text.split()
+    by_character = primary_code(lang) in WITHOUT_SPACES
+    words = list(text) if by_character else text.split()
     rng = random.Random(f"{seed}\n{text}")
     kept = [word for word in words if rng.random() >= _DROPPED] or words
     # A word whose place is raised by less than n + 1 is overtaken by at most n words (Lample et al. 2018).
     places = [place + rng.uniform(0, _FARTHEST + 1) for place in range(len(kept))]
-    return " ".join(kept[place] for place in sorted(range(len(kept)), key=places.__getitem__))
+    return ("" if by_character else " ").join(kept[place] for place in sorted(range(len(kept)), key=places.__getitem__))
 
 
 @contextmanager

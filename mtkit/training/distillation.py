@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from mtkit import __version__
 from mtkit.config.differences import differences
-from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus
+from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus, tags_of
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name, count_pairs, read_lines, text_checksums
@@ -36,6 +36,7 @@ from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics import sentence_scores
 from mtkit.files import remove_leftovers, write_text
+from mtkit.languages import primary_code
 
 FOLDER = "distilled"
 _UNNAMED = ("src", "tgt")  # what data.src_lang and data.tgt_lang are if nobody has set them
@@ -45,12 +46,14 @@ def with_teachers_text(cfg: Config) -> Config:
     """The config with the teachers' translations as data.train; they are made now if they are not there yet.
 
     Without teachers it is cfg itself. Raises BundleError or ConfigError for teachers that do not fit the config or
-    each other, ConfigError if the run has translations that were made in another way, DataError for unusable text.
+    each other, ConfigError if the run has translations that were made in another way, or that nothing asks for, and
+    DataError for unusable text.
     """
-    if not cfg.distill.teachers:
-        return cfg
     assert cfg.run_dir is not None
     folder = cfg.run_dir / FOLDER
+    if not cfg.distill.teachers:
+        _check_undistilled(cfg, folder)
+        return cfg
     folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder)
     numbered = list(enumerate(cfg.data.train, start=1))
@@ -61,6 +64,22 @@ def with_teachers_text(cfg: Config) -> Config:
     originals = [corpus.model_copy(update={"weight": corpus.weight * weight}) for corpus in cfg.data.train]
     data = cfg.data.model_copy(update={"train": [*made, *(originals if weight else [])]})
     return cfg.model_copy(update={"data": data, "distill": DistillConfig()})
+
+
+def _check_undistilled(cfg: Config, folder: Path) -> None:
+    """Raise ConfigError if teachers have been forgotten: the text would be learnt from as it is."""
+    if cfg.distill != DistillConfig():
+        named = ", ".join(
+            f"distill.{key}" for key, *_ in differences(DistillConfig().model_dump(), cfg.distill.model_dump())
+        )
+        raise ConfigError(
+            f"{named}: set, but there is no teacher: set distill.teachers, or give --teacher to mtkit distill"
+        )
+    if folder.exists() and not any(corpus.tsv and corpus.tsv.parent == folder for corpus in cfg.data.train):
+        raise ConfigError(
+            f"{folder}: this run learns from the translations of teachers, and the config names none: give them again "
+            "(distill.teachers, or --teacher of mtkit distill), or choose another run_dir"
+        )
 
 
 class _Teachers:
@@ -95,10 +114,10 @@ class _Teachers:
         return {**known, **identity_of(self.members, self._decode(corpus))} if self.members else known
 
     def _decode(self, corpus: TrainCorpus) -> DecodeConfig:
-        """The first teacher's settings; it reads the corpus' tag if it was trained on one with the same."""
-        config = self.members[0].config
-        known = corpus.tag is not None and corpus.tag in {other.tag for other in config.data.train}
-        return config.decode.model_copy(update={"tag": corpus.tag}) if known else config.decode
+        """The first teacher's settings; it reads distill.tag, or of the corpus' tags those that it was trained with."""
+        first = self.members[0]
+        tag = self.cfg.distill.tag or _known_tags(first, corpus)
+        return first.config.decode.model_copy(update={"tag": tag} if tag else {})
 
 
 def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
@@ -116,14 +135,23 @@ def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
         log.warning(f"distill.teachers: {error}; what they have translated is there, and is used")
         return []
     for files in members:
+        by_tag = distill.tag is not None or all(_known_tags(files, corpus) for corpus in cfg.data.train)
         for key, unnamed in zip(("src_lang", "tgt_lang"), _UNNAMED, strict=True):
             theirs, ours = getattr(files.config.data, key), getattr(cfg.data, key)
-            if theirs != ours and unnamed not in (theirs, ours):
+            if key == "tgt_lang" and by_tag:
+                continue  # the tag says into what it is to translate; its config can name one language only
+            if primary_code(theirs) != primary_code(ours) and unnamed not in (theirs, ours):
                 raise ConfigError(
                     f"distill.teachers: {files.folder} has data.{key}={theirs}, but this config has {ours}; take a "
                     "teacher of the same languages in the same direction"
                 )
     return members
+
+
+def _known_tags(files: BundleFiles, corpus: TrainCorpus) -> str:
+    """Of the corpus' tags those that the model was trained with."""
+    known = {tag for other in files.config.data.train for tag in tags_of(other.tag)}
+    return " ".join(tag for tag in tags_of(corpus.tag) if tag in known)
 
 
 def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCorpus:
@@ -189,7 +217,8 @@ def _translate(
 
         engine = {"engine": translator.engine.name, "arithmetic": translator.engine.arithmetic, "mtkit": __version__}
         identity = {**recipe, **engine}
-        run_job(text, place, window_of(translate), identity, window_lines=translator.window, finish=finish)
+        anew = f"remove {place.parent} to have all text translated again"
+        run_job(text, place, window_of(translate), identity, window_lines=translator.window, anew=anew, finish=finish)
 
 
 class _Columns:

@@ -87,6 +87,13 @@ def test_back_translation_makes_the_text_the_target_side(run):
     assert sorted(path.name for path in Path().iterdir()) == ["bt.tsv", "left.tsv", "mono.txt"]
 
 
+def test_what_looks_broken_stays_if_it_is_to(run):
+    options = ("-i", "mono.txt", "-o", "bt.tsv", "--rejected", "left.tsv", "--keep-suspect")
+    assert run("back-translate", *options).exit_code == 0
+    assert Path("bt.tsv").read_text().splitlines()[1] == f"la la la la la la la la la\t{LINES[2]}"
+    assert [line.split("\t")[1] for line in Path("left.tsv").read_text().splitlines()] == ["blank", "too long"]
+
+
 def test_forward_translation_makes_it_the_source_side(run):
     result = run("forward-translate", "-i", "mono.txt", "--out-src", "ft.src.gz", "--out-tgt", "ft.tgt.gz")
     assert result.exit_code == 0
@@ -159,6 +166,13 @@ def test_noise_only_leaves_words_out_and_moves_each_three_places_at_most(words, 
     kept = [word for word in words if word in found]  # their order before
     assert all(abs(found.index(word) - place) <= 3 for place, word in enumerate(kept))
     assert noised(" ".join(words), seed).split() == found
+
+
+def test_noise_takes_the_characters_of_text_without_spaces_for_words():
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + 1000)))
+    found = noised(text, 1, "zh-Hans")
+    assert 850 < len(found) < 950 and set(found) < set(text) and found != "".join(sorted(found))
+    assert noised(text, 1, "fr") == text
 
 
 def test_noise_leaves_out_a_tenth_and_depends_on_the_text():

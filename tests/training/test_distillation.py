@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.config.loading import dump_config, load_config
-from mtkit.config.schema import Config, TrainCorpus
+from mtkit.config.schema import Config, DistillConfig, TrainCorpus
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.decoding.bundle import save_bundle
@@ -124,6 +124,18 @@ def test_without_teachers_nothing_changes(make_config):
     assert not cfg.run_dir.exists()
 
 
+def test_teachers_that_were_forgotten_are_asked_for(student, engine):
+    cfg = student()
+    made = with_teachers_text(cfg)
+    forgotten = cfg.model_copy(update={"distill": DistillConfig()})
+    with pytest.raises(ConfigError, match=r"distilled: this run learns from the translations of teachers, .*give them"):
+        with_teachers_text(forgotten)
+    assert with_teachers_text(made) is made  # as the run's own config.yaml has it
+    without = cfg.model_copy(update={"distill": DistillConfig(n_best=2, beam_size=4)})
+    with pytest.raises(ConfigError, match=r"^distill\.beam_size, distill\.n_best: set, but there is no teacher: set"):
+        with_teachers_text(without)
+
+
 def test_the_teachers_translations_take_the_place_of_the_target_side(student, engine):
     cfg = student(beam_size=7)
     made = with_teachers_text(cfg)
@@ -169,6 +181,24 @@ def test_a_teacher_that_knows_the_corpus_tag_reads_it(student, teacher, engine, 
     assert engine.tags == {"<news>", None}
 
 
+@pytest.mark.parametrize(("tag", "asked"), [("<bt> <news>", None), (None, "<news>")])
+def test_of_several_tags_it_reads_what_it_knows_or_what_it_is_told(
+    student, teacher, engine, text, make_config, tag, asked
+):
+    shutil.rmtree(teacher)
+    save_teacher(teacher, make_config(data={"train": [text], "dev": text, "tgt_lang": "de"}), tag="<news>")
+    engine.src = Tokenizer.load(teacher / "src.spm")
+    data = {"train": [{**text, "tag": tag}], "dev": text, "tgt_lang": "fr"}  # of a teacher's languages a tag is one
+    with_teachers_text(student(data=data, tag=asked))
+    assert engine.tags == {"<news>"}
+
+
+def test_a_teacher_of_the_same_language_in_another_form_will_do(student, teacher, engine, text, make_config):
+    shutil.rmtree(teacher)
+    save_teacher(teacher, make_config(data={"train": [text], "dev": text, "tgt_lang": "pt-BR"}))
+    assert with_teachers_text(student(data={"train": [text], "dev": text, "tgt_lang": "pt"}))
+
+
 def test_an_interrupted_translation_goes_on_where_it_stopped(student, engine, text, tmp_path, teacher):
     sources = [f"{'red ' * (n % 3)}cats {'now ' * (n % 2)}run" for n in range(40)]
     sources[35] = "dogs dogs run"
@@ -186,6 +216,8 @@ def test_an_interrupted_translation_goes_on_where_it_stopped(student, engine, te
     with pytest.raises(KeyboardInterrupt):
         with_teachers_text(cfg)
     assert len(engine.texts) >= 32
+    with pytest.raises(MtkitError, match=r"decode\.beam_size was 5, now 4; go on .* or remove .*distilled to have all"):
+        with_teachers_text(student(n_best=2, choose="chrf", beam_size=4))
     engine.texts, engine.stop_at = [], None
     [resumed] = with_teachers_text(cfg).data.train
     assert len(engine.texts) == 8
