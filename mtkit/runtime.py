@@ -16,10 +16,13 @@ _DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bf
 
 
 def choose_device(name: str) -> torch.device:
-    """The device that the config names; `auto` takes a GPU where there is one.
+    """The device that the config names; `auto` takes a GPU where there is one. A GPU is made torch's current one.
 
     Raises MtkitError if the machine has no such device.
     """
+    # cuDNN's attention plans each shape anew, which takes half a second, and batches differ in shape: flash attention
+    # and its kin are left to choose from.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -27,6 +30,8 @@ def choose_device(name: str) -> torch.device:
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise MtkitError(f"device={name}: this machine has {torch.cuda.device_count()} CUDA devices; use auto or cpu")
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)  # by which torch answers what the machine can do
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise MtkitError("device=mps: not available on this machine; use auto or cpu")
     return device
@@ -83,7 +88,8 @@ def _vectors() -> str:
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether torch failed for want of memory; it has a class of error for that on GPUs only."""
     reason = str(error).lower()
-    return any(words in reason for words in ("out of memory", "not enough memory", "can't allocate memory"))
+    causes = ("out of memory", "not enough memory", "can't allocate memory", "cublas_status_alloc_failed")
+    return any(words in reason for words in causes)
 
 
 def keep_freed_memory() -> None:

@@ -27,8 +27,10 @@ class Batch:
     n_tgt_tokens: int  # in tgt_out, EOS counted, padding not
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on the device."""
-        src, tgt_in, tgt_out = (tensor.to(device) for tensor in (self.src, self.tgt_in, self.tgt_out))
+        """The same batch on the device; a GPU is not waited for."""
+        at_once = torch.device(device).type == "cuda"
+        texts = (self.src, self.tgt_in, self.tgt_out)
+        src, tgt_in, tgt_out = (text.to(device, non_blocking=at_once) for text in texts)
         return Batch(src, tgt_in, tgt_out, self.indices, self.n_tgt_tokens)
 
 

@@ -56,7 +56,8 @@ def constrained_search(
     while open_beams:
         ids = torch.tensor([beam.padded_ids() for beam in open_beams], device=max_lens.device)
         own = step(ids[:, :, -1])
-        ruled = rules.apply(own, ids)
+        ruled = rules.apply(own, ids).cpu()  # each candidate is looked at by itself, which a GPU would be awaited for
+        own = own.cpu()
         for row, beam in enumerate(open_beams):
             beam.extend(own[row], ruled[row])
         rows = [row for row, beam in enumerate(open_beams) if beam.live]

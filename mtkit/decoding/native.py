@@ -126,7 +126,10 @@ class NativeEngine:
         ends = _Ends(bos_id=BOS_ID, eos_id=EOS_ID)
         if cfg.sampling:
             search_cfg = SearchConfig.of(cfg.model_copy(update={"beam_size": n_best, "beam_groups": 1}), n_best)
-            numbers = uniform_numbers(cfg.seed, [segment.ids for segment in segments], n_best, limits).to(self.device)
+            numbers = uniform_numbers(cfg.seed, [segment.ids for segment in segments], n_best, limits)
+            if self.device.type == "mps":  # which has no float64
+                numbers = numbers.float()
+            numbers = numbers.to(self.device)
             return sample(step, max_lens, search_cfg, Truncation.of(cfg), numbers, **ends, rules=rules)
         search_cfg = SearchConfig.of(cfg, n_best)
         constraints = [segment.constraints for segment in segments]

@@ -35,6 +35,8 @@ class Truncation:
 
         It is the token at which the running sum of the probabilities that may be drawn passes the uniform number.
         """
+        if log_probs.device.type == "mps":  # which has no float64
+            return self.draw(log_probs.cpu(), uniforms.cpu()).to(log_probs.device)
         rows, numbers = log_probs.flatten(0, -2), uniforms.flatten()
         parts = zip(torch.split(rows, _ROWS_AT_ONCE), torch.split(numbers, _ROWS_AT_ONCE), strict=True)
         return torch.cat([self._draw(part, of_part) for part, of_part in parts]).view(uniforms.shape)

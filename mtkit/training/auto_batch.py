@@ -4,6 +4,7 @@ On a GPU that is the largest whose longest sentences fit with a margin; on a CPU
 any, as there large batches bring nothing. Neither may leave an epoch with too few updates to learn from.
 """
 
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -40,6 +41,9 @@ def with_batch_tokens(cfg: Config, corpus: EncodedCorpus, make_updater: Callable
     updater = make_updater(_with(cfg, _MEASURED[0]))
     if updater.device.type == "cuda":
         number, why = _largest_that_fits(updater, corpus, most)
+        del updater
+        gc.collect()  # compiled layers know themselves, and would keep the memory
+        torch.cuda.empty_cache()
     else:
         number, why = _fastest(updater, corpus, most)
     log.info(f"train.batch_tokens=auto: {number:,} ({why})")

@@ -9,7 +9,8 @@ from torch.autograd.function import Function, once_differentiable
 
 from mtkit.model.linear import one_of_few_sizes, onednn_multiplies, onednn_product
 
-CHUNK = 512  # target positions whose logits exist at the same time
+CHUNK = 512  # target positions whose logits exist at the same time on a CPU
+_GPU_CHUNK = 2048  # and elsewhere: small products keep a GPU waiting
 
 
 def smoothed_cross_entropy_sum(
@@ -51,15 +52,16 @@ class _ChunkedLoss(Function):
     ) -> tuple[Tensor, Tensor]:
         matrix = weight.to(hidden.dtype)
         n_passes, n_positions, _ = hidden.shape
+        size = CHUNK if hidden.device.type == "cpu" else _GPU_CHUNK
         if _by_onednn(matrix):  # which makes a kernel for each size
-            hidden = F.pad(hidden, (0, 0, 0, one_of_few_sizes(n_positions % CHUNK) - n_positions % CHUNK))
-        passes = [_Chunk(min(CHUNK, hidden.size(1)), matrix, bias) for _ in range(n_passes)]
+            hidden = F.pad(hidden, (0, 0, 0, one_of_few_sizes(n_positions % size) - n_positions % size))
+        passes = [_Chunk(min(size, hidden.size(1)), matrix, bias) for _ in range(n_passes)]
         if with_gradients:
             grad_hidden = torch.empty_like(hidden)
             grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
         loss, nll = weight.new_zeros(()), weight.new_zeros(())
-        for start in range(0, n_positions, CHUNK):
-            rows = slice(start, start + CHUNK)
+        for start in range(0, n_positions, size):
+            rows = slice(start, start + size)
             y = targets[rows, None]
             for chunk, x in zip(passes, hidden[:, rows], strict=True):
                 chunk_nll, uniform = chunk.predict(x, y)
@@ -113,7 +115,7 @@ class _Chunk:
             torch.addmm(self._bias, x, self._matrix.T, out=self.logits)
         else:
             torch.mm(x, self._matrix.T, out=self._products[:n])
-            self.logits.copy_(self._products[:n]).add_(self._bias)
+            torch.add(self._products[:n], self._bias, out=self.logits)
         torch.softmax(self.logits, dim=1, out=self.probs)
         # The normaliser from the largest logit and its probability: one pass less than logsumexp, and as exact.
         self.log_norm = (self.logits.amax(dim=1) - self.probs.amax(dim=1).log()).unsqueeze(1)

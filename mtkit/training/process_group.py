@@ -151,6 +151,9 @@ class ProcessGroup(Processes):
             self._sharding = Sharding(module, model, self.size, cfg)
             return module
         self._ddp = DistributedDataParallel(module, gradient_as_bucket_view=True)
+        # Buffers are tables of positions, which each process makes itself and lets grow with its longest sentence: sent
+        # from process 0 before each pass, they would not fit. (The constructor's argument has a warning.)
+        self._ddp.broadcast_buffers = False
         return self._ddp
 
     @contextmanager

@@ -134,10 +134,12 @@ class Updater:
 
     def _stats(self, batches: Sequence[Batch], n_tgt_tokens: int, passes: "_Passes", norm: Tensor) -> UpdateStats:
         """The figures of the update, over all processes."""
-        loss_sum, nll_sum, grad_norm = torch.stack([*torch.stack(passes.sums).sum(dim=0), norm]).tolist()  # one wait
         own_src_tokens = sum(int((batch.src != PAD_ID).sum()) for batch in batches)
         own_slots = sum(batch.src.numel() + batch.tgt_in.numel() for batch in batches)
-        loss_sum, nll_sum, n_src_tokens, n_slots = self.processes.sums(loss_sum, nll_sum, own_src_tokens, own_slots)
+        # Before the wait for a GPU, which has no end if another process, whose part it waits for, has died.
+        n_src_tokens, n_slots = self.processes.sums(own_src_tokens, own_slots)
+        loss_sum, nll_sum, grad_norm = torch.stack([*torch.stack(passes.sums).sum(dim=0), norm]).tolist()  # one wait
+        loss_sum, nll_sum = self.processes.sums(loss_sum, nll_sum)
         n_tokens = n_tgt_tokens + int(n_src_tokens)
         return UpdateStats(loss_sum, nll_sum, grad_norm, n_tgt_tokens, n_tokens, n_slots=int(n_slots))
 
@@ -199,7 +201,8 @@ def batch_loss(
     """
     device = next(model.parameters()).device
     targets = batch.tgt_out.flatten()
-    positions = (targets != PAD_ID).nonzero().squeeze(1).to(device)  # found on the CPU: a GPU would have to be awaited
+    # found on the CPU: a GPU would have to be awaited
+    positions = (targets != PAD_ID).nonzero().squeeze(1).to(device, non_blocking=device.type == "cuda")
     batch = batch.to(device)
     n_passes = 2 if r_drop else 1
     with autocast(device, precision):

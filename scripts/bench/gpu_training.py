@@ -1,8 +1,10 @@
 """Training for `gpu.py`: mtkit's update, eager and compiled, and Hugging Face's MarianMT with the same batches."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -45,14 +47,19 @@ def train(
     system: str, shape: Shape, device: torch.device, precision: Precision, n_steps: int, processes: Processes = ALONE
 ) -> Training:
     """Time so many updates of the shape from fresh weights."""
+    torch.compiler.reset()  # of what other shapes have compiled: torch gives up after eight versions of a layer
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
     torch.manual_seed(1)
     before = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0  # by what is measured beside
     step = make_step(system, shape, device, precision, processes)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     warm_up = _COMPILING_STEPS if system == "mtkit-compiled" else _WARM_UP_STEPS
+    batches = list(islice(batches_of(shape, processes), warm_up + n_steps))
     losses, n_tokens, flops, started = [], 0, 0, now(device)
-    for number, batch in zip(range(1, warm_up + n_steps + 1), batches_of(shape, processes), strict=False):
+    for number, batch in enumerate(batches, start=1):
         if number == warm_up + 1:
             n_tokens, flops, started = 0, 0, now(device)
         loss, n_tgt_tokens = step(batch, number)

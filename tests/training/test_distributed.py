@@ -36,6 +36,16 @@ SETTINGS = {"batch_tokens": 265, "log_every": 1, "validate_every": 10, "max_step
 
 
 @pytest.fixture(scope="module")
+def config_of(config_of, corpus, tmp_path_factory):
+    """With a dev sentence that is longer than a table of positions is at first: it grows in one process alone."""
+    dev = tmp_path_factory.mktemp("dev") / "dev.tsv"
+    pairs = zip(*(Path(corpus["dev"][side]).read_text().splitlines() for side in ("src", "tgt")), strict=True)
+    lines = ["\t".join(pair) for pair in pairs]
+    dev.write_text("".join(f"{line}\n" for line in [*lines, "\t".join([lines[0].split("\t")[0] + " a" * 150] * 2)]))
+    return lambda run_dir, **changes: config_of(run_dir, **{"data": {**corpus, "dev": {"tsv": str(dev)}}, **changes})
+
+
+@pytest.fixture(scope="module")
 def alone(tmp_path_factory, config_of):
     """The folder of a run that one process made."""
     run_dir = tmp_path_factory.mktemp("alone") / "run"
