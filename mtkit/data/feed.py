@@ -20,6 +20,7 @@ from mtkit.data.epochs import PairNumbers, cut_into_windows, epoch_pairs
 
 _WINDOW_PAIRS = 500_000
 _UPDATES_AHEAD = 8
+_CUT_PAIRS = 2_000  # cut anew to tell how much longer or shorter that makes them
 _PIECE_PAIRS = 20_000  # copied or cut anew at a time: bounds the memory, and the time that stopping takes
 
 
@@ -141,11 +142,24 @@ class Feed:
         self.close()
 
     def epoch_size(self) -> EpochSize:
-        """What the first epoch amounts to. Of several windows, one with every n-th pair stands for all."""
+        """What the first epoch amounts to. Of several windows, one with every n-th pair stands for all.
+
+        Where text is cut anew, a few pairs tell by how much all lengths change.
+        """
         pairs = epoch_pairs(self._corpus.sizes, self._weights, seed=self._seed, epoch=0)
         n_windows = max(1, -(-len(pairs) // self._window_pairs))
         sample = pairs[::n_windows]
         lengths = self._corpus.src_lengths[sample], self._corpus.tgt_lengths[sample]
+        if self._sampler and len(sample):
+            few = sample[:: -(-len(sample) // _CUT_PAIRS)].astype(np.int64)
+            cut = self._sampler.sample(self._corpus, few, 0, 0)
+            src, tgt = (
+                np.rint(side * (now.lengths.sum() / before[few].sum())).astype(np.int32)
+                for side, now, before in zip(
+                    lengths, (cut.src, cut.tgt), (self._corpus.src_lengths, self._corpus.tgt_lengths), strict=True
+                )
+            )
+            lengths = src, tgt
         self._corpus.release()
         plan = plan_epoch(*lengths, batch_tokens=self._batch_tokens, seed=self._seed, epoch=0)
         return EpochSize(

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.config.schema import Config
+from mtkit.console import log
 from mtkit.data.encoded import EncodedPairs, EncodedSide, Ids, PairsInMemory, concatenate
 from mtkit.data.segmentation import (
     BpeSegmentation,
@@ -53,6 +54,11 @@ class SubwordSampler:
     def of(cls, cfg: Config, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> "SubwordSampler | None":
         """The sampler that the config asks for, if it does. Raises ConfigError as the constructor does."""
         src, tgt = cfg.tokenizer.src, cfg.tokenizer.src if cfg.tokenizer.shared else cfg.tokenizer.tgt
+        if cfg.tokenizer.tgt.sampling not in (0, tgt.sampling):
+            log.warning(
+                f"tokenizer.tgt.sampling={cfg.tokenizer.tgt.sampling} is not used: with tokenizer.shared, "
+                f"tokenizer.src.sampling={src.sampling} serves both sides"
+            )
         if not src.sampling and not tgt.sampling:
             return None
         max_tokens = cfg.data.max_tokens

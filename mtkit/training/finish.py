@@ -96,6 +96,10 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
         f"{run_dir}: already finished after {state.step} steps ({_values(cfg.train, limits)}); "
         f"raise {' and '.join(f'train.{key}' for key in limits)} to go on"
     )
+    for key in ("average_best", "average_last"):
+        then, now = getattr(bundle.config.train, key), getattr(cfg.train, key)
+        if then != now:
+            log.warning(f"{folder} was made with train.{key}={then}, not {now}; `mtkit average` makes other means")
     if changed := differences(bundle.config.decode.model_dump(), cfg.decode.model_dump()):
         listed = "; ".join(f"decode.{key}: {old} there, {new} here" for key, old, new in changed)
         log.warning(f"{folder} translates as it did: {listed}; --set gives `mtkit translate` other values")

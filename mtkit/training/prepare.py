@@ -71,6 +71,8 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     processes.check(cfg.train)
     device = processes.device(choose_device(cfg.train.device))
     precision = choose_precision(cfg.train.precision, device)
+    if cfg.train.r_drop and not any(value for key, value in cfg.model if key.endswith("_dropout")):
+        log.warning(f"train.r_drop={cfg.train.r_drop} does nothing without dropout, but for taking twice the time")
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
     with processes.main_first():

@@ -1,11 +1,13 @@
 """The folder of a run and its config: a run that exists goes on only with the settings that shaped it."""
 
+from pathlib import Path
 from typing import Any
 
 from mtkit.config.differences import differences
 from mtkit.config.loading import dump_config, load_config
 from mtkit.config.schema import Config
-from mtkit.errors import ConfigError
+from mtkit.decoding.bundle import find_model, read_bundle
+from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.choice import tokenizer_for
 from mtkit.files import write_text
 
@@ -81,10 +83,24 @@ def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     found = differences(old.model_dump(mode="json"), new.model_dump(mode="json"))
     there, now = ([corpus.weight for corpus in cfg.data.train] for cfg in (old, new))
     weights = [("data.train[].weight", there, now)] if there != now else []
+    start, new_start = old.train.init_from, new.train.init_from
+    if start and new_start and start != new_start and _are_one_model(start, new_start):
+        found = [difference for difference in found if difference[0] != "train.init_from"]
     then_cut, now_cut = (tokenizer_for(cfg.data.target_language) for cfg in (old, new))
     key = "data.tgt_lang (or the name of dev's file), by which BLEU cuts text"
     bleu = [(key, then_cut, now_cut)] if then_cut != now_cut else []
     return [*weights, *bleu, *(difference for difference in found if not _is_free(difference[0]))]
+
+
+def _are_one_model(then: Path, now: Path) -> bool:
+    """Whether a run may have begun with either: they hold the same, or the first is no longer there to be compared."""
+    if not then.exists():
+        return True
+    try:
+        first, second = (read_bundle(find_model(folder)).manifest["sha256"] for folder in (then, now))
+    except BundleError:
+        return False
+    return bool(first == second)
 
 
 def _is_free(key: str) -> bool:

@@ -305,7 +305,15 @@ def test_the_size_of_an_epoch_of_several_windows_is_estimated():
     size = feed.epoch_size()
     assert not size.is_exact
     assert size.n_updates == pytest.approx(len(fed), rel=0.05)
-    assert not feed_of(Corpus(70), sampler=Shouting()).epoch_size().is_exact
+
+
+def test_the_size_of_an_epoch_counts_the_subwords_that_text_is_cut_into():
+    corpus, sampler = Corpus(500), Shouting()
+    [fed] = epochs_of(feed_of(corpus, sampler=sampler), 1)
+    size = feed_of(corpus, sampler=sampler).epoch_size()
+    assert not size.is_exact
+    assert size.n_updates == pytest.approx(len(fed), rel=0.15)  # by a factor, where this one adds one to each sentence
+    assert size.n_updates > 1.1 * feed_of(corpus).epoch_size().n_updates
 
 
 def test_memory_of_the_files_is_let_go_while_windows_are_made():

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import logging
 import math
 import random
 import subprocess
@@ -253,12 +254,15 @@ def test_sampling_needs_a_tokenizer_with_a_choice(tmp_path):
         sampler(tokenizer)
 
 
-def test_a_shared_tokenizer_is_sampled_as_the_source_side_says(tokenizer, tiny_config):
+def test_a_shared_tokenizer_is_sampled_as_the_source_side_says(tokenizer, tiny_config, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("mtkit"), "propagate", True)
     both = TokenizersConfig(src=TokenizerConfig(sampling=0.2), shared=True)
     pairs = corpus(tokenizer, LINES)
     shared = SubwordSampler.of(tiny_config.model_copy(update={"tokenizer": both}), tokenizer, tokenizer)
     assert shared is not None
     found = shared.sample(pairs, everything(40), epoch=0)
     assert sentences(found.tgt) != sentences(pairs.tgt)
+    assert not caplog.text
     off = TokenizersConfig(src=TokenizerConfig(), tgt=TokenizerConfig(sampling=0.2), shared=True)
     assert SubwordSampler.of(tiny_config.model_copy(update={"tokenizer": off}), tokenizer, tokenizer) is None
+    assert "tokenizer.tgt.sampling=0.2 is not used: with tokenizer.shared, tokenizer.src.sampling=0.0" in caplog.text

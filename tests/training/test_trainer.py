@@ -126,8 +126,15 @@ def test_two_runs_from_one_seed_are_equal_and_another_seed_differs(config_of, fi
     assert untimed_metrics(tmp_path / "other") != untimed_metrics(finished_run)
 
 
+def test_r_drop_without_dropout_is_said_to_be_idle(config_of, tmp_path, caplog):
+    without = dict.fromkeys((f"{place}_dropout" for place in ("embedding", "residual", "attention", "ffn")), 0.0)
+    train(config_of(tmp_path / "run", max_steps=5, r_drop=2.0, model=without))
+    assert "train.r_drop=2.0 does nothing without dropout" in caplog.text
+
+
 def test_r_drop_that_begins_in_the_middle_is_that_of_a_run_which_goes_on_with_it(config_of, tmp_path, caplog):
     train(config_of(tmp_path / "one", r_drop=2.0, r_drop_from=0.6))
+    assert "does nothing without dropout" not in caplog.text
     assert "step 1: without R-Drop until 60% of the run" in caplog.text
     assert "step 13: with R-Drop (train.r_drop=2)" in caplog.text, "12 of 20 steps are 60 %"
     train(config_of(tmp_path / "two", max_steps=12))
@@ -257,6 +264,8 @@ def test_a_finished_run_says_so_and_goes_on_if_the_limit_is_raised(config_of, co
     assert "already finished after 20 steps (train.max_steps=20); raise train.max_steps to go on" in caplog.text
     assert result.steps == 20
     assert result.dev_scores["loss"] > 0
+    train(config_of(copied_run, average_best=1))
+    assert "was made with train.average_best=3, not 1; `mtkit average` makes other means" in caplog.text
     assert sha256_file(copied_run / "model" / "model.safetensors") == model
     assert train(config_of(copied_run, max_steps=22)).steps == 22
     assert "resuming after step 20" in caplog.text

@@ -116,8 +116,20 @@ def test_a_stopped_fine_tuning_goes_on_bit_for_bit_without_the_model(base_run, t
 
 def test_another_model_in_a_run_under_way_is_an_error(base_run, tuning, tmp_path):
     train(tuning(max_steps=3))
-    with pytest.raises(ConfigError, match=r"train.init_from: .* there, .*elsewhere now"):
-        train(tuning(shutil.copytree(base_run, tmp_path / "elsewhere")))
+    shutil.copytree(base_run, tmp_path / "moved")
+    other = train(tuning(max_steps=4)).bundle.rename(tmp_path / "other")
+    with pytest.raises(ConfigError, match=r"train.init_from: .* there, .*other now"):
+        train(tuning(other, max_steps=5))
+    with pytest.raises(ConfigError, match=r"train.init_from: .* there, .*nowhere now"):
+        train(tuning(tmp_path / "nowhere", max_steps=5))
+    assert train(tuning(tmp_path / "moved", max_steps=5)).steps == 5, "the same model in another place"
+
+
+def test_a_run_goes_on_where_the_place_of_the_model_has_changed(base_run, tuning, tmp_path):
+    first = shutil.copytree(base_run, tmp_path / "first")
+    train(tuning(first, max_steps=3))
+    first.rename(tmp_path / "second")
+    assert train(tuning(tmp_path / "second", max_steps=4)).steps == 4
 
 
 def test_other_tokenizers_in_the_run_are_not_mixed_with_the_weights(tuning, tmp_path):
