@@ -78,7 +78,8 @@ def _check_undistilled(cfg: Config, folder: Path) -> None:
     if folder.exists() and not any(corpus.tsv and corpus.tsv.parent == folder for corpus in cfg.data.train):
         raise ConfigError(
             f"{folder}: this run learns from the translations of teachers, and the config names none: give them again "
-            "(distill.teachers, or --teacher of mtkit distill), or choose another run_dir"
+            "(distill.teachers, or --teacher of mtkit distill), choose another run_dir, or remove that folder to learn "
+            "from the text as it is"
         )
 
 
