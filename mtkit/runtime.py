@@ -3,6 +3,7 @@
 import ctypes
 import os
 from contextlib import AbstractContextManager, nullcontext, suppress
+from importlib.metadata import PackageNotFoundError, version
 from mmap import PAGESIZE
 from typing import Literal
 
@@ -72,12 +73,22 @@ def set_threads(n_threads: int | None) -> int:
 def environment(device: torch.device, precision: Precision) -> dict[str, str]:
     """What the last bits of a result depend on besides config and data."""
     kinds = {"cpu": _vectors, "cuda": torch.cuda.get_device_name}
+    made_by = {"numba": _numba()} if device.type == "cpu" else {}
     return {
         "torch": torch.__version__,
         "device": kinds[device.type]() if device.type in kinds else device.type,
         "precision": precision,
         "threads": str(torch.get_num_threads()),
+        **made_by,
     }
+
+
+def _numba() -> str:
+    """The version of numba, whose code makes the passes over memory on a CPU."""
+    try:
+        return version("numba")
+    except PackageNotFoundError:
+        return "none"
 
 
 def _vectors() -> str:

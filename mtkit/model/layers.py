@@ -29,6 +29,8 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D), every position by itself."""
         if self.activation == "relu":
+            if self.training:
+                return self.out_proj(self.dropout.of_relu(self.in_proj.product(x), self.in_proj.bias))
             x = self.in_proj(x, then="relu")
         elif self.activation == "swiglu":
             gate, value = self.in_proj(x).chunk(2, dim=-1)
@@ -57,7 +59,7 @@ class Residual(nn.Module):
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
         """What becomes of x once the sublayer has returned y."""
-        x = x + (self.dropout(y) if self.training else y)
+        x = self.dropout.added(x, y)
         return x if self.pre else self.norm(x)
 
 

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from mtkit.model.linear import one_of_few_sizes, onednn_multiplies, onednn_product
+from mtkit.model import fused
+from mtkit.model.linear import one_of_few_sizes, onednn_multiplies, onednn_product, weight_gradient
 
 CHUNK = 512  # target positions whose logits exist at the same time on a CPU
 _GPU_CHUNK = 2048  # and elsewhere: small products keep a GPU waiting
@@ -51,35 +52,32 @@ class _ChunkedLoss(Function):
         with_gradients: bool,
     ) -> tuple[Tensor, Tensor]:
         matrix = weight.to(hidden.dtype)
-        n_passes, n_positions, _ = hidden.shape
+        n_positions = hidden.size(1)
         size = CHUNK if hidden.device.type == "cpu" else _GPU_CHUNK
         if _by_onednn(matrix):  # which makes a kernel for each size
             hidden = F.pad(hidden, (0, 0, 0, one_of_few_sizes(n_positions % size) - n_positions % size))
-        passes = [_Chunk(min(size, hidden.size(1)), matrix, bias) for _ in range(n_passes)]
         if with_gradients:
             grad_hidden = torch.empty_like(hidden)
             grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
         loss, nll = weight.new_zeros(()), weight.new_zeros(())
+        chunks: _Chunks | _PlainChunks
+        if with_gradients and fused.has_kernels(matrix, bias):
+            chunks = _Chunks(matrix, bias, label_smoothing, r_drop)
+        else:
+            passes = [_Chunk(min(size, hidden.size(1)), matrix, bias) for _ in hidden]
+            chunks = _PlainChunks(passes, label_smoothing, r_drop)
         for start in range(0, n_positions, size):
-            rows = slice(start, start + size)
-            y = targets[rows, None]
-            for chunk, x in zip(passes, hidden[:, rows], strict=True):
-                chunk_nll, uniform = chunk.predict(x, y)
-                nll += chunk_nll / n_passes
-                loss += ((1 - label_smoothing) * chunk_nll + label_smoothing * uniform) / n_passes
-            if n_passes == 2:
-                divergence, apart = _divergence(*passes)
-                loss += r_drop / 4 * divergence
+            x, y = hidden[:, start : start + size], targets[start : start + size]
+            chunk_loss, chunk_nll = chunks.predict(x, y)
+            loss += chunk_loss
+            nll += chunk_nll
             if not with_gradients:
                 continue
-            for number, (chunk, x) in enumerate(zip(passes, hidden[:, rows], strict=True)):
-                grad = chunk.gradient(y, label_smoothing)
-                if n_passes == 2:
-                    grad.div_(2).add_(apart[number], alpha=r_drop / 4)
-                grad_bias += grad.sum(dim=0)
-                grad = chunk.filled_up(grad, len(x))
-                torch.mm(grad, matrix, out=grad_hidden[number, rows])
-                grad_weight += grad.T @ x
+            gradients, by_bias = chunks.gradients(x, y)
+            grad_bias += by_bias
+            for number, gradient in enumerate(gradients):
+                torch.mm(gradient, matrix, out=grad_hidden[number, start : start + size])
+                grad_weight += weight_gradient(x[number], gradient)
         if with_gradients:
             ctx.save_for_backward(grad_hidden[:, :n_positions], grad_weight, grad_bias)
         ctx.mark_non_differentiable(nll)
@@ -90,6 +88,54 @@ class _ChunkedLoss(Function):
     def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
         return grad_hidden * grad_loss, grad_weight * grad_loss, grad_bias * grad_loss, None, None, None, None
+
+
+class _Chunks:
+    """What one or two passes predict, chunk by chunk of the positions, and the gradients: in one pass over memory."""
+
+    def __init__(self, matrix: Tensor, bias: Tensor, label_smoothing: float, r_drop: float) -> None:
+        self._matrix, self._bias = matrix, bias
+        self._settings = label_smoothing, r_drop
+
+    def predict(self, x: Tensor, y: Tensor) -> tuple[float, float]:
+        """From x (P, N or more, D) the loss of predicting y, (N,), and the part of it that is not smoothed."""
+        rows, matrix = x.reshape(-1, x.size(-1)), self._matrix
+        products = onednn_product(rows, matrix) if _by_onednn(matrix) else rows @ matrix.t()
+        self._logits = products.view(*x.shape[:2], -1)
+        loss, nll, self._by_bias = fused.cross_entropy_(self._logits[:, : len(y)], self._bias, y, *self._settings)
+        return loss, nll
+
+    def gradients(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Of that loss, by the logits of all rows of x, (P, N or more, V), and by the bias."""
+        self._logits[:, len(y) :] = 0
+        return self._logits, self._by_bias
+
+
+class _PlainChunks:
+    """The same by torch's operations, for other devices and precisions, and where numba is not installed."""
+
+    def __init__(self, passes: "list[_Chunk]", label_smoothing: float, r_drop: float) -> None:
+        self._passes = passes
+        self._label_smoothing, self._r_drop = label_smoothing, r_drop
+
+    def predict(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """As `_Chunks.predict`."""
+        found = [one.predict(x_of_one, y[:, None]) for one, x_of_one in zip(self._passes, x, strict=True)]
+        nll, uniform = (torch.stack(parts).mean() for parts in zip(*found, strict=True))
+        loss = (1 - self._label_smoothing) * nll + self._label_smoothing * uniform
+        if len(self._passes) == 2:
+            divergence, self._apart = _divergence(*self._passes)
+            loss += self._r_drop / 4 * divergence
+        return loss, nll
+
+    def gradients(self, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor]:
+        """As `_Chunks.gradients`."""
+        found = [one.gradient(y[:, None], self._label_smoothing) for one in self._passes]
+        if len(found) == 2:
+            for gradient, apart in zip(found, self._apart, strict=True):
+                gradient.div_(2).add_(apart, alpha=self._r_drop / 4)
+        by_bias = torch.stack([gradient.sum(dim=0) for gradient in found]).sum(dim=0)
+        return [one.filled_up(grad, x.size(1)) for one, grad in zip(self._passes, found, strict=True)], by_bias
 
 
 class _Chunk:

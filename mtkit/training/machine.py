@@ -9,7 +9,7 @@ import torch
 
 from mtkit.cores import usable_cores
 
-_PACKAGES = ("mtkit", "torch", "sentencepiece", "sacrebleu", "numpy")
+_PACKAGES = ("mtkit", "torch", "sentencepiece", "sacrebleu", "numba", "numpy")
 
 
 def machine(device: torch.device) -> dict[str, str]:

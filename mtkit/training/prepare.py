@@ -16,6 +16,7 @@ from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer, check_tags
 from mtkit.decoding.behaviour_suite import Suite, load_suite
 from mtkit.errors import DataError
+from mtkit.model.fused import has_numba
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import bound_kernel_stores, choose_device, choose_precision, keep_freed_memory, set_threads
 from mtkit.training.auto_batch import with_batch_tokens
@@ -104,6 +105,8 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     where = f"{device}, {n_threads} threads" if device.type == "cpu" else str(device)
     n_weights = sum(parameter.numel() for parameter in model.parameters())
     log.info(f"model: {n_weights / 1e6:.1f} million weights; {precision} on {where}")
+    if device.type == "cpu" and not has_numba():
+        log.info("with numba, which the extra `fast` brings, an update takes 10 to 15 % less time")
     _log_data(run)
     return run
 

@@ -4,7 +4,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from mtkit.model import fused
 from mtkit.training.loss import smoothed_cross_entropy_sum
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["numba", "torch"])
+def _in_one_pass_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param:
+        pytest.importorskip("numba")
+    monkeypatch.setattr(fused, "has_numba", lambda: request.param)
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])

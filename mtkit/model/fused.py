@@ -1,0 +1,234 @@
+"""Operations of a training step on a CPU that go over memory once, with gradients: what `kernels` computes, for torch.
+
+Every function is given tensors that `has_kernels` accepts; others are for torch's own operations.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.util import find_spec
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import Function, once_differentiable
+
+_STRIP = 2**16  # elements that are worth a thread
+
+
+def has_kernels(*tensors: Tensor) -> bool:
+    """Whether numba is installed, and these are tensors that its code is for, outside of what torch compiles."""
+    return (
+        not torch.compiler.is_compiling()
+        and all(x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16) for x in tensors)
+        and has_numba()
+    )
+
+
+def dropout(x: Tensor, n_dropped: int, seed: int) -> Tensor:
+    """x with n_dropped of 256 elements zeroed, on average, and the others scaled so that the mean stays; same shape."""
+    y: Tensor = _Dropout.apply(x, n_dropped, seed)  # type: ignore[no-untyped-call]
+    return y
+
+
+def add_dropout(x: Tensor, y: Tensor, n_dropped: int, seed: int) -> Tensor:
+    """x + dropout(y), of the same shape; in the precision of the sum x + y."""
+    z: Tensor = _AddDropout.apply(x, y, n_dropped, seed)  # type: ignore[no-untyped-call]
+    return z
+
+
+def relu_dropout(x: Tensor, bias: Tensor, n_dropped: int, seed: int) -> Tensor:
+    """dropout(relu(x + bias)); bias: (D,), as long as x's last dimension; n_dropped may be 0."""
+    y: Tensor = _ReluDropout.apply(x, bias, n_dropped, seed)  # type: ignore[no-untyped-call]
+    return y
+
+
+def softmax(scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) -> Tensor:
+    """softmax(scale x scores + bias) over the last dimension.
+
+    scores: (B x H, Q, L); bias: (B or 1, 1, Q or 1, L), float32. Returns (B x H, Q, L) in the precision of scores.
+    """
+    weights: Tensor = _Softmax.apply(scores, bias, scale, n_heads)  # type: ignore[no-untyped-call]
+    return weights
+
+
+def cross_entropy_(
+    logits: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float, r_drop: float
+) -> tuple[float, float, Tensor]:
+    """The summed loss of `mtkit.training.loss`, the part of it that is not smoothed, and the gradient by bias, (V,).
+
+    logits: (P, N, V), to which bias (V,) is still to be added; they become the gradients by them. targets: (N,).
+    """
+    _, n_positions, n_tokens = logits.shape
+    n_strips = _n_strips(n_positions, logits.numel())
+    by_bias, sums = np.zeros((n_strips, n_tokens), np.float32), np.zeros((n_strips, 2))
+    rows, added, ids, kernels = _array(logits), _array(bias), targets.numpy(), _kernels()
+    smoothing, strength = np.float32(label_smoothing), np.float32(r_drop)
+
+    def work(number: int, first: int, last: int) -> None:
+        kernels.cross_entropy(rows, added, ids, smoothing, strength, by_bias[number], sums[number], first, last)
+
+    _in_strips(work, n_positions, n_strips)
+    loss, nll = sums.sum(axis=0).tolist()
+    return loss, nll, torch.from_numpy(by_bias).sum(dim=0)
+
+
+@cache
+def has_numba() -> bool:
+    """Whether numba is installed, which makes the code of `kernels`."""
+    return find_spec("numba") is not None
+
+
+@cache
+def _kernels() -> ModuleType:
+    """Loaded when they are first used: that takes a second."""
+    from mtkit.model import kernels
+
+    return kernels
+
+
+def _array(x: Tensor) -> "np.ndarray[Any, Any]":
+    """x's memory, as `kernels` wants it."""
+    x = x.detach()
+    return x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
+
+
+def _flat(x: Tensor) -> "np.ndarray[Any, Any]":
+    return _array(x).reshape(-1)
+
+
+def _scale(n_dropped: int) -> np.float32:
+    return np.float32(256 / (256 - n_dropped))
+
+
+def _n_strips(n: int, n_elements: int) -> int:
+    """Into how many parts n things are cut, so that each of torch's threads gets enough."""
+    return max(1, min(torch.get_num_threads(), n, n_elements // _STRIP))
+
+
+def _in_strips(work: Callable[[int, int, int], None], n: int, n_strips: int) -> None:
+    """Have work(number of the strip, first, last) done for all of n things, by so many threads."""
+    bounds = [n * i // n_strips for i in range(n_strips + 1)]
+    strips = list(enumerate(pairwise(bounds)))
+    others = [_pool().submit(work, number, *strip) for number, strip in strips[1:]]
+    work(0, *strips[0][1])
+    for other in others:
+        other.result()
+
+
+def _over_blocks(kernel: Any, *arguments: Any, n_elements: int) -> None:
+    """Call a kernel for all blocks of elements."""
+    n = -(-n_elements // _kernels().BLOCK)
+    _in_strips(lambda _, first, last: kernel(*arguments, first, last), n, _n_strips(n, n_elements))
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="mtkit-kernel")
+
+
+class _Dropout(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, n_dropped: int, seed: int) -> Tensor:
+        ctx.drawn = n_dropped, seed
+        return _dropped(x, x.dtype, n_dropped, seed)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _dropped(grad, grad.dtype, *ctx.drawn), None, None
+
+
+def _dropped(x: Tensor, dtype: torch.dtype, n_dropped: int, seed: int) -> Tensor:
+    """What is dropped depends on the seed alone, so backwards no mask has to be kept: it is drawn again."""
+    x = x.contiguous()
+    out = torch.empty_like(x, dtype=dtype)
+    drawn = np.uint64(seed), n_dropped, _scale(n_dropped)
+    _over_blocks(_kernels().dropout, _flat(x), _flat(out), *drawn, n_elements=x.numel())
+    return out
+
+
+class _AddDropout(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, n_dropped: int, seed: int) -> Tensor:
+        ctx.drawn, ctx.dtypes = (n_dropped, seed), (x.dtype, y.dtype)
+        x, y = x.contiguous(), y.contiguous()
+        out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, y.dtype))
+        drawn = np.uint64(seed), n_dropped, _scale(n_dropped)
+        _over_blocks(_kernels().add_dropout, _flat(x), _flat(y), _flat(out), *drawn, n_elements=x.numel())
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x_dtype, y_dtype = ctx.dtypes
+        return grad.to(x_dtype), _dropped(grad, y_dtype, *ctx.drawn), None, None
+
+
+class _ReluDropout(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, bias: Tensor, n_dropped: int, seed: int) -> Tensor:
+        x = x.contiguous()
+        out, kernels, drawn = torch.empty_like(x), _kernels(), (np.uint64(seed), n_dropped, _scale(n_dropped))
+        repeated = np.resize(bias.detach().float().numpy(), len(bias) + kernels.BLOCK)
+        _over_blocks(kernels.relu_dropout, _flat(x), repeated, _flat(out), len(bias), *drawn, n_elements=x.numel())
+        ctx.scale, ctx.of_bias = _scale(n_dropped), bias.dtype
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (y,) = ctx.saved_tensors
+        grad, size, kernels, scale = grad.contiguous(), y.size(-1), _kernels(), ctx.scale
+        out, n_blocks = torch.empty_like(grad), -(-y.numel() // kernels.BLOCK)
+        arrays = _flat(y), _flat(grad), _flat(out)
+        n_strips = _n_strips(n_blocks, y.numel())
+        by_bias = np.zeros((n_strips, size + kernels.BLOCK), np.float32)
+
+        def work(number: int, first: int, last: int) -> None:
+            kernels.relu_dropout_gradient(*arrays, by_bias[number], size, scale, first, last)
+
+        _in_strips(work, n_blocks, n_strips)
+        total = by_bias.sum(axis=0)
+        for start in range(size, len(total), size):
+            more = total[start : start + size]
+            total[: len(more)] += more
+        return out, torch.from_numpy(total[:size]).to(ctx.of_bias), None, None
+
+
+class _Softmax(Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) -> Tensor:
+        n, _, n_keys = scores.shape
+        scores, out = scores.contiguous(), torch.empty_like(scores, memory_format=torch.contiguous_format)
+        bias = torch.zeros(1, 1, n_keys) if bias is None else bias.squeeze(1).contiguous()
+        arrays, kernels, scale_ = (_array(scores), _array(bias), _array(out)), _kernels(), np.float32(scale)
+
+        def work(_: int, first: int, last: int) -> None:
+            kernels.softmax(*arrays, scale_, n_heads, first, last)
+
+        _in_strips(work, n, _n_strips(n, scores.numel()))
+        ctx.scale = scale_
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (weights,) = ctx.saved_tensors
+        grad = grad.contiguous()
+        out = torch.empty_like(weights)
+        n_keys, kernels, scale = weights.size(-1), _kernels(), ctx.scale
+        arrays = [_array(x).reshape(-1, n_keys) for x in (weights, grad, out)]
+
+        def work(_: int, first: int, last: int) -> None:
+            kernels.softmax_gradient(*arrays, scale, first, last)
+
+        n = weights.numel() // n_keys
+        _in_strips(work, n, _n_strips(n, weights.numel()))
+        return out, None, None, None

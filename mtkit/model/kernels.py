@@ -1,0 +1,319 @@
+"""Passes over memory that torch makes one by one, each as a single loop that numba compiles for this processor.
+
+What a training step on a CPU does beside its matrix products waits for memory. So each function here reads its arrays
+once and writes its results once. They hold Python's lock no longer than a call takes to begin, and the results depend
+on nothing but the arguments: not on threads, nor on where arrays lie.
+
+bfloat16, which numpy lacks, comes as uint16: the upper half of the bits of a float32.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload
+
+BLOCK = 1024  # elements that draw their random bytes together
+_WORDS = BLOCK // 4
+_LANES = 16  # numbers that a loop handles at a time; shorter rows are filled up to a multiple of it
+
+_SUMS = {"reassoc", "contract", "nsz"}  # sums may be taken in the order that is fastest, the same one each time
+
+
+def _compiled(function):
+    """The function as machine code, kept for the next process where there is a folder to keep it in."""
+    try:
+        return njit(nogil=True, fastmath=_SUMS, cache=True)(function)
+    except RuntimeError:  # no folder can be written
+        return njit(nogil=True, fastmath=_SUMS)(function)
+
+
+@intrinsic
+def _float_of_bits(_context, bits):
+    def generate(_, builder, _signature, arguments):
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.uint32), generate
+
+
+@intrinsic
+def _bits_of_float(_context, number):
+    def generate(_, builder, _signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.uint32(types.float32), generate
+
+
+def _get(array, i):
+    """array[i] as a float32."""
+
+
+@overload(_get)
+def _get_overload(array, i):
+    if array.dtype == types.uint16:
+        return lambda array, i: _float_of_bits(np.uint32(np.uint32(array[i]) << np.uint32(16)))
+    if array.dtype == types.float32:
+        return lambda array, i: array[i]
+    raise TypingError(f"no kernel for {array.dtype}")
+
+
+def _put(array, i, number):
+    """array[i] = number, rounded to the nearest that array can hold, of two to the even one."""
+
+
+@overload(_put)
+def _put_overload(array, i, number):
+    if array.dtype == types.uint16:
+
+        def put(array, i, number):
+            bits = _bits_of_float(number)
+            half = np.uint32(0x7FFF) + np.uint32((bits >> np.uint32(16)) & np.uint32(1))
+            array[i] = np.uint16(np.uint32(bits + half) >> np.uint32(16))
+
+        return put
+    if array.dtype == types.float32:
+
+        def put_float(array, i, number):
+            array[i] = number
+
+        return put_float
+    raise TypingError(f"no kernel for {array.dtype}")
+
+
+@njit(nogil=True, fastmath={"contract"})  # in another order its small terms would be lost
+def _exp(x):
+    """e^x for float32 x <= 0, to two units in the last place; 0 below -87, where float32 loses its last bits.
+
+    x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 being taken as two numbers of which the first has few bits, so that n
+    times it is exact; then 2^n times the series of e^r, six terms of which are enough.
+    """
+    whole = np.int32(max(x, np.float32(-88.0)) * np.float32(1.4426950408889634) - np.float32(0.5))
+    n = np.float32(whole)
+    r = (x - n * np.float32(0.693359375)) - n * np.float32(-2.12194440e-4)
+    series = np.float32(1 / 720)
+    series = series * r + np.float32(1 / 120)
+    series = series * r + np.float32(1 / 24)
+    series = series * r + np.float32(1 / 6)
+    series = series * r + np.float32(0.5)
+    series = series * r + np.float32(1.0)
+    series = series * r + np.float32(1.0)
+    power = _float_of_bits(np.uint32(np.uint32(whole + np.int32(127)) << np.uint32(23)))
+    return np.float32(0.0) if x < np.float32(-87.0) else series * power
+
+
+@_compiled
+def _draw(words, seed, block):
+    """Fill words with random bits that depend on the seed and on the block's number alone.
+
+    Seed and number are mixed as in SplitMix64 (Steele et al. 2014); the word's own number is then mixed with the two
+    halves of that by multiplications and shifts, so that each bit depends on all.
+    """
+    key = np.uint64(seed) + np.uint64(block) * np.uint64(0x9E3779B97F4A7C15)
+    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    key ^= key >> np.uint64(31)
+    start, stride = np.uint32(key), np.uint32(key >> np.uint64(32)) | np.uint32(1)
+    for j in range(words.size):
+        x = np.uint32(np.uint32(j) * stride + start)  # without this, numba would go on with 64 bits
+        x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B))
+        x = np.uint32((x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35))
+        words[j] = x ^ (x >> np.uint32(16))
+
+
+@njit
+def _factor(word, part, n_dropped, scale):
+    """What an element is multiplied by, going by the byte of that number in the word."""
+    byte = (word >> np.uint32(8 * part)) & np.uint32(255)
+    return scale if byte >= np.uint32(n_dropped) else np.float32(0.0)
+
+
+# The loops over elements take slices, so that it is plain that no index is negative: else they are not vectorised.
+
+
+@_compiled
+def dropout(x, out, seed, n_dropped, scale, first, last):
+    """out = 0 where the element's random byte is below n_dropped, else scale times x; blocks first to last - 1."""
+    words = np.empty(_WORDS, np.uint32)
+    for block in range(first, last):
+        _draw(words, seed, block)
+        for part in range(4):
+            start = block * BLOCK + part * _WORDS
+            given, result = x[start : start + _WORDS], out[start : start + _WORDS]
+            for j in range(given.size):
+                _put(result, j, _get(given, j) * _factor(words[j], part, n_dropped, scale))
+
+
+@_compiled
+def add_dropout(x, y, out, seed, n_dropped, scale, first, last):
+    """out = x + what `dropout` makes of y."""
+    words = np.empty(_WORDS, np.uint32)
+    for block in range(first, last):
+        _draw(words, seed, block)
+        for part in range(4):
+            start = block * BLOCK + part * _WORDS
+            end = start + _WORDS
+            one, two, result = x[start:end], y[start:end], out[start:end]
+            for j in range(one.size):
+                _put(result, j, _get(one, j) + _get(two, j) * _factor(words[j], part, n_dropped, scale))
+
+
+@_compiled
+def relu_dropout(x, bias, out, size, seed, n_dropped, scale, first, last):
+    """out = what `dropout` makes of the larger of x + bias and 0; what is not a number stays that.
+
+    bias: that of an element stands at the remainder of its number by size, and again size later, up to a block more.
+    """
+    words = np.empty(_WORDS, np.uint32)
+    for block in range(first, last):
+        _draw(words, seed, block)
+        for part in range(4):
+            start = block * BLOCK + part * _WORDS
+            given, result = x[start : start + _WORDS], out[start : start + _WORDS]
+            added = bias[start % size : start % size + _WORDS]
+            for j in range(given.size):
+                value = _get(given, j) + added[j]
+                value = np.float32(0.0) if value <= np.float32(0.0) else value
+                _put(result, j, value * _factor(words[j], part, n_dropped, scale))
+
+
+@_compiled
+def relu_dropout_gradient(y, grad, out, by_bias, size, scale, first, last):
+    """out = the gradient by `relu_dropout`'s x, from its result y and the gradient by that.
+
+    by_bias: the sums over elements come to it, where their bias stands.
+    """
+    for block in range(first, last):
+        start = block * BLOCK
+        one, two, result = y[start : start + BLOCK], grad[start : start + BLOCK], out[start : start + BLOCK]
+        total = by_bias[start % size : start % size + BLOCK]
+        for j in range(one.size):
+            factor = scale if _get(one, j) != np.float32(0.0) else np.float32(0.0)
+            value = _get(two, j) * factor
+            total[j] += value
+            _put(result, j, value)
+
+
+@_compiled
+def softmax(scores, bias, out, scale, n_heads, first, last):
+    """out = softmax(scale x scores + bias) over the last dimension, for matrices first to last - 1.
+
+    scores, out: (B x H, Q, L); bias: (B or 1, Q or 1, L).
+    """
+    _, n_queries, n_keys = scores.shape
+    row = np.empty(-(-n_keys // _LANES) * _LANES, np.float32)
+    for i in range(first, last):
+        sentence = i // n_heads if bias.shape[0] > 1 else 0
+        for q in range(n_queries):
+            own, added, result = scores[i, q], bias[sentence, q if bias.shape[1] > 1 else 0], out[i, q]
+            for j in range(n_keys):
+                row[j] = _get(own, j) * scale + added[j]
+            for j in range(n_keys, row.size):
+                row[j] = -np.inf
+            _, total = _exp_row(row)
+            factor = np.float32(1.0) / total
+            for j in range(n_keys):
+                _put(result, j, row[j] * factor)
+
+
+@_compiled
+def _largest(row):
+    """The largest number of a row of float32, or NaN.
+
+    Found among whole numbers in the same order, as only those are compared in vectors: the bits of a float32 are a
+    whole number that grows with it, or, below 0, against it.
+    """
+    bits = row.view(np.int32)
+    largest = np.int32(-(2**31))
+    for j in range(bits.size):
+        largest = max(largest, np.int32(bits[j] ^ ((bits[j] >> np.int32(31)) & np.int32(0x7FFFFFFF))))
+    return _float_of_bits(np.uint32(largest ^ ((largest >> np.int32(31)) & np.int32(0x7FFFFFFF))))
+
+
+@_compiled
+def _exp_row(row):
+    """Turn row into e^(row - its largest number); returns that number, and the sum. NaN makes the sum NaN."""
+    largest = _largest(row)
+    total = np.float32(0.0)
+    for j in range(row.size):
+        row[j] = _exp(row[j] - largest)
+        total += row[j]
+    return largest, total
+
+
+@_compiled
+def softmax_gradient(weights, grad, out, scale, first, last):
+    """out = the gradient by `softmax`'s scores, from its result and the gradient by that; rows first to last - 1."""
+    n_keys = weights.shape[1]
+    for i in range(first, last):
+        own, by_own, result = weights[i], grad[i], out[i]
+        along = np.float32(0.0)
+        for j in range(n_keys):
+            along += _get(own, j) * _get(by_own, j)
+        for j in range(n_keys):
+            _put(result, j, _get(own, j) * (_get(by_own, j) - along) * scale)
+
+
+@_compiled
+def _divergence(one, two, p, q, log_norms, uniform, strength):
+    """Turn the logits one and two of a position into gradients, but for the target's part; p and q are e^ log p, log q.
+
+    KL(p || q) changes with p's logits by p (log p - log q - KL(p || q)), and with q's by q - p. Returns strength times
+    (KL(p || q) + KL(q || p)).
+    """
+    apart = log_norms[0] - log_norms[1]
+    p_to_q, q_to_p = np.float32(0.0), np.float32(0.0)
+    for j in range(p.size):
+        one[j] = one[j] - two[j] - apart  # log p - log q
+        p_to_q += p[j] * one[j]
+        q_to_p -= q[j] * one[j]
+    half = np.float32(0.5)
+    for j in range(p.size):
+        ratio = one[j]
+        one[j] = half * (p[j] - uniform) + strength * (p[j] * (ratio - p_to_q + np.float32(1.0)) - q[j])
+        two[j] = half * (q[j] - uniform) + strength * (q[j] * (np.float32(1.0) - ratio - q_to_p) - p[j])
+    return np.float64(strength) * (np.float64(p_to_q) + np.float64(q_to_p))
+
+
+@_compiled
+def cross_entropy(logits, bias, targets, smoothing, r_drop, by_bias, sums, first, last):
+    """What `mtkit.training.loss` says of positions first to last - 1; logits become the gradients by them.
+
+    logits: (P, N, V), of one pass or of two, without their bias (V,); targets: (N,); by_bias: (V,), to which the sum
+    of the gradients comes; sums: (2,) of float64, to which the loss comes, and the part of it that is not smoothed.
+    """
+    n_passes, _, n_tokens = logits.shape
+    raw = np.empty((n_passes, n_tokens), np.float32)
+    powers = np.empty((n_passes, n_tokens), np.float32)
+    log_norms, totals = np.empty(n_passes, np.float32), np.empty(n_passes, np.float32)
+    uniform = smoothing / np.float32(n_tokens)
+    for i in range(first, last):
+        target = targets[i]
+        for k in range(n_passes):
+            own, row, power = logits[k, i], raw[k], powers[k]
+            along = np.float32(0.0)
+            for j in range(n_tokens):
+                row[j] = _get(own, j) + bias[j]
+                power[j] = row[j]
+                along += row[j]
+            largest, totals[k] = _exp_row(power)
+            log_norms[k] = largest + np.log(totals[k])
+            nll = np.float64(log_norms[k] - row[target])
+            of_all = np.float64(log_norms[k] - along / np.float32(n_tokens))
+            sums[0] += ((1 - np.float64(smoothing)) * nll + np.float64(smoothing) * of_all) / n_passes
+            sums[1] += nll / n_passes
+        for k in range(n_passes):
+            row, power, factor = raw[k], powers[k], np.float32(1.0) / totals[k]
+            if n_passes == 1:
+                for j in range(n_tokens):
+                    row[j] = power[j] * factor - uniform
+            else:
+                for j in range(n_tokens):
+                    power[j] *= factor
+        if n_passes == 2:
+            sums[0] += _divergence(raw[0], raw[1], powers[0], powers[1], log_norms, uniform, r_drop / np.float32(4.0))
+        for k in range(n_passes):
+            row, own = raw[k], logits[k, i]
+            row[target] -= (np.float32(1.0) - smoothing) / np.float32(n_passes)
+            for j in range(n_tokens):
+                by_bias[j] += row[j]
+                _put(own, j, row[j])
