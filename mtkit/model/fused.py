@@ -47,6 +47,12 @@ def relu_dropout(x: Tensor, bias: Tensor, n_dropped: int, seed: int) -> Tensor:
     return y
 
 
+def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+    """Layer normalisation over the last dimension (Ba et al. 2016), the result in this precision; gain, bias: (D,)."""
+    y: Tensor = _LayerNorm.apply(x, gain, bias, eps, dtype)  # type: ignore[no-untyped-call]
+    return y
+
+
 def softmax(scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) -> Tensor:
     """softmax(scale x scores + bias) over the last dimension.
 
@@ -199,6 +205,38 @@ class _ReluDropout(Function):
             more = total[start : start + size]
             total[: len(more)] += more
         return out, torch.from_numpy(total[:size]).to(ctx.of_bias), None, None
+
+
+class _LayerNorm(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+        x, size, kernels = x.contiguous(), x.size(-1), _kernels()
+        out, n = torch.empty_like(x, dtype=dtype), x.numel() // size
+        kept = torch.empty(2, n, dtype=torch.float32)
+        arrays = [_array(x).reshape(-1, size), _array(gain), _array(bias), _array(out).reshape(-1, size), *kept.numpy()]
+
+        def work(_: int, first: int, last: int) -> None:
+            kernels.layer_norm(*arrays, np.float32(eps), first, last)
+
+        _in_strips(work, n, _n_strips(n, x.numel()))
+        ctx.save_for_backward(x, gain, kept)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, gain, kept = ctx.saved_tensors
+        size, kernels = x.size(-1), _kernels()
+        n, out = x.numel() // size, torch.empty_like(x)
+        given = [_array(x).reshape(-1, size), _array(gain), *kept.numpy(), _array(grad.contiguous()).reshape(-1, size)]
+        result, n_strips = _array(out).reshape(-1, size), _n_strips(n, x.numel())
+        sums = np.zeros((n_strips, 2, size), np.float32)
+
+        def work(number: int, first: int, last: int) -> None:
+            kernels.layer_norm_gradient(*given, result, *sums[number], first, last)
+
+        _in_strips(work, n, n_strips)
+        return out, *torch.from_numpy(sums.sum(axis=0)), None, None
 
 
 class _Softmax(Function):

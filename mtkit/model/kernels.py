@@ -194,6 +194,52 @@ def relu_dropout_gradient(y, grad, out, by_bias, size, scale, first, last):
 
 
 @_compiled
+def layer_norm(x, gain, bias, out, means, factors, eps, first, last):
+    """out = (x - mean) x factor x gain + bias, factor = 1 / sqrt(variance + eps), for rows first to last - 1.
+
+    x, out: (N, D); gain, bias: (D,); the rows' means and factors are kept for the gradient: (N,).
+    """
+    n = x.shape[1]
+    for i in range(first, last):
+        given, result = x[i], out[i]
+        mean = np.float32(0.0)
+        for j in range(n):
+            mean += _get(given, j)
+        mean /= np.float32(n)
+        variance = np.float32(0.0)
+        for j in range(n):
+            variance += (_get(given, j) - mean) * (_get(given, j) - mean)
+        factor = np.float32(1.0) / np.sqrt(variance / np.float32(n) + eps)
+        means[i], factors[i] = mean, factor
+        for j in range(n):
+            _put(result, j, (_get(given, j) - mean) * factor * gain[j] + bias[j])
+
+
+@_compiled
+def layer_norm_gradient(x, gain, means, factors, grad, out, by_gain, by_bias, first, last):
+    """out = the gradient by `layer_norm`'s x, from x and the gradient by the result; sums come to by_gain and by_bias.
+
+    With y = (x - mean) x factor and g = gain x grad: factor x (g - the mean of g - y x the mean of g y).
+    """
+    n = x.shape[1]
+    for i in range(first, last):
+        given, by_given, result = x[i], grad[i], out[i]
+        mean, factor = means[i], factors[i]
+        of_g, of_gy = np.float32(0.0), np.float32(0.0)
+        for j in range(n):
+            y, own = (_get(given, j) - mean) * factor, _get(by_given, j)
+            of_g += own * gain[j]
+            of_gy += own * gain[j] * y
+            by_gain[j] += own * y
+            by_bias[j] += own
+        of_g /= np.float32(n)
+        of_gy /= np.float32(n)
+        for j in range(n):
+            y = (_get(given, j) - mean) * factor
+            _put(result, j, factor * (_get(by_given, j) * gain[j] - of_g - y * of_gy))
+
+
+@_compiled
 def softmax(scores, bias, out, scale, n_heads, first, last):
     """out = softmax(scale x scores + bias) over the last dimension, for matrices first to last - 1.
 

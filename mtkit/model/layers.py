@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
+from mtkit.model import fused
 from mtkit.model.attention import Ancestry, CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout
 from mtkit.model.linear import Linear
@@ -46,7 +48,7 @@ class Residual(nn.Module):
     def __init__(self, cfg: ModelConfig) -> None:
         super().__init__()
         self.pre = cfg.norm_position == "pre"
-        self.norm = make_norm(cfg)
+        self.norm = make_norm(cfg, before_products=self.pre)
         self.dropout = Dropout(cfg.residual_dropout)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -120,9 +122,25 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
 
 
-def make_norm(cfg: ModelConfig) -> nn.Module:
-    """Layer normalisation (Ba et al. 2016), or RMSNorm (Zhang and Sennrich 2019)."""
-    return nn.LayerNorm(cfg.d_model) if cfg.norm == "layernorm" else nn.RMSNorm(cfg.d_model, eps=1e-6)
+class NormBeforeProducts(nn.LayerNorm):
+    """torch's layer norm; in training on a CPU its result comes in the precision of the products that it is for."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape (..., D), which is returned."""
+        if self.training and torch.is_autocast_enabled("cpu") and fused.has_kernels(input, self.weight):
+            dtype = torch.get_autocast_dtype("cpu")
+            return fused.layer_norm(input, self.weight, self.bias, self.eps, dtype)
+        return super().forward(input)  # in float32 as fast
+
+
+def make_norm(cfg: ModelConfig, *, before_products: bool = False) -> nn.Module:
+    """Layer normalisation (Ba et al. 2016), or RMSNorm (Zhang and Sennrich 2019).
+
+    before_products: the result is given to nothing but matrix products.
+    """
+    if cfg.norm == "rmsnorm":
+        return nn.RMSNorm(cfg.d_model, eps=1e-6)
+    return NormBeforeProducts(cfg.d_model) if before_products else nn.LayerNorm(cfg.d_model)
 
 
 def stacked(layers: Iterable[_Layer]) -> Sequence[_Layer]:

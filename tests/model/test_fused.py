@@ -106,6 +106,22 @@ def test_relu_with_bias_and_dropout(shape, n_dropped, dtype):
 
 
 @both_precisions
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != (1,)])
+def test_layer_norm(shape, dtype):
+    ours = leaf(*shape, scale=3.0), leaf(shape[-1]), leaf(shape[-1])
+    theirs = in_double(*ours)
+    y = fused.layer_norm(*ours, 1e-5, dtype)
+    expected = F.layer_norm(theirs[0], shape[-1:], *theirs[1:])
+    assert y.dtype == dtype
+    assert_near(y, expected, dtype)
+    grad = torch.randn(shape).to(dtype)
+    y.backward(grad)
+    expected.backward(grad.double())
+    for one, other in zip(ours, theirs, strict=True):
+        assert_near(one.grad, other.grad, torch.float32)
+
+
+@both_precisions
 @pytest.mark.parametrize("n_keys", [1, 15, 16, 19, 200])
 @pytest.mark.parametrize("kind", ["padding", "causal", "none"])
 def test_softmax(kind, n_keys, dtype):
