@@ -12,6 +12,13 @@ def primary_code(code: str | None) -> str:
     return (code or "").lower().partition("-")[0].partition("_")[0]
 
 
+def are_one_language(one: str, other: str) -> bool:
+    """Whether two codes are of one language, as far as both tell: pt and pt-BR are, zh-Hans and zh-Hant are not."""
+    one, other = (code.lower().replace("_", "-") for code in (one, other))
+    bare = primary_code(one)
+    return one == other or (bare == primary_code(other) and bare in (one, other))
+
+
 def name_ending(path: Path) -> str:
     """What a text file's name ends with, in small letters: "en" of test.en and test.en.gz; empty without an ending."""
     return Path(path.name.removesuffix(".gz")).suffix.removeprefix(".").lower()

@@ -153,8 +153,11 @@ def _print_replay(result: "Replay") -> None:
     for part in result.parts:
         if part.difference is not None:
             print(f"{part.name}: {part.difference}")
-    if result.is_equal:
+    if result.is_equal and result.is_complete:
         print("equal: resuming gives this run bit for bit")
+        return
+    if result.is_equal:
+        print(f"equal as far as lines of metrics.jsonl tell; weights are compared at step {result.newest_step} only")
         return
     for cause in result.causes:
         print(f"likely cause: {cause}")

@@ -25,7 +25,7 @@ KeepSuspectOption = Annotated[
     bool, typer.Option("--keep-suspect", help="Keep translations that look broken (looping, copied, cut short), too.")
 ]
 NBestOption = Annotated[int, typer.Option(min=1, help="Pairs made of each line, at most.")]
-TagOption = Annotated[str | None, typer.Option(help="For the printed YAML: first token of each source, such as <bt>.")]
+TagOption = Annotated[str | None, typer.Option(help="For the printed YAML: first token or tokens of each source.")]
 RestartOption = Annotated[
     bool, typer.Option("--restart", help="Forget an interrupted job for this output instead of going on.")
 ]
@@ -106,8 +106,8 @@ def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | Non
     absolute = {role: path.absolute() for role, path in files.items() if path is not None}
     try:
         return TrainCorpus(tag=tag, **absolute)
-    except ValidationError:
-        raise UsageError(f"--tag {tag}: a tag is one word in angle brackets, such as <bt>") from None
+    except ValidationError as error:
+        raise UsageError(f"--tag {tag}: {error.errors()[0]['msg'].rpartition(': ')[2]}") from None
 
 
 def _synthesize(
@@ -130,6 +130,8 @@ def _synthesize(
     folders = [find_model(model) for model in models] if models else [find_model()]
     translator = load_translator(folders, overrides=settings, device=device)
     members = [read_bundle(folder, settings) for folder in folders]
+    data = members[0].config.data
+    log.info(f"{text}: translating from {data.src_lang} into {data.tgt_lang}, as {folders[0]} does")
     done = synthesize(text, corpus, translator, members, how, restart=restart)
     log.info(f"{corpus.tsv or corpus.src}: {summary(done.n_lines, done.counts)}")
     if not done.counts.get("pairs"):

@@ -134,7 +134,7 @@ def _tags_known(model: bytes) -> str:
     tags = [piece.text for piece in parse(model).pieces if piece.type is PieceType.USER_DEFINED]
     if tags:
         return f"it has {', '.join(tags)}"
-    return "it was trained without tags, which a new run with data.train[].tag would give it"
+    return "it was trained without tags, which come from data.train[].tag of a run that begins from nothing"
 
 
 def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:

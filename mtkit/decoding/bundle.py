@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 _WEIGHTS = "model.safetensors"
+SHAPING_FILES = (_WEIGHTS, "src.spm", "tgt.spm")  # what a model is, whatever was added to its folder
 FILES = ("config.yaml", "src.spm", "tgt.spm", _WEIGHTS)
 _RUN_FILES = (
     "config.yaml",

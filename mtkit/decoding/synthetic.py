@@ -19,7 +19,7 @@ from mtkit.config.schema import CorpusFiles, DecodeConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml
 from mtkit.console import progress_bar
 from mtkit.data.corpus import as_one_line, open_output
-from mtkit.decoding.bundle import BundleFiles
+from mtkit.decoding.bundle import SHAPING_FILES, BundleFiles
 from mtkit.decoding.file_job import JobResult, TranslateWindow, run_job
 from mtkit.decoding.shortlist import SHORTLIST
 from mtkit.decoding.suspects import find_faults
@@ -32,7 +32,6 @@ Direction = Literal["back", "forward"]
 
 _DROPPED = 0.1  # share of words that noise leaves out, and
 _FARTHEST = 3  # places that it moves a word at most: Edunov et al. 2018, section 3
-_SHAPING_FILES = ("model.safetensors", "src.spm", "tgt.spm")
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def identity_of(members: Sequence[BundleFiles], decode: DecodeConfig) -> dict[st
     """All of the models and their settings that translations depend on, as JSON."""
     shortlists = [files.manifest["sha256"].get(SHORTLIST) for files in members]
     return {
-        "models": [{name: files.manifest["sha256"][name] for name in _SHAPING_FILES} for files in members],
+        "models": [{name: files.manifest["sha256"][name] for name in SHAPING_FILES} for files in members],
         "decode": decode.model_dump(mode="json", exclude={"workers", "threads"}),
         "terminology": None if decode.terminology is None else sha256_file(decode.terminology),
         **({"shortlists": shortlists} if decode.shortlist else {}),

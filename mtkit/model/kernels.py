@@ -28,6 +28,12 @@ def _compiled(function):
         return njit(nogil=True, fastmath=_SUMS)(function)
 
 
+# A part of kernels, put into each. Were it called instead, a process that compiles a kernel and one that finds it kept
+# would call differently compiled parts, and sums would differ in their last bits.
+_part = njit(fastmath=_SUMS, forceinline=True)
+_INLINE = {"forceinline": True}
+
+
 @intrinsic
 def _float_of_bits(_context, bits):
     def generate(_, builder, _signature, arguments):
@@ -48,7 +54,7 @@ def _get(array, i):
     """array[i] as a float32."""
 
 
-@overload(_get)
+@overload(_get, jit_options=_INLINE)
 def _get_overload(array, i):
     if array.dtype == types.uint16:
         return lambda array, i: _float_of_bits(np.uint32(np.uint32(array[i]) << np.uint32(16)))
@@ -61,7 +67,7 @@ def _put(array, i, number):
     """array[i] = number, rounded to the nearest that array can hold, of two to the even one."""
 
 
-@overload(_put)
+@overload(_put, jit_options=_INLINE)
 def _put_overload(array, i, number):
     if array.dtype == types.uint16:
 
@@ -80,7 +86,7 @@ def _put_overload(array, i, number):
     raise TypingError(f"no kernel for {array.dtype}")
 
 
-@njit(nogil=True, fastmath={"contract"})  # in another order its small terms would be lost
+@njit(fastmath={"contract"}, forceinline=True)  # in another order its small terms would be lost
 def _exp(x):
     """e^x for float32 x <= 0, to two units in the last place; 0 below -87, where float32 loses its last bits.
 
@@ -101,7 +107,7 @@ def _exp(x):
     return np.float32(0.0) if x < np.float32(-87.0) else series * power
 
 
-@_compiled
+@_part
 def _draw(words, seed, block):
     """Fill words with random bits that depend on the seed and on the block's number alone.
 
@@ -120,7 +126,7 @@ def _draw(words, seed, block):
         words[j] = x ^ (x >> np.uint32(16))
 
 
-@njit
+@_part
 def _factor(word, part, n_dropped, scale):
     """What an element is multiplied by, going by the byte of that number in the word."""
     byte = (word >> np.uint32(8 * part)) & np.uint32(255)
@@ -261,7 +267,7 @@ def softmax(scores, bias, out, scale, n_heads, first, last):
                 _put(result, j, row[j] * factor)
 
 
-@_compiled
+@_part
 def _largest(row):
     """The largest number of a row of float32, or NaN.
 
@@ -275,7 +281,7 @@ def _largest(row):
     return _float_of_bits(np.uint32(largest ^ ((largest >> np.int32(31)) & np.int32(0x7FFFFFFF))))
 
 
-@_compiled
+@_part
 def _exp_row(row):
     """Turn row into e^(row - its largest number); returns that number, and the sum. NaN makes the sum NaN."""
     largest = _largest(row)
@@ -299,7 +305,7 @@ def softmax_gradient(weights, grad, out, scale, first, last):
             _put(result, j, _get(own, j) * (_get(by_own, j) - along) * scale)
 
 
-@_compiled
+@_part
 def _divergence(one, two, p, q, log_norms, uniform, strength):
     """Turn the logits one and two of a position into gradients, but for the target's part; p and q are e^ log p, log q.
 

@@ -36,7 +36,7 @@ from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics import sentence_scores
 from mtkit.files import remove_leftovers, write_text
-from mtkit.languages import primary_code
+from mtkit.languages import are_one_language
 
 FOLDER = "distilled"
 _UNNAMED = ("src", "tgt")  # what data.src_lang and data.tgt_lang are if nobody has set them
@@ -54,11 +54,11 @@ def with_teachers_text(cfg: Config) -> Config:
     if not cfg.distill.teachers:
         _check_undistilled(cfg, folder)
         return cfg
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(folder)
     numbered = list(enumerate(cfg.data.train, start=1))
     complete = all(_record(folder / f"{number}.json") is not None for number, _ in numbered)
     teachers = _Teachers(cfg, _members(cfg, needed=not complete))
+    folder.mkdir(parents=True, exist_ok=True)  # not before: without teachers a folder says that there were some
+    remove_leftovers(folder)
     made = [_distilled(corpus, folder / f"{number}.tsv", teachers) for number, corpus in numbered]
     weight = cfg.distill.original_weight
     originals = [corpus.model_copy(update={"weight": corpus.weight * weight}) for corpus in cfg.data.train]
@@ -136,12 +136,13 @@ def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
         log.warning(f"distill.teachers: {error}; what they have translated is there, and is used")
         return []
     for files in members:
-        by_tag = distill.tag is not None or all(_known_tags(files, corpus) for corpus in cfg.data.train)
+        of_several = len(_tags(files)) > 1 and all(_known_tags(files, corpus) for corpus in cfg.data.train)
+        by_tag = distill.tag is not None or of_several
         for key, unnamed in zip(("src_lang", "tgt_lang"), _UNNAMED, strict=True):
             theirs, ours = getattr(files.config.data, key), getattr(cfg.data, key)
             if key == "tgt_lang" and by_tag:
                 continue  # the tag says into what it is to translate; its config can name one language only
-            if primary_code(theirs) != primary_code(ours) and unnamed not in (theirs, ours):
+            if not are_one_language(theirs, ours) and unnamed not in (theirs, ours):
                 raise ConfigError(
                     f"distill.teachers: {files.folder} has data.{key}={theirs}, but this config has {ours}; take a "
                     "teacher of the same languages in the same direction"
@@ -151,8 +152,13 @@ def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
 
 def _known_tags(files: BundleFiles, corpus: TrainCorpus) -> str:
     """Of the corpus' tags those that the model was trained with."""
-    known = {tag for other in files.config.data.train for tag in tags_of(other.tag)}
+    known = _tags(files)
     return " ".join(tag for tag in tags_of(corpus.tag) if tag in known)
+
+
+def _tags(files: BundleFiles) -> set[str]:
+    """Those that the model was trained with."""
+    return {tag for other in files.config.data.train for tag in tags_of(other.tag)}
 
 
 def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCorpus:

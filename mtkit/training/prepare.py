@@ -24,7 +24,7 @@ from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.distributed import ALONE, Processes
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
-from mtkit.training.warm_start import freeze, load_start, run_tokenizers
+from mtkit.training.warm_start import check_tags_of_start, freeze, load_start, run_tokenizers
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,10 @@ def check_early(cfg: Config, processes: Processes = ALONE) -> None:
     """Raise MtkitError for what `prepare` would find soon, where something that takes hours comes before it."""
     processes.check(cfg.train)
     choose_precision(cfg.train.precision, choose_device(cfg.train.device))
-    if cfg.train.init_from is None:  # what its model knows is not known here
+    if cfg.train.init_from is None:
         check_tags(cfg)
+    else:
+        check_tags_of_start(cfg)
     require_files("data.dev", [cfg.data.dev])
     _require_text("data.dev", [cfg.data.dev], list(read_pairs([cfg.data.dev])))
     if cfg.train.suite is not None:

@@ -49,7 +49,8 @@ class LossWatch:
 
     A loss is high if it is a nat above the lowest running mean so far and nearer to guessing at random than to that
     mean: more than half of what was learnt is lost. At the start, before anything is learnt, the first loss or that of
-    guessing takes the place of the mean, whichever is more: the noise and the slow fall of a warm-up are no rise.
+    guessing takes the place of the mean, whichever is more: the noise and the slow fall of a warm-up are no rise. A
+    first loss clearly below guessing is that of a model that was trained before, which can be lost as well.
     Gradients are not looked at: they are clipped, and Adam's steps do not grow with them.
     """
 
@@ -61,7 +62,8 @@ class LossWatch:
         """Count an update's loss in nats per token; returns whether the run has diverged. n_classes: of the output."""
         guessing = math.log(n_classes)
         if self.mean is None:
-            self.mean = self.lowest = max(nll, guessing)
+            is_trained = nll < guessing - _MARGIN
+            self.mean = self.lowest = nll if is_trained else max(nll, guessing)
         if nll > max(self.lowest + _MARGIN, (self.lowest + guessing) / 2):
             self.n_high += 1
         else:

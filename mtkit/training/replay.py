@@ -49,8 +49,14 @@ class Replay:
     run_dir: Path
     first_step: int  # of the checkpoint that it began with
     last_step: int
+    newest_step: int  # of the checkpoint that it would have to reach for all to be compared
     parts: list[Part]
     causes: list[str] = field(default_factory=list)  # what is not as it was, and may explain a difference
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all was compared, not only lines of metrics.jsonl."""
+        return self.last_step == self.newest_step
 
     @property
     def is_equal(self) -> bool:
@@ -86,7 +92,7 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
                 f"{run_dir}: there is nothing to compare after {last_step - first_step} steps: metrics.jsonl "
                 f"has a line every {cfg.train.log_every}; raise --steps, or leave it out"
             )
-        return Replay(run_dir, first_step, last_step, parts, _causes(newer.folder, trainer))
+        return Replay(run_dir, first_step, last_step, newer.state.step, parts, _causes(newer.folder, trainer))
 
 
 @contextmanager

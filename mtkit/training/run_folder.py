@@ -6,7 +6,8 @@ from typing import Any
 from mtkit.config.differences import differences
 from mtkit.config.loading import dump_config, load_config
 from mtkit.config.schema import Config
-from mtkit.decoding.bundle import find_model, read_bundle
+from mtkit.console import log
+from mtkit.decoding.bundle import SHAPING_FILES, find_model, read_bundle
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.choice import tokenizer_for
 from mtkit.files import write_text
@@ -94,13 +95,22 @@ def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
 
 def _are_one_model(then: Path, now: Path) -> bool:
     """Whether a run may have begun with either: they hold the same, or the first is no longer there to be compared."""
-    if not then.exists():
-        return True
     try:
-        first, second = (read_bundle(find_model(folder)).manifest["sha256"] for folder in (then, now))
+        second = _shaping_checksums(now)
+        if then.exists():
+            return _shaping_checksums(then) == second
     except BundleError:
         return False
-    return bool(first == second)
+    log.warning(
+        f"train.init_from: the run began with {then}, which is not there any more; if {now} is another model, what the "
+        "run says of its start is wrong"
+    )
+    return True
+
+
+def _shaping_checksums(folder: Path) -> list[str]:
+    sha256 = read_bundle(find_model(folder)).manifest["sha256"]
+    return [sha256[name] for name in SHAPING_FILES]
 
 
 def _is_free(key: str) -> bool:

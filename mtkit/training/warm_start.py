@@ -15,7 +15,7 @@ from mtkit.console import log
 from mtkit.data.corpus import SIDES
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers, train_tokenizers
 from mtkit.decoding.bundle import find_model, load_bundle, read_bundle
-from mtkit.errors import ConfigError
+from mtkit.errors import ConfigError, DataError
 from mtkit.files import atomic_file, sha256_file
 from mtkit.model.transformer import Transformer
 from mtkit.training.checkpoint import Checkpoints
@@ -67,8 +67,27 @@ def run_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
     if cfg.train.init_from is None:
         return train_tokenizers(cfg, run_dir)
     if not _has_started(run_dir):
+        check_tags_of_start(cfg)
         _copy_tokenizers(find_model(cfg.train.init_from), run_dir)
     return load_tokenizers(run_dir)
+
+
+def check_tags_of_start(cfg: Config) -> None:
+    """Raise ConfigError if a corpus, or decode, has a tag that the model in train.init_from does not know."""
+    assert cfg.train.init_from is not None
+    tokenizer = Tokenizer.load(find_model(cfg.train.init_from) / "src.spm")
+    test = cfg.data.test
+    asked = {"data.train[]": [corpus.tag for corpus in cfg.data.train], "data.dev": [cfg.data.dev.tag]}
+    asked |= {"data.test": [test.tag if test else None], "decode": [cfg.decode.tag]}
+    for section, tags in asked.items():
+        for tag in tags:
+            try:
+                tokenizer.tagged(tag)
+            except DataError as error:
+                raise ConfigError(
+                    f"{section}.tag={tag}: {error}. Tokens cannot be added to a trained model: leave the tag out, or "
+                    "train from nothing, without train.init_from"
+                ) from None
 
 
 def load_start(origin: Path, model: Transformer) -> None:

@@ -194,7 +194,7 @@ def test_noise_leaves_out_a_tenth_and_depends_on_the_text():
         (("-i", "mono.txt", "-o", "mono.txt"), "input and outputs must be different files"),
         (("-i", "mono.txt", "-o", "a", "--rejected", "a"), "input and outputs must be different files"),
         (("-i", "mono.txt", "-o", "."), "not a file that could be written"),
-        (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag bt: a tag is one word in angle brackets, such as <bt>"),
+        (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag bt: must be angle brackets around a name without spaces"),
         (
             ("-i", "mono.txt", "-o", "a", "--n-best", "9"),
             "9 translations a line are more than decode.beam_size=3 finds",

@@ -1,6 +1,7 @@
 """Operations in one pass over memory: each against torch's own in float64, forwards and backwards."""
 
 import math
+import os
 import subprocess
 import sys
 
@@ -259,3 +260,22 @@ def test_where_all_is_blocked_nothing_becomes_nan():
 def test_blocked_positions_weigh_nothing_however_low_the_others_are():
     scores = torch.tensor([[[-200.0, 500.0]]])
     assert fused.softmax(scores, torch.tensor([[[[0.0, BLOCKED]]]]), 1.0, 1).tolist() == [[[1.0, 0.0]]]
+
+
+def test_kernels_give_the_same_bits_whether_they_are_compiled_or_found_kept(tmp_path):
+    program = """
+import sys, torch
+from mtkit.model import fused
+if "softmax first" in sys.argv:
+    fused.softmax(torch.randn(3, 5, 7), None, 1.0, 1)
+torch.manual_seed(0)
+logits, bias = torch.randn(2, 9, 277) * 3, torch.randn(277)
+loss, nll, by_bias = fused.cross_entropy_(logits, bias, torch.arange(9), 0.1, 3.0)
+print(loss.hex(), nll.hex(), by_bias.tolist(), logits.tolist())
+"""
+    found = []
+    for folder, argument in [("one", ""), ("one", ""), ("two", "softmax first"), ("two", "")]:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / folder)}
+        command = [sys.executable, "-c", program, argument]
+        found.append(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+    assert len(set(found)) == 1

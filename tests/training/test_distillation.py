@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.config.loading import dump_config, load_config
-from mtkit.config.schema import Config, DistillConfig, TrainCorpus
+from mtkit.config.schema import Config, DistillConfig, TrainCorpus, tags_of
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.decoding.bundle import save_bundle
@@ -60,7 +60,7 @@ class DictionaryEngine:
 
 def save_teacher(folder: Path, cfg: Config, tag: str | None = None, letters: str = "") -> None:
     pieces = cfg.tokenizer.src.model_copy(update={"type": "char", "vocab_size": 300})
-    tags = [tag] if tag else []
+    tags = tags_of(tag)
     tokenizers = [
         train_tokenizer(
             [*words, letters], pieces, folder.parent / f"{folder.name}-{side}.spm", *([tags] if tags else [])
@@ -186,17 +186,28 @@ def test_of_several_tags_it_reads_what_it_knows_or_what_it_is_told(
     student, teacher, engine, text, make_config, tag, asked
 ):
     shutil.rmtree(teacher)
-    save_teacher(teacher, make_config(data={"train": [text], "dev": text, "tgt_lang": "de"}), tag="<news>")
+    save_teacher(teacher, make_config(data={"train": [text], "dev": text, "tgt_lang": "de"}), tag="<2fr> <news>")
     engine.src = Tokenizer.load(teacher / "src.spm")
     data = {"train": [{**text, "tag": tag}], "dev": text, "tgt_lang": "fr"}  # of a teacher's languages a tag is one
     with_teachers_text(student(data=data, tag=asked))
     assert engine.tags == {"<news>"}
 
 
+def test_a_single_tag_names_no_language(student, teacher, text, make_config):
+    shutil.rmtree(teacher)
+    save_teacher(teacher, make_config(data={"train": [text], "dev": text, "tgt_lang": "de"}), tag="<news>")
+    cfg = student(data={"train": [{**text, "tag": "<news>"}], "dev": text, "tgt_lang": "fr"})
+    with pytest.raises(ConfigError, match=r"has data\.tgt_lang=de, but this config has fr"):
+        with_teachers_text(cfg)
+    assert not (cfg.run_dir / "distilled").exists(), "which would say that there were teachers"
+
+
 def test_a_teacher_of_the_same_language_in_another_form_will_do(student, teacher, engine, text, make_config):
     shutil.rmtree(teacher)
     save_teacher(teacher, make_config(data={"train": [text], "dev": text, "tgt_lang": "pt-BR"}))
     assert with_teachers_text(student(data={"train": [text], "dev": text, "tgt_lang": "pt"}))
+    with pytest.raises(ConfigError, match="pt-BR, but this config has pt_PT"):
+        with_teachers_text(student(data={"train": [text], "dev": text, "tgt_lang": "pt_PT"}))
 
 
 def test_an_interrupted_translation_goes_on_where_it_stopped(student, engine, text, tmp_path, teacher):

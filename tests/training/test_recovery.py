@@ -41,8 +41,9 @@ def noisy(level, n, amplitude=0.4):
         noisy(6, 300) + noisy(3, 300, amplitude=0.9),
         noisy(3, 300) + [8.0] * 19 + noisy(3, 300) + [8.0] * 19 + noisy(3, 50),  # spikes that come back
         noisy(2, 300) + noisy(3.5, 300),  # harder text: above the mean, yet nearer to it than to guessing
+        [1.5, *noisy(3.5, 300)],  # a model that was trained before, on easier text
     ],
-    ids=["warm-up", "unhappy start", "noise", "spikes", "harder text"],
+    ids=["warm-up", "unhappy start", "noise", "spikes", "harder text", "another domain"],
 )
 def test_what_ordinary_runs_do_is_no_divergence(losses):
     assert diverged_after(losses) is None
@@ -50,8 +51,13 @@ def test_what_ordinary_runs_do_is_no_divergence(losses):
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(noisy(2, 300), [6.0] * 50), (noisy(6, 300), [GUESSING + 1] * 50), ([GUESSING], [GUESSING + 1.1] * 50)],
-    ids=["collapse to word frequencies", "worse than guessing", "from the start"],
+    [
+        (noisy(2, 300), [6.0] * 50),
+        (noisy(6, 300), [GUESSING + 1] * 50),
+        ([GUESSING], [GUESSING + 1.1] * 50),
+        (noisy(1.5, 5), [6.5] * 50),
+    ],
+    ids=["collapse to word frequencies", "worse than guessing", "from the start", "a trained model is lost at once"],
 )
 def test_a_loss_that_stays_high_is_a_divergence(before, after):
     assert diverged_after(before + after) == len(before) + 20

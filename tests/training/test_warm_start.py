@@ -8,10 +8,11 @@ import torch
 from safetensors.torch import load_file
 
 from mtkit.config.loading import load_config
-from mtkit.config.schema import Config, ModelConfig
-from mtkit.decoding.bundle import load_bundle, save_bundle
-from mtkit.errors import BundleError, ConfigError, DataError
+from mtkit.config.schema import Config, DecodeConfig, ModelConfig
+from mtkit.decoding.bundle import add_to_bundle, find_model, load_bundle, save_bundle
+from mtkit.errors import BundleError, ConfigError
 from mtkit.model.transformer import Transformer
+from mtkit.training.prepare import check_early
 from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 from mtkit.training.warm_start import freeze, load_start
@@ -125,11 +126,15 @@ def test_another_model_in_a_run_under_way_is_an_error(base_run, tuning, tmp_path
     assert train(tuning(tmp_path / "moved", max_steps=5)).steps == 5, "the same model in another place"
 
 
-def test_a_run_goes_on_where_the_place_of_the_model_has_changed(base_run, tuning, tmp_path):
+def test_a_run_goes_on_where_the_place_of_the_model_has_changed(base_run, tuning, tmp_path, caplog):
     first = shutil.copytree(base_run, tmp_path / "first")
     train(tuning(first, max_steps=3))
     first.rename(tmp_path / "second")
     assert train(tuning(tmp_path / "second", max_steps=4)).steps == 4
+    assert "first, which is not there any more; if" in caplog.text
+    shutil.copytree(tmp_path / "second", tmp_path / "third")
+    add_to_bundle(find_model(tmp_path / "third"), "more.txt", lambda path: path.write_text("words\n"))
+    assert train(tuning(tmp_path / "third", max_steps=5)).steps == 5, "the same weights, whatever lies beside them"
 
 
 def test_other_tokenizers_in_the_run_are_not_mixed_with_the_weights(tuning, tmp_path):
@@ -141,8 +146,12 @@ def test_other_tokenizers_in_the_run_are_not_mixed_with_the_weights(tuning, tmp_
 
 def test_a_tag_that_the_model_does_not_know_is_an_error(tuning, new_text):
     corpora = [{**new_text["train"][0], "tag": "<news>"}]
-    with pytest.raises(DataError, match="it has no tag <news>"):
+    with pytest.raises(ConfigError, match=r"data\.train\[\]\.tag=<news>: .*it has no tag <news>.*leave the tag out"):
         train(tuning(data={**new_text, "train": corpora}))
+    with pytest.raises(ConfigError, match=r"decode\.tag=<news>: "):
+        train(tuning().model_copy(update={"decode": DecodeConfig(tag="<news>")}))
+    with pytest.raises(ConfigError, match=r"data\.dev\.tag=<news>: "):  # before teachers translate for hours
+        check_early(tuning(data={**new_text, "dev": {**new_text["dev"], "tag": "<news>"}}))
 
 
 def test_a_place_without_a_model_is_an_error(tuning, tmp_path):
