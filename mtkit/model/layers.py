@@ -127,9 +127,9 @@ class NormBeforeProducts(nn.LayerNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape (..., D), which is returned."""
-        if self.training and torch.is_autocast_enabled("cpu") and fused.has_kernels(input, self.weight):
-            dtype = torch.get_autocast_dtype("cpu")
-            return fused.layer_norm(input, self.weight, self.bias, self.eps, dtype)
+        in_bf16 = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+        if self.training and in_bf16 and fused.has_kernels(input, self.weight):
+            return fused.layer_norm(input, self.weight, self.bias, self.eps, torch.bfloat16)
         return super().forward(input)  # in float32 as fast
 
 

@@ -108,7 +108,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     n_weights = sum(parameter.numel() for parameter in model.parameters())
     log.info(f"model: {n_weights / 1e6:.1f} million weights; {precision} on {where}")
     if device.type == "cpu" and not has_numba():
-        log.info("with numba, which the extra `fast` brings, an update takes 10 to 15 % less time")
+        log.info("with numba, which the extra `fast` brings, an update takes about a tenth less time")
     _log_data(run)
     return run
 
