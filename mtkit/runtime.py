@@ -3,12 +3,14 @@
 import ctypes
 import os
 from contextlib import AbstractContextManager, nullcontext, suppress
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
+from importlib.util import find_spec
 from mmap import PAGESIZE
 from typing import Literal
 
 import torch
 
+from mtkit.console import log
 from mtkit.cores import made_by_intel, usable_cores
 from mtkit.errors import MtkitError
 
@@ -73,7 +75,7 @@ def set_threads(n_threads: int | None) -> int:
 def environment(device: torch.device, precision: Precision) -> dict[str, str]:
     """What the last bits of a result depend on besides config and data."""
     kinds = {"cpu": _vectors, "cuda": torch.cuda.get_device_name}
-    made_by = {"numba": _numba()} if device.type == "cpu" else {}
+    made_by = {"numba": numba_version() or "none"} if device.type == "cpu" else {}
     return {
         "torch": torch.__version__,
         "device": kinds[device.type]() if device.type in kinds else device.type,
@@ -83,12 +85,20 @@ def environment(device: torch.device, precision: Precision) -> dict[str, str]:
     }
 
 
-def _numba() -> str:
-    """The version of numba, whose code makes the passes over memory on a CPU."""
+@cache
+def numba_version() -> str | None:
+    """The version of numba, which compiles passes over memory on a CPU; None if it is not there, or does not work.
+
+    Loads it, which takes half a second.
+    """
+    if find_spec("numba") is None:
+        return None
     try:
-        return version("numba")
-    except PackageNotFoundError:
-        return "none"
+        import numba
+    except ImportError as error:  # it is particular about numpy's version
+        log.warning(f"numba is installed, but does not work ({error}); training goes on without it, a tenth slower")
+        return None
+    return str(numba.__version__)
 
 
 def _vectors() -> str:

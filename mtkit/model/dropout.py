@@ -36,8 +36,8 @@ class Dropout(nn.Module):
         return x * scaled_keep_mask(x.shape, self.p, x.dtype)
 
     def added(self, x: Tensor, y: Tensor) -> Tensor:
-        """x + dropout(y); x, y: of the same shape, which is returned."""
-        if self.training and self.p > 0 and fused.has_kernels(x, y):
+        """x + dropout(y); they are broadcast as in any sum."""
+        if self.training and self.p > 0 and x.shape == y.shape and fused.has_kernels(x, y):
             return fused.add_dropout(x, y, n_dropped(self.p), _drawn_seed())
         return x + self(y)
 

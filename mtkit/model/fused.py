@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib.util import find_spec
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -16,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
+
+from mtkit.runtime import numba_version
 
 _STRIP = 2**16  # elements that are worth a thread
 
@@ -67,10 +68,13 @@ def cross_entropy_(
 ) -> tuple[float, float, Tensor]:
     """The summed loss of `mtkit.training.loss`, the part of it that is not smoothed, and the gradient by bias, (V,).
 
-    logits: (P, N, V), to which bias (V,) is still to be added; they become the gradients by them. targets: (N,).
+    logits: (P, N or more, V), to which bias (V,) is still to be added; the first N become the gradients by them, the
+    others are left as they are. targets: (N,). Raises IndexError for one that is not below V.
     """
-    _, n_positions, n_tokens = logits.shape
-    n_strips = _n_strips(n_positions, logits.numel())
+    n_positions, n_tokens = len(targets), logits.size(2)
+    if n_positions and not 0 <= targets.min() <= targets.max() < n_tokens:
+        raise IndexError(f"targets from {targets.min()} to {targets.max()}, where there are {n_tokens} tokens")
+    n_strips = _n_strips(n_positions, len(logits) * n_positions * n_tokens)
     by_bias, sums = np.zeros((n_strips, n_tokens), np.float32), np.zeros((n_strips, 2))
     rows, added, ids, kernels = _array(logits), _array(bias), targets.numpy(), _kernels()
     smoothing, strength = np.float32(label_smoothing), np.float32(r_drop)
@@ -83,10 +87,9 @@ def cross_entropy_(
     return loss, nll, torch.from_numpy(by_bias).sum(dim=0)
 
 
-@cache
 def has_numba() -> bool:
-    """Whether numba is installed, which makes the code of `kernels`."""
-    return find_spec("numba") is not None
+    """Whether there is numba, which makes the code of `kernels`."""
+    return numba_version() is not None
 
 
 @cache
@@ -220,6 +223,7 @@ class _LayerNorm(Function):
 
         _in_strips(work, n, _n_strips(n, x.numel()))
         ctx.save_for_backward(x, gain, kept)
+        ctx.of_bias = bias.dtype
         return out
 
     @staticmethod
@@ -236,7 +240,8 @@ class _LayerNorm(Function):
             kernels.layer_norm_gradient(*given, result, *sums[number], first, last)
 
         _in_strips(work, n, n_strips)
-        return out, *torch.from_numpy(sums.sum(axis=0)), None, None
+        by_gain, by_bias = torch.from_numpy(sums.sum(axis=0))
+        return out, by_gain.to(gain.dtype), by_bias.to(ctx.of_bias), None, None
 
 
 class _Softmax(Function):

@@ -7,10 +7,14 @@ on nothing but the arguments: not on threads, nor on where arrays lie.
 bfloat16, which numpy lacks, comes as uint16: the upper half of the bits of a float32.
 """
 
+from contextlib import suppress
+
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core.caching import FunctionCache
 from numba.core.errors import TypingError
+from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic, overload
 
 BLOCK = 1024  # elements that draw their random bytes together
@@ -20,12 +24,33 @@ _LANES = 16  # numbers that a loop handles at a time; shorter rows are filled up
 _SUMS = {"reassoc", "contract", "nsz"}  # sums may be taken in the order that is fastest, the same one each time
 
 
+class _Store(FunctionCache):
+    """numba's folder of compiled code, in which nothing that is wrong with it ends a run.
+
+    numba locks nothing: processes that write at the same time can leave one's code under the name of the other's.
+    """
+
+    def load_overload(self, sig, target_context):
+        """The code for arguments of these types; None, so that it is compiled, if there is none that can be used."""
+        with suppress(Exception):  # half-written, or of another numba
+            found = super().load_overload(sig, target_context)
+            wanted, _ = normalize_signature(sig)
+            if found is not None and tuple(found.signature.args) == tuple(wanted):
+                return found
+        return None
+
+    def save_overload(self, sig, data):
+        """Keep the code, if the disk takes it."""
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+
 def _compiled(function):
     """The function as machine code, kept for the next process where there is a folder to keep it in."""
-    try:
-        return njit(nogil=True, fastmath=_SUMS, cache=True)(function)
-    except RuntimeError:  # no folder can be written
-        return njit(nogil=True, fastmath=_SUMS)(function)
+    kernel = njit(nogil=True, fastmath=_SUMS)(function)
+    with suppress(RuntimeError):  # no folder can be written
+        kernel._cache = _Store(function)
+    return kernel
 
 
 # A part of kernels, put into each. Were it called instead, a process that compiles a kernel and one that finds it kept
@@ -64,7 +89,10 @@ def _get_overload(array, i):
 
 
 def _put(array, i, number):
-    """array[i] = number, rounded to the nearest that array can hold, of two to the even one."""
+    """array[i] = number, rounded to the nearest that array can hold, of two to the even one.
+
+    What arithmetic makes where there is no number stays that; of others of its bit patterns some become 0 in bfloat16.
+    """
 
 
 @overload(_put, jit_options=_INLINE)
@@ -218,7 +246,7 @@ def layer_norm(x, gain, bias, out, means, factors, eps, first, last):
         factor = np.float32(1.0) / np.sqrt(variance / np.float32(n) + eps)
         means[i], factors[i] = mean, factor
         for j in range(n):
-            _put(result, j, (_get(given, j) - mean) * factor * gain[j] + bias[j])
+            _put(result, j, (_get(given, j) - mean) * factor * _get(gain, j) + _get(bias, j))
 
 
 @_compiled
@@ -234,15 +262,15 @@ def layer_norm_gradient(x, gain, means, factors, grad, out, by_gain, by_bias, fi
         of_g, of_gy = np.float32(0.0), np.float32(0.0)
         for j in range(n):
             y, own = (_get(given, j) - mean) * factor, _get(by_given, j)
-            of_g += own * gain[j]
-            of_gy += own * gain[j] * y
+            of_g += own * _get(gain, j)
+            of_gy += own * _get(gain, j) * y
             by_gain[j] += own * y
             by_bias[j] += own
         of_g /= np.float32(n)
         of_gy /= np.float32(n)
         for j in range(n):
             y = (_get(given, j) - mean) * factor
-            _put(result, j, factor * (_get(by_given, j) * gain[j] - of_g - y * of_gy))
+            _put(result, j, factor * (_get(by_given, j) * _get(gain, j) - of_g - y * of_gy))
 
 
 @_compiled
@@ -258,7 +286,7 @@ def softmax(scores, bias, out, scale, n_heads, first, last):
         for q in range(n_queries):
             own, added, result = scores[i, q], bias[sentence, q if bias.shape[1] > 1 else 0], out[i, q]
             for j in range(n_keys):
-                row[j] = _get(own, j) * scale + added[j]
+                row[j] = _get(own, j) * scale + _get(added, j)
             for j in range(n_keys, row.size):
                 row[j] = -np.inf
             _, total = _exp_row(row)
@@ -330,8 +358,8 @@ def _divergence(one, two, p, q, log_norms, uniform, strength):
 def cross_entropy(logits, bias, targets, smoothing, r_drop, by_bias, sums, first, last):
     """What `mtkit.training.loss` says of positions first to last - 1; logits become the gradients by them.
 
-    logits: (P, N, V), of one pass or of two, without their bias (V,); targets: (N,); by_bias: (V,), to which the sum
-    of the gradients comes; sums: (2,) of float64, to which the loss comes, and the part of it that is not smoothed.
+    logits: (P, N or more, V), of one pass or of two, without their bias (V,); targets: (N,); by_bias: (V,), to which
+    the gradients are added; sums: (2,) of float64, to which the loss is, and the part of it that is not smoothed.
     """
     n_passes, _, n_tokens = logits.shape
     raw = np.empty((n_passes, n_tokens), np.float32)
@@ -344,7 +372,7 @@ def cross_entropy(logits, bias, targets, smoothing, r_drop, by_bias, sums, first
             own, row, power = logits[k, i], raw[k], powers[k]
             along = np.float32(0.0)
             for j in range(n_tokens):
-                row[j] = _get(own, j) + bias[j]
+                row[j] = _get(own, j) + _get(bias, j)
                 power[j] = row[j]
                 along += row[j]
             largest, totals[k] = _exp_row(power)

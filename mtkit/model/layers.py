@@ -31,7 +31,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D), every position by itself."""
         if self.activation == "relu":
-            if self.training:
+            if self.training and fused.has_kernels(x, self.in_proj.bias):
                 return self.out_proj(self.dropout.of_relu(self.in_proj.product(x), self.in_proj.bias))
             x = self.in_proj(x, then="relu")
         elif self.activation == "swiglu":
@@ -136,7 +136,7 @@ class NormBeforeProducts(nn.LayerNorm):
 def make_norm(cfg: ModelConfig, *, before_products: bool = False) -> nn.Module:
     """Layer normalisation (Ba et al. 2016), or RMSNorm (Zhang and Sennrich 2019).
 
-    before_products: the result is given to nothing but matrix products.
+    before_products: the result is given to a sublayer, which begins with matrix products.
     """
     if cfg.norm == "rmsnorm":
         return nn.RMSNorm(cfg.d_model, eps=1e-6)

@@ -102,7 +102,7 @@ class _Chunks:
         rows, matrix = x.reshape(-1, x.size(-1)), self._matrix
         products = onednn_product(rows, matrix) if _by_onednn(matrix) else rows @ matrix.t()
         self._logits = products.view(*x.shape[:2], -1)
-        loss, nll, self._by_bias = fused.cross_entropy_(self._logits[:, : len(y)], self._bias, y, *self._settings)
+        loss, nll, self._by_bias = fused.cross_entropy_(self._logits, self._bias, y, *self._settings)
         return loss, nll
 
     def gradients(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

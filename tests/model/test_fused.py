@@ -163,6 +163,38 @@ def test_cross_entropy(label_smoothing, n_passes, dtype):
     assert_near(by_bias, exact.grad.sum(dim=(0, 1)), torch.float32)
 
 
+def test_rows_that_only_fill_up_are_left_alone_and_no_target_is_out_of_range():
+    logits, bias, targets = torch.randn(2, 9, 50), torch.randn(50), torch.randint(50, (6,))
+    alone, whole = logits[:, :6].clone(), logits.clone()
+    assert fused.cross_entropy_(alone, bias, targets, 0.1, 3.0)[:2] == pytest.approx(
+        fused.cross_entropy_(whole, bias, targets, 0.1, 3.0)[:2], rel=1e-12
+    )
+    assert torch.equal(whole[:, :6], alone)
+    assert torch.equal(whole[:, 6:], logits[:, 6:])
+    for wrong in (-1, 50):
+        with pytest.raises(IndexError, match=f"{wrong}"):
+            fused.cross_entropy_(logits.clone(), bias, torch.tensor([3, wrong]), 0.1, 0.0)
+
+
+def test_weights_in_bf16_are_read_as_such():
+    gain, bias = leaf(64, dtype=torch.bfloat16), leaf(64, dtype=torch.bfloat16)
+    x, logits = torch.randn(5, 64), torch.randn(1, 5, 64)
+    y = fused.layer_norm(x, gain, bias, 1e-5, torch.float32)
+    torch.testing.assert_close(y, F.layer_norm(x, (64,), gain.float(), bias.float()))
+    y.sum().backward()
+    assert gain.grad.dtype == bias.grad.dtype == torch.bfloat16
+    added = bias.detach()
+    ours = fused.softmax(logits, added.view(1, 1, 1, 64), 1.0, 1)
+    torch.testing.assert_close(ours, (logits + added.float()).softmax(dim=-1))
+    found = [fused.cross_entropy_(logits.clone(), b, torch.arange(5), 0.1, 0.0)[0] for b in (added, added.float())]
+    assert found[0] == found[1]
+
+
+def test_what_is_smaller_is_broadcast_in_a_residual_sum():
+    dropout = Dropout(0.5)
+    assert dropout.added(torch.ones(4, 3000), torch.zeros(3000)).tolist() == [[1.0] * 3000] * 4
+
+
 def test_what_is_not_a_number_is_not_hidden():
     bad = torch.tensor([[1.0, math.nan, -1.0, math.inf]])
     bias = torch.zeros(4)
@@ -279,3 +311,59 @@ print(loss.hex(), nll.hex(), by_bias.tolist(), logits.tolist())
         command = [sys.executable, "-c", program, argument]
         found.append(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
     assert len(set(found)) == 1
+
+
+_ONE_KERNEL = """
+import sys, torch
+from mtkit.model import fused
+dtype = torch.bfloat16 if "bf16" in sys.argv else torch.float32
+print(fused.softmax(torch.zeros(1, 1, 4, dtype=dtype), None, 1.0, 1).tolist())
+"""
+
+
+def run_one_kernel(folder, *arguments, before=""):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    command = [sys.executable, "-c", before + _ONE_KERNEL, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def kept_code(folder):
+    """The files of compiled code, those of softmax."""
+    return sorted(folder.glob("**/kernels.softmax-*.nbc"))
+
+
+def test_kept_code_that_is_damaged_or_for_other_numbers_is_compiled_again(tmp_path):
+    for precision in ("fp32", "bf16"):
+        assert run_one_kernel(tmp_path, precision).returncode == 0
+    fp32, bf16 = kept_code(tmp_path)
+    bf16.write_bytes(fp32.read_bytes())  # what two processes can leave that write at the same time
+    assert run_one_kernel(tmp_path, "bf16").stdout == "[[[0.25, 0.25, 0.25, 0.25]]]\n"
+    fp32.write_bytes(b"")  # as after a power cut
+    assert run_one_kernel(tmp_path).stdout == "[[[0.25, 0.25, 0.25, 0.25]]]\n"
+    assert fp32.stat().st_size > 0
+
+
+def test_code_that_the_disk_does_not_take_is_not_kept(tmp_path):
+    full = (
+        "import resource, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+    )
+    done = run_one_kernel(tmp_path, before=full)
+    assert done.stdout == "[[[0.25, 0.25, 0.25, 0.25]]]\n", done.stderr
+    assert not kept_code(tmp_path)
+
+
+def test_a_numba_that_does_not_work_is_said_and_done_without(tmp_path):
+    (tmp_path / "numba").mkdir()
+    (tmp_path / "numba" / "__init__.py").write_text("raise ImportError('Numba needs NumPy 2.3 or less')\n", "utf-8")
+    program = """
+import torch
+from mtkit.model import fused
+from mtkit.model.dropout import Dropout
+print(fused.has_numba(), Dropout(0.1)(torch.zeros(4)).tolist())
+"""
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.stdout == "False [0.0, 0.0, 0.0, 0.0]\n", done.stderr
+    assert done.stderr.count("Numba needs NumPy") == 1
