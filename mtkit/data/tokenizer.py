@@ -306,7 +306,9 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 def _train_both(cfg: Config, run_dir: Path, settings: dict[str, Any]) -> tuple[Tokenizer, Tokenizer]:
     if cfg.tokenizer.shared:
-        if "tgt" in cfg.tokenizer.model_fields_set and cfg.tokenizer.tgt != cfg.tokenizer.src:
+        besides = {"sampling"}  # of which the sampler warns
+        src_settings, tgt_settings = (one.model_dump(exclude=besides) for one in (cfg.tokenizer.src, cfg.tokenizer.tgt))
+        if "tgt" in cfg.tokenizer.model_fields_set and src_settings != tgt_settings:
             log.warning("tokenizer.tgt is not used: with tokenizer.shared, tokenizer.src serves both sides")
         src = tgt = _train_on(cfg, SIDES, cfg.tokenizer.src, run_dir / "src.spm")
     else:

@@ -75,7 +75,7 @@ def _check_undistilled(cfg: Config, folder: Path) -> None:
         raise ConfigError(
             f"{named}: set, but there is no teacher: set distill.teachers, or give --teacher to mtkit distill"
         )
-    if folder.exists() and not any(corpus.tsv and corpus.tsv.parent == folder for corpus in cfg.data.train):
+    if folder.exists() and not any(corpus.tsv and corpus.tsv.parent.name == FOLDER for corpus in cfg.data.train):
         raise ConfigError(
             f"{folder}: this run learns from the translations of teachers, and the config names none: give them again "
             "(distill.teachers, or --teacher of mtkit distill), choose another run_dir, or remove that folder to learn "

@@ -98,7 +98,8 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
     )
     for key in ("average_best", "average_last"):
         then, now = getattr(bundle.config.train, key), getattr(cfg.train, key)
-        if then != now:
+        unused = key == "average_best" and bundle.config.train.average_last and cfg.train.average_last
+        if then != now and not unused:
             log.warning(f"{folder} was made with train.{key}={then}, not {now}; `mtkit average` makes other means")
     if changed := differences(bundle.config.decode.model_dump(), cfg.decode.model_dump()):
         listed = "; ".join(f"decode.{key}: {old} there, {new} here" for key, old, new in changed)

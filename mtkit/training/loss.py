@@ -10,8 +10,13 @@ from torch.autograd.function import Function, once_differentiable
 from mtkit.model import fused
 from mtkit.model.linear import one_of_few_sizes, onednn_multiplies, onednn_product, weight_gradient
 
-CHUNK = 512  # target positions whose logits exist at the same time on a CPU
+_CHUNK = 512  # target positions whose logits exist at the same time on a CPU
 _GPU_CHUNK = 2048  # and elsewhere: small products keep a GPU waiting
+
+
+def chunk_size(device: torch.device) -> int:
+    """The number of target positions whose logits exist at the same time."""
+    return _CHUNK if device.type == "cpu" else _GPU_CHUNK
 
 
 def smoothed_cross_entropy_sum(
@@ -53,7 +58,7 @@ class _ChunkedLoss(Function):
     ) -> tuple[Tensor, Tensor]:
         matrix = weight.to(hidden.dtype)
         n_positions = hidden.size(1)
-        size = CHUNK if hidden.device.type == "cpu" else _GPU_CHUNK
+        size = chunk_size(hidden.device)
         if _by_onednn(matrix):  # which makes a kernel for each size
             hidden = F.pad(hidden, (0, 0, 0, one_of_few_sizes(n_positions % size) - n_positions % size))
         if with_gradients:

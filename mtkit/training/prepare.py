@@ -24,7 +24,7 @@ from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.distributed import ALONE, Processes
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
-from mtkit.training.warm_start import check_tags_of_start, freeze, load_start, run_tokenizers
+from mtkit.training.warm_start import check_freeze, check_tags_of_start, freeze, load_start, run_tokenizers
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ def check_early(cfg: Config, processes: Processes = ALONE) -> None:
         check_tags(cfg)
     else:
         check_tags_of_start(cfg)
+    check_freeze(cfg)
     require_files("data.dev", [cfg.data.dev])
     _require_text("data.dev", [cfg.data.dev], list(read_pairs([cfg.data.dev])))
     if cfg.train.suite is not None:

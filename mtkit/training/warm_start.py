@@ -13,6 +13,7 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.data.corpus import SIDES
+from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers, train_tokenizers
 from mtkit.decoding.bundle import find_model, load_bundle, read_bundle
 from mtkit.errors import ConfigError, DataError
@@ -102,8 +103,21 @@ def load_start(origin: Path, model: Transformer) -> None:
 def freeze(model: Transformer, prefixes: Sequence[str]) -> None:
     """Let the weights whose names begin with one of the prefixes stay as they are; layers.1 does not mean layers.10.
 
-    Raises ConfigError if a prefix is that of no weight, or if nothing is left to be trained.
+    Raises ConfigError as `check_freeze` does.
     """
+    _freeze(model, prefixes)
+    if prefixes:
+        n_trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+        log.info(f"{n_trained / 1e6:.1f} million weights are trained, the others stay as they are (train.freeze)")
+
+
+def check_freeze(cfg: Config) -> None:
+    """Raise ConfigError if a prefix in train.freeze is that of no weight, or if nothing is left to be trained."""
+    with torch.device("meta"):  # weights that have names, and take no memory
+        _freeze(Transformer(cfg.model, 8, 8, PAD_ID), cfg.train.freeze)
+
+
+def _freeze(model: Transformer, prefixes: Sequence[str]) -> None:
     weights = dict(model.named_parameters(remove_duplicate=False))  # a shared matrix goes by each of its names
     for prefix in prefixes:
         chosen = [name for name in weights if name.startswith(prefix) and not name[len(prefix) :][:1].isdigit()]
@@ -112,11 +126,8 @@ def freeze(model: Transformer, prefixes: Sequence[str]) -> None:
             raise ConfigError(f"train.freeze: no weight's name begins with {prefix!r}; they begin: {', '.join(parts)}")
         for name in chosen:
             weights[name].requires_grad_(False)
-    n_trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-    if not n_trained:
+    if not any(weight.requires_grad for weight in model.parameters()):
         raise ConfigError(f"train.freeze={list(prefixes)} leaves no weight to be trained")
-    if prefixes:
-        log.info(f"{n_trained / 1e6:.1f} million weights are trained, the others stay as they are (train.freeze)")
 
 
 def _has_started(run_dir: Path) -> bool:

@@ -174,7 +174,7 @@ def peak_flops(shape: Shape, device: torch.device, precision: Precision) -> floa
             if part in name:
                 return peak
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    typical = products(shape.model, shape.vocab_size, max(1, shape.batch_tokens // 32), 32, 32)
+    typical = products(shape.model, shape.vocab_size, max(1, shape.batch_tokens // 32), 32, 32, device)
     return overall_rate(measure(typical, dtype, device))
 
 

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from mtkit.config.schema import ModelConfig
 from mtkit.model.linear import onednn_multiplies, onednn_product
-from mtkit.training.loss import CHUNK
+from mtkit.training.loss import chunk_size
 
 _REPEATS = 5
 _LEAST_S = 0.01  # a shape is measured for at least so long each time
@@ -59,8 +59,13 @@ class Product:
         return 2 * 3 * self.n * self.rows * self.inner * self.columns * self.count
 
 
-def products(cfg: ModelConfig, vocab_size: int, n_pairs: int, src_len: int, tgt_len: int) -> list[Product]:
-    """All products of an update on n_pairs pairs of one length: together they have the operations of training_flops."""
+def products(
+    cfg: ModelConfig, vocab_size: int, n_pairs: int, src_len: int, tgt_len: int, device: torch.device
+) -> list[Product]:
+    """All products of an update on n_pairs pairs of one length, as they are cut on this device.
+
+    Together they have the operations of training_flops.
+    """
     _require_attention(cfg)
     d, f, heads = cfg.d_model, cfg.d_ff, cfg.n_heads
     n_src, n_tgt, n_matrices = n_pairs * src_len, n_pairs * tgt_len, n_pairs * heads
@@ -79,8 +84,9 @@ def products(cfg: ModelConfig, vocab_size: int, n_pairs: int, src_len: int, tgt_
     for queries, keys, layers in [*lengths, (tgt_len, src_len, cfg.n_decoder_layers)]:
         found.append(Product("attention scores", queries, d // heads, keys, n_matrices, layers))
         found.append(Product("attention mixing", queries, keys, d // heads, n_matrices, layers))
-    whole, rest = divmod(n_tgt, CHUNK)
-    found += [Product("output projection", CHUNK, d, vocab_size, count=whole)] if whole else []
+    chunk = chunk_size(device)
+    whole, rest = divmod(n_tgt, chunk)
+    found += [Product("output projection", chunk, d, vocab_size, count=whole)] if whole else []
     found += [Product("output projection", rest, d, vocab_size)] if rest else []
     return found
 

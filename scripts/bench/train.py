@@ -318,16 +318,17 @@ def measure_products(task: dict[str, Any]) -> float:
     from mtkit.config.schema import ModelConfig
 
     torch.set_num_threads(task["threads"])
-    shape = task["shape"]
+    shape, device = task["shape"], torch.device("cpu")
     found = products(
         ModelConfig.model_validate(task["model"]),
         shape["vocab_size"],
         shape["n_pairs"],
         shape["src_len"],
         shape["tgt_len"],
+        device,
     )
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[task["precision"]]
-    return overall_rate(measure(found, dtype, torch.device("cpu")))
+    return overall_rate(measure(found, dtype, device))
 
 
 def as_table(measured: dict[str, list[Measured]], rates: dict[str, list[float]], flops: float) -> str:

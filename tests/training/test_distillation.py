@@ -131,6 +131,8 @@ def test_teachers_that_were_forgotten_are_asked_for(student, engine):
     with pytest.raises(ConfigError, match=r"distilled: this run learns from the translations of teachers, .*give them"):
         with_teachers_text(forgotten)
     assert with_teachers_text(made) is made  # as the run's own config.yaml has it
+    moved = cfg.run_dir.rename(cfg.run_dir.with_name("moved"))
+    assert with_teachers_text(made.model_copy(update={"run_dir": moved}))  # the text's own absence is then the error
     without = cfg.model_copy(update={"distill": DistillConfig(n_best=2, beam_size=4)})
     with pytest.raises(ConfigError, match=r"^distill\.beam_size, distill\.n_best: set, but there is no teacher: set"):
         with_teachers_text(without)

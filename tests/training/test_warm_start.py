@@ -154,6 +154,12 @@ def test_a_tag_that_the_model_does_not_know_is_an_error(tuning, new_text):
         check_early(tuning(data={**new_text, "dev": {**new_text["dev"], "tag": "<news>"}}))
 
 
+def test_names_of_weights_to_be_frozen_are_checked_before_teachers_translate(tuning):
+    with pytest.raises(ConfigError, match=r"train\.freeze: no weight's name begins with 'embeddings'"):
+        check_early(tuning(freeze=["embeddings"]))
+    check_early(tuning(freeze=["encoder"]))
+
+
 def test_a_place_without_a_model_is_an_error(tuning, tmp_path):
     with pytest.raises(BundleError, match=r"nowhere: no such folder"):
         train(tuning(tmp_path / "nowhere"))
