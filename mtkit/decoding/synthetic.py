@@ -7,6 +7,7 @@ it does is a job of `file_job`: resumable, in bounded memory. Its records, one a
 import json
 import random
 import textwrap
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -32,6 +33,7 @@ Direction = Literal["back", "forward"]
 
 _DROPPED = 0.1  # share of words that noise leaves out, and
 _FARTHEST = 3  # places that it moves a word at most: Edunov et al. 2018, section 3
+_FIRST_NOT_LATIN = "\u0250"
 
 
 @dataclass(frozen=True)
@@ -220,16 +222,33 @@ def write_corpus(
 def noised(text: str, seed: int, lang: str | None = None) -> str:
     """The text's words, a tenth of them left out and each moved a little; the same text always in the same way.
 
-    Of a language that writes no spaces between words, its characters. It is the noise that Edunov et al. (2018) add to
-    beam output, but for the words that they blank: model.word_dropout does that.
+    Of a language that writes no spaces between words, its characters (see `_characters`). It is the noise that Edunov
+    et al. (2018) add to beam output, but for the words that they blank: model.word_dropout does that.
     """
     by_character = primary_code(lang) in WITHOUT_SPACES
-    words = list(text) if by_character else text.split()
+    words = _characters(text) if by_character else text.split()
     rng = random.Random(f"{seed}\n{text}")
     kept = [word for word in words if rng.random() >= _DROPPED] or words
     # A word whose place is raised by less than n + 1 is overtaken by at most n words (Lample et al. 2018).
     places = [place + rng.uniform(0, _FARTHEST + 1) for place in range(len(kept))]
     return ("" if by_character else " ").join(kept[place] for place in sorted(range(len(kept)), key=places.__getitem__))
+
+
+def _characters(text: str) -> list[str]:
+    """Characters with the marks above and below them; what is Latin, or a number, is not taken apart: GPU, 3.5%."""
+    found: list[str] = []
+    for character in text:
+        is_mark = unicodedata.category(character).startswith("M")
+        if found and (is_mark or (_is_latin(character) and _is_latin(found[-1][-1]))):
+            found[-1] += character
+        else:
+            found.append(character)
+    return found
+
+
+def _is_latin(character: str) -> bool:
+    """Whether it may be part of a word or a number in Latin script."""
+    return character < _FIRST_NOT_LATIN and not character.isspace()
 
 
 @contextmanager

@@ -175,6 +175,16 @@ def test_noise_takes_the_characters_of_text_without_spaces_for_words():
     assert noised(text, 1, "fr") == text
 
 
+def test_noise_takes_no_number_latin_word_or_syllable_with_its_marks_apart():
+    text = "在2026年有3.5%的GPU-2是café的ก้กิ่"
+    parts = {"2026", "3.5%", "GPU-2", "café", "ก้", "กิ่", *"在年有的是"}
+    for seed in range(50):
+        found = noised(text, seed, "zh")
+        for part in sorted(parts, key=len, reverse=True):
+            found = found.replace(part, " ")
+        assert not found.strip()
+
+
 def test_noise_leaves_out_a_tenth_and_depends_on_the_text():
     text = " ".join(map(str, range(20_000)))
     found = noised(text, 1).split()
