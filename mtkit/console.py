@@ -24,17 +24,35 @@ def set_up_logging(quiet: bool) -> None:
     log.handlers = [_AroundProgressBars()]
 
 
+class _Lines:
+    """A stream for a bar that is not drawn over and over, but stands in a file: a line each time."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Leave out what only moves the cursor or covers the old bar."""
+        if line := text.strip():
+            self._stream.write(f"{line}\n")
+
+    def flush(self) -> None:
+        """As a stream's."""
+        self._stream.flush()
+
+
 def progress_bar(total: int | None, description: str, unit: str, initial: int = 0, **options: Any) -> "tqdm[Any]":
-    """A tqdm bar on stderr with an ETA; silent unless log lines are shown, rare lines where stderr is no terminal."""
-    stream: TextIO = sys.stderr
+    """A tqdm bar on stderr with an ETA; silent unless log lines are shown.
+
+    Where stderr is no terminal it is a line every half minute, and none for what takes less.
+    """
+    on_terminal = sys.stderr.isatty()
+    how = {"mininterval": 0.2, "dynamic_ncols": True} if on_terminal else {"mininterval": 30.0, "delay": 1.0}
     return tqdm(
         total=total,
         desc=description,
         unit=unit,
         initial=initial,
-        file=stream,
+        file=sys.stderr if on_terminal else _Lines(sys.stderr),
         disable=not log.isEnabledFor(logging.INFO) or not log.handlers,
-        mininterval=0.2 if stream.isatty() else 30.0,
-        dynamic_ncols=True,
-        **options,
+        **{**how, **options},
     )

@@ -1,0 +1,52 @@
+"""What is shown while a command works, on a terminal and in a file."""
+
+import io
+import sys
+
+import pytest
+
+from mtkit.console import log, progress_bar, set_up_logging
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before():
+    level, handlers, propagate = log.level, log.handlers, log.propagate
+    yield
+    log.level, log.handlers, log.propagate = level, handlers, propagate
+
+
+def shown(stream, monkeypatch, quiet=False, **options):
+    """What is written when three updates are made, and a line is logged between them."""
+    monkeypatch.setattr(sys, "stderr", stream)
+    set_up_logging(quiet)
+    with progress_bar(3, "train", "step", **options) as bar:
+        for step in (1, 2, 3):
+            bar.update()
+            if step == 2:
+                log.info("validated")
+    return stream.getvalue()
+
+
+def test_in_a_file_a_bar_is_lines(monkeypatch):
+    lines = shown(io.StringIO(), monkeypatch, mininterval=0, delay=0).split("\n")
+    assert [line.split(":")[0] for line in lines] == [*3 * ["train"], "validated", *2 * ["train"], ""]
+    assert "| 0/3 [" in lines[0] and "| 2/3 [" in lines[2] and "| 3/3 [" in lines[-2]
+    assert all(line == line.strip() for line in lines)
+
+
+def test_in_a_file_a_short_bar_is_nothing(monkeypatch):
+    assert shown(io.StringIO(), monkeypatch) == "validated\n"
+
+
+def test_on_a_terminal_it_is_drawn_over(monkeypatch):
+    assert shown(Terminal(), monkeypatch, mininterval=0).count("\r") > 3
+
+
+def test_quiet_there_is_none(monkeypatch):
+    for stream in (io.StringIO(), Terminal()):
+        assert shown(stream, monkeypatch, quiet=True, mininterval=0, delay=0) == ""
