@@ -76,7 +76,7 @@ def cross_entropy_(
         raise IndexError(f"targets from {targets.min()} to {targets.max()}, where there are {n_tokens} tokens")
     n_strips = _n_strips(n_positions, len(logits) * n_positions * n_tokens)
     by_bias, sums = np.zeros((n_strips, n_tokens), np.float32), np.zeros((n_strips, 2))
-    rows, added, ids, kernels = _array(logits), _array(bias), targets.numpy(), _kernels()
+    rows, added, ids, kernels = _array(logits), _vector(bias), targets.numpy(), _kernels()
     smoothing, strength = np.float32(label_smoothing), np.float32(r_drop)
 
     def work(number: int, first: int, last: int) -> None:
@@ -104,6 +104,11 @@ def _array(x: Tensor) -> "np.ndarray[Any, Any]":
     """x's memory, as `kernels` wants it."""
     x = x.detach()
     return x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
+
+
+def _vector(x: Tensor) -> "np.ndarray[Any, Any]":
+    """A copy of a weight: memory that numpy has seen torch never frees, and so FSDP2 could not spread it."""
+    return _array(x.detach().clone())
 
 
 def _flat(x: Tensor) -> "np.ndarray[Any, Any]":
@@ -183,7 +188,7 @@ class _ReluDropout(Function):
     def forward(ctx: Any, x: Tensor, bias: Tensor, n_dropped: int, seed: int) -> Tensor:
         x = x.contiguous()
         out, kernels, drawn = torch.empty_like(x), _kernels(), (np.uint64(seed), n_dropped, _scale(n_dropped))
-        repeated = np.resize(bias.detach().float().numpy(), len(bias) + kernels.BLOCK)
+        repeated = np.resize(_array(bias.detach().to(torch.float32, copy=True)), len(bias) + kernels.BLOCK)
         _over_blocks(kernels.relu_dropout, _flat(x), repeated, _flat(out), len(bias), *drawn, n_elements=x.numel())
         ctx.scale, ctx.of_bias = _scale(n_dropped), bias.dtype
         ctx.save_for_backward(out)
@@ -216,7 +221,8 @@ class _LayerNorm(Function):
         x, size, kernels = x.contiguous(), x.size(-1), _kernels()
         out, n = torch.empty_like(x, dtype=dtype), x.numel() // size
         kept = torch.empty(2, n, dtype=torch.float32)
-        arrays = [_array(x).reshape(-1, size), _array(gain), _array(bias), _array(out).reshape(-1, size), *kept.numpy()]
+        rows, result = (_array(whole).reshape(-1, size) for whole in (x, out))
+        arrays = [rows, _vector(gain), _vector(bias), result, *kept.numpy()]
 
         def work(_: int, first: int, last: int) -> None:
             kernels.layer_norm(*arrays, np.float32(eps), first, last)
@@ -232,7 +238,7 @@ class _LayerNorm(Function):
         x, gain, kept = ctx.saved_tensors
         size, kernels = x.size(-1), _kernels()
         n, out = x.numel() // size, torch.empty_like(x)
-        given = [_array(x).reshape(-1, size), _array(gain), *kept.numpy(), _array(grad.contiguous()).reshape(-1, size)]
+        given = [_array(x).reshape(-1, size), _vector(gain), *kept.numpy(), _array(grad.contiguous()).reshape(-1, size)]
         result, n_strips = _array(out).reshape(-1, size), _n_strips(n, x.numel())
         sums = np.zeros((n_strips, 2, size), np.float32)
 

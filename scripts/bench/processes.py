@@ -32,7 +32,7 @@ _BOUNDS = (1e-5, 1e-2)  # of a loss' relative difference: in the first steps, in
 _PATIENCE_S = 1800
 _SETTINGS = (
     *("model.d_model=64", "model.d_ff=256", "train.batch_tokens=256", "train.accumulate=4", "train.max_epochs=null"),
-    *("train.lr=3.0e-3", "train.log_every=1", "train.validate_sentences=50"),
+    *("train.lr=3.0e-3", "train.log_every=1", "train.validate_sentences=50", "train.average_best=1"),
     *("train.precision=fp32", "train.threads=1", "train.device=cpu", "train.schedule=inverse_sqrt"),
 )
 

@@ -190,6 +190,15 @@ def test_weights_in_bf16_are_read_as_such():
     assert found[0] == found[1]
 
 
+@both_precisions
+def test_the_memory_of_weights_can_be_freed_and_gathered_again(dtype):
+    """As FSDP2 does; torch lets nobody resize memory that numpy has seen."""
+    x, gain, bias, by_token = torch.randn(5, 64), leaf(64, dtype=dtype), leaf(64, dtype=dtype), leaf(50, dtype=dtype)
+    fused.relu_dropout(fused.layer_norm(x, gain, bias, 1e-5, dtype), bias, 26, seed=1).sum().backward()
+    fused.cross_entropy_(torch.randn(2, 5, 50), by_token, torch.arange(5), 0.1, 3.0)
+    assert all(weights.untyped_storage().resizable() for weights in (gain, bias, by_token))
+
+
 def test_what_is_smaller_is_broadcast_in_a_residual_sum():
     dropout = Dropout(0.5)
     assert dropout.added(torch.ones(4, 3000), torch.zeros(3000)).tolist() == [[1.0] * 3000] * 4
