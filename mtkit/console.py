@@ -24,6 +24,9 @@ def set_up_logging(quiet: bool) -> None:
     log.handlers = [_AroundProgressBars()]
 
 
+_LINE_UP = "\x1b[A"
+
+
 class _Lines:
     """A stream for a bar that is not drawn over and over, but stands in a file: a line each time."""
 
@@ -32,7 +35,7 @@ class _Lines:
 
     def write(self, text: str) -> None:
         """Leave out what only moves the cursor or covers the old bar."""
-        if line := text.strip():
+        if line := text.replace(_LINE_UP, "").strip():
             self._stream.write(f"{line}\n")
 
     def flush(self) -> None:
@@ -46,7 +49,8 @@ def progress_bar(total: int | None, description: str, unit: str, initial: int = 
     Where stderr is no terminal it is a line every half minute, and none for what takes less.
     """
     on_terminal = sys.stderr.isatty()
-    how = {"mininterval": 0.2, "dynamic_ncols": True} if on_terminal else {"mininterval": 30.0, "delay": 1.0}
+    in_a_file = {"mininterval": 30.0, "maxinterval": 30.0, "delay": 1.0}
+    how = {"mininterval": 0.2, "dynamic_ncols": True} if on_terminal else in_a_file
     return tqdm(
         total=total,
         desc=description,
@@ -56,3 +60,9 @@ def progress_bar(total: int | None, description: str, unit: str, initial: int = 
         disable=not log.isEnabledFor(logging.INFO) or not log.handlers,
         **{**how, **options},
     )
+
+
+def redraw(bar: "tqdm[Any]") -> None:
+    """Show at once what has been changed of a bar, where it is drawn over and over."""
+    if sys.stderr.isatty():
+        bar.refresh()

@@ -95,7 +95,7 @@ def numba_version() -> str | None:
         return None
     try:
         import numba
-    except ImportError as error:  # it is particular about numpy's version
+    except Exception as error:  # it is particular about numpy's version, and has libraries of its own to load
         log.warning(f"numba is installed, but does not work ({error}); training goes on without it, a tenth slower")
         return None
     return str(numba.__version__)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mtkit.console import log, progress_bar, set_up_logging
+from mtkit.console import log, progress_bar, redraw, set_up_logging
 
 
 class Terminal(io.StringIO):
@@ -50,3 +50,25 @@ def test_on_a_terminal_it_is_drawn_over(monkeypatch):
 def test_quiet_there_is_none(monkeypatch):
     for stream in (io.StringIO(), Terminal()):
         assert shown(stream, monkeypatch, quiet=True, mininterval=0, delay=0) == ""
+
+
+def test_in_a_file_bars_below_one_another_are_lines_too(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    set_up_logging(quiet=False)
+    with progress_bar(2, "comparing", "system", mininterval=0, delay=0) as outer:
+        for _ in range(2):
+            with progress_bar(1, "scoring", "line", mininterval=0, delay=0) as inner:
+                inner.update()
+            outer.update()
+    assert all(line.startswith(("comparing", "scoring")) for line in stream.getvalue().splitlines())
+
+
+def test_what_has_changed_of_a_bar_is_drawn_on_a_terminal_only(monkeypatch):
+    for stream, drawn in ((io.StringIO(), False), (Terminal(), True)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        set_up_logging(quiet=False)
+        with progress_bar(None, "translating", "line") as bar:
+            bar.total = 1234
+            redraw(bar)
+            assert ("1234" in stream.getvalue()) == drawn

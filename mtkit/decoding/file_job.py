@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any, BinaryIO
 
 from mtkit.config.differences import differences
-from mtkit.console import log, progress_bar
+from mtkit.console import log, progress_bar, redraw
 from mtkit.data.corpus import read_windows
 from mtkit.errors import MtkitError, UsageError
 from mtkit.files import open_locked, sha256_file, sync
@@ -157,7 +157,7 @@ class _Job:
             for window in self._windows_to_do(window_lines):
                 n_lines = self.done.lines + len(window.lines)
                 bar.total = max(n_lines, round(n_lines * self.input_path.stat().st_size / window.input_bytes))
-                bar.refresh()
+                redraw(bar)
                 lines, counts = translate_window(window.lines, self.done.lines + 1)
                 if len(lines) != len(window.lines):
                     raise ValueError(f"{len(lines)} output lines for {len(window.lines)} lines")

@@ -34,6 +34,8 @@ Direction = Literal["back", "forward"]
 _DROPPED = 0.1  # share of words that noise leaves out, and
 _FARTHEST = 3  # places that it moves a word at most: Edunov et al. 2018, section 3
 _FIRST_NOT_LATIN = "\u0250"
+_LETTERS_ABOVE = "\N{THAI CHARACTER SARA AM}\N{LAO VOWEL SIGN AM}"  # marks that Unicode counts among the letters
+_STACKERS = "\N{KHMER SIGN COENG}\N{MYANMAR SIGN VIRAMA}"  # what follows stands below what came before
 
 
 @dataclass(frozen=True)
@@ -235,11 +237,15 @@ def noised(text: str, seed: int, lang: str | None = None) -> str:
 
 
 def _characters(text: str) -> list[str]:
-    """Characters with the marks above and below them; what is Latin, or a number, is not taken apart: GPU, 3.5%."""
+    """Characters with what stands above and below them; what is Latin, or a number, is not taken apart: GPU, 3.5%."""
     found: list[str] = []
     for character in text:
-        is_mark = unicodedata.category(character).startswith("M")
-        if found and (is_mark or (_is_latin(character) and _is_latin(found[-1][-1]))):
+        if found and (
+            unicodedata.category(character).startswith("M")
+            or character in _LETTERS_ABOVE
+            or found[-1][-1] in _STACKERS
+            or (_is_latin(found[-1][0]) and _is_latin(character))
+        ):
             found[-1] += character
         else:
             found.append(character)
@@ -247,8 +253,11 @@ def _characters(text: str) -> list[str]:
 
 
 def _is_latin(character: str) -> bool:
-    """Whether it may be part of a word or a number in Latin script."""
-    return character < _FIRST_NOT_LATIN and not character.isspace()
+    """Whether it may be part of a word in Latin script, or of a number."""
+    if character < _FIRST_NOT_LATIN:
+        return not character.isspace()
+    is_apostrophe = character == "\N{RIGHT SINGLE QUOTATION MARK}"
+    return is_apostrophe or character.isdecimal() or "LATIN" in unicodedata.name(character, "")
 
 
 @contextmanager

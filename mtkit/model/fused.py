@@ -69,7 +69,7 @@ def cross_entropy_(
     """The summed loss of `mtkit.training.loss`, the part of it that is not smoothed, and the gradient by bias, (V,).
 
     logits: (P, N or more, V), to which bias (V,) is still to be added; the first N become the gradients by them, the
-    others are left as they are. targets: (N,). Raises IndexError for one that is not below V.
+    others are left as they are. targets: (N,). Raises IndexError for one that is not from 0 to V - 1.
     """
     n_positions, n_tokens = len(targets), logits.size(2)
     if n_positions and not 0 <= targets.min() <= targets.max() < n_tokens:

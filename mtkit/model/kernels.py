@@ -32,12 +32,14 @@ class _Store(FunctionCache):
 
     def load_overload(self, sig, target_context):
         """The code for arguments of these types; None, so that it is compiled, if there is none that can be used."""
-        with suppress(Exception):  # half-written, or of another numba
+        try:
             found = super().load_overload(sig, target_context)
-            wanted, _ = normalize_signature(sig)
-            if found is not None and tuple(found.signature.args) == tuple(wanted):
-                return found
-        return None
+        except Exception:  # half-written, or of another numba: saving would read it once more
+            with suppress(OSError):
+                self.flush()
+            return None
+        wanted, _ = normalize_signature(sig)
+        return found if found is not None and tuple(found.signature.args) == tuple(wanted) else None
 
     def save_overload(self, sig, data):
         """Keep the code, if the disk takes it."""

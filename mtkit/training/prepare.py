@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -16,7 +17,6 @@ from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer, check_tags
 from mtkit.decoding.behaviour_suite import Suite, load_suite
 from mtkit.errors import DataError
-from mtkit.model.fused import has_numba
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import bound_kernel_stores, choose_device, choose_precision, keep_freed_memory, set_threads
 from mtkit.training.auto_batch import with_batch_tokens
@@ -73,6 +73,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     Raises MtkitError for text, settings or a machine that make the run impossible.
     """
     processes.check(cfg.train)
+    check_freeze(cfg)
     device = processes.device(choose_device(cfg.train.device))
     precision = choose_precision(cfg.train.precision, device)
     if cfg.train.r_drop and not any(value for key, value in cfg.model if key.endswith("_dropout")):
@@ -108,7 +109,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     where = f"{device}, {n_threads} threads" if device.type == "cpu" else str(device)
     n_weights = sum(parameter.numel() for parameter in model.parameters())
     log.info(f"model: {n_weights / 1e6:.1f} million weights; {precision} on {where}")
-    if device.type == "cpu" and not has_numba():
+    if device.type == "cpu" and find_spec("numba") is None:
         log.info("with numba, which the extra `fast` brings, an update takes about a tenth less time")
     _log_data(run)
     return run

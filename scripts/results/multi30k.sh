@@ -30,8 +30,9 @@ for language in "${pairs[@]}"; do
     done
     n_failed=0
     for training in "${trainings[@]}"; do wait "$training" || n_failed=$((n_failed + 1)); done
+    trainings=()  # for `stop`
     if ((n_failed)); then
-        echo "$n_failed of ${#trainings[@]} trainings ended early; the logs say why" >&2
+        echo "$n_failed of 2 trainings ended early; the logs say why" >&2
         exit 1
     fi
     mtkit translate "${models[@]}" --input data/multi30k/test_2016_flickr.lc.norm.tok.en.gz --output "$name.test2016"

@@ -185,6 +185,25 @@ def test_noise_takes_no_number_latin_word_or_syllable_with_its_marks_apart():
         assert not found.strip()
 
 
+@pytest.mark.parametrize(
+    ("lang", "words"),
+    [
+        ("zh", ["cafe\u0301s", "Việt", "２０２６", "don’t", "在"]),
+        ("km", ["ស្រី", "ព្រះ", "ខ្មែ", "រ"]),
+        ("my", ["သ", "တ္တိ"]),
+        ("th", ["น้ำ", "ก้"]),
+    ],
+)
+def test_what_stands_above_or_below_a_character_goes_with_it(lang, words):
+    """Between two Latin words stands a character of another script, as their spaces do not count."""
+    text = "在".join(words) if lang == "zh" else "".join(words)
+    for seed in range(50):
+        found = noised(text, seed, lang)
+        for word in sorted(words, key=len, reverse=True):
+            found = found.replace(word, " ")
+        assert not found.strip()
+
+
 def test_noise_leaves_out_a_tenth_and_depends_on_the_text():
     text = " ".join(map(str, range(20_000)))
     found = noised(text, 1).split()

@@ -350,6 +350,11 @@ def test_kept_code_that_is_damaged_or_for_other_numbers_is_compiled_again(tmp_pa
     fp32.write_bytes(b"")  # as after a power cut
     assert run_one_kernel(tmp_path).stdout == "[[[0.25, 0.25, 0.25, 0.25]]]\n"
     assert fp32.stat().st_size > 0
+    (index,) = tmp_path.glob("**/kernels.softmax-*.nbi")
+    for damaged in (b"", b"of no use"):
+        index.write_bytes(damaged)
+        assert run_one_kernel(tmp_path).stdout == "[[[0.25, 0.25, 0.25, 0.25]]]\n"
+        assert len(index.read_bytes()) > 100
 
 
 def test_code_that_the_disk_does_not_take_is_not_kept(tmp_path):
@@ -363,9 +368,10 @@ def test_code_that_the_disk_does_not_take_is_not_kept(tmp_path):
     assert not kept_code(tmp_path)
 
 
-def test_a_numba_that_does_not_work_is_said_and_done_without(tmp_path):
+@pytest.mark.parametrize("error", ["ImportError", "OSError", "SystemError"])
+def test_a_numba_that_does_not_work_is_said_and_done_without(tmp_path, error):
     (tmp_path / "numba").mkdir()
-    (tmp_path / "numba" / "__init__.py").write_text("raise ImportError('Numba needs NumPy 2.3 or less')\n", "utf-8")
+    (tmp_path / "numba" / "__init__.py").write_text(f"raise {error}('Numba needs NumPy 2.3 or less')\n", "utf-8")
     program = """
 import torch
 from mtkit.model import fused
