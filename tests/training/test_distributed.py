@@ -214,7 +214,6 @@ def test_processes_that_diverge_before_the_first_checkpoint_go_back_to_the_start
     assert printed.count("mtkit: step 2: the loss is nan") == 1
 
 
-@pytest.mark.slow
 def test_a_run_goes_on_with_two_processes_and_with_one_again(config_of, alone, tmp_path):
     train(config_of(tmp_path / "run", **{**SETTINGS, "max_steps": 10}))
     with Job(config_of(tmp_path / "run", **{**SETTINGS, "max_steps": 20})) as job:
@@ -225,7 +224,6 @@ def test_a_run_goes_on_with_two_processes_and_with_one_again(config_of, alone, t
     assert_alike(tmp_path / "run", alone, relative=1e-4)
 
 
-@pytest.mark.slow
 def test_weights_spread_over_processes_train_alike_and_leave_the_same_files(config_of, alone, tmp_path):
     """In two starts: what the first has saved is spread again."""
     for steps in (10, STEPS):
