@@ -66,6 +66,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         yield temporary
         os.chmod(temporary, 0o777 & ~_umask())
         for entry in sorted(temporary.rglob("*"), reverse=True):
+            if entry.is_file() and not entry.is_symlink():  # safetensors writes what nobody else may read
+                os.chmod(entry, 0o666 & ~_umask())
             sync(entry)
         sync(temporary)
         old = None
@@ -105,21 +107,33 @@ def remove_leftovers(folder: Path) -> None:
 def locked(folder: Path) -> Iterator[None]:
     """Keep other mtkit processes out of the folder during the block; however this process ends, the lock ends with it.
 
-    Raises MtkitError, naming the other process, if one is in there. Does nothing where the system has no such locks.
+    The folder is made if it is not there, and removed again if the block leaves nothing in it. Raises MtkitError,
+    naming the other process, if one is in there. Does nothing where the system has no such locks.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "a+", encoding="utf-8") as file:  # never removed: a waiting process may hold it open
-        if not _take_lock(file):
-            file.seek(0)
-            pid = file.read().strip() or "unknown"
-            raise MtkitError(
-                f"{folder}: another mtkit is working in this run (pid {pid}); wait until it has ended, or choose "
-                "another run_dir"
-            )
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+    path, is_new = folder / ".lock", not folder.exists()
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(path, "a+", encoding="utf-8") as file:
+            if not _take_lock(file):
+                file.seek(0)
+                pid = file.read().strip() or "unknown"
+                raise MtkitError(
+                    f"{folder}: another mtkit is working in this run (pid {pid}); wait until it has ended, or choose "
+                    "another run_dir"
+                )
+            if not _is_at(path, file):
+                continue  # removed just before it was locked
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            try:
+                yield
+            finally:
+                if is_new and os.listdir(folder) == [path.name]:
+                    with suppress(OSError):
+                        path.unlink()
+                        folder.rmdir()
+            return
 
 
 @contextmanager

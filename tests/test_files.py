@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from mtkit import files
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_file, atomic_folder, locked, remove_leftovers
 
@@ -79,11 +80,13 @@ def test_files_and_folders_get_the_rights_that_others_would_have(tmp_path):
     try:
         with atomic_file(tmp_path / "file"):
             pass
-        fill(tmp_path / "folder", "text")
+        with atomic_folder(tmp_path / "folder") as folder:
+            (folder / "text").touch(0o600)
     finally:
         os.umask(mask)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
     assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o750
+    assert (tmp_path / "folder" / "text").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_folder_is_replaced_as_a_whole(tmp_path):
@@ -154,3 +157,30 @@ def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path):
     for _ in range(2):  # it ends with the block, too
         with locked(tmp_path):
             assert (tmp_path / ".lock").read_text() == str(os.getpid())
+
+
+def test_a_folder_that_was_made_for_the_lock_goes_with_it_if_nothing_is_in_it(tmp_path):
+    new, used, old = (tmp_path / name for name in ("new", "used", "old"))
+    old.mkdir()
+    for folder in (new, used, old):
+        with locked(folder):
+            if folder is used:
+                (folder / "file").touch()
+    assert not new.exists() and used.exists() and old.exists()
+
+
+def test_a_lock_on_a_file_that_was_just_removed_is_none(tmp_path, monkeypatch):
+    """The process that had the lock removes the folder between the other's opening of the file and its lock."""
+    take_lock, removed = files._take_lock, []
+
+    def removed_before(file):
+        if not removed:
+            removed.append(file.name)
+            (tmp_path / "run" / ".lock").unlink()
+            (tmp_path / "run").rmdir()
+        return take_lock(file)
+
+    monkeypatch.setattr(files, "_take_lock", removed_before)
+    with locked(tmp_path / "run"):
+        assert (tmp_path / "run" / ".lock").read_text() == str(os.getpid())
+    assert removed

@@ -22,8 +22,8 @@ def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
 
     with processes_of_job() as processes:
         config = load_run_config(config_path, overrides)
-        _say_exports(config.model)
-
+        if config.run_dir and not config.run_dir.exists():
+            _say_exports(config.model)
         from mtkit.training import trainer  # after the config's checks: importing torch takes a second
 
         result = trainer.train(config, since, processes)

@@ -29,6 +29,29 @@ class Override:
         return self.text.partition("=")[0].strip()
 
 
+# What other toolkits call some keys.
+_NAMES_ELSEWHERE = {
+    **dict.fromkeys(("learning_rate", "learn_rate", "initial_learning_rate"), "train.lr"),
+    **dict.fromkeys(("dropout", "transformer_dropout"), "model.residual_dropout"),
+    **dict.fromkeys(("batch_size", "mini_batch", "max_tokens_per_batch"), "train.batch_tokens"),
+    **dict.fromkeys(("accum_count", "update_freq", "update_interval", "optimizer_delay"), "train.accumulate"),
+    **dict.fromkeys(("epochs", "after_epochs"), "train.max_epochs"),
+    **dict.fromkeys(("train_steps", "max_updates", "after_batches"), "train.max_steps"),
+    **dict.fromkeys(("warmup", "lr_warmup", "learning_rate_warmup", "warmup_updates"), "train.warmup_steps"),
+    **dict.fromkeys(("validation_freq", "valid_steps", "valid_freq"), "train.validate_every"),
+    **dict.fromkeys(("early_stopping", "early_stopping_patience"), "train.patience"),
+    **dict.fromkeys(("exponential_smoothing", "average_decay"), "train.ema"),
+    **dict.fromkeys(("num_layers", "layers", "enc_layers", "enc_depth"), "model.n_encoder_layers"),
+    **dict.fromkeys(("dec_layers", "dec_depth"), "model.n_decoder_layers"),
+    **dict.fromkeys(("num_heads", "heads", "transformer_heads"), "model.n_heads"),
+    **dict.fromkeys(("hidden_size", "embedding_dim", "dim_emb", "rnn_size"), "model.d_model"),
+    **dict.fromkeys(("ff_size", "transformer_ff", "transformer_dim_ffn"), "model.d_ff"),
+    **dict.fromkeys(("tied_embeddings", "tied_softmax", "share_decoder_embeddings"), "model.tie"),
+    **dict.fromkeys(("beam", "beam_width"), "decode.beam_size"),
+    **dict.fromkeys(("alpha", "beam_alpha", "normalize"), "decode.length_penalty"),
+    **dict.fromkeys(("max_sent_length", "max_length", "max_seq_len"), "data.max_tokens"),
+}
+
 Origin = int | Override | None  # the line of the file (from 1), or the override, that a value comes from
 
 
@@ -158,6 +181,8 @@ def _right_key(path: KeyPath, root: type[Section]) -> str:
     elsewhere = dict(_leaf_keys(root))  # name -> full path; the first section that has it
     if key in elsewhere:
         return f"did you mean {elsewhere[key]}?"
+    if root is Config and (ours := _NAMES_ELSEWHERE.get(key)):
+        return f"did you mean {ours}?"
     if near := difflib.get_close_matches(key, section.model_fields, n=1):
         return f"did you mean {near[0]}?"
     if near := difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.75):

@@ -122,11 +122,20 @@ class DataConfig(Section):
     )
 
     @property
+    def source_language(self) -> str:
+        """src_lang, or, where that says nothing, what dev's source file is named by: en of dev.en.gz."""
+        return _language(self.src_lang, "src", self.dev.src)
+
+    @property
     def target_language(self) -> str:
         """tgt_lang, or, where that says nothing, what dev's target file is named by: zh of dev.zh.gz."""
-        if self.tgt_lang != "tgt" or self.dev.tgt is None:
-            return self.tgt_lang
-        return name_ending(self.dev.tgt) or self.tgt_lang
+        return _language(self.tgt_lang, "tgt", self.dev.tgt)
+
+
+def _language(name: str, unnamed: str, dev: Path | None) -> str:
+    if name != unnamed or dev is None:
+        return name
+    return name_ending(dev) or name
 
 
 class DistillConfig(Section):

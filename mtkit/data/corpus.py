@@ -1,5 +1,6 @@
 """Text files in, lines and sentence pairs out, one at a time; and the way back to a file. The only reader of text."""
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -221,7 +222,8 @@ def _no_utf8(path: Path | str, line: int, raw: bytes, error: UnicodeDecodeError)
     where = f"{path}: line {line}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 ({error.reason})"
     if line == 1 and raw.startswith(_GZIP_MAGIC):
         return f"{where}; the file is compressed: give it a name that ends in .gz"
-    return f"{where}; convert it, for example: iconv -f LATIN1 -t UTF-8"
+    encoding = "UTF-16" if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "LATIN1"
+    return f"{where}; convert it, for example: iconv -f {encoding} -t UTF-8"
 
 
 def _two_files(corpus: CorpusFiles) -> tuple[Path, Path]:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.schema import CorpusFiles, tags_of
 from mtkit.console import log, progress_bar
 from mtkit.data.ahead import Ahead
 from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, text_checksums, windows
@@ -177,6 +177,8 @@ def encode_corpus(
         "tags": [corpus.tag for corpus in corpora],
         "filters": [max_tokens, max_length_ratio],
     }
+    if max_length_ratio is not None and any(corpus.tag for corpus in corpora):
+        recipe["ratio"] = "of the text, without its tags"  # once it was with them
     fingerprint = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
     folder = cache / fingerprint[:16]
     names = [corpus_name(corpus) for corpus in corpora]
@@ -200,13 +202,17 @@ class _Filters:
     max_tokens: int | None
     max_length_ratio: float | None
 
-    def sort_out(self, src_lengths: Lengths, tgt_lengths: Lengths) -> tuple[list[int], dict[str, int]]:
-        """Of pairs of so many tokens those that are kept, and how many go under each of the counts."""
-        shorter, longer = np.minimum(src_lengths, tgt_lengths), np.maximum(src_lengths, tgt_lengths)
+    def sort_out(self, src_lengths: Lengths, tgt_lengths: Lengths, n_tags: int) -> tuple[list[int], dict[str, int]]:
+        """Of pairs of so many tokens those that are kept, and how many go under each of the counts.
+
+        src_lengths: with the tags, n_tags of them, which say nothing of the text's length.
+        """
+        text_lengths = np.maximum(src_lengths - n_tags, 0)
+        shorter, longer = np.minimum(text_lengths, tgt_lengths), np.maximum(text_lengths, tgt_lengths)
         left, counts = np.ones(len(shorter), dtype=bool), {}
         for name, found in (
             ("n_blank", shorter == 0),
-            ("n_too_long", longer > (np.inf if self.max_tokens is None else self.max_tokens)),
+            ("n_too_long", np.maximum(src_lengths, tgt_lengths) > (self.max_tokens or np.inf)),
             ("n_ratio", longer > (np.inf if self.max_length_ratio is None else self.max_length_ratio * shorter)),
         ):
             counts[name] = int((left & found).sum())
@@ -231,10 +237,10 @@ def _encode(
         }
         bar = stack.enter_context(progress_bar(count_pairs(corpora), "encoding", "pair"))
         for corpus, tagging_tokenizer in zip(corpora, tagged, strict=True):
-            kept_before = counts["n_kept"]
+            kept_before, n_tags = counts["n_kept"], len(tags_of(corpus.tag))
             with Ahead(_encoded_chunks(corpus, tagging_tokenizer, tgt_tokenizer), depth=1) as chunks:
                 for lines, src_ids, tgt_ids in chunks:
-                    kept, found = filters.sort_out(_lengths(src_ids), _lengths(tgt_ids))
+                    kept, found = filters.sort_out(_lengths(src_ids), _lengths(tgt_ids), n_tags)
                     _write_side(files, "src", [src_ids[number] for number in kept], dtypes["src"])
                     _write_side(files, "tgt", [tgt_ids[number] for number in kept], dtypes["tgt"])
                     _write(files["lines"], np.array(lines, dtype=np.int64)[kept])

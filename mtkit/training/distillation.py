@@ -170,8 +170,19 @@ def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCo
         _translate(corpus, made, place, teachers, recipe)
         return made
     then = record["recipe"] if teachers.members else {key: record["recipe"].get(key) for key in recipe}
+    names, now = record["teachers"], _names(teachers.cfg)
+    if not teachers.members and names is not None and names != now:
+        raise ConfigError(
+            f"distill.teachers: {', '.join(now)}: not all of them are there, and {place} was made by "
+            f"{', '.join(names)}; name these, or teachers that are there"
+        )
     if changes := differences(then, recipe):
-        listed = "; ".join(f"{name} was {old}, now {new}" for name, old, new in changes)
+        listed = "; ".join(
+            f"the teachers were {', '.join(names or ['others'])}, now {', '.join(now)}"
+            if name == "models"
+            else f"{name} was {old}, now {new}"
+            for name, old, new in changes
+        )
         raise ConfigError(
             f"{place} was made in another way: {listed}; start a new run (another run_dir), or remove {place.parent} "
             "to have the text translated again"
@@ -205,7 +216,7 @@ def _translate(
         write_corpus(counted(), made, "forward")
         if not counts["pairs"]:
             raise DataError(f"{text}: no line has a usable translation by the teachers: {summary(n_lines, counts)}")
-        record = {"n_lines": n_lines, "counts": counts, "recipe": recipe}
+        record = {"n_lines": n_lines, "counts": counts, "recipe": recipe, "teachers": _names(teachers.cfg)}
         write_text(place.with_suffix(".json"), json.dumps(record, indent=2, ensure_ascii=False) + "\n")
         log.info(f"{place}: {summary(n_lines, counts)}")
 
@@ -263,11 +274,15 @@ def _choose(line: Translated, reference: str, metric: Literal["bleu", "chrf"], s
     return replace(line, translations=[line.translations[scores.index(max(scores))]])
 
 
+def _names(cfg: Config) -> list[str]:
+    return [str(teacher) for teacher in cfg.distill.teachers]
+
+
 def _record(path: Path) -> dict[str, Any] | None:
     """What a finished corpus was made with; None if there is none."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return {key: record[key] for key in ("n_lines", "counts", "recipe")}
+        return {**{key: record[key] for key in ("n_lines", "counts", "recipe")}, "teachers": record.get("teachers")}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

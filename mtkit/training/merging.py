@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
+from mtkit.console import log
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import load_tokenizers
 from mtkit.decoding.bundle import BundleFiles, load_model, read_bundle, save_bundle
@@ -48,6 +49,11 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
     first, *others = bundles = [read_bundle(folder) for folder in folders]
     for other in others:
         _check_alike(first, other)
+    if len({_beginning(bundle) for bundle in bundles}) > 1:
+        log.warning(
+            "these models did not begin with the same one, as far as their configs say (train.init_from): the mean of "
+            "models that were trained apart is of no use; compare it with them (mtkit evaluate)"
+        )
     sums: dict[str, Tensor] = {}
     for bundle in bundles:  # one model in memory at a time
         for name, weight in load_model(bundle).state_dict().items():
@@ -56,6 +62,12 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
     checksums = [bundle.manifest["sha256"]["model.safetensors"] for bundle in bundles]
     spm = first.folder / "src.spm", first.folder / "tgt.spm"
     save_bundle(out, means, first.config, *spm, training={"averaged_models": checksums})
+
+
+def _beginning(bundle: BundleFiles) -> Path:
+    """The run, or bundle, that the model was fine-tuned from, or else its own."""
+    start = bundle.config.train.init_from or bundle.config.run_dir or bundle.folder
+    return (start.parent if start.name == "model" else start).resolve()
 
 
 def _check_alike(first: BundleFiles, other: BundleFiles) -> None:

@@ -14,7 +14,7 @@ from mtkit.files import write_text
 
 # Keys (or whole sections) that may change while a run is under way: they say when to stop, when to look and where to
 # compute. The corpora are compared by content, in the checkpoint's fingerprints, so that files may move; their weights
-# are compared by themselves.
+# and tags are compared by themselves.
 _FREE = (
     "run_dir",
     "data.src_lang",
@@ -82,15 +82,19 @@ def write_config(cfg: Config) -> None:
 def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     """The result-shaping keys, such as "model.d_model", whose values differ, with both values."""
     found = differences(old.model_dump(mode="json"), new.model_dump(mode="json"))
-    there, now = ([corpus.weight for corpus in cfg.data.train] for cfg in (old, new))
-    weights = [("data.train[].weight", there, now)] if there != now else []
+    of_corpora: list[tuple[str, Any, Any]] = []
+    for key in ("weight", "tag"):
+        there, now = ([getattr(corpus, key) for corpus in cfg.data.train] for cfg in (old, new))
+        of_corpora += [(f"data.train[].{key}", there, now)] if there != now else []
+    if old.data.dev.tag != new.data.dev.tag:
+        of_corpora.append(("data.dev.tag", old.data.dev.tag, new.data.dev.tag))
     start, new_start = old.train.init_from, new.train.init_from
     if start and new_start and start != new_start and _are_one_model(start, new_start):
         found = [difference for difference in found if difference[0] != "train.init_from"]
     then_cut, now_cut = (tokenizer_for(cfg.data.target_language) for cfg in (old, new))
     key = "data.tgt_lang (or the name of dev's file), by which BLEU cuts text"
     bleu = [(key, then_cut, now_cut)] if then_cut != now_cut else []
-    return [*weights, *bleu, *(difference for difference in found if not _is_free(difference[0]))]
+    return [*of_corpora, *bleu, *(difference for difference in found if not _is_free(difference[0]))]
 
 
 def _are_one_model(then: Path, now: Path) -> bool:

@@ -48,6 +48,8 @@ def train(cfg: Config, since: float | None = None, processes: Processes = ALONE)
     run_dir = cfg.run_dir
     if run_dir is None:
         raise ValueError("cfg.run_dir is not set")
+    if run_dir.exists() and not run_dir.is_dir():
+        raise ConfigError(f"run_dir={run_dir}: this is a file; give a folder, or a name that is not there yet")
     since = time.monotonic() if since is None else since
     with disk_full_explained(run_dir), locked(run_dir) if processes.is_main else nullcontext():
         cfg, checkpoints = inherit(cfg), Checkpoints(run_dir / "checkpoints")
@@ -64,7 +66,12 @@ def train(cfg: Config, since: float | None = None, processes: Processes = ALONE)
             trainer.resume(checkpoint)
             trainer.budget.resume(checkpoint.state.timing)
         processes.on_main(lambda: trainer.note_start(teachers))
-        limits = trainer.fit()
+        try:
+            limits = trainer.fit()
+        except KeyboardInterrupt:
+            if processes.is_main and (steps := checkpoints.kept_steps()):
+                log.info(f"step {steps[-1]} is saved; the same command goes on from there")
+            raise
         model = processes.whole(trainer.updater.model)
         return processes.on_main(lambda: finish(trainer.run, trainer.state, model, limits))
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.loading import dump_config, json_schema, load_config
+from mtkit.config.problems import _NAMES_ELSEWHERE, _leaf_keys
 from mtkit.config.schema import Config, DataConfig, TrainConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml, parse_yaml
 from mtkit.errors import ConfigError
@@ -147,6 +148,15 @@ def test_a_key_of_another_section_is_sent_there_even_if_this_one_has_a_like_one(
     assert problems(tmp_path, MINIMAL + "  max_tokens: 100\n")[1:] == [
         "line 6: train.max_tokens: unknown key; did you mean data.max_tokens?"
     ]
+
+
+def test_names_that_other_toolkits_use_are_known(tmp_path):
+    assert problems(tmp_path, MINIMAL + "  learning_rate: 1\n")[1:] == [
+        "line 6: train.learning_rate: unknown key; did you mean train.lr?"
+    ]
+    ours = list(_leaf_keys(Config))
+    assert {path for _, path in ours} >= set(_NAMES_ELSEWHERE.values())
+    assert not {name for name, _ in ours} & _NAMES_ELSEWHERE.keys()
 
 
 def test_a_value_that_yaml_cannot_give_is_one_problem_not_two(tmp_path):

@@ -182,6 +182,23 @@ def test_a_corpus_of_which_nothing_is_left_is_an_error(encode, write_corpus, tmp
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+def test_a_tag_makes_no_pair_unlike(encode, tokenizers, write_corpus, make_lines, tmp_path):
+    """With its two tags the first pair would be too unlike, and the second would not."""
+    tags = ["<2fr>", "<cap>"]
+    src = train_tokenizer(make_lines("src", 100), TokenizerConfig(vocab_size=300), tmp_path / "tagged.spm", tags=tags)
+    n_src, n_tgt = len(src.encode("cat")), len(tokenizers[1].encode("chat"))
+    files = write_corpus(["cat", "cat", ""], ["chat", "chat " * 6, "chat"])
+    options = {"tokenizers": (src, tokenizers[1]), "max_length_ratio": 2.0}
+    assert (n_src, n_tgt) == (4, 2)  # the figures below follow from them
+    expected = EncodeCounts(n_read=3, n_blank=1, n_ratio=1, n_kept=1)
+    assert encode(files, **options).counts == expected
+    tagged = encode(files.model_copy(update={"tag": " ".join(tags)}), **options)
+    assert tagged.counts == expected
+    assert (tagged.src_lengths.tolist(), tagged.tgt_lengths.tolist()) == ([n_src + 2], [n_tgt])
+    with pytest.raises(DataError, match="2 too long"):  # tags are tokens
+        encode(files.model_copy(update={"tag": " ".join(tags)}), **options, max_tokens=n_src + 1)
+
+
 def test_text_with_another_tag_is_encoded_anew(encode, tokenizers, write_corpus, make_lines, tmp_path):
     lines, tags = make_lines("src", 100), ["<2de>", "<2fr>"]
     src = train_tokenizer(lines, TokenizerConfig(vocab_size=300), tmp_path / "tagged.spm", tags=tags)

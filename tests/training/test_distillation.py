@@ -244,6 +244,15 @@ def test_what_is_translated_is_not_translated_again_even_without_the_teacher(stu
     shutil.rmtree(teacher)
     assert with_teachers_text(student()) == made
     assert engine.texts == []
+    with pytest.raises(ConfigError, match=rf"runs/nope: not all .* are there, and .*1\.tsv was made by {teacher};"):
+        with_teachers_text(student(["runs/nope"]))
+
+
+def test_other_teachers_are_named(student, teacher, engine, text, make_config, tmp_path):
+    with_teachers_text(student())
+    save_teacher(tmp_path / "other", make_config(data={"train": [text], "dev": text}), letters="x")
+    with pytest.raises(ConfigError, match=rf"another way: the teachers were {teacher}, now {tmp_path / 'other'};"):
+        with_teachers_text(student([tmp_path / "other"]))
 
 
 def test_translations_chosen_by_bleu_of_another_kind_are_refused(student, engine):

@@ -63,6 +63,16 @@ def test_several_models_are_averaged(runs, tmp_path):
     load_bundle(tmp_path / "out")
 
 
+def test_models_that_began_apart_are_warned_of(runs, tmp_path, config_of, caplog):
+    average_bundles([runs / name / "model" for name in ("a", "b")], tmp_path / "apart")
+    assert "the mean of models that were trained apart is of no use" in caplog.text
+    caplog.clear()
+    average_checkpoints(runs / "a", [18, 20], tmp_path / "mean")
+    train(config_of(tmp_path / "tuned", init_from=str(runs / "a")))
+    average_bundles([runs / "a" / "model", tmp_path / "mean", tmp_path / "tuned" / "model"], tmp_path / "together")
+    assert "trained apart" not in caplog.text
+
+
 def test_a_step_that_is_not_there_is_named_with_those_that_are(runs, tmp_path):
     with pytest.raises(UsageError, match=r"there is no step 7, 8; the run keeps .*18, 20"):
         average_checkpoints(runs / "a", [8, 7, 20], tmp_path / "out")

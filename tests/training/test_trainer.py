@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from mtkit.config.loading import load_config
+from mtkit.config.schema import Config
 from mtkit.decoding.translator import Translator
 from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
 from mtkit.files import locked, sha256_file
@@ -192,6 +193,7 @@ def test_a_signal_lets_the_update_end_saves_and_leaves(
     assert steps_saved(cfg.run_dir) == [6, 9]
     assert not (cfg.run_dir / "model").exists()
     assert "saving a checkpoint, then leaving" in caplog.text
+    assert "step 9 is saved; the same command goes on from there" in caplog.text
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     train(cfg)
     assert "resuming after step 9" in caplog.text
@@ -225,6 +227,30 @@ def test_a_damaged_newest_checkpoint_costs_its_interval_and_nothing_else(config_
     assert f"{damaged}: damaged (1000 bytes" in caplog.text
     assert "resuming after step 18" in caplog.text
     assert_runs_equal(copied_run, finished_run)
+
+
+def test_tags_are_settings_that_shape_a_run(config_of, copied_run):
+    cfg = config_of(copied_run)
+    values = cfg.model_dump()
+    values["data"]["train"][0]["tag"] = values["data"]["dev"]["tag"] = "<2fr>"
+    tagged = Config.model_validate(values)
+    assert shaping_differences(cfg, tagged) == [
+        ("data.train[].tag", [None], ["<2fr>"]),
+        ("data.dev.tag", None, "<2fr>"),
+    ]
+
+
+def test_a_run_is_a_folder(config_of, tmp_path):
+    (tmp_path / "run").touch()
+    with pytest.raises(ConfigError, match=r"run_dir=.*/run: this is a file; give a folder"):
+        train(config_of(tmp_path / "run"))
+
+
+def test_a_start_that_fails_leaves_no_folder(config_of, tmp_path):
+    missing = {"src": str(tmp_path / "no.en"), "tgt": str(tmp_path / "no.fr")}
+    with pytest.raises(DataError, match=r"no\.en"):
+        train(config_of(tmp_path / "run", data={"train": [missing], "dev": missing}))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_finished_model_keeps_its_decode_settings_and_says_so(config_of, copied_run, caplog):
@@ -301,9 +327,10 @@ def test_a_run_that_goes_on_writes_its_config(config_of, copied_run):
 
 def test_a_run_is_locked_while_a_process_works_in_it(config_of, tmp_path):
     run_dir = tmp_path / "run"
-    with locked(run_dir), pytest.raises(MtkitError, match=rf"another mtkit .*\(pid {os.getpid()}\)"):
-        train(config_of(run_dir))
-    assert [path.name for path in run_dir.iterdir()] == [".lock"]
+    with locked(run_dir):
+        with pytest.raises(MtkitError, match=rf"another mtkit .*\(pid {os.getpid()}\)"):
+            train(config_of(run_dir))
+        assert [path.name for path in run_dir.iterdir()] == [".lock"]
 
 
 def test_a_run_killed_between_its_last_checkpoint_and_its_bundle_makes_the_bundle(config_of, finished_run, copied_run):
