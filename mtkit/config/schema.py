@@ -118,7 +118,9 @@ class DataConfig(Section):
         128, ge=1, description="training pairs with a side of more tokens are left out (and counted)"
     )
     max_length_ratio: float | None = Field(
-        None, ge=1, description="training pairs whose token counts differ by more than this factor are left out"
+        None,
+        ge=1,
+        description="training pairs whose token counts, tags aside, differ by more than this factor are left out",
     )
 
     @property
