@@ -47,7 +47,6 @@ _NAMES_ELSEWHERE = {
     **dict.fromkeys(("hidden_size", "embedding_dim", "dim_emb", "rnn_size"), "model.d_model"),
     **dict.fromkeys(("ff_size", "transformer_ff", "transformer_dim_ffn"), "model.d_ff"),
     **dict.fromkeys(("tied_embeddings", "tied_softmax", "share_decoder_embeddings"), "model.tie"),
-    **dict.fromkeys(("beam", "beam_width"), "decode.beam_size"),
     **dict.fromkeys(("alpha", "beam_alpha", "normalize"), "decode.length_penalty"),
     **dict.fromkeys(("max_sent_length", "max_length", "max_seq_len"), "data.max_tokens"),
 }
