@@ -129,8 +129,8 @@ def locked(folder: Path) -> Iterator[None]:
             try:
                 yield
             finally:
-                if is_new and os.listdir(folder) == [path.name]:
-                    with suppress(OSError):
+                with suppress(OSError):
+                    if is_new and os.listdir(folder) == [path.name]:
                         path.unlink()
                         folder.rmdir()
             return
