@@ -210,7 +210,7 @@ class _Probe:
         trainer = self.trainer
         longest = longest_batch(trainer.corpus, self.cfg.n_batch_tokens)
         trainer.updater.update([longest] * self.cfg.accumulate, 1, 0.0)  # the height of memory use
-        self.growth.note([longest], resident_now())
+        self.growth.note([longest], resident_now(), self.cfg.r_drop)
         shares = r_drop_shares(self.cfg)
         n_updates, n_tokens, took = 0, 0, {}
         with trainer.feed, progress_bar(None, "probe", "step") as bar:
@@ -235,7 +235,7 @@ class _Probe:
         state.step += 1
         stats = trainer.updater.update(batches, state.step, learning_rate(self.cfg, state.step, 0.0), r_drop=r_drop)
         state.interval.add(stats, time.monotonic() - started)
-        self.growth.note(batches, resident_now())
+        self.growth.note(batches, resident_now(), r_drop)
         return stats.n_tgt_tokens
 
     def _memory(self, steps: int | None) -> MemoryPlan:
@@ -245,9 +245,11 @@ class _Probe:
         if trainer.updater.device.type == "cpu":
             n_batches = 10**9 if steps is None else steps * cfg.accumulate
             seed, size = trainer.cfg.seed, cfg.n_batch_tokens
-            to_come = self.growth.to_come(
-                shapes_of_run(trainer.corpus, batch_tokens=size, seed=seed, n_batches=n_batches)
+            once = r_drop_shares(cfg).get(0.0, 0.0)
+            shapes = shapes_of_run(
+                trainer.corpus, batch_tokens=size, seed=seed, n_batches=n_batches, without_r_drop=once
             )
+            to_come = self.growth.to_come(shapes)
         return MemoryPlan(_estimated_memory(trainer), measured, measured + int(to_come))
 
     def _time_save(self) -> Path:

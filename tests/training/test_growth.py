@@ -72,6 +72,9 @@ def test_growth_ends_when_the_stores_of_kernels_are_full(stores):
     stores(512)
     assert grown(15 * MB, 10).to_come(shapes(400)) + 10 * 15 * MB == pytest.approx(all_of_it / 2)
     assert grown(100 * MB, 10).to_come(shapes(400)) == 0, "it is full already"
+    once, twice = grown(15 * MB, 10), grown(15 * MB, 10)
+    twice.note([batch(5, 5, 6)], 650 * MB, r_drop=3.0)  # of a shape that it has met, two times five sentences
+    assert twice.to_come(shapes(400)) > 2 * once.to_come(shapes(400)), "its kernels are larger"
 
 
 def corpus(n_pairs):
@@ -100,6 +103,20 @@ def test_the_shapes_of_a_run_are_those_of_the_batches_that_it_gets(n_batches, mo
             met |= {(*batch.src.shape, batch.tgt_in.shape[1]) for batch in batches}
     assert (position.epoch > 0) == (n_batches == 150), "one of the runs goes beyond an epoch"
     assert shapes_of_run(pairs, batch_tokens=300, seed=4, n_batches=n_batches) == met
+
+
+def test_with_r_drop_each_sentence_passes_twice():
+    options = {"batch_tokens": 300, "seed": 4}
+    once, first = (shapes_of_run(corpus(1000), **options, n_batches=n) for n in (40, 10))
+    later = shapes_of_run(corpus(1000), **options, n_batches=40, without_r_drop=0.25)
+    always = shapes_of_run(corpus(1000), **options, n_batches=40, without_r_drop=0.0)
+    assert always == {(2 * n_pairs, *lengths) for n_pairs, *lengths in once}
+    assert first < later <= first | always
+    growth = Growth()
+    for number, memory in ((1, 500), (2, 515), (3, 530)):
+        for r_drop, more in ((0.0, 0), (3.0, 15)):
+            growth.note([batch(number, 5, 6)], (memory + number * 15 + more) * MB, r_drop)
+    assert growth.to_come({(1, 5, 6), (2, 5, 6), (6, 5, 6), (8, 5, 6)}) == pytest.approx(15 * MB)
 
 
 def test_a_run_without_end_is_counted_too():
