@@ -5,13 +5,14 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 
-from mtkit.config.schema import Config, TokenizerConfig, tags_of
+from mtkit.config.differences import differences
+from mtkit.config.schema import Config, CorpusFiles, TokenizerConfig, tags_of
 from mtkit.console import log
 from mtkit.data.corpus import SIDES, Side, count_pairs, read_side, text_checksums
 from mtkit.data.sentencepiece_file import PieceType, parse
@@ -255,8 +256,8 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
             return load_tokenizers(run_dir)
     if any((run_dir / "checkpoints").glob("step-*")):
         raise ConfigError(
-            f"{run_dir}: this run has checkpoints that were trained with other tokenizers; start a new run (another "
-            "run_dir), or restore the tokenizers' settings and text"
+            f"{run_dir}: this run has checkpoints, and {_what_changed(record, settings, cfg.data.train)}; start a new "
+            "run (another run_dir), or restore what they were trained with"
         )
     if record:
         log.info(f"{run_dir}: a tokenizer is missing, or the settings or text have changed; training them anew")
@@ -270,6 +271,25 @@ def _settings(cfg: Config) -> dict[str, Any]:
         del tokenizer["tgt"]  # nothing is made from it
     settings = {"tokenizer": tokenizer, "text": text_checksums(cfg.data.train)}
     return settings | ({"tags": tags} if (tags := _tags(cfg)) else {})
+
+
+def _what_changed(record: Mapping[str, Any], settings: Mapping[str, Any], corpora: Sequence[CorpusFiles]) -> str:
+    """In words: why the run's tokenizers are not those that these settings and this text would give."""
+    if not record or record["settings"] == settings:
+        return "its tokenizers, src.spm and tgt.spm, are not there any more"
+    then, now = (dict(one) for one in (record["settings"], settings))
+    text_then, text_now = then.pop("text"), now.pop("text")
+    changed = [f"{key} was {old} and is {new}" for key, old, new in differences(then, now)]
+    if len(text_then) != len(text_now):
+        changed.append(f"data.train had {len(text_then)} corpora and has {len(text_now)}")
+    else:
+        changed += [
+            f"the text of {getattr(corpus, role)} is not the same any more"
+            for corpus, old, new in zip(corpora, text_then, text_now, strict=True)
+            for role in new
+            if old.get(role) != new[role]
+        ]
+    return f"since its tokenizers were trained {', '.join(changed)}"
 
 
 def check_tags(cfg: Config) -> None:

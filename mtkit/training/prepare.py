@@ -7,11 +7,12 @@ from pathlib import Path
 
 import torch
 
-from mtkit.config.schema import Config, CorpusFiles
+from mtkit.config.schema import Config, CorpusFiles, tags_of
 from mtkit.console import log
 from mtkit.data.corpus import Pair, read_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
 from mtkit.data.feed import EpochSize, Feed
+from mtkit.data.overlap import pairs_also_in
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer, check_tags
@@ -26,6 +27,8 @@ from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
 from mtkit.training.warm_start import check_freeze, check_tags_of_start, freeze, load_start, run_tokenizers
 
+_MANY_DEV_IN_TRAIN = 0.01  # in large corpora, fewer are greetings and the like
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -36,6 +39,7 @@ class Prepared:
     corpus: EncodedCorpus
     feed: Feed
     epoch_size: EpochSize
+    n_dev_in_train: int  # pairs of data.dev that stand in the training text too
     validator: Validator
     updater: Updater  # its model has the initial weights
     checkpoints: Checkpoints
@@ -49,6 +53,7 @@ class _Text:
     train: EncodedCorpus
     dev: EncodedCorpus
     dev_pairs: list[Pair]
+    n_dev_in_train: int
     suite: Suite | None
 
 
@@ -102,6 +107,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
         text.train,
         feed,
         feed.epoch_size(),
+        text.n_dev_in_train,
         Validator(cfg, text.dev, text.dev_pairs, text.tokenizers, precision, text.suite),
         Updater(model, cfg.train, cfg.seed, precision, processes),
         checkpoints,
@@ -135,7 +141,21 @@ def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
     )
     longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
     dev = encode_corpus([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
-    return _Text(tokenizers, train, dev, dev_pairs, suite)
+    return _Text(tokenizers, train, dev, dev_pairs, _count_dev_in_train(cfg, train, dev), suite)
+
+
+def _count_dev_in_train(cfg: Config, train: EncodedCorpus, dev: EncodedCorpus) -> int:
+    """How many pairs of dev are learnt by heart, told with one of them as an example."""
+    data = cfg.data
+    found = pairs_also_in(dev, train, len(tags_of(data.dev.tag)), [len(tags_of(corpus.tag)) for corpus in data.train])
+    if found:
+        there, here = next(iter(found.items()))
+        tell = log.warning if len(found) >= _MANY_DEV_IN_TRAIN * dev.n_pairs else log.info
+        tell(
+            f"{len(found):,} of the {dev.n_pairs:,} pairs of data.dev ({len(found) / dev.n_pairs:.1%}) stand in "
+            f"data.train too, {dev.line_of(there)} as {train.line_of(here)}: their scores tell what is known by heart"
+        )
+    return len(found)
 
 
 def _load_suite(cfg: Config) -> Suite | None:

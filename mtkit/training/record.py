@@ -85,6 +85,10 @@ def _text(run: Prepared) -> dict[str, Any]:
             {"name": corpus_name(corpus), "n_kept": n_kept, "weight": corpus.weight, "tag": corpus.tag}
             for corpus, n_kept in zip(corpora, run.corpus.sizes, strict=True)
         ],
-        "dev": {"name": corpus_name(run.cfg.data.dev), "n_pairs": run.validator.corpus.n_pairs},
+        "dev": {
+            "name": corpus_name(run.cfg.data.dev),
+            "n_pairs": run.validator.corpus.n_pairs,
+            "n_in_training": run.n_dev_in_train,
+        },
         "tokenizers": tokenizers,
     }

@@ -114,6 +114,12 @@ def _of_the_text(run: RunFiles) -> Iterator[str]:
     left_out = 1 - counts["n_kept"] / max(1, counts["n_read"])
     if left_out >= _MUCH_LEFT_OUT:
         yield f"The filters left out {left_out:.0%} of the sentence pairs; the table below says for what reason."
+    n_dev, n_known = (text["dev"].get(key, 0) for key in ("n_pairs", "n_in_training"))
+    if n_known:
+        yield (
+            f"Of the {thousands(n_dev)} sentence pairs of the dev text, {thousands(n_known)} stand in the training "
+            "text too: scores on these tell what the model knows by heart, not how well it translates."
+        )
     for side, figures in text["tokenizers"].items():
         if figures["n_unknown"]:
             code = run.cfg.data.src_lang if side == "src" else run.cfg.data.tgt_lang

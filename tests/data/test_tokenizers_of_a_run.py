@@ -93,13 +93,28 @@ def test_other_settings_or_text_have_both_trained_anew(make_config, run_dir, log
     assert "there already" in log_text()
 
 
-def test_a_run_with_checkpoints_keeps_its_tokenizers(make_config, run_dir):
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"n_lines": 199},
+            r"since its tokenizers were trained the text of \S+train\.src is not the same any more",
+        ),
+        ({"vocab_size": 345}, r"since its tokenizers were trained tokenizer\.src\.vocab_size was 350 and is 345; "),
+        ({"gone": "src.spm"}, r"its tokenizers, src\.spm and tgt\.spm, are not there any more; start"),
+        ({"gone": "tokenizers.json", "shared": True}, r"tokenizer\.shared=true, but src\.spm and tgt\.spm are two"),
+    ],
+)
+def test_a_run_with_checkpoints_keeps_its_tokenizers(make_config, run_dir, change, said):
     train_tokenizers(make_config(), run_dir)
     (run_dir / "checkpoints" / "step-100").mkdir(parents=True)
     before = spm_bytes(run_dir)
     train_tokenizers(make_config(), run_dir)  # nothing has changed: fine
-    with pytest.raises(ConfigError, match="this run has checkpoints that were trained with other tokenizers"):
-        train_tokenizers(make_config(vocab_size=345), run_dir)
+    if gone := change.pop("gone", None):
+        (run_dir / gone).unlink()
+        before.pop(gone, None)
+    with pytest.raises(ConfigError, match=said):
+        train_tokenizers(make_config(**change), run_dir)
     assert spm_bytes(run_dir) == before
 
 

@@ -66,7 +66,8 @@ def test_a_given_target_is_followed_to_its_end_and_scored(subject):
     src = torch.tensor([[*subject.src_tokenizer.encode(SENTENCE), EOS_ID]])
     with torch.no_grad():
         logits = subject.model(src, torch.tensor([[BOS_ID, *ids[:-1]]]))[0]
-    torch.testing.assert_close(-found.log_prob, float(F.cross_entropy(logits, torch.tensor(ids), reduction="sum")))
+    expected = F.cross_entropy(logits, torch.tensor(ids), reduction="sum")
+    torch.testing.assert_close(torch.tensor(-found.log_prob), expected)  # as tensors: to the precision of fp32
     logits[:, [PAD_ID, BOS_ID]] = -math.inf  # never chosen
     for step, row in zip(found.steps, logits, strict=True):
         assert step.rank == row.argsort(descending=True).tolist().index(step.chosen.id) + 1

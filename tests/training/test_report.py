@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.data.encoded import EncodedSide
 from mtkit.evaluation.metrics import MetricScore
+from mtkit.training import prepare
 from mtkit.training import report as report_module
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.record import read_record
@@ -127,6 +128,29 @@ def test_the_figures_of_its_text_are_those_of_the_files(config_of, corpus, tmp_p
     n_words = sum(len(line.split()) for line in dev)
     n_pieces = sum(len(line) + 1 for line in dev)
     assert record["text"]["tokenizers"]["src"]["tokens_per_word"] == pytest.approx(n_pieces / n_words)
+
+
+@pytest.mark.parametrize(("share", "level"), [(0.01, logging.WARNING), (0.5, logging.INFO)])
+def test_dev_pairs_that_are_learnt_from_are_told(config_of, corpus, tmp_path, monkeypatch, caplog, share, level):
+    monkeypatch.setattr(prepare, "_MANY_DEV_IN_TRAIN", share)
+    train_files = corpus["train"][0]
+    dev = {}
+    for side, unseen in (("src", ["dog", "dog", "dog"]), ("tgt", ["chien chien chien chien chien chien"] * 3)):
+        lines = [*unseen[:2], _lines(train_files[side])[6], unseen[2]]
+        (tmp_path / f"dev.{side}").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        dev[side] = str(tmp_path / f"dev.{side}")
+    run_dir = tmp_path / "run"
+    caplog.set_level(logging.INFO, "mtkit")
+    train(config_of(run_dir, data={**corpus, "dev": dev}, max_steps=1, warmup_steps=0))
+    [(found, text)] = [(one.levelno, one.message) for one in caplog.records if "stand in data.train" in one.message]
+    assert found == level
+    assert text.startswith("1 of the 4 pairs of data.dev (25.0%) stand in data.train too, ")
+    assert "dev.src:3 as " in text
+    assert "train.en:7: " in text
+    assert read_record(run_dir)["text"]["dev"]["n_in_training"] == 1
+    assert "Of the 4 sentence pairs of the dev text, 1 stand in the training text too" in words_of(
+        write_report(run_dir)
+    )
 
 
 def _lines(path):
