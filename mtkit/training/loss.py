@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
 from mtkit.model import fused
-from mtkit.model.linear import one_of_few_sizes, onednn_multiplies, onednn_product, weight_gradient
+from mtkit.model.linear import by_onednn, one_of_few_sizes, onednn_product, product, weight_gradient
 
 _CHUNK = 512  # target positions whose logits exist at the same time on a CPU
 _GPU_CHUNK = 2048  # and elsewhere: small products keep a GPU waiting
@@ -59,7 +59,7 @@ class _ChunkedLoss(Function):
         matrix = weight.to(hidden.dtype)
         n_positions = hidden.size(1)
         size = chunk_size(hidden.device)
-        if _by_onednn(matrix):  # which makes a kernel for each size
+        if by_onednn(matrix):  # which makes a kernel for each size
             hidden = F.pad(hidden, (0, 0, 0, one_of_few_sizes(n_positions % size) - n_positions % size))
         if with_gradients:
             grad_hidden = torch.empty_like(hidden)
@@ -81,7 +81,7 @@ class _ChunkedLoss(Function):
             gradients, by_bias = chunks.gradients(x, y)
             grad_bias += by_bias
             for number, gradient in enumerate(gradients):
-                torch.mm(gradient, matrix, out=grad_hidden[number, start : start + size])
+                grad_hidden[number, start : start + size] = product(gradient, matrix.t())
                 grad_weight += weight_gradient(x[number], gradient)
         if with_gradients:
             ctx.save_for_backward(grad_hidden[:, :n_positions], grad_weight, grad_bias)
@@ -105,8 +105,7 @@ class _Chunks:
     def predict(self, x: Tensor, y: Tensor) -> tuple[float, float]:
         """From x (P, N or more, D) the loss of predicting y, (N,), and the part of it that is not smoothed."""
         rows, matrix = x.reshape(-1, x.size(-1)), self._matrix
-        products = onednn_product(rows, matrix) if _by_onednn(matrix) else rows @ matrix.t()
-        self._logits = products.view(*x.shape[:2], -1)
+        self._logits = product(rows, matrix).view(*x.shape[:2], -1)
         loss, nll, self._by_bias = fused.cross_entropy_(self._logits, self._bias, y, *self._settings)
         return loss, nll
 
@@ -160,10 +159,10 @@ class _Chunk:
         """From x (N or more, D), the sum of -log p(y), y: (N, 1); and that of the mean of -log p over all tokens."""
         n = len(y)
         self.logits, self.probs = self._logits[:n], self._probs[:n]
-        if _by_onednn(self._matrix):  # which adds the bias as it multiplies
+        if self._products.dtype == self._logits.dtype:
+            torch.addmm(self._bias, x[:n], self._matrix.T, out=self.logits)
+        elif by_onednn(self._matrix):  # which adds the bias as it multiplies
             self.logits.copy_(onednn_product(x, self._matrix, self._bias.to(x.dtype))[:n])
-        elif self._products.dtype == self._logits.dtype:
-            torch.addmm(self._bias, x, self._matrix.T, out=self.logits)
         else:
             torch.mm(x, self._matrix.T, out=self._products[:n])
             torch.add(self._products[:n], self._bias, out=self.logits)
@@ -195,10 +194,6 @@ class _Chunk:
         if self._spare is None:
             self._spare = torch.empty_like(self._logits)
         return self._spare[: len(self.logits)]
-
-
-def _by_onednn(matrix: Tensor) -> bool:
-    return matrix.device.type == "cpu" and matrix.dtype == torch.bfloat16 and onednn_multiplies(matrix.dtype)
 
 
 def _divergence(one: _Chunk, two: _Chunk) -> tuple[Tensor, tuple[Tensor, Tensor]]:

@@ -30,16 +30,17 @@ def maker(request, monkeypatch):
     return request.param
 
 
-def both(bias=True, dtype=torch.float32):
-    ours, theirs = (layer(24, 40, bias=bias, dtype=dtype) for layer in (Linear, nn.Linear))
+def both(bias=True, dtype=torch.float32, n_out=40):
+    ours, theirs = (layer(24, n_out, bias=bias, dtype=dtype) for layer in (Linear, nn.Linear))
     theirs.load_state_dict(ours.state_dict())
     return ours, theirs
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_results_and_gradients_are_those_of_torch(shape, bias):
-    ours, theirs = both(bias)
+@pytest.mark.parametrize("n_out", [7, 40, 100])
+def test_results_and_gradients_are_those_of_torch(shape, bias, n_out):
+    ours, theirs = both(bias, n_out=n_out)
     x = torch.randn(shape)
     for one, other in zip(outputs_and_gradients(ours, x), outputs_and_gradients(theirs, x), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
