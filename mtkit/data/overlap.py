@@ -34,8 +34,8 @@ def pairs_also_in(
             for i in (np.flatnonzero(np.isin(_keys(train, part, n_tags), dev_keys)) + start).tolist():
                 for dev_pair in wanted.get(_text(train, i, n_tags), []):
                     found.setdefault(dev_pair, i)
+            train.release()
         first = end
-    train.release()
     return dict(sorted(found.items()))
 
 
