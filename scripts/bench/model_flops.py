@@ -141,7 +141,7 @@ def _ways(left: Tensor, right: Tensor) -> list[Callable[[], object]]:
     ways: list[Callable[[], object]] = [lambda: multiply(left, right, out=result)]
     if left.dim() == 2 and left.device.type == "cpu" and onednn_multiplies(left.dtype):
         ways.append(lambda: onednn_product(left, right.mT))
-        ways.append(lambda: onednn_product(right.mT.contiguous(), left))  # the result is transposed
+        ways.append(lambda: onednn_product(right.mT.contiguous(), left).mT)
     return ways
 
 
