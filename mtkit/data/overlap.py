@@ -25,18 +25,17 @@ def pairs_also_in(
     for i in range(dev.n_pairs):
         wanted.setdefault(_text(dev, i, n_dev_tags), []).append(i)
     dev_keys = np.unique(_keys(dev, slice(0, dev.n_pairs), n_dev_tags))
-    found: dict[int, int] = {}
+    found: list[tuple[int, int]] = []
     first = 0
     for size, n_tags in zip(train.sizes, n_train_tags, strict=True):
         end = first + size
         for start in range(first, end, _PAIRS_AT_ONCE):
             part = slice(start, min(start + _PAIRS_AT_ONCE, end))
             for i in (np.flatnonzero(np.isin(_keys(train, part, n_tags), dev_keys)) + start).tolist():
-                for dev_pair in wanted.get(_text(train, i, n_tags), []):
-                    found.setdefault(dev_pair, i)
+                found += [(dev_pair, i) for dev_pair in wanted.pop(_text(train, i, n_tags), [])]
             train.release()
         first = end
-    return dict(sorted(found.items()))
+    return dict(sorted(found))
 
 
 def _text(corpus: EncodedCorpus, i: int, n_tags: int) -> tuple[bytes, bytes]:

@@ -276,10 +276,14 @@ def _settings(cfg: Config) -> dict[str, Any]:
 def _what_changed(record: Mapping[str, Any], settings: Mapping[str, Any], corpora: Sequence[CorpusFiles]) -> str:
     """In words: why the run's tokenizers are not those that these settings and this text would give."""
     if not record or record["settings"] == settings:
-        return "its tokenizers, src.spm and tgt.spm, are not there any more"
+        return "a tokenizer that it was trained with, src.spm or tgt.spm, is not there any more"
     then, now = (dict(one) for one in (record["settings"], settings))
-    text_then, text_now = then.pop("text"), now.pop("text")
-    changed = [f"{key} was {old} and is {new}" for key, old, new in differences(then, now)]
+    text_then, text_now = then.pop("text", []), now.pop("text")
+    found = differences(then, now)
+    if any(key == "tokenizer.shared" for key, *_ in found):  # of two tokenizers one has settings that the other lacks
+        found = [one for one in found if not one[0].startswith("tokenizer.tgt.")]
+    names = {"tags": "data.train[].tag"}
+    changed = [f"{names.get(key, key)} was {old} and is {new}" for key, old, new in found]
     if len(text_then) != len(text_now):
         changed.append(f"data.train had {len(text_then)} corpora and has {len(text_now)}")
     else:

@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
 from mtkit.model import fused
-from mtkit.model.linear import by_onednn, one_of_few_sizes, onednn_product, product, weight_gradient
+from mtkit.model.linear import by_onednn, onednn_product, product, weight_gradient
 
 _CHUNK = 512  # target positions whose logits exist at the same time on a CPU
+_TAIL_UNIT = 64  # the last chunk has a multiple of so many: large kernels, kept among large logits, cost memory
 _GPU_CHUNK = 2048  # and elsewhere: small products keep a GPU waiting
 
 
@@ -60,7 +61,7 @@ class _ChunkedLoss(Function):
         n_positions = hidden.size(1)
         size = chunk_size(hidden.device)
         if by_onednn(matrix):  # which makes a kernel for each size
-            hidden = F.pad(hidden, (0, 0, 0, one_of_few_sizes(n_positions % size) - n_positions % size))
+            hidden = F.pad(hidden, (0, 0, 0, -n_positions % _TAIL_UNIT))
         if with_gradients:
             grad_hidden = torch.empty_like(hidden)
             grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)

@@ -37,10 +37,12 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
         }
         starts = [*known.get("starts", []), start] if step else [start]
         fingerprints = [run.corpus.fingerprint, run.validator.corpus.fingerprint]
+        text = known["text"] if known.get("fingerprints") == fingerprints else _text(run)
+        text["dev"]["n_in_training"] = run.n_dev_in_train  # earlier versions did not count them
         record = {
             "starts": starts[:1] + starts[1:][-_MOST_STARTS:],
             "fingerprints": fingerprints,
-            "text": known["text"] if known.get("fingerprints") == fingerprints else _text(run),
+            "text": text,
             "teachers": list(map(str, teachers)) or (known.get("teachers", []) if step else []),
             "n_translated": len(run.validator.pairs),
             "epoch": asdict(run.epoch_size),
@@ -85,10 +87,6 @@ def _text(run: Prepared) -> dict[str, Any]:
             {"name": corpus_name(corpus), "n_kept": n_kept, "weight": corpus.weight, "tag": corpus.tag}
             for corpus, n_kept in zip(corpora, run.corpus.sizes, strict=True)
         ],
-        "dev": {
-            "name": corpus_name(run.cfg.data.dev),
-            "n_pairs": run.validator.corpus.n_pairs,
-            "n_in_training": run.n_dev_in_train,
-        },
+        "dev": {"name": corpus_name(run.cfg.data.dev), "n_pairs": run.validator.corpus.n_pairs},
         "tokenizers": tokenizers,
     }

@@ -56,10 +56,12 @@ def summary(run: RunFiles) -> str:
             f"{learnt}{took}. The figures below are those of the last look at it; the same `mtkit train` command goes "
             "on with it."
         )
+    learnt_too = run.record.get("text", {}).get("dev", {}).get("n_in_training")
+    seen = "some of which it learnt from, and they" if learnt_too else "which it did not learn from, though they"
     scores, kept = (
         (run.test, "which were kept aside until the end")
         if run.test
-        else (run.dev, "which it did not learn from, though they decided which of its states was kept")
+        else (run.dev, f"{seen} decided which of its states was kept")
     )
     quality = f" {_in_words(scores, kept)}" if scores else ""
     return f"{about}. It learnt from {learnt}{took}.{quality}"
@@ -118,7 +120,7 @@ def _of_the_text(run: RunFiles) -> Iterator[str]:
     if n_known:
         yield (
             f"Of the {thousands(n_dev)} sentence pairs of the dev text, {thousands(n_known)} stand in the training "
-            "text too: scores on these tell what the model knows by heart, not how well it translates."
+            "text too: scores on dev tell in part what the model knows by heart, not how well it translates."
         )
     for side, figures in text["tokenizers"].items():
         if figures["n_unknown"]:

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mtkit.model import fused, linear
+from mtkit.training import loss as loss_module
 from mtkit.training.loss import smoothed_cross_entropy_sum
 
 
@@ -70,6 +72,7 @@ class _Products(TorchDispatchMode):
 
 
 def test_without_gradients_no_product_is_made_for_them() -> None:
+    torch.manual_seed(0)
     hidden, weight, bias = (torch.randn(*shape, requires_grad=True) for shape in [(3, 4), (5, 4), (5,)])
     targets = torch.tensor([1, 2, 3])
     with _Products() as with_gradients:
@@ -77,7 +80,23 @@ def test_without_gradients_no_product_is_made_for_them() -> None:
     with _Products() as without, torch.no_grad():
         same_loss, same_nll = smoothed_cross_entropy_sum(hidden[None], weight, bias, targets, 0.1)
     assert (with_gradients.n, without.n) == (3, 1)
-    assert (same_loss, same_nll) == (loss, nll)
+    torch.testing.assert_close((same_loss, same_nll), (loss, nll))
+
+
+def test_the_last_chunk_has_one_of_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = set()
+    for name in ("product", "weight_gradient"):
+        original = getattr(loss_module, name)
+
+        def counted(x: Tensor, y: Tensor, original: Any = original) -> Tensor:
+            sizes.add(len(x))
+            return original(x, y)
+
+        monkeypatch.setattr(loss_module, name, counted)
+    weight, bias = torch.randn(31, 8, requires_grad=True), torch.randn(31, requires_grad=True)
+    for n in range(500, 1100):
+        smoothed_cross_entropy_sum(torch.randn(1, n, 8), weight, bias, torch.zeros(n, dtype=torch.long), 0.1)
+    assert len(sizes) <= (8 if linear.by_onednn(weight) else 600)
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 5.0])

@@ -74,9 +74,31 @@ def test_a_finished_run_leaves_a_report_that_begins_in_plain_words(finished_run)
     words = words_of(path)
     assert "It learnt from 120 pairs of sentences and their translations" in words, "as many as the corpus has"
     bleu = json.loads((finished_run / "model" / "manifest.json").read_text())["training"]["dev_metrics"][0]
-    assert "On 3 sentences, which it did not learn from, though they decided which" in words
+    assert "On 3 sentences, some of which it learnt from, and they decided which" in words, "two of the eight"
     assert f"its translations got {bleu['score']:.1f} of 100 points" in words
     assert bleu["signature"] in words
+
+
+@pytest.mark.parametrize("dev", [{"n_pairs": 8}, {"n_pairs": 8, "n_in_training": 0}], ids=["not counted", "none"])
+def test_dev_pairs_that_are_not_learnt_from_are_called_so(copied_run, dev):
+    record = read_record(copied_run)
+    record["text"]["dev"] |= dev
+    if "n_in_training" not in dev:
+        del record["text"]["dev"]["n_in_training"]
+    (copied_run / "run.json").write_text(json.dumps(record))
+    words = words_of(write_report(copied_run))
+    assert "On 3 sentences, which it did not learn from, though they decided which" in words
+    assert "stand in the training text" not in words
+
+
+def test_what_an_earlier_version_did_not_count_comes_with_the_next_start(config_of, tmp_path):
+    run_dir = tmp_path / "run"
+    train(config_of(run_dir, max_steps=1, warmup_steps=0))
+    record = read_record(run_dir)
+    assert record["text"]["dev"].pop("n_in_training") == 2
+    (run_dir / "run.json").write_text(json.dumps(record))
+    train(config_of(run_dir, max_steps=2, warmup_steps=0))
+    assert read_record(run_dir)["text"]["dev"]["n_in_training"] == 2
 
 
 @pytest.mark.parametrize(
