@@ -94,7 +94,7 @@ def weight_gradient(rows: Tensor, grad: Tensor) -> Tensor:
     """
     if grad.dtype == torch.float32 and grad.size(1) > rows.size(1):
         if by_onednn(grad) and grad.size(1) > 2 * rows.size(1):
-            return product(rows.t().contiguous(), grad.t()).t()
+            return onednn_product(rows.t().contiguous(), grad.t()).t()
         return (rows.t() @ grad).t()
     return grad.t() @ rows
 

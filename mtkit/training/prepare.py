@@ -39,7 +39,7 @@ class Prepared:
     corpus: EncodedCorpus
     feed: Feed
     epoch_size: EpochSize
-    n_dev_in_train: int  # pairs of data.dev that stand in the training text too
+    n_dev_in_train: int  # pairs of data.dev that stand in the training text too; counted by the main process alone
     validator: Validator
     updater: Updater  # its model has the initial weights
     checkpoints: Checkpoints
@@ -53,7 +53,6 @@ class _Text:
     train: EncodedCorpus
     dev: EncodedCorpus
     dev_pairs: list[Pair]
-    n_dev_in_train: int
     suite: Suite | None
 
 
@@ -87,6 +86,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
     bound_kernel_stores(n_threads)
     with processes.main_first():
         text = _prepare_text(cfg, run_dir)
+    n_dev_in_train = _count_dev_in_train(cfg, text) if processes.is_main else 0  # the only one that tells it
     if device.type == "cpu":
         keep_freed_memory()  # not before: what the text took goes back
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
@@ -107,7 +107,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Pro
         text.train,
         feed,
         feed.epoch_size(),
-        text.n_dev_in_train,
+        n_dev_in_train,
         Validator(cfg, text.dev, text.dev_pairs, text.tokenizers, precision, text.suite),
         Updater(model, cfg.train, cfg.seed, precision, processes),
         checkpoints,
@@ -141,12 +141,12 @@ def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
     )
     longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
     dev = encode_corpus([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
-    return _Text(tokenizers, train, dev, dev_pairs, _count_dev_in_train(cfg, train, dev), suite)
+    return _Text(tokenizers, train, dev, dev_pairs, suite)
 
 
-def _count_dev_in_train(cfg: Config, train: EncodedCorpus, dev: EncodedCorpus) -> int:
+def _count_dev_in_train(cfg: Config, text: _Text) -> int:
     """How many pairs of dev are learnt by heart, told with one of them as an example."""
-    data = cfg.data
+    data, train, dev = cfg.data, text.train, text.dev
     found = pairs_also_in(dev, train, len(tags_of(data.dev.tag)), [len(tags_of(corpus.tag)) for corpus in data.train])
     if found:
         there, here = next(iter(found.items()))

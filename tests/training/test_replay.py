@@ -131,10 +131,7 @@ def test_too_few_steps_to_compare_anything_are_refused(finished_run):
 @pytest.mark.parametrize(
     ("kept", "message"),
     [
-        (
-            "tokenizers.json",
-            r"the text of \S+other\.en is not the same any more; .* or restore",
-        ),
+        ("tokenizers.json", r"the text of \S+other\.en is not the same any more; .* or restore"),
         (None, r"the text of data\.train, or a tokenizer, is not what this run was started with; .* or restore"),
     ],
     ids=["tokenizers of its own", "given tokenizers"],
