@@ -6,8 +6,8 @@ from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.decoding.bundle import BundleFiles, bundle_file, load_model
-from mtkit.decoding.engine import Engine
 from mtkit.errors import MtkitError
+from mtkit.search.hypothesis import Engine
 
 
 def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | None) -> Engine:

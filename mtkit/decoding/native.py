@@ -8,10 +8,6 @@ from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.decoding.engine import Hypothesis, Segment
-from mtkit.decoding.rules import make_rules
-from mtkit.decoding.sampling import Truncation, sample, uniform_numbers
-from mtkit.decoding.search import DecodeStep, SearchConfig, SearchResult, Watch, beam_search, search
 from mtkit.decoding.shortlist import Shortlist
 from mtkit.decoding.shortlisted import LocalVocabulary, ShortlistedStep
 from mtkit.decoding.steps import EnsembleStep, ModelStep
@@ -19,6 +15,10 @@ from mtkit.errors import MtkitError
 from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import is_out_of_memory
+from mtkit.search.beam import DecodeStep, SearchConfig, SearchResult, Watch, beam_search, search
+from mtkit.search.hypothesis import Hypothesis, Segment
+from mtkit.search.rules import make_rules
+from mtkit.search.sampling import Truncation, sample, uniform_numbers
 
 # A choice won by less than this many nats could have been lost in another batch: shapes decide how sums are rounded.
 # The log-probability of one and the same sentence was seen to differ by up to 4e-6 between batches.
@@ -98,7 +98,7 @@ class NativeEngine:
 
     def _search(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
         if any(segment.constraints for segment in segments):
-            from mtkit.decoding.constrained import beam_size_for
+            from mtkit.search.constrained import beam_size_for
 
             wider = beam_size_for([segment.constraints for segment in segments], cfg.beam_size)
             cfg = cfg.model_copy(update={"beam_size": wider})
@@ -134,7 +134,7 @@ class NativeEngine:
         search_cfg = SearchConfig.of(cfg, n_best)
         constraints = [segment.constraints for segment in segments]
         if any(constraints):
-            from mtkit.decoding.constrained import constrained_search
+            from mtkit.search.constrained import constrained_search
 
             return constrained_search(step, max_lens, search_cfg, constraints, **ends, rules=rules)
         return search(step, max_lens, search_cfg, **ends, rules=rules)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from mtkit.decoding.engine import Segment
-from mtkit.decoding.search import SearchResult, Watch
 from mtkit.decoding.shortlist import Shortlist
 from mtkit.decoding.steps import ModelStep
 from mtkit.model.selected_outputs import select_outputs
 from mtkit.model.transformer import Transformer
+from mtkit.search.beam import SearchResult, Watch
+from mtkit.search.hypothesis import Segment
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Any
 from mtkit.data.corpus import read_lines
 from mtkit.data.special_ids import UNK_ID
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.constraints import (
+from mtkit.errors import DataError
+from mtkit.search.constraints import (
     Constraints,
     Matcher,
     Phrase,
@@ -22,7 +23,6 @@ from mtkit.decoding.constraints import (
     chunks,
     folded,
 )
-from mtkit.errors import DataError
 
 COLUMNS = ("source", "target", "forbidden")
 EVERYWHERE = "*"  # as a source: applies to every sentence

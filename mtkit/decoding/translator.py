@@ -12,12 +12,12 @@ from mtkit.console import log
 from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding.bundle import BundleFiles, bundle_file, find_model, read_bundle
-from mtkit.decoding.engine import Engine, Hypothesis, Segment
 from mtkit.decoding.engines import choose_engine
 from mtkit.decoding.segments import join_segments, split_long
 from mtkit.decoding.suspects import Fault
 from mtkit.decoding.terminology import Terminology
 from mtkit.errors import BundleError
+from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 
 if TYPE_CHECKING:
     from mtkit.decoding.confidence import Confidence

@@ -15,8 +15,8 @@ from typing import Any
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
-from mtkit.decoding.engine import Engine, Hypothesis, Segment
 from mtkit.errors import MtkitError
+from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 
 _STOP_S = 5.0  # how long a worker may take to end before it is killed
 

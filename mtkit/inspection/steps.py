@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mtkit.decoding.engine import Segment
 from mtkit.decoding.steps import log_probs_to_choose_from
 from mtkit.inspection.sentence_pair import SentencePair, Subject, named_pieces
 from mtkit.model.transformer import Transformer
 from mtkit.pages.page import write_page
+from mtkit.search.hypothesis import Segment
 
 # Nats: a probability that differs by a thousandth of itself. In float32 one sum in two shapes was seen to differ by
 # 1e-5, in a model with large weights by 1e-4; a model that looks ahead, or a cache that forgets, differs by tenths.

@@ -9,10 +9,10 @@ from typing import Any
 from mtkit.config.schema import DecodeConfig
 from mtkit.data.corpus import windows
 from mtkit.decoding.ctranslate2_engine import CTranslate2Engine
-from mtkit.decoding.engine import Hypothesis
 from mtkit.decoding.translator import Candidate, Translator
 from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics import corpus_bleu
+from mtkit.search.hypothesis import Hypothesis
 
 _LINES_A_WINDOW = 256  # translated before the progress bar moves
 

@@ -10,11 +10,11 @@ from torch import Tensor
 from mtkit.config.schema import DecodeConfig
 from mtkit.data.batching import make_batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.decoding.engine import Segment
 from mtkit.decoding.native import NativeEngine
-from mtkit.decoding.search import DecodeStep, SearchConfig, search
 from mtkit.evaluation.metrics import corpus_bleu, corpus_chrf
 from mtkit.model.transformer import Transformer
+from mtkit.search.beam import DecodeStep, SearchConfig, search
+from mtkit.search.hypothesis import Segment
 from mtkit.training.update import batch_loss
 from mtkit.training.validation import Validator
 

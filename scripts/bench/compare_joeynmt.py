@@ -93,9 +93,9 @@ def measure_native(task: dict[str, Any], precision: str) -> dict[str, float]:
 
     from mtkit.config.schema import DecodeConfig, ModelConfig
     from mtkit.data.special_ids import EOS_ID
-    from mtkit.decoding.engine import Segment
     from mtkit.decoding.native import NativeEngine
     from mtkit.model.transformer import Transformer
+    from mtkit.search.hypothesis import Segment
 
     torch.set_num_threads(1)
     torch.manual_seed(1)

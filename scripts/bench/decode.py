@@ -27,8 +27,8 @@ from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import read_lines
 from mtkit.decoding.bundle import find_model, load_bundle, read_bundle
-from mtkit.decoding.engine import Engine, Segment
 from mtkit.decoding.workers import NativeInWorker, ParallelEngine
+from mtkit.search.hypothesis import Engine, Segment
 
 _SYSTEMS = "native-fp32 native-bf16 native-int8 ctranslate2-float32 ctranslate2-int8 library-float32 library-int8"
 _BASE = ModelConfig(d_model=512, d_ff=2048, n_heads=8, n_encoder_layers=6, n_decoder_layers=6)

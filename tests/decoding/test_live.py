@@ -3,11 +3,11 @@
 import pytest
 
 from mtkit.decoding.bundle import add_to_bundle
-from mtkit.decoding.engine import Hypothesis
 from mtkit.decoding.live import translate_live
 from mtkit.decoding.shortlist import SHORTLIST, Shortlist
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
+from mtkit.search.hypothesis import Hypothesis
 
 TEXTS = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house?", "", "It rains. " * 30]
 

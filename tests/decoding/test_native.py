@@ -8,10 +8,10 @@ from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.decoding.engine import Segment
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.steps import EnsembleStep, ModelStep
 from mtkit.model.transformer import Transformer
+from mtkit.search.hypothesis import Segment
 
 VOCAB_SIZE = 40
 SEGMENTS = [Segment([5 + n, 9, 12 + n % 3, *range(20, 20 + n % 7)], max_len=14) for n in range(12)]

@@ -9,7 +9,6 @@ import torch
 
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from mtkit.decoding.engine import Hypothesis, Segment
 from mtkit.decoding.lexicon import learn_lexicon
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.shortlist import Shortlist
@@ -17,6 +16,7 @@ from mtkit.errors import BundleError
 from mtkit.model.quantization import quantize
 from mtkit.model.selected_outputs import select_outputs
 from mtkit.model.transformer import Transformer
+from mtkit.search.hypothesis import Hypothesis, Segment
 
 SPECIAL = [PAD_ID, UNK_ID, BOS_ID, EOS_ID]
 N_SRC, N_TGT = 20, 40

@@ -18,9 +18,9 @@ from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding import file_job, synthetic
 from mtkit.decoding.bundle import add_to_bundle, read_bundle
-from mtkit.decoding.engine import Hypothesis
 from mtkit.decoding.shortlist import SHORTLIST, Shortlist
 from mtkit.decoding.synthetic import identity_of, noised
+from mtkit.search.hypothesis import Hypothesis
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 

@@ -15,11 +15,11 @@ from mtkit.cores import usable_cores
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.decoding.bundle import read_bundle
 from mtkit.decoding.native import NativeEngine
-from mtkit.decoding.search import SearchConfig, greedy
 from mtkit.decoding.steps import ModelStep
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
+from mtkit.search.beam import SearchConfig, greedy
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?\n\u2028"
 

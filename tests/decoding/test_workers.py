@@ -12,9 +12,9 @@ import pytest
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
-from mtkit.decoding.engine import Hypothesis, Segment
 from mtkit.decoding.workers import ParallelEngine
 from mtkit.errors import BundleError, MtkitError
+from mtkit.search.hypothesis import Hypothesis, Segment
 
 
 @dataclass

@@ -10,11 +10,11 @@ import torch
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.decoding.ctranslate2_engine import CTranslate2Engine, unsupported
-from mtkit.decoding.engine import Hypothesis, Segment
 from mtkit.decoding.native import NativeEngine
 from mtkit.errors import BundleError, MtkitError
 from mtkit.interop.support import export_problems
 from mtkit.model.transformer import Transformer
+from mtkit.search.hypothesis import Hypothesis, Segment
 
 pytest.importorskip("ctranslate2", reason="the extra `fast` is not installed")
 

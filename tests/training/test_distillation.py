@@ -16,9 +16,9 @@ from mtkit.config.schema import Config, DistillConfig, TrainCorpus, tags_of
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.decoding.bundle import save_bundle
-from mtkit.decoding.engine import Hypothesis
 from mtkit.errors import BundleError, ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
+from mtkit.search.hypothesis import Hypothesis
 from mtkit.training import distillation
 from mtkit.training.distillation import with_teachers_text
 from mtkit.training.trainer import train

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import BOS, EOS, RandomTable, TableStep
 
-from mtkit.decoding.engine import Hypothesis
-from mtkit.decoding.search import DecodeStep, SearchConfig, beam_search, greedy, search
 from mtkit.errors import MtkitError
+from mtkit.search.beam import DecodeStep, SearchConfig, beam_search, greedy, search
+from mtkit.search.hypothesis import Hypothesis
 
 
 def run(tables: list[RandomTable], max_lens: list[int], cfg: SearchConfig, method=beam_search):

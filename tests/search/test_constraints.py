@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.constraints import Constraints, Form, Matcher, Phrase, Requirement, Spelling
+from mtkit.search.constraints import Constraints, Form, Matcher, Phrase, Requirement, Spelling
 
 # A toy vocabulary: ids 0 to 3 are special, as everywhere.
 TEXTS = ["", "", "", "", " a", " b", "a", "b", "'", " ", " B"]

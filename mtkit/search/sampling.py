@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.decoding.engine import Hypothesis
-from mtkit.decoding.rules import NO_RULES, Rules
-from mtkit.decoding.search import DecodeStep, SearchConfig, SearchResult, check_number, rows_to_keep
+from mtkit.search.beam import DecodeStep, SearchConfig, SearchResult, check_number, rows_to_keep
+from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.rules import NO_RULES, Rules
 
 _ROWS_AT_ONCE = 256  # in between, their probabilities stay in the processor's cache
 

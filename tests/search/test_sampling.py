@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tables import BOS, EOS, RandomTable, TableStep
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.decoding.sampling import Truncation, sample, uniform_numbers
-from mtkit.decoding.search import SearchConfig, greedy
 from mtkit.errors import MtkitError
+from mtkit.search.beam import SearchConfig, greedy
+from mtkit.search.sampling import Truncation, sample, uniform_numbers
 
 PROBS = [0.05, 0.4, 0.15, 0.1, 0.3]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from mtkit.config.schema import DecodeConfig
 
 if TYPE_CHECKING:
-    from mtkit.decoding.constraints import Constraints
+    from mtkit.search.constraints import Constraints
 
 
 @dataclass(frozen=True)

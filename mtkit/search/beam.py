@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig, tags_of
-from mtkit.decoding.engine import Hypothesis
-from mtkit.decoding.length_penalty import length_divisor
-from mtkit.decoding.rules import NO_RULES, Rules
 from mtkit.errors import MtkitError
+from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.length_penalty import length_divisor
+from mtkit.search.rules import NO_RULES, Rules
 
 _LEAVE_SHARE = 0.25  # finished sentences leave the batch at this share: every copy costs, idle rows cost too
 _STRANDS = 16  # in which a long row is searched for its largest values

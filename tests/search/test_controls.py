@@ -10,9 +10,9 @@ from tables import BOS, EOS, Prefix, RandomTable, TableStep
 from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.decoding.engine import Segment
-from mtkit.decoding.rules import make_rules
-from mtkit.decoding.search import SearchConfig, beam_search, search
+from mtkit.search.beam import SearchConfig, beam_search, search
+from mtkit.search.hypothesis import Segment
+from mtkit.search.rules import make_rules
 
 MAX_LEN = 4
 WIDE = 5**3  # of 5 tokens, three words: every sequence of MAX_LEN tokens

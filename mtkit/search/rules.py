@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.decoding.engine import Segment
+from mtkit.search.hypothesis import Segment
 
 
 class Rule(Protocol):
