@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
+from mtkit.bundle import Bundle, load_bundle, save_bundle
 from mtkit.config.schema import Config
 from mtkit.data.special_ids import EOS_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.decoding.bundle import Bundle, load_bundle, save_bundle
 from mtkit.model.transformer import Transformer
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house?", "It rains, it rains."]

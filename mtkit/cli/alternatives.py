@@ -25,9 +25,9 @@ def alternatives(
 
     A word's probability is the model's, given the words before it; the rest of each translation is searched anew.
     """
+    from mtkit.bundle import find_model
     from mtkit.cli.translating import load_translator  # these: here, for `mtkit --help` to be quick
     from mtkit.decoding.alternatives import find_alternatives
-    from mtkit.decoding.bundle import find_model
 
     # unless another engine is asked for, which says why not
     settings = ["decode.engine=native", "decode.workers=1", *(overrides or [])]

@@ -27,8 +27,8 @@ def average(
         raise UsageError("--checkpoints chooses among those of one run; several were given")
     steps = _steps(checkpoints)
 
+    from mtkit.bundle import find_model
     from mtkit.console import log  # these: for a quick `mtkit --help`
-    from mtkit.decoding.bundle import find_model
     from mtkit.training.merging import average_bundles, average_checkpoints
 
     if len(models) == 1:

@@ -33,10 +33,10 @@ def calibrate(
     if (src is None) != (ref is None):
         raise UsageError("give both --src and --ref, or neither for the dev set of the model's config")
 
+    from mtkit.bundle import add_to_bundle, find_model, read_bundle
     from mtkit.cli.translating import load_translator, with_bar  # these and those below: for a quick `mtkit --help`
     from mtkit.config.schema import CorpusFiles
     from mtkit.data.corpus import evenly_spaced, read_pairs, require_files
-    from mtkit.decoding.bundle import add_to_bundle, find_model, read_bundle
     from mtkit.decoding.confidence import CONFIDENCE_FILE, calibrate_translations
 
     folder = find_model(model)

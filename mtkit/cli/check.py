@@ -85,8 +85,8 @@ def _given(hyp: Path, suite: "Suite", suite_path: Path) -> list[str]:
 
 
 def _load(models: Sequence[Path], translating: Translating, suite: "Suite") -> "tuple[Translator, list[str]]":
+    from mtkit.bundle import find_model, read_bundle
     from mtkit.console import log
-    from mtkit.decoding.bundle import find_model, read_bundle
 
     folders = [find_model(model) for model in models] if models else [find_model()]
     data = read_bundle(folders[0]).config.data

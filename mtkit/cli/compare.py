@@ -52,9 +52,9 @@ def compare(
     A difference is judged by sacreBLEU's paired bootstrap. Sentences are told apart by length, rarity of their words
     in the training text, numbers, names, negation and questions, by rules of thumb.
     """
+    from mtkit.bundle import find_model
     from mtkit.config.loading import load_config
     from mtkit.console import log
-    from mtkit.decoding.bundle import find_model
     from mtkit.decoding.systems import find_places, read_files, translate_others, warn_of_tokens
     from mtkit.inspection.comparison_page import write_report
     from mtkit.inspection.comparison_text import as_structure, headline, report

@@ -13,8 +13,8 @@ from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from mtkit.bundle import BundleFiles
     from mtkit.config.schema import CorpusFiles
-    from mtkit.decoding.bundle import BundleFiles
     from mtkit.decoding.doctor import Comparison, Difference, Patient, Trace
     from mtkit.training.replay import Replay
 
@@ -85,8 +85,8 @@ def decode(
     Batches of 1 and 7, sorted and shuffled input, no cache (all that was said is decoded anew for each token) and
     n-best lists are compared with batches of 64, in fp32. Exit code 1 if any line differs.
     """
+    from mtkit.bundle import find_model, read_bundle
     from mtkit.console import log, progress_bar
-    from mtkit.decoding.bundle import find_model, read_bundle
     from mtkit.decoding.doctor import CHECKS, examine, n_decoded
 
     folder = find_model(model)
@@ -169,7 +169,7 @@ def _print_replay(result: "Replay") -> None:
 
 
 def _patient(files: "BundleFiles", device: str) -> "Patient":
-    from mtkit.decoding.bundle import load_model
+    from mtkit.bundle import load_model
     from mtkit.decoding.doctor import Patient
     from mtkit.runtime import choose_device, set_threads
 

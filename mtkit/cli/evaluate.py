@@ -160,7 +160,7 @@ def _chosen(names: list[str]) -> list[MetricName]:
 
 def _model_folders(places: "Sequence[Place]", models: list[Path], output: Path | None) -> list[Path]:
     """Of the systems that translate here, or of the one model or ensemble."""
-    from mtkit.decoding.bundle import find_model
+    from mtkit.bundle import find_model
 
     if places and models:
         raise UsageError("--model is scored alone: leave it out, or give the model as one more --system")

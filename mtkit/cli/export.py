@@ -12,7 +12,7 @@ from mtkit.errors import DataError, UsageError
 from mtkit.interop.support import Quantization, Target
 
 if TYPE_CHECKING:
-    from mtkit.decoding.bundle import BundleFiles
+    from mtkit.bundle import BundleFiles
     from mtkit.interop.parity import Parity, Tolerance
 
 _T = TypeVar("_T")
@@ -49,7 +49,7 @@ def export(
     A CTranslate2 model goes into the bundle, where `mtkit translate` finds it, once both have translated dev sentences
     and agree; how well they do is shown, and kept beside it as parity.json. The tolerances depend on --quantization.
     """
-    from mtkit.decoding.bundle import find_model, read_bundle
+    from mtkit.bundle import find_model, read_bundle
 
     folder = find_model(model)
     files = read_bundle(folder)

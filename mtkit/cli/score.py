@@ -46,10 +46,10 @@ def score(
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for lines of source, tab, target from stdin")
 
+    from mtkit.bundle import find_model, load_bundle
     from mtkit.console import log, progress_bar  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.data.corpus import count_lines
     from mtkit.decoding.alignment import align
-    from mtkit.decoding.bundle import find_model, load_bundle
     from mtkit.decoding.scoring import Scorer, ScoreTotals
     from mtkit.runtime import choose_device, set_threads
 

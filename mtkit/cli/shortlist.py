@@ -24,11 +24,11 @@ def shortlist(
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for the training text of the model's config")
 
+    from mtkit.bundle import add_to_bundle, find_model, read_bundle
     from mtkit.cli.translating import with_bar  # these: for a quick `mtkit --help`
     from mtkit.config.schema import CorpusFiles
     from mtkit.console import log
     from mtkit.data.corpus import count_pairs, read_pairs, require_files
-    from mtkit.decoding.bundle import add_to_bundle, find_model, read_bundle
     from mtkit.decoding.lexicon import learn_shortlist
     from mtkit.decoding.shortlist import SHORTLIST
 

@@ -120,9 +120,9 @@ def _synthesize(
     restart: bool,
     device: str,
 ) -> None:
+    from mtkit.bundle import find_model, read_bundle
     from mtkit.cli.translating import load_translator  # these: for a quick `mtkit --help`
     from mtkit.console import log
-    from mtkit.decoding.bundle import find_model, read_bundle
     from mtkit.decoding.synthetic import as_entries, summary, synthesize
 
     if not text.is_file():

@@ -77,7 +77,7 @@ def _find_tokenizer(model: Path | None, side: Side) -> "Tokenizer":
     from mtkit.data.tokenizer import Tokenizer
 
     if model is None:
-        from mtkit.decoding.bundle import find_model
+        from mtkit.bundle import find_model
 
         model = find_model()
     if model.is_file():

@@ -102,9 +102,9 @@ def translate(
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
     chosen |= _engine_for(engine, looked_into=live or alignments or tokens, few_lines=bool(text))
 
+    from mtkit.bundle import find_model
     from mtkit.cli.rendering import Rendering  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.cli.translating import load_translator
-    from mtkit.decoding.bundle import find_model
     from mtkit.decoding.translator import overrides_of, too_narrow
 
     settings = [*(overrides or []), *overrides_of({k: value for k, value in chosen.items() if value is not None})]

@@ -14,9 +14,9 @@ def load_translator(
     folders: Sequence[Path], *, overrides: Sequence[str] = (), beam_size: int | None = None, device: str = "auto"
 ) -> "Translator":
     """The translator of a bundle, or of an ensemble of several; it uses as many threads as decode.threads says."""
+    from mtkit.bundle import read_bundle
     from mtkit.console import log
     from mtkit.cores import usable_cores
-    from mtkit.decoding.bundle import read_bundle
     from mtkit.decoding.translator import Translator
 
     log.info(f"model: {', '.join(map(str, folders))}")

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from mtkit.bundle import BundleFiles, bundle_file, load_model
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.cores import usable_cores
-from mtkit.decoding.bundle import BundleFiles, bundle_file, load_model
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Engine
 

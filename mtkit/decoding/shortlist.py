@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mtkit.bundle import BundleFiles, bundle_file
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from mtkit.decoding.bundle import BundleFiles, bundle_file
 from mtkit.errors import BundleError
 
 SHORTLIST = "shortlist.npz"  # the file's name in a bundle

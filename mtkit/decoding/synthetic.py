@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from mtkit import __version__
+from mtkit.bundle import SHAPING_FILES, BundleFiles
 from mtkit.config.schema import CorpusFiles, DecodeConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml
 from mtkit.console import progress_bar
 from mtkit.data.corpus import as_one_line, open_output
-from mtkit.decoding.bundle import SHAPING_FILES, BundleFiles
 from mtkit.decoding.file_job import JobResult, TranslateWindow, run_job
 from mtkit.decoding.shortlist import SHORTLIST
 from mtkit.decoding.suspects import find_faults

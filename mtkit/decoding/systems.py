@@ -127,7 +127,7 @@ def _existing(text: str, place: str = "") -> Path:
             f"{place}{path}: no such file or folder; a system is a file of translations, or a run or bundle folder"
         )
     if path.is_dir():
-        from mtkit.decoding.bundle import find_model
+        from mtkit.bundle import find_model
 
         find_model(path)  # raises BundleError, before anything is done with the other systems
     return path
@@ -229,7 +229,7 @@ def translate_others(
 
     load: a bundle folder to its translator.
     """
-    from mtkit.decoding.bundle import find_model
+    from mtkit.bundle import find_model
 
     found = []
     for place in places:
@@ -243,9 +243,9 @@ def translate_others(
 
 def warn_of_other_settings(groups: Mapping[str, Sequence[str]], places: Sequence[Place]) -> None:
     """Log where a group's models differ in more than their seed, or do not differ in it."""
+    from mtkit.bundle import find_model
     from mtkit.config.differences import differences
     from mtkit.config.loading import load_config
-    from mtkit.decoding.bundle import find_model
 
     paths = {place.name: place.path for place in places if place.is_model}
     for group, members in groups.items():

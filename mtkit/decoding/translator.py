@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.decoding.engines import choose_engine
 from mtkit.decoding.segments import join_segments, split_long
 from mtkit.decoding.suspects import Fault

@@ -170,7 +170,7 @@ class NativeInWorker:
 
     def __call__(self) -> Engine:
         """The engine."""
-        from mtkit.decoding.bundle import read_bundle
+        from mtkit.bundle import read_bundle
         from mtkit.decoding.engines import native_engine
         from mtkit.runtime import keep_freed_memory
 

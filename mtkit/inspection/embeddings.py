@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mtkit.bundle import Bundle
 from mtkit.data.corpus import Side
 from mtkit.data.sentencepiece_file import PieceType, parse
 from mtkit.data.tokenizer import SPACE, Tokenizer
-from mtkit.decoding.bundle import Bundle
 from mtkit.errors import DataError
 from mtkit.inspection.initial import beginning_of
 from mtkit.model.transformer import Transformer

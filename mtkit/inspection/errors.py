@@ -9,9 +9,9 @@ from itertools import groupby
 import numpy as np
 import torch
 
+from mtkit.bundle import Bundle
 from mtkit.config.schema import CorpusFiles
 from mtkit.data.corpus import Pair
-from mtkit.decoding.bundle import Bundle
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.scoring import PairScore, Scorer
 from mtkit.decoding.translator import Candidate, Translator

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from mtkit.bundle import Bundle, find_model, load_bundle
 from mtkit.data.special_ids import BOS_ID, PAD_ID
-from mtkit.decoding.bundle import Bundle, find_model, load_bundle
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 

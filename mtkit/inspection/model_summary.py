@@ -12,10 +12,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from mtkit.bundle import BundleFiles
 from mtkit.config.schema import Config, ModelConfig
 from mtkit.data.corpus import as_one_line
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers
-from mtkit.decoding.bundle import BundleFiles
 from mtkit.errors import ConfigError, UsageError
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout

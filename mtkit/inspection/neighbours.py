@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mtkit.bundle import Bundle
 from mtkit.config.schema import CorpusFiles
 from mtkit.data.batching import plan_epoch
 from mtkit.data.corpus import Pair, as_one_line
 from mtkit.data.special_ids import EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.bundle import Bundle
 from mtkit.decoding.native import pad
 from mtkit.decoding.scoring import BLANK
 from mtkit.errors import UsageError

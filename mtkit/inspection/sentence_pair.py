@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mtkit.bundle import Bundle
 from mtkit.console import log
 from mtkit.data.corpus import as_one_line
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.bundle import Bundle
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
 from mtkit.decoding.unknown import UnknownCharacters

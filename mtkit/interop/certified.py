@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mtkit.decoding.bundle import BundleFiles, add_to_bundle, load_model
+from mtkit.bundle import BundleFiles, add_to_bundle, load_model
 from mtkit.decoding.ctranslate2_engine import ABOUT, CTranslate2Engine
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator

@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from mtkit.bundle import Bundle, load_bundle
 from mtkit.config.schema import ModelConfig
 from mtkit.data.special_ids import BOS_ID, PAD_ID
-from mtkit.decoding.bundle import Bundle, load_bundle
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import huggingface_vocabulary

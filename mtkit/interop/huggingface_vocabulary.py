@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mtkit.decoding.bundle import Bundle
+from mtkit.bundle import Bundle
 from mtkit.errors import DataError, MtkitError
 from mtkit.interop.huggingface_config import read_json
 from mtkit.interop.imported import Languages, Origin

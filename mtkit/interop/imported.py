@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
+from mtkit.bundle import Bundle, save_bundle
 from mtkit.config.schema import Config, DecodeConfig, ModelConfig, TokenizerConfig
 from mtkit.data.sentencepiece_file import parse
-from mtkit.decoding.bundle import Bundle, save_bundle
 from mtkit.files import sha256_file
 from mtkit.interop.vocabulary import Layout
 

@@ -19,9 +19,9 @@ import yaml
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mtkit.bundle import Bundle, load_bundle
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.data.special_ids import BOS_ID, UNK_ID
-from mtkit.decoding.bundle import Bundle, load_bundle
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import marian_vocabulary

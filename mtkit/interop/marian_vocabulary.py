@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 from torch import Tensor
 
+from mtkit.bundle import Bundle
 from mtkit.data.sentencepiece_file import Piece, SentencePieceModel
-from mtkit.decoding.bundle import Bundle
 from mtkit.errors import DataError, MtkitError
 from mtkit.interop.imported import Origin
 from mtkit.interop.vocabulary import (

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mtkit import __version__
+from mtkit.bundle import BundleFiles, find_model, read_bundle
 from mtkit.config.differences import differences
 from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus, tags_of
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name, count_pairs, read_lines, text_checksums
-from mtkit.decoding.bundle import BundleFiles, find_model, read_bundle
 from mtkit.decoding.file_job import remove_job, run_job
 from mtkit.decoding.synthetic import (
     Translated,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from mtkit.bundle import MANIFEST, load_bundle, save_bundle
 from mtkit.config.differences import differences
 from mtkit.config.schema import Config, TrainConfig
 from mtkit.console import log
-from mtkit.decoding.bundle import MANIFEST, load_bundle, save_bundle
 from mtkit.errors import BundleError, TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.training.curves import plot_curves

@@ -6,12 +6,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from mtkit.bundle import BundleFiles, load_model, read_bundle, save_bundle
 from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
 from mtkit.console import log
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import load_tokenizers
-from mtkit.decoding.bundle import BundleFiles, load_model, read_bundle, save_bundle
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.transformer import Transformer
 from mtkit.training.checkpoint import Checkpoints

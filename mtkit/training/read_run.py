@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mtkit.bundle import MANIFEST
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
-from mtkit.decoding.bundle import MANIFEST
 from mtkit.evaluation.metrics import MetricScore
 from mtkit.files import write_text
 from mtkit.training.checkpoint import Checkpoints

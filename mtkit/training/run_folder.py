@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from mtkit.bundle import SHAPING_FILES, find_model, read_bundle
 from mtkit.config.differences import differences
 from mtkit.config.loading import dump_config, load_config
 from mtkit.config.schema import Config
 from mtkit.console import log
-from mtkit.decoding.bundle import SHAPING_FILES, find_model, read_bundle
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.choice import tokenizer_for
 from mtkit.files import write_text

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
+from mtkit.bundle import find_model, load_bundle, read_bundle
 from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
@@ -15,7 +16,6 @@ from mtkit.console import log
 from mtkit.data.corpus import SIDES
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers, train_tokenizers
-from mtkit.decoding.bundle import find_model, load_bundle, read_bundle
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import atomic_file, sha256_file
 from mtkit.model.transformer import Transformer

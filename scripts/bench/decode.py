@@ -23,10 +23,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from mtkit.bundle import find_model, load_bundle, read_bundle
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import read_lines
-from mtkit.decoding.bundle import find_model, load_bundle, read_bundle
 from mtkit.decoding.workers import NativeInWorker, ParallelEngine
 from mtkit.search.hypothesis import Engine, Segment
 

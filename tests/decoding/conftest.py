@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from mtkit.bundle import save_bundle
 from mtkit.config.schema import Config
 from mtkit.data.special_ids import EOS_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.decoding.bundle import save_bundle
 from mtkit.model.transformer import Transformer
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house?", "It rains, it rains."]

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from mtkit.bundle import load_bundle
 from mtkit.decoding import alignment
 from mtkit.decoding.alignment import align, attention_weights, piece_words, word_links, words_of
-from mtkit.decoding.bundle import load_bundle
 from mtkit.decoding.scoring import ForcedPair
 from mtkit.model.transformer import Transformer
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from mtkit.bundle import load_bundle
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.decoding.alternatives import find_alternatives
-from mtkit.decoding.bundle import load_bundle
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError

@@ -41,7 +41,7 @@ def test_json(run, expected):
 
 def test_workers_of_the_config_do_not_stand_in_the_way(run, expected, monkeypatch):
     monkeypatch.setattr(
-        "mtkit.decoding.bundle.load_config",
+        "mtkit.bundle.load_config",
         lambda path, overrides=(): load_config(path, ["decode.workers=2", *overrides]),
     )
     assert run("the cat", "--position", "2", "--translation", "it rains").stdout.startswith("it rains\n2. rains")

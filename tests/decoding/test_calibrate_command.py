@@ -7,9 +7,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from mtkit.bundle import bundle_file, load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.data.special_ids import EOS_ID
-from mtkit.decoding.bundle import bundle_file, load_bundle, read_bundle, save_bundle
 from mtkit.decoding.confidence import CONFIDENCE_FILE, Confidence
 from mtkit.decoding.translator import Translator
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from typer.testing import CliRunner
 
+from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
-from mtkit.decoding.bundle import load_bundle, save_bundle
 from mtkit.decoding.translator import Translator
 
 SUITE = """

@@ -8,9 +8,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from mtkit.bundle import load_model, read_bundle
 from mtkit.cli import app
 from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.decoding.bundle import load_model, read_bundle
 from mtkit.decoding.doctor import CHECKS, Comparison, Patient, examine, n_decoded
 from mtkit.decoding.examined import UncachedStep
 from mtkit.decoding.native import NativeEngine, pad

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.decoding.bundle import add_to_bundle
+from mtkit.bundle import add_to_bundle
 from mtkit.decoding.live import translate_live
 from mtkit.decoding.shortlist import SHORTLIST, Shortlist
 from mtkit.decoding.translator import Translator

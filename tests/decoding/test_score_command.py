@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from mtkit.bundle import load_bundle
 from mtkit.cli import app
-from mtkit.decoding.bundle import load_bundle
 from mtkit.decoding.scoring import Scorer
 
 PAIRS = [

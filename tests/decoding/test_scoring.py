@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from mtkit.bundle import load_bundle
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.decoding import scoring
-from mtkit.decoding.bundle import load_bundle
 from mtkit.decoding.scoring import (
     ForcedPair,
     PairScore,

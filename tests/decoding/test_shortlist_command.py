@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from mtkit.bundle import read_bundle
 from mtkit.cli import app
-from mtkit.decoding.bundle import read_bundle
 from mtkit.decoding.shortlist import SHORTLIST, shortlist_of
 
 ENGLISH = ["the cat sleeps", "the dog sleeps", "a cat", "a dog", "the dog", "the cat"] * 3
@@ -69,7 +69,7 @@ def test_what_has_no_lexicon_says_how_to_get_one(bundle: Path) -> None:
 
 
 def test_a_lexicon_of_another_vocabulary_is_refused(bundle: Path, text: list[str]) -> None:
-    from mtkit.decoding.bundle import add_to_bundle
+    from mtkit.bundle import add_to_bundle
     from mtkit.decoding.shortlist import Shortlist
 
     add_to_bundle(bundle, SHORTLIST, Shortlist.from_lexicon([[4], [5]], [6], 9).save)

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from mtkit.bundle import add_to_bundle, read_bundle
 from mtkit.cli import app
 from mtkit.config.schema import TrainCorpus
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding import file_job, synthetic
-from mtkit.decoding.bundle import add_to_bundle, read_bundle
 from mtkit.decoding.shortlist import SHORTLIST, Shortlist
 from mtkit.decoding.synthetic import identity_of, noised
 from mtkit.search.hypothesis import Hypothesis

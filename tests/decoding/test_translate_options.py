@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from mtkit.bundle import add_to_bundle
 from mtkit.cli import app
-from mtkit.decoding.bundle import add_to_bundle
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.session import Session
 from mtkit.decoding.translator import Translator
@@ -34,7 +34,7 @@ def second_bundle(shared_bundle, make_bundle, tmp_path) -> Path:
     """A model with the same tokenizers and other weights: every matrix shrunk."""
     from safetensors.torch import load_file
 
-    from mtkit.decoding.bundle import load_bundle, save_bundle
+    from mtkit.bundle import load_bundle, save_bundle
 
     bundle = load_bundle(shared_bundle)
     state = {name: weight * 0.8 for name, weight in load_file(shared_bundle / "model.safetensors").items()}
@@ -82,9 +82,9 @@ def test_two_models_are_an_ensemble(run, shared_bundle, second_bundle):
 
 
 def test_models_that_mean_other_tokens_are_no_ensemble(run, shared_bundle, tmp_path):
+    from mtkit.bundle import load_bundle, save_bundle
     from mtkit.config.schema import TokenizerConfig
     from mtkit.data.tokenizer import train_tokenizer
-    from mtkit.decoding.bundle import load_bundle, save_bundle
 
     bundle = load_bundle(shared_bundle)
     other = tmp_path / "other.spm"

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from mtkit.bundle import read_bundle
 from mtkit.cli.translating import load_translator
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.decoding.bundle import read_bundle
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.steps import ModelStep
 from mtkit.decoding.translator import Translator

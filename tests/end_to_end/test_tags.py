@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from mtkit.bundle import load_bundle
 from mtkit.cli import app
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding.alignment import align
-from mtkit.decoding.bundle import load_bundle
 from mtkit.decoding.translator import Translator
 from mtkit.errors import ConfigError, DataError
 from mtkit.training.trainer import train

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from mtkit.bundle import load_bundle
 from mtkit.config.schema import TokenizerConfig
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.decoding.bundle import load_bundle
 from mtkit.errors import DataError
 from mtkit.inspection.embeddings import BEFORE, CHANGE, TRAINED, Space, Vocabulary, Word, nearest_of, views_of
 from mtkit.inspection.initial import beginning_of

@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
+from mtkit.bundle import load_bundle
 from mtkit.config.schema import CorpusFiles
-from mtkit.decoding.bundle import load_bundle
 from mtkit.decoding.scoring import BLANK, Scorer
 from mtkit.inspection.errors import rank_pairs, with_own_translations
 

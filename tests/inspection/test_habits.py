@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
+from mtkit.bundle import add_to_bundle
 from mtkit.data.special_ids import UNK_ID
-from mtkit.decoding.bundle import add_to_bundle
 from mtkit.decoding.confidence import CONFIDENCE_FILE, calibrate
 from mtkit.decoding.systems import System, UnknownPieces, translate_system
 from mtkit.decoding.translator import Translator

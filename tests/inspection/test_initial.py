@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from mtkit.decoding.bundle import MANIFEST, load_bundle
+from mtkit.bundle import MANIFEST, load_bundle
 from mtkit.files import sha256_file
 from mtkit.inspection.initial import beginning_of, drawn_model
 from mtkit.training.checkpoint import Checkpoints

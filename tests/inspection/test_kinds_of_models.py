@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from mtkit.bundle import Bundle, load_bundle, save_bundle
 from mtkit.config.schema import Config, CorpusFiles
 from mtkit.data.special_ids import EOS_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.decoding.bundle import Bundle, load_bundle, save_bundle
 from mtkit.decoding.scoring import Scorer
 from mtkit.errors import UsageError
 from mtkit.inspection.embeddings import CHANGE, views_of

@@ -10,8 +10,8 @@ import torch
 from browsing import check_page
 from typer.testing import CliRunner
 
+from mtkit.bundle import load_bundle
 from mtkit.cli import app
-from mtkit.decoding.bundle import load_bundle
 from mtkit.errors import MtkitError
 from mtkit.inspection.masks import Difference, padded_batch
 from mtkit.inspection.masks_files import as_text, masks_of, write_masks_page, write_picture

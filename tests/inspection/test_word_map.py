@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mtkit.decoding.bundle import load_bundle
+from mtkit.bundle import load_bundle
 from mtkit.errors import UsageError
 from mtkit.inspection.embeddings import BEFORE, CHANGE, TRAINED, nearest_of, views_of
 from mtkit.inspection.scatter import FONT_SIZE, HEIGHT, WIDTH, Placed, place

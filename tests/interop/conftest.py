@@ -10,10 +10,10 @@ import pytest
 import sentencepiece
 import torch
 
+from mtkit.bundle import save_bundle
 from mtkit.config.schema import Config, TokenizerConfig
 from mtkit.data.special_ids import BOS_ID
 from mtkit.data.tokenizer import train_tokenizer
-from mtkit.decoding.bundle import save_bundle
 from mtkit.interop.marian import write_npz
 from mtkit.model.transformer import Transformer
 

@@ -11,7 +11,7 @@ import torch
 import yaml
 from numpy.typing import NDArray
 
-from mtkit.decoding.bundle import load_bundle
+from mtkit.bundle import load_bundle
 from mtkit.decoding.shortlist import shortlist_of
 from mtkit.errors import MtkitError
 from mtkit.interop.bergamot import import_model

@@ -10,11 +10,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from mtkit.bundle import save_bundle
 from mtkit.cli import app
 from mtkit.config.schema import Config, TokenizerConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import train_tokenizer
-from mtkit.decoding.bundle import save_bundle
 from mtkit.decoding.translator import Candidate, Translator
 from mtkit.errors import BundleError, MtkitError
 from mtkit.files import sha256_file

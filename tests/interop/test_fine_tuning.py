@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from mtkit.bundle import load_bundle
 from mtkit.config.schema import Config
-from mtkit.decoding.bundle import load_bundle
 from mtkit.interop import marian
 from mtkit.training import finish, trainer
 

@@ -12,7 +12,7 @@ import sentencepiece
 import torch
 from safetensors.torch import load_file, save_file
 
-from mtkit.decoding.bundle import load_bundle
+from mtkit.bundle import load_bundle
 from mtkit.errors import MtkitError
 from mtkit.interop import huggingface
 from mtkit.interop.vocabulary import Layout

@@ -11,8 +11,8 @@ import sentencepiece
 import torch
 import yaml
 
+from mtkit.bundle import load_bundle
 from mtkit.config.schema import ModelConfig
-from mtkit.decoding.bundle import load_bundle
 from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
 from mtkit.interop import marian, marian_options

@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+from mtkit.bundle import save_bundle
 from mtkit.cli import app
 from mtkit.config.loading import dump_config, load_config
 from mtkit.config.schema import Config, DistillConfig, TrainCorpus, tags_of
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.decoding.bundle import save_bundle
 from mtkit.errors import BundleError, ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis

@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
-from mtkit.decoding.bundle import load_bundle, save_bundle
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.training.merging import average_bundles, average_checkpoints
 from mtkit.training.trainer import train

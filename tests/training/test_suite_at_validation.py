@@ -5,9 +5,9 @@ import logging
 import pytest
 from safetensors.torch import load_file
 
+from mtkit.bundle import load_bundle
 from mtkit.decoding.behaviour import run_suite
 from mtkit.decoding.behaviour_suite import load_suite
-from mtkit.decoding.bundle import load_bundle
 from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
 from mtkit.errors import ConfigError

@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from mtkit.bundle import add_to_bundle, find_model, load_bundle, save_bundle
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config, DecodeConfig, ModelConfig
-from mtkit.decoding.bundle import add_to_bundle, find_model, load_bundle, save_bundle
 from mtkit.errors import BundleError, ConfigError
 from mtkit.model.transformer import Transformer
 from mtkit.training.prepare import check_early

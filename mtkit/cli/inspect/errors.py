@@ -15,8 +15,8 @@ from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from mtkit.bundle import BundleFiles
     from mtkit.config.schema import CorpusFiles
-    from mtkit.decoding.bundle import BundleFiles
     from mtkit.inspection.errors import HardPair, Ranking
     from mtkit.inspection.neighbours import NearSentences
 

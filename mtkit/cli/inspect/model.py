@@ -64,8 +64,8 @@ def model(
 
 
 def _architecture(model: Path | None, config_path: Path | None, overrides: list[str]) -> "Architecture":
+    from mtkit.bundle import find_model, read_bundle  # here, for `mtkit --help` to be quick
     from mtkit.console import log
-    from mtkit.decoding.bundle import find_model, read_bundle  # here, for `mtkit --help` to be quick
 
     if config_path is not None:
         config = load_run_config(config_path, overrides)  # before torch is imported, which takes a second

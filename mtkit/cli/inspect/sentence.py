@@ -12,7 +12,7 @@ from mtkit.cli.options import valid_text
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from mtkit.decoding.bundle import Bundle
+    from mtkit.bundle import Bundle
     from mtkit.inspection.sentence_pair import SentencePair, Subject
 
 SentenceArgument = Annotated[
@@ -27,8 +27,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
 
 def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> "Bundle":
     """The model that is meant; stderr says which."""
+    from mtkit.bundle import find_model, load_bundle
     from mtkit.console import log  # these: here, for `mtkit --help` to be quick
-    from mtkit.decoding.bundle import find_model, load_bundle
     from mtkit.runtime import set_threads
 
     folder = find_model(model)

@@ -69,7 +69,7 @@ def save_bundle(
     model_state: the model's `state_dict()`; weights are stored as float32, shared ones once.
     training: what the manifest tells about the model's origin, as JSON: data fingerprint, dev scores.
     """
-    from mtkit.decoding.weights import save_weights
+    from mtkit.bundle_weights import save_weights
 
     with atomic_folder(folder) as temporary:
         (temporary / "config.yaml").write_text(dump_config(cfg), encoding="utf-8", newline="\n")
@@ -109,7 +109,7 @@ def read_bundle(folder: Path, overrides: Sequence[str] = ()) -> BundleFiles:
 
 def load_model(files: BundleFiles) -> "Transformer":
     """The bundle's model, on the CPU and in evaluation mode. Raises BundleError if its weights are damaged."""
-    from mtkit.decoding.weights import load_weights
+    from mtkit.bundle_weights import load_weights
 
     path = files.folder / _WEIGHTS
     _verify(path, str(files.manifest["sha256"].get(_WEIGHTS)))

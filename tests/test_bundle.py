@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mtkit.decoding.bundle import (
+from mtkit.bundle import (
     FILES,
     add_to_bundle,
     bundle_file,
