@@ -29,8 +29,8 @@ def shortlist(
     from mtkit.config.schema import CorpusFiles
     from mtkit.console import log
     from mtkit.data.corpus import count_pairs, read_pairs, require_files
-    from mtkit.decoding.lexicon import learn_shortlist
-    from mtkit.decoding.shortlist import SHORTLIST
+    from mtkit.engines.lexicon import learn_shortlist
+    from mtkit.engines.shortlist import SHORTLIST
 
     folder = find_model(model)
     files = read_bundle(folder)

@@ -12,9 +12,9 @@ from mtkit.data.corpus import as_one_line
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.decoding.alignment import piece_words
-from mtkit.decoding.native import pad
 from mtkit.decoding.scoring import native_models
 from mtkit.decoding.translator import Candidate, Translator
+from mtkit.engines.native import pad
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 

@@ -11,8 +11,8 @@ from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.special_ids import EOS_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding.examined import ExaminedEngine, Record
-from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import UsageError
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis, Segment

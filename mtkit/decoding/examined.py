@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from mtkit.data.special_ids import EOS_ID
-from mtkit.decoding.native import NativeEngine, pad
-from mtkit.decoding.shortlisted import LocalVocabulary
-from mtkit.decoding.steps import log_probs_to_choose_from
+from mtkit.engines.native import NativeEngine, pad
+from mtkit.engines.shortlisted import LocalVocabulary
+from mtkit.engines.steps import log_probs_to_choose_from
 from mtkit.model.transformer import Transformer
 from mtkit.search.beam import DecodeStep
 from mtkit.search.hypothesis import Segment

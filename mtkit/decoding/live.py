@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from mtkit.data.corpus import as_one_line
-from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis
 

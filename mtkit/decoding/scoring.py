@@ -16,7 +16,7 @@ from mtkit.data.batching import plan_epoch
 from mtkit.data.corpus import as_one_line
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.native import NativeEngine, pad
+from mtkit.engines.native import NativeEngine, pad
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import is_out_of_memory

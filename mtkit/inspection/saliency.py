@@ -16,8 +16,8 @@ from torch import Tensor
 
 from mtkit.data.special_ids import PAD_ID, UNK_ID
 from mtkit.decoding.alignment import align, alignment_layer, attention_weights
-from mtkit.decoding.native import pad
 from mtkit.decoding.scoring import ForcedPair
+from mtkit.engines.native import pad
 from mtkit.errors import UsageError
 from mtkit.inspection.sentence_pair import SentencePair, Subject
 from mtkit.model.transformer import Transformer

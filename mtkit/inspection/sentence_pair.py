@@ -8,9 +8,9 @@ from mtkit.console import log
 from mtkit.data.corpus import as_one_line
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
 from mtkit.decoding.unknown import UnknownCharacters
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import DataError, MtkitError
 
 _SPECIAL = {PAD_ID: "<pad>", UNK_ID: "<unk>", BOS_ID: "<start>", EOS_ID: "<end>"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mtkit.decoding.steps import log_probs_to_choose_from
+from mtkit.engines.steps import log_probs_to_choose_from
 from mtkit.inspection.sentence_pair import SentencePair, Subject, named_pieces
 from mtkit.model.transformer import Transformer
 from mtkit.pages.page import write_page

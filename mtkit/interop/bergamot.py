@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mtkit.bundle import add_to_bundle
 from mtkit.config.schema import DecodeConfig
 from mtkit.data.special_ids import UNK_ID
-from mtkit.decoding.shortlist import SHORTLIST, Shortlist
+from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import DataError
 from mtkit.interop.imported import Languages, origin_of, save_imported
 from mtkit.interop.marian import to_state

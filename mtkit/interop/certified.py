@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, add_to_bundle, load_model
-from mtkit.decoding.ctranslate2_engine import ABOUT, CTranslate2Engine
-from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
+from mtkit.engines.ctranslate2 import ABOUT, CTranslate2Engine
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop.ctranslate2 import export_ctranslate2

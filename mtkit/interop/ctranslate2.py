@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, UNK_ID
-from mtkit.decoding.ctranslate2_engine import ABOUT, ctranslate2_library
+from mtkit.engines.ctranslate2 import ABOUT, ctranslate2_library
 from mtkit.errors import MtkitError
 from mtkit.interop.support import Quantization, export_problems
 from mtkit.model.attention import CrossAttention, SelfAttention

@@ -8,8 +8,8 @@ from typing import Any
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.data.corpus import windows
-from mtkit.decoding.ctranslate2_engine import CTranslate2Engine
 from mtkit.decoding.translator import Candidate, Translator
+from mtkit.engines.ctranslate2 import CTranslate2Engine
 from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics import corpus_bleu
 from mtkit.search.hypothesis import Hypothesis

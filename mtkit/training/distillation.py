@@ -31,7 +31,7 @@ from mtkit.decoding.synthetic import (
     write_corpus,
 )
 from mtkit.decoding.translator import Translator, too_narrow
-from mtkit.decoding.workers import ParallelEngine
+from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics import sentence_scores

@@ -14,8 +14,8 @@ from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding.behaviour import SuiteResult, run_suite
 from mtkit.decoding.behaviour_suite import Suite
-from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import TrainingError
 from mtkit.evaluation.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics import MetricScore, corpus_bleu, corpus_chrf, evaluate

@@ -33,8 +33,8 @@ from mtkit.data.batching import Batch
 from mtkit.data.corpus import read_pairs
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
+from mtkit.engines.native import NativeEngine
 from mtkit.evaluation.metrics import corpus_bleu
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision

@@ -93,7 +93,7 @@ def measure_native(task: dict[str, Any], precision: str) -> dict[str, float]:
 
     from mtkit.config.schema import DecodeConfig, ModelConfig
     from mtkit.data.special_ids import EOS_ID
-    from mtkit.decoding.native import NativeEngine
+    from mtkit.engines.native import NativeEngine
     from mtkit.model.transformer import Transformer
     from mtkit.search.hypothesis import Segment
 

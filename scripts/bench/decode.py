@@ -27,7 +27,7 @@ from mtkit.bundle import find_model, load_bundle, read_bundle
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import read_lines
-from mtkit.decoding.workers import NativeInWorker, ParallelEngine
+from mtkit.engines.parallel import NativeInWorker, ParallelEngine
 from mtkit.search.hypothesis import Engine, Segment
 
 _SYSTEMS = "native-fp32 native-bf16 native-int8 ctranslate2-float32 ctranslate2-int8 library-float32 library-int8"
@@ -47,7 +47,7 @@ class RandomBase:
         """The engine."""
         import torch
 
-        from mtkit.decoding.native import NativeEngine
+        from mtkit.engines.native import NativeEngine
         from mtkit.runtime import keep_freed_memory
 
         torch.set_num_threads(self.threads)
@@ -200,7 +200,7 @@ def make_engine(kind: str, choices: Sequence[str], task: dict[str, Any], n_worke
         return ParallelEngine(make, n_workers) if n_workers else make()
     folder = Path(task["exported"]) / choices[0]
     if kind == "ctranslate2":
-        from mtkit.decoding.ctranslate2_engine import CTranslate2Engine
+        from mtkit.engines.ctranslate2 import CTranslate2Engine
 
         return CTranslate2Engine(folder, "cpu", threads=max(1, n_workers))
     return Library(folder, choices[0], max(1, n_workers))

@@ -26,7 +26,7 @@ from synthetic import SHAPES, Shape, now, random_lengths, source
 from torch import Tensor
 
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.decoding.steps import ModelStep
+from mtkit.engines.steps import ModelStep
 from mtkit.model.quantization import quantize
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, choose_device

@@ -13,8 +13,8 @@ from mtkit.cli import app
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.decoding.doctor import CHECKS, Comparison, Patient, examine, n_decoded
 from mtkit.decoding.examined import UncachedStep
-from mtkit.decoding.native import NativeEngine, pad
-from mtkit.decoding.steps import ModelStep
+from mtkit.engines.native import NativeEngine, pad
+from mtkit.engines.steps import ModelStep
 from mtkit.search.hypothesis import Hypothesis
 
 LINES = ["I love it.", "The cat sleeps.", "", "It rains.", "You see?", "It sees.", "I sleep.", "It loves you. " * 4]

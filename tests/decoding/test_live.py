@@ -4,8 +4,8 @@ import pytest
 
 from mtkit.bundle import add_to_bundle
 from mtkit.decoding.live import translate_live
-from mtkit.decoding.shortlist import SHORTLIST, Shortlist
 from mtkit.decoding.translator import Translator
+from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis
 

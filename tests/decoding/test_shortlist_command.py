@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from mtkit.bundle import read_bundle
 from mtkit.cli import app
-from mtkit.decoding.shortlist import SHORTLIST, shortlist_of
+from mtkit.engines.shortlist import SHORTLIST, shortlist_of
 
 ENGLISH = ["the cat sleeps", "the dog sleeps", "a cat", "a dog", "the dog", "the cat"] * 3
 FRENCH = ["le chat dort", "le chien dort", "un chat", "un chien", "le chien", "le chat"] * 3
@@ -70,7 +70,7 @@ def test_what_has_no_lexicon_says_how_to_get_one(bundle: Path) -> None:
 
 def test_a_lexicon_of_another_vocabulary_is_refused(bundle: Path, text: list[str]) -> None:
     from mtkit.bundle import add_to_bundle
-    from mtkit.decoding.shortlist import Shortlist
+    from mtkit.engines.shortlist import Shortlist
 
     add_to_bundle(bundle, SHORTLIST, Shortlist.from_lexicon([[4], [5]], [6], 9).save)
     result = run("translate", "--model", str(bundle), "--set", "decode.shortlist=true", "the dog")

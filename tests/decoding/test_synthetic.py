@@ -18,8 +18,8 @@ from mtkit.config.schema import TrainCorpus
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding import file_job, synthetic
-from mtkit.decoding.shortlist import SHORTLIST, Shortlist
 from mtkit.decoding.synthetic import identity_of, noised
+from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.search.hypothesis import Hypothesis
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")

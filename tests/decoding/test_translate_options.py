@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import add_to_bundle
 from mtkit.cli import app
-from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.session import Session
 from mtkit.decoding.translator import Translator
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 
 LINES = ["I love oranges.", "", "The cat sleeps under the house.", "Do you see the rain?"]

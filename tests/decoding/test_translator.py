@@ -14,9 +14,9 @@ from mtkit.cli.translating import load_translator
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.decoding.native import NativeEngine
-from mtkit.decoding.steps import ModelStep
 from mtkit.decoding.translator import Translator
+from mtkit.engines.native import NativeEngine
+from mtkit.engines.steps import ModelStep
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.search.beam import SearchConfig, greedy

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.decoding.native import NativeEngine
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import DataError, MtkitError
 from mtkit.inspection.sentence_pair import Subject
 from mtkit.inspection.steps import TOLERANCE, decoding_steps, shown_probability, write_steps_page

@@ -12,7 +12,7 @@ import yaml
 from numpy.typing import NDArray
 
 from mtkit.bundle import load_bundle
-from mtkit.decoding.shortlist import shortlist_of
+from mtkit.engines.shortlist import shortlist_of
 from mtkit.errors import MtkitError
 from mtkit.interop.bergamot import import_model
 from mtkit.interop.marian_binary import read_marian_binary

@@ -9,8 +9,8 @@ import torch
 
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.decoding.ctranslate2_engine import CTranslate2Engine, unsupported
-from mtkit.decoding.native import NativeEngine
+from mtkit.engines.ctranslate2 import CTranslate2Engine, unsupported
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import BundleError, MtkitError
 from mtkit.interop.support import export_problems
 from mtkit.model.transformer import Transformer

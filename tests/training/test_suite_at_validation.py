@@ -8,8 +8,8 @@ from safetensors.torch import load_file
 from mtkit.bundle import load_bundle
 from mtkit.decoding.behaviour import run_suite
 from mtkit.decoding.behaviour_suite import load_suite
-from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import ConfigError
 from mtkit.training import forecast
 from mtkit.training.checkpoint import Checkpoints

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.decoding.native import NativeEngine
 from mtkit.decoding.translator import Translator
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import TrainingError
 from mtkit.evaluation.choice import tokenizer_for
 from mtkit.evaluation.metrics import corpus_bleu

@@ -12,7 +12,7 @@ import pytest
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
-from mtkit.decoding.workers import ParallelEngine
+from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, MtkitError
 from mtkit.search.hypothesis import Hypothesis, Segment
 
@@ -121,7 +121,7 @@ def test_what_workers_warn_of_is_said_once_and_by_the_parent(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr("mtkit.decoding.workers.log.log", lambda _level, message: said.append(message))
+    monkeypatch.setattr("mtkit.engines.parallel.log.log", lambda _level, message: said.append(message))
     ParallelEngine(warns, 2).close()
     assert said == ["no instructions for int8"]
     assert capfd.readouterr().err == ""

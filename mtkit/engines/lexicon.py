@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mtkit.data.corpus import Pair, windows
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.shortlist import Shortlist
+from mtkit.engines.shortlist import Shortlist
 
 _NULL = PAD_ID  # no text holds it, so it can stand for the empty word that every source sentence begins with
 _MAX_PAIRS = 300_000  # of the text that are read

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.decoding.shortlist import Shortlist
-from mtkit.decoding.shortlisted import LocalVocabulary, ShortlistedStep
-from mtkit.decoding.steps import EnsembleStep, ModelStep
+from mtkit.engines.shortlist import Shortlist
+from mtkit.engines.shortlisted import LocalVocabulary, ShortlistedStep
+from mtkit.engines.steps import EnsembleStep, ModelStep
 from mtkit.errors import MtkitError
 from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer

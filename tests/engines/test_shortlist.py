@@ -9,9 +9,9 @@ import torch
 
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from mtkit.decoding.lexicon import learn_lexicon
-from mtkit.decoding.native import NativeEngine
-from mtkit.decoding.shortlist import Shortlist
+from mtkit.engines.lexicon import learn_lexicon
+from mtkit.engines.native import NativeEngine
+from mtkit.engines.shortlist import Shortlist
 from mtkit.errors import BundleError
 from mtkit.model.quantization import quantize
 from mtkit.model.selected_outputs import select_outputs

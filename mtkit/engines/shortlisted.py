@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from mtkit.decoding.shortlist import Shortlist
-from mtkit.decoding.steps import ModelStep
+from mtkit.engines.shortlist import Shortlist
+from mtkit.engines.steps import ModelStep
 from mtkit.model.selected_outputs import select_outputs
 from mtkit.model.transformer import Transformer
 from mtkit.search.beam import SearchResult, Watch

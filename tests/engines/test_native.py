@@ -8,8 +8,8 @@ from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.decoding.native import NativeEngine
-from mtkit.decoding.steps import EnsembleStep, ModelStep
+from mtkit.engines.native import NativeEngine
+from mtkit.engines.steps import EnsembleStep, ModelStep
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Segment
 

@@ -21,7 +21,7 @@ def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | No
         return _native(members, decode, device, threads)
     reasons = _against_ctranslate2(members, decode, device)
     if not reasons:
-        from mtkit.decoding.ctranslate2_engine import CTranslate2Engine
+        from mtkit.engines.ctranslate2 import CTranslate2Engine
 
         folder = bundle_file(members[0], "ctranslate2")
         if folder is not None:
@@ -42,7 +42,7 @@ def _native(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, t
         return native_engine(members, decode, device, threads)
     if device not in ("auto", "cpu"):
         raise MtkitError(f"decode.workers={decode.workers} is for CPUs; with device={device} set it to 1")
-    from mtkit.decoding.workers import NativeInWorker, ParallelEngine
+    from mtkit.engines.parallel import NativeInWorker, ParallelEngine
 
     folders = tuple(files.folder for files in members)
     each = max(1, (threads or usable_cores()) // decode.workers)
@@ -51,8 +51,8 @@ def _native(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, t
 
 def native_engine(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, threads: int | None) -> Engine:
     """The engine in PyTorch."""
-    from mtkit.decoding.native import NativeEngine
-    from mtkit.decoding.shortlist import shortlist_of
+    from mtkit.engines.native import NativeEngine
+    from mtkit.engines.shortlist import shortlist_of
     from mtkit.runtime import choose_device, set_threads
 
     if threads is not None:
@@ -71,6 +71,6 @@ def _against_ctranslate2(members: Sequence[BundleFiles], decode: DecodeConfig, d
         import ctranslate2  # noqa: F401
     except ImportError:
         return ["ctranslate2 is not installed; pip install 'mtkit[fast]'"]
-    from mtkit.decoding.ctranslate2_engine import unsupported
+    from mtkit.engines.ctranslate2 import unsupported
 
     return unsupported(decode, device)
