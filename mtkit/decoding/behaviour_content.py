@@ -10,10 +10,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from mtkit.config.schema import Section
 from mtkit.decoding.behaviour_check import Case, Check, Languages, Row, SentencesCheck
-from mtkit.decoding.negation import LANGUAGES, has_negation
-from mtkit.decoding.number_words import numbers_in_words
-from mtkit.decoding.numbers import lost_numbers
-from mtkit.decoding.suspects import FaultKind, find_faults
+from mtkit.quality.faults import FaultKind, find_faults
+from mtkit.quality.negation import LANGUAGES, has_negation
+from mtkit.quality.number_words import numbers_in_words
+from mtkit.quality.numbers import lost_numbers
 
 # A single text may stand for a list of one.
 _Texts = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]

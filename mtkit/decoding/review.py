@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
-from mtkit.decoding.suspects import FAULT_KINDS, TOO_SHORT, Fault, FaultKind, find_faults
+from mtkit.quality.faults import FAULT_KINDS, TOO_SHORT, Fault, FaultKind, find_faults
 
 if TYPE_CHECKING:
     from mtkit.decoding.translator import Candidate, Searcher

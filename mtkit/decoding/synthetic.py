@@ -22,12 +22,12 @@ from mtkit.config.yaml_text import format_yaml
 from mtkit.console import progress_bar
 from mtkit.data.corpus import as_one_line, open_output
 from mtkit.decoding.file_job import JobResult, TranslateWindow, run_job
-from mtkit.decoding.suspects import find_faults
 from mtkit.decoding.translator import Candidate, Translation, Translator, too_narrow
 from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import UsageError
 from mtkit.files import sha256_file
 from mtkit.languages import WITHOUT_SPACES, primary_code
+from mtkit.quality.faults import find_faults
 
 Direction = Literal["back", "forward"]
 

@@ -13,10 +13,10 @@ from mtkit.console import log
 from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.decoding.segments import join_segments, split_long
-from mtkit.decoding.suspects import Fault
 from mtkit.decoding.terminology import Terminology
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
+from mtkit.quality.faults import Fault
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mtkit.decoding.suspects import Fault
 from mtkit.decoding.systems import System
 from mtkit.errors import DataError
 from mtkit.evaluation.buckets import CountedSentences, PairedDifference, PartMetric, PartScore, compare_parts
@@ -11,6 +10,7 @@ from mtkit.evaluation.choice import MetricSettings
 from mtkit.evaluation.metrics import DEFAULTS, N_BOOTSTRAP, SEED
 from mtkit.inspection.features import Feature
 from mtkit.inspection.habits import Habits, faults_of, find_habits
+from mtkit.quality.faults import Fault
 
 _SAME = 1e-9  # sentence scores this close are equal
 

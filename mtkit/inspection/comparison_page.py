@@ -6,7 +6,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from mtkit.decoding.suspects import FAULT_KINDS
 from mtkit.evaluation.buckets import FEWEST, PART_METRICS
 from mtkit.evaluation.significance import LEVEL
 from mtkit.inspection.comparison import Comparison, FeatureComparison, Judged, Pair
@@ -14,6 +13,7 @@ from mtkit.inspection.comparison_text import FAULT_NAMES, clean_faults, habit_ro
 from mtkit.inspection.word_differences import word_differences
 from mtkit.pages.charts import Bars, bar_chart
 from mtkit.pages.page import write_page
+from mtkit.quality.faults import FAULT_KINDS
 
 _N_SHOWN = 10  # gains and losses side by side
 _MOST_BYTES = 1_300_000  # of the table of sentences: the page is to stay under 2 MB

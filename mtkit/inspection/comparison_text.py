@@ -5,12 +5,12 @@ from dataclasses import asdict
 from string import ascii_uppercase
 from typing import Any
 
-from mtkit.decoding.suspects import FAULT_KINDS, FaultKind
 from mtkit.evaluation.buckets import FEWEST, PART_METRICS, PairedDifference, PartMetric
 from mtkit.evaluation.significance import LEVEL
 from mtkit.inspection.comparison import Bucket, Comparison, FeatureComparison, Pair
 from mtkit.inspection.habits import Habits
 from mtkit.inspection.word_differences import in_brackets, word_differences
+from mtkit.quality.faults import FAULT_KINDS, FaultKind
 
 FAULT_NAMES: dict[FaultKind, str] = {
     "empty": "empty",

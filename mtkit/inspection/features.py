@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.decoding import negation, number_words
-from mtkit.decoding.negation import has_negation
-from mtkit.decoding.suspects import words_of
 from mtkit.languages import WITHOUT_SPACES, name_ending, primary_code
+from mtkit.quality import negation, number_words
+from mtkit.quality.faults import words_of
+from mtkit.quality.negation import has_negation
 
 _LENGTHS = (5, 10, 20, 40)  # the longest sentences, in words, of all length buckets but the last
 _FREQUENCIES = (1, 10, 100, 1000)  # the fewest occurrences of all rarity buckets but the first

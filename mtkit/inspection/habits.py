@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtkit.decoding.suspects import FAULT_KINDS, Fault, FaultKind, find_faults, words_of
 from mtkit.decoding.systems import System, UnknownPieces
 from mtkit.evaluation.buckets import CountedSentences
+from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind, find_faults, words_of
 
 if TYPE_CHECKING:
     from mtkit.decoding.confidence import Reliability

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from mtkit.decoding.suspects import words_of
+from mtkit.quality.faults import words_of
 
 _PIECE = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")  # a word or a mark with the space before it
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.decoding.review import Review, Tally, marked
-from mtkit.decoding.suspects import Fault
 from mtkit.decoding.translator import Candidate, Translator
+from mtkit.quality.faults import Fault
 
 SRC = "The old man walks slowly along the river with 25 dogs."
 GOOD = "Le vieil homme marche lentement le long de la rivière avec 25 chiens."

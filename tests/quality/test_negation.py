@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.decoding.negation import LANGUAGES, has_negation
+from mtkit.quality.negation import LANGUAGES, has_negation
 
 DENYING = {
     "en": ["I do not know.", "She isn't here.", "I can’t.", "No, thanks.", "Nobody came.", "Neither of us."],

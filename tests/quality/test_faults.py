@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.decoding.numbers import lost_numbers
-from mtkit.decoding.suspects import find_faults, is_likely_length, n_letters
+from mtkit.quality.faults import find_faults, is_likely_length, n_letters
+from mtkit.quality.numbers import lost_numbers
 
 SRC = "The old man walks slowly along the river with his two dogs."
 GOOD = "Le vieil homme marche lentement le long de la rivière avec ses deux chiens."

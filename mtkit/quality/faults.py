@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, get_args
 
-from mtkit.decoding.numbers import lost_numbers
+from mtkit.quality.numbers import lost_numbers
 
 FaultKind = Literal["empty", "loop", "length", "copy", "number", "url"]
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)

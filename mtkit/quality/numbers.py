@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from mtkit.decoding.number_words import LANGUAGES, scales_of, values_of_words
 from mtkit.languages import primary_code
+from mtkit.quality.number_words import LANGUAGES, scales_of, values_of_words
 
 _SPACES = " \u00a0\u2009\u202f"
 # Digits with what may stand between the parts of one number, date or time; a space only before three digits.
