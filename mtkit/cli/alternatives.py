@@ -27,7 +27,7 @@ def alternatives(
     """
     from mtkit.bundle import find_model
     from mtkit.cli.translating import load_translator  # these: here, for `mtkit --help` to be quick
-    from mtkit.decoding.alternatives import find_alternatives
+    from mtkit.scoring.alternatives import find_alternatives
 
     # unless another engine is asked for, which says why not
     settings = ["decode.engine=native", "decode.workers=1", *(overrides or [])]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mtkit.decoding.scoring import PairScore
     from mtkit.decoding.translator import Candidate, Translation, Translator
+    from mtkit.scoring.scoring import PairScore
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Rendering:
     def _links(self, translations: "Sequence[Translation]", first_line: int) -> list[list[str]]:
         """The word alignment of each candidate of each translation, in Pharaoh format; none for a line in segments."""
         from mtkit.console import log
-        from mtkit.decoding.alignment import align
-        from mtkit.decoding.scoring import native_models
+        from mtkit.scoring.alignment import align
+        from mtkit.scoring.scoring import native_models
 
         models = native_models(self.translator.engine, "word alignments")
         in_segments = [self.translator.needs_segments(translation.src) for translation in translations]
@@ -87,6 +87,6 @@ class Rendering:
         return [["" if is_so else next(links) for _ in row.n_best] for row, is_so in rows]
 
     def _scores(self, translations: "Sequence[Translation]") -> "list[list[PairScore]]":
-        from mtkit.decoding.scoring import score_candidates
+        from mtkit.scoring.scoring import score_candidates
 
         return score_candidates(self.translator, translations)

@@ -15,7 +15,7 @@ from mtkit.cli.output import line_writer
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from mtkit.decoding.scoring import PairScore
+    from mtkit.scoring.scoring import PairScore
 
 _WINDOW_PAIRS = 1024
 
@@ -49,9 +49,9 @@ def score(
     from mtkit.bundle import find_model, load_bundle
     from mtkit.console import log, progress_bar  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.data.corpus import count_lines
-    from mtkit.decoding.alignment import align
-    from mtkit.decoding.scoring import Scorer, ScoreTotals
     from mtkit.runtime import choose_device, set_threads
+    from mtkit.scoring.alignment import align
+    from mtkit.scoring.scoring import Scorer, ScoreTotals
 
     folder = find_model(model)
     log.info(f"model: {folder}")

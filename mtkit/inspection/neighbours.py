@@ -14,11 +14,11 @@ from mtkit.data.batching import plan_epoch
 from mtkit.data.corpus import Pair, as_one_line
 from mtkit.data.special_ids import EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.scoring import BLANK
 from mtkit.engines.native import pad
 from mtkit.errors import UsageError
 from mtkit.inspection.corpus_choice import Skipped, windows_of
 from mtkit.model.transformer import Transformer
+from mtkit.scoring.scoring import BLANK
 
 _BATCH_TOKENS = 4096  # sentences times longest sentence
 _MOST_PLACES = 5

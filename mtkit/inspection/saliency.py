@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from mtkit.data.special_ids import PAD_ID, UNK_ID
-from mtkit.decoding.alignment import align, alignment_layer, attention_weights
-from mtkit.decoding.scoring import ForcedPair
 from mtkit.engines.native import pad
 from mtkit.errors import UsageError
 from mtkit.inspection.sentence_pair import SentencePair, Subject
 from mtkit.model.transformer import Transformer
+from mtkit.scoring.alignment import align, alignment_layer, attention_weights
+from mtkit.scoring.scoring import ForcedPair
 
 Erasure = Literal["pad", "unk", "omit"]
 _SENTENCES = 16  # sources with an erased token that are computed together

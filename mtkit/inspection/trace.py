@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import ModelConfig
-from mtkit.decoding.alignment import alignment_layer
 from mtkit.errors import MtkitError, UsageError
 from mtkit.inspection.sentence_pair import SentencePair
 from mtkit.model.attention import CrossAttention, SelfAttention, join_heads, split_heads
 from mtkit.model.transformer import Transformer
+from mtkit.scoring.alignment import alignment_layer
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")

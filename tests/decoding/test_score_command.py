@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import load_bundle
 from mtkit.cli import app
-from mtkit.decoding.scoring import Scorer
+from mtkit.scoring.scoring import Scorer
 
 PAIRS = [
     ("I love oranges.", "The cat sleeps."),

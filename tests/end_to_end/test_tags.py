@@ -13,9 +13,9 @@ from mtkit.cli import app
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.alignment import align
 from mtkit.decoding.translator import Translator
 from mtkit.errors import ConfigError, DataError
+from mtkit.scoring.alignment import align
 from mtkit.training.trainer import train
 
 # Words of one letter and few sentences: there is nothing to learn but which word stands for which.
@@ -162,7 +162,7 @@ def test_attention_to_the_tags_counts_as_attention_to_the_end(bundle, monkeypatc
     n_src, n_tgt = len(tokenizer.encode("d b")), len(loaded.tgt_tokenizer.encode("x v"))
     attention = torch.zeros(n_tgt, n_src + 1)
     attention[:, last_tag], attention[:, -2] = 0.6, 0.4  # the last piece of "b"
-    monkeypatch.setattr("mtkit.decoding.alignment.attention_weights", lambda *_, **__: [attention])
+    monkeypatch.setattr("mtkit.scoring.alignment.attention_weights", lambda *_, **__: [attention])
     assert align(loaded.model, tokenizer, loaded.tgt_tokenizer, [("d b", "x v")]) == [""]
     attention[:, last_tag], attention[:, -2] = 0.4, 0.6
     assert align(loaded.model, tokenizer, loaded.tgt_tokenizer, [("d b", "x v")]) == ["1-0 1-1"]

@@ -8,8 +8,8 @@ import torch
 
 from mtkit.bundle import load_bundle
 from mtkit.config.schema import CorpusFiles
-from mtkit.decoding.scoring import BLANK, Scorer
 from mtkit.inspection.errors import rank_pairs, with_own_translations
+from mtkit.scoring.scoring import BLANK, Scorer
 
 CPU = torch.device("cpu")
 

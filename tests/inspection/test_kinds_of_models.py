@@ -7,12 +7,12 @@ from mtkit.bundle import Bundle, load_bundle, save_bundle
 from mtkit.config.schema import Config, CorpusFiles
 from mtkit.data.special_ids import EOS_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.decoding.scoring import Scorer
 from mtkit.errors import UsageError
 from mtkit.inspection.embeddings import CHANGE, views_of
 from mtkit.inspection.errors import rank_pairs, with_own_translations
 from mtkit.inspection.initial import drawn_model
 from mtkit.inspection.neighbours import mean_states, nearest_sentences
+from mtkit.scoring.scoring import Scorer
 
 CPU = torch.device("cpu")
 LINES = ["red cat", "one dog sees two red cats", "blue", "two"]

@@ -6,9 +6,9 @@ import torch
 from mtkit.bundle import load_bundle
 from mtkit.config.schema import CorpusFiles
 from mtkit.data.special_ids import EOS_ID
-from mtkit.decoding.scoring import BLANK
 from mtkit.errors import DataError, UsageError
 from mtkit.inspection.neighbours import mean_states, nearest_sentences
+from mtkit.scoring.scoring import BLANK
 
 CPU = torch.device("cpu")
 

@@ -9,8 +9,11 @@ import torch
 
 from mtkit.bundle import load_bundle
 from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.decoding import scoring
-from mtkit.decoding.scoring import (
+from mtkit.decoding.translator import Translator
+from mtkit.errors import MtkitError
+from mtkit.model.transformer import Transformer
+from mtkit.scoring import scoring
+from mtkit.scoring.scoring import (
     ForcedPair,
     PairScore,
     Scorer,
@@ -21,9 +24,6 @@ from mtkit.decoding.scoring import (
     score_candidates,
     token_log_probs,
 )
-from mtkit.decoding.translator import Translator
-from mtkit.errors import MtkitError
-from mtkit.model.transformer import Transformer
 
 LINES = ["I love oranges.", "Do you see the big house?", "It rains", "The cat sleeps under the table, it rains.", "cat"]
 

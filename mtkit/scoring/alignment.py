@@ -16,8 +16,8 @@ from torch import Tensor
 from mtkit.console import log
 from mtkit.data.corpus import as_one_line
 from mtkit.data.tokenizer import SPACE, Tokenizer
-from mtkit.decoding.scoring import ForcedBatch, ForcedPair, forced_batches, want_of_memory_explained
 from mtkit.model.transformer import Transformer
+from mtkit.scoring.scoring import ForcedBatch, ForcedPair, forced_batches, want_of_memory_explained
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 

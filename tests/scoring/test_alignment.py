@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from mtkit.bundle import load_bundle
-from mtkit.decoding import alignment
-from mtkit.decoding.alignment import align, attention_weights, piece_words, word_links, words_of
-from mtkit.decoding.scoring import ForcedPair
 from mtkit.model.transformer import Transformer
+from mtkit.scoring import alignment
+from mtkit.scoring.alignment import align, attention_weights, piece_words, word_links, words_of
+from mtkit.scoring.scoring import ForcedPair
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "It rains, it rains."]
 
