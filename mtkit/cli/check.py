@@ -12,8 +12,8 @@ from mtkit.cli.systems import Translating
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from mtkit.decoding.behaviour_suite import Suite
     from mtkit.decoding.translator import Translator
+    from mtkit.evaluation.behaviour.suite import Suite
 
 
 def check(
@@ -39,8 +39,8 @@ def check(
 
     A suite lists sentences and what must hold of their translations. Exit code 1 if any check fails.
     """
-    from mtkit.decoding.behaviour import as_dict, as_junit, as_lines, run_suite
-    from mtkit.decoding.behaviour_suite import load_suite
+    from mtkit.evaluation.behaviour.report import as_dict, as_junit, as_lines, run_suite
+    from mtkit.evaluation.behaviour.suite import load_suite
 
     suite = load_suite(suite_path)
     translating = Translating(beam_size, engine, device, overrides or [])

@@ -71,7 +71,7 @@ def _test_score(config: "Config", translator: "Translator", bundle: Path) -> str
     """BLEU on the test sentences in a line of text; measured once for a bundle, then read from its run."""
     from mtkit.cli.translating import with_bar
     from mtkit.data.corpus import read_pairs
-    from mtkit.evaluation.metrics import evaluate
+    from mtkit.evaluation.metrics.scores import evaluate
     from mtkit.files import write_text
     from mtkit.training.report import note_test_scores
 

@@ -20,12 +20,12 @@ from mtkit.cli.systems import (
     find_test_set,
 )
 from mtkit.errors import UsageError
-from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings, tokenizer_for
+from mtkit.evaluation.metrics.choice import METRICS, MetricName, MetricSettings, tokenizer_for
 
 if TYPE_CHECKING:
-    from mtkit.decoding.systems import Place, System, TestSet
     from mtkit.decoding.translator import Translator
-    from mtkit.evaluation.significance import SystemScores
+    from mtkit.evaluation.comparison.systems import Place, System, TestSet
+    from mtkit.evaluation.metrics.significance import SystemScores
 
 SystemOption = Annotated[
     list[str] | None,
@@ -95,8 +95,8 @@ def evaluate(
     from mtkit.cli.score_tables import as_record, as_text
     from mtkit.config.loading import load_config
     from mtkit.cores import usable_cores
-    from mtkit.decoding.systems import find_places, read_files, warn_of_other_settings, warn_of_tokens
-    from mtkit.evaluation.significance import Chance, compare, over_seeds, warn_of_few
+    from mtkit.evaluation.comparison.systems import find_places, read_files, warn_of_other_settings, warn_of_tokens
+    from mtkit.evaluation.metrics.significance import Chance, compare, over_seeds, warn_of_few
 
     chance = Chance(n_bootstrap, n_randomization, seed)
     chosen = _chosen(metrics or [])
@@ -182,7 +182,7 @@ def _translate(
     load: "Callable[..., Translator]",
 ) -> "list[System]":
     """Every system's translations; without systems, those of the model or ensemble."""
-    from mtkit.decoding.systems import translate_others, translate_system
+    from mtkit.evaluation.comparison.systems import translate_others, translate_system
 
     if places:
         return translate_others(places, given, test_set, load)

@@ -8,11 +8,11 @@ import typer
 
 if TYPE_CHECKING:
     from mtkit.config.schema import Config
-    from mtkit.decoding.systems import System, TestSet
-    from mtkit.evaluation.choice import MetricSettings
-    from mtkit.evaluation.significance import Chance
-    from mtkit.inspection.comparison import Comparison, SortedTestSet
-    from mtkit.inspection.features import Feature, TrainingWords
+    from mtkit.evaluation.comparison.comparison import Comparison, SortedTestSet
+    from mtkit.evaluation.comparison.features import Feature, TrainingWords
+    from mtkit.evaluation.comparison.systems import System, TestSet
+    from mtkit.evaluation.metrics.choice import MetricSettings
+    from mtkit.evaluation.metrics.significance import Chance
 
 TrainTextOption = Annotated[
     list[Path] | None,
@@ -33,7 +33,7 @@ def find_languages(
     texts: "TestSet", given: tuple[str | None, str | None], configs: "Sequence[Config]"
 ) -> tuple[str | None, str | None]:
     """Of source and target: as given, else by the first model's config, else by the files' names; None: not known."""
-    from mtkit.inspection.features import language_in_name
+    from mtkit.evaluation.comparison.features import language_in_name
 
     found = []
     tgt = texts.reference_files[0] if "tsv" not in texts.origin else ""
@@ -55,7 +55,7 @@ def sort_sentences(
 
     configs: the models', which name the training text if train_text does not; languages: of source and target.
     """
-    from mtkit.inspection.comparison import SortedTestSet
+    from mtkit.evaluation.comparison.comparison import SortedTestSet
 
     src_lang, tgt_lang = languages
     features = _features(texts, src_lang, train_text, configs)
@@ -70,8 +70,8 @@ def compare_kinds(
 ) -> "Comparison":
     """Systems judged by kinds of sentences, the first as baseline, with a progress bar."""
     from mtkit.console import progress_bar
-    from mtkit.evaluation.significance import Chance
-    from mtkit.inspection.comparison import compare, n_stages
+    from mtkit.evaluation.comparison.comparison import compare, n_stages
+    from mtkit.evaluation.metrics.significance import Chance
 
     chance = chance or Chance()
     with progress_bar(n_stages(systems, test_set), "comparing", "part") as bar:
@@ -89,7 +89,7 @@ def _features(
     texts: "TestSet", src_lang: str | None, train_text: Sequence[Path], configs: "Sequence[Config]"
 ) -> "list[Feature]":
     from mtkit.console import log
-    from mtkit.inspection.features import find_features
+    from mtkit.evaluation.comparison.features import find_features
 
     sources = texts.sources or []
     training = _training_words(sources, train_text, configs)
@@ -106,7 +106,7 @@ def _training_words(
     from mtkit.cli.translating import with_bar
     from mtkit.console import log
     from mtkit.data.corpus import first_missing, read_lines, read_side
-    from mtkit.inspection.features import TrainingWords
+    from mtkit.evaluation.comparison.features import TrainingWords
 
     here = [cfg.data.train for cfg in configs if first_missing(cfg.data.train) is None]
     if train_text:

@@ -5,10 +5,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mtkit.decoding.systems import System, TestSet
-    from mtkit.evaluation.metrics import MetricScore
-    from mtkit.evaluation.significance import Chance, Difference, SeedScores, SystemScores
-    from mtkit.inspection.comparison import Comparison
+    from mtkit.evaluation.comparison.comparison import Comparison
+    from mtkit.evaluation.comparison.systems import System, TestSet
+    from mtkit.evaluation.metrics.scores import MetricScore
+    from mtkit.evaluation.metrics.significance import Chance, Difference, SeedScores, SystemScores
 
 
 def as_text(
@@ -21,7 +21,7 @@ def as_text(
     """Lines for the terminal. comparison: of the same systems, by kind of sentence."""
     yield from _scores(test_set, systems, groups, chance)
     if comparison is not None:
-        from mtkit.inspection.comparison_text import breakdown
+        from mtkit.evaluation.comparison.comparison_text import breakdown
 
         yield ""
         yield from breakdown(comparison)
@@ -57,7 +57,7 @@ def as_record(
     """For JSON: one system's scores stand at the top, several systems' in a list; what comparison tells, below."""
     record = _record(test_set, found, systems, groups, chance)
     if comparison is not None:
-        from mtkit.inspection.comparison_text import breakdown_structure
+        from mtkit.evaluation.comparison.comparison_text import breakdown_structure
 
         record["breakdown"] = breakdown_structure(comparison)
     return record
@@ -94,7 +94,7 @@ def _record(
 
 
 def _score_record(systems: "Sequence[SystemScores]", system: "SystemScores", number: int) -> dict[str, Any]:
-    from mtkit.evaluation.significance import best
+    from mtkit.evaluation.metrics.significance import best
 
     score = system.scores[number]
     is_best = score.score == best([other.scores[number] for other in systems])
@@ -113,7 +113,7 @@ def _one_system(scores: "Sequence[MetricScore]") -> Iterator[str]:
 
 def _several_systems(systems: "Sequence[SystemScores]", chance: "Chance") -> Iterator[str]:
     """A block for each metric, then what the marks mean."""
-    from mtkit.evaluation.significance import LEVEL, best
+    from mtkit.evaluation.metrics.significance import LEVEL, best
 
     width = max(7, *(len(system.name) for system in systems))
     for number, first in enumerate(systems[0].scores):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mtkit.errors import DataError, UsageError
-from mtkit.evaluation.choice import TokenizerName
+from mtkit.evaluation.metrics.choice import TokenizerName
 
 if TYPE_CHECKING:
     from mtkit.config.schema import CorpusFiles
-    from mtkit.decoding.systems import TestSet
     from mtkit.decoding.translator import Translator
+    from mtkit.evaluation.comparison.systems import TestSet
 
 SourceOption = Annotated[
     Path | None, typer.Option("--src", help="What was translated; default: the --split of the models' configs.")
@@ -88,7 +88,7 @@ def find_test_set(
     It is what the options name, else this split of the configs of these models, which then must agree.
     """
     from mtkit.config.schema import CorpusFiles
-    from mtkit.decoding.systems import read_test_set
+    from mtkit.evaluation.comparison.systems import read_test_set
 
     settings = []
     if src is not None:

@@ -10,8 +10,8 @@ from mtkit.config.schema import DecodeConfig
 from mtkit.data.corpus import windows
 from mtkit.decoding.translator import Candidate, Translator
 from mtkit.engines.ctranslate2 import CTranslate2Engine
-from mtkit.evaluation.choice import MetricSettings, tokenizer_for
-from mtkit.evaluation.metrics import corpus_bleu
+from mtkit.evaluation.metrics.choice import MetricSettings, tokenizer_for
+from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.search.hypothesis import Hypothesis
 
 _LINES_A_WINDOW = 256  # translated before the progress bar moves

@@ -33,8 +33,8 @@ from mtkit.decoding.synthetic import (
 from mtkit.decoding.translator import Translator, too_narrow
 from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
-from mtkit.evaluation.choice import MetricSettings, tokenizer_for
-from mtkit.evaluation.metrics import sentence_scores
+from mtkit.evaluation.metrics.choice import MetricSettings, tokenizer_for
+from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.files import remove_leftovers, write_text
 from mtkit.languages import are_one_language
 

@@ -11,7 +11,7 @@ from mtkit.config.schema import DecodeConfig
 from mtkit.data.batching import make_batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine
-from mtkit.evaluation.metrics import corpus_bleu, corpus_chrf
+from mtkit.evaluation.metrics.scores import corpus_bleu, corpus_chrf
 from mtkit.model.transformer import Transformer
 from mtkit.search.beam import DecodeStep, SearchConfig, search
 from mtkit.search.hypothesis import Segment

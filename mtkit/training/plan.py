@@ -17,7 +17,7 @@ from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config, DistillConfig, TrainConfig
 from mtkit.console import progress_bar
 from mtkit.data.special_ids import UNK_ID
-from mtkit.evaluation.metrics import evaluate
+from mtkit.evaluation.metrics.scores import evaluate
 from mtkit.training.auto_batch import longest_batch, resident_memory
 from mtkit.training.budget import VALIDATE_EVERY, Timing, check_budget, expected_ending, expected_validations
 from mtkit.training.checkpoint import Checkpoints

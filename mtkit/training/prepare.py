@@ -16,8 +16,8 @@ from mtkit.data.overlap import pairs_also_in
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer, check_tags
-from mtkit.decoding.behaviour_suite import Suite, load_suite
 from mtkit.errors import DataError
+from mtkit.evaluation.behaviour.suite import Suite, load_suite
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import bound_kernel_stores, choose_device, choose_precision, keep_freed_memory, set_threads
 from mtkit.training.auto_batch import with_batch_tokens

@@ -10,7 +10,7 @@ from typing import Any
 from mtkit.bundle import MANIFEST
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
-from mtkit.evaluation.metrics import MetricScore
+from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.files import write_text
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics

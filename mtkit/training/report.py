@@ -12,7 +12,7 @@ from mtkit.config.loading import dump_config
 from mtkit.console import log
 from mtkit.data.corpus import SIDES, evenly_spaced
 from mtkit.data.tokenizer_report import RARE_BELOW
-from mtkit.evaluation.metrics import MetricScore
+from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.pages.charts import Series, line_chart
 from mtkit.pages.page import duration, thousands, write_page
 from mtkit.training.read_run import RunFiles, keep_test_scores, read_run

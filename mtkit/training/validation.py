@@ -12,13 +12,13 @@ from mtkit.data.batching import Batch, make_batch, plan_epoch
 from mtkit.data.corpus import Pair, evenly_spaced
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.behaviour import SuiteResult, run_suite
-from mtkit.decoding.behaviour_suite import Suite
 from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import TrainingError
-from mtkit.evaluation.choice import MetricSettings, tokenizer_for
-from mtkit.evaluation.metrics import MetricScore, corpus_bleu, corpus_chrf, evaluate
+from mtkit.evaluation.behaviour.report import SuiteResult, run_suite
+from mtkit.evaluation.behaviour.suite import Suite
+from mtkit.evaluation.metrics.choice import MetricSettings, tokenizer_for
+from mtkit.evaluation.metrics.scores import MetricScore, corpus_bleu, corpus_chrf, evaluate
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, is_out_of_memory
 from mtkit.training.update import batch_loss

@@ -35,7 +35,7 @@ from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
-from mtkit.evaluation.metrics import corpus_bleu
+from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision
 from mtkit.training.schedule import learning_rate

@@ -20,7 +20,7 @@ import torch
 
 from mtkit.data.corpus import read_lines
 from mtkit.decoding.translator import Translator
-from mtkit.evaluation.metrics import corpus_bleu
+from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.interop.bergamot import import_model
 
 PEER = """

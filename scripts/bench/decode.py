@@ -299,7 +299,7 @@ def bleu_of(records: dict[str, list[dict[str, Any]]], arguments: argparse.Namesp
     """BLEU of each system's first round, if there are references and the model has learnt anything."""
     if arguments.ref is None or arguments.shape == "base":
         return {}
-    from mtkit.evaluation.metrics import evaluate
+    from mtkit.evaluation.metrics.scores import evaluate
 
     decode = read_bundle(arguments.model).tgt_tokenizer.decode
     references = list(read_lines(arguments.ref))[: arguments.sentences]

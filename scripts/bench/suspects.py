@@ -18,7 +18,7 @@ from pathlib import Path
 from mtkit.config.schema import CorpusFiles
 from mtkit.data.corpus import evenly_spaced, read_pairs
 from mtkit.decoding.review import Review
-from mtkit.evaluation.metrics import corpus_bleu
+from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind, find_faults
 
 Pair = tuple[str, str]  # source and translation

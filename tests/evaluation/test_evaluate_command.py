@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.decoding.translator import Translator
-from mtkit.evaluation.metrics import evaluate
+from mtkit.evaluation.metrics.scores import evaluate
 
 HYP = ["Le chat dort.", "Il pleut beaucoup.", "", "Nous mangeons sur la table."]
 

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.decoding.translator import Translator
-from mtkit.evaluation.choice import MetricSettings
-from mtkit.evaluation.metrics import evaluate
-from mtkit.evaluation.significance import Chance, compare
+from mtkit.evaluation.metrics.choice import MetricSettings
+from mtkit.evaluation.metrics.scores import evaluate
+from mtkit.evaluation.metrics.significance import Chance, compare
 
 REF2 = ["Le chat est en train de dormir.", "La pluie tombe.", "", "On mange sous la table."]
 TEXTS = {

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.data.encoded import EncodedSide
-from mtkit.evaluation.metrics import MetricScore
+from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.training import prepare
 from mtkit.training import report as report_module
 from mtkit.training.metrics_log import MetricsLog, read_metrics

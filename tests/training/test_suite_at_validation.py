@@ -6,11 +6,11 @@ import pytest
 from safetensors.torch import load_file
 
 from mtkit.bundle import load_bundle
-from mtkit.decoding.behaviour import run_suite
-from mtkit.decoding.behaviour_suite import load_suite
 from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import ConfigError
+from mtkit.evaluation.behaviour.report import run_suite
+from mtkit.evaluation.behaviour.suite import load_suite
 from mtkit.training import forecast
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics

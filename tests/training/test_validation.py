@@ -10,8 +10,8 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import TrainingError
-from mtkit.evaluation.choice import tokenizer_for
-from mtkit.evaluation.metrics import corpus_bleu
+from mtkit.evaluation.metrics.choice import tokenizer_for
+from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.prepare import prepare
 from mtkit.training.trainer import Trainer

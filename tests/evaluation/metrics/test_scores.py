@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.evaluation.metrics import corpus_bleu, corpus_chrf, evaluate, sentence_scores
+from mtkit.evaluation.metrics.scores import corpus_bleu, corpus_chrf, evaluate, sentence_scores
 
 WORDS = ["le", "chat", "dort", "sous", "la", "table", "rouge", ",", "l'orange", "Où", "est-il", "?", "été", "30.5"]
 
@@ -109,7 +109,7 @@ def test_an_interval_needs_samples():
 
 
 def test_the_module_loads_neither_torch_nor_sacrebleu():
-    code = "import sys, mtkit.evaluation.metrics; print({'torch', 'numpy', 'sacrebleu'} & set(sys.modules))"
+    code = "import sys, mtkit.evaluation.metrics.scores; print({'torch', 'numpy', 'sacrebleu'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtkit.decoding.systems import System, UnknownPieces
-from mtkit.evaluation.buckets import CountedSentences
+from mtkit.evaluation.comparison.systems import System, UnknownPieces
+from mtkit.evaluation.metrics.buckets import CountedSentences
 from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind, find_faults, words_of
 
 if TYPE_CHECKING:

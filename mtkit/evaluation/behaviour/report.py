@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from mtkit.decoding.behaviour_check import Case
-from mtkit.decoding.behaviour_suite import PreparedCheck, Suite
+from mtkit.evaluation.behaviour.check import Case
+from mtkit.evaluation.behaviour.suite import PreparedCheck, Suite
 
 _ROUNDING = 1e-9  # of a share: 9 of 10 cases are the 0.9 that a suite asks for
 _SHOWN_LETTERS = 240  # of one text in a report for people

@@ -6,11 +6,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from mtkit.evaluation.buckets import FEWEST, PART_METRICS
-from mtkit.evaluation.significance import LEVEL
-from mtkit.inspection.comparison import Comparison, FeatureComparison, Judged, Pair
-from mtkit.inspection.comparison_text import FAULT_NAMES, clean_faults, habit_rows, n_by_chance, verdict
-from mtkit.inspection.word_differences import word_differences
+from mtkit.evaluation.comparison.comparison import Comparison, FeatureComparison, Judged, Pair
+from mtkit.evaluation.comparison.comparison_text import FAULT_NAMES, clean_faults, habit_rows, n_by_chance, verdict
+from mtkit.evaluation.comparison.word_differences import word_differences
+from mtkit.evaluation.metrics.buckets import FEWEST, PART_METRICS
+from mtkit.evaluation.metrics.significance import LEVEL
 from mtkit.pages.charts import Bars, bar_chart
 from mtkit.pages.page import write_page
 from mtkit.quality.faults import FAULT_KINDS

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from mtkit.evaluation.choice import MetricSettings
-from mtkit.evaluation.metrics import DEFAULTS, N_BOOTSTRAP, SEED, check_counts, interval
-from mtkit.evaluation.significance import LEVEL, bootstrap_p
+from mtkit.evaluation.metrics.choice import MetricSettings
+from mtkit.evaluation.metrics.scores import DEFAULTS, N_BOOTSTRAP, SEED, check_counts, interval
+from mtkit.evaluation.metrics.significance import LEVEL, bootstrap_p
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mtkit.evaluation.statistics import Statistics
+    from mtkit.evaluation.metrics.statistics import Statistics
 
 PartMetric = Literal["BLEU", "chrF2"]
 PART_METRICS: tuple[PartMetric, ...] = get_args(PartMetric)
@@ -63,7 +63,7 @@ class CountedSentences:
 
         Raises ValueError if there are no sentences, or sets of other lengths.
         """
-        from mtkit.evaluation.statistics import extract
+        from mtkit.evaluation.metrics.statistics import extract
 
         check_counts(hypotheses, *references)
         [found] = extract([hypotheses], references, PART_METRICS, settings)
@@ -110,7 +110,7 @@ def compare_parts(
 
     Raises ValueError if a system has another number of sentences.
     """
-    from mtkit.evaluation.statistics import bootstrap
+    from mtkit.evaluation.metrics.statistics import bootstrap
 
     if not systems:
         return []
@@ -131,7 +131,7 @@ def compare_parts(
 
 
 def _chosen(known: "Statistics", numbers: Sequence[int]) -> "Statistics":
-    from mtkit.evaluation.statistics import Statistics
+    from mtkit.evaluation.metrics.statistics import Statistics
 
     return Statistics(known.name, known.metric, [known.rows[number] for number in numbers])
 

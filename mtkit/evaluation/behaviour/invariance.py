@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from mtkit.decoding.behaviour_check import Case, Languages, Row, SentencesCheck
-from mtkit.evaluation.metrics import sentence_scores
+from mtkit.evaluation.behaviour.check import Case, Languages, Row, SentencesCheck
+from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.quality.faults import find_faults, n_letters
 
 _STOP = re.compile(r"[.!。]+\s*$")

@@ -3,12 +3,12 @@
 import pytest
 from browsing import check_page, open_page
 
-from mtkit.decoding.systems import System
-from mtkit.evaluation.buckets import CountedSentences
-from mtkit.inspection import comparison_page
-from mtkit.inspection.comparison import SortedTestSet, compare
-from mtkit.inspection.comparison_page import write_report
-from mtkit.inspection.features import find_features
+from mtkit.evaluation.comparison import comparison_page
+from mtkit.evaluation.comparison.comparison import SortedTestSet, compare
+from mtkit.evaluation.comparison.comparison_page import write_report
+from mtkit.evaluation.comparison.features import find_features
+from mtkit.evaluation.comparison.systems import System
+from mtkit.evaluation.metrics.buckets import CountedSentences
 
 N = 64
 SOURCES = [f"Tom has {n} cats{'?' if n % 2 else '.'}" for n in range(N)]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from mtkit.config.schema import Section
-from mtkit.decoding.behaviour_check import Case, Check, Languages, Row, SentencesCheck
+from mtkit.evaluation.behaviour.check import Case, Check, Languages, Row, SentencesCheck
 from mtkit.quality.faults import FaultKind, find_faults
 from mtkit.quality.negation import LANGUAGES, has_negation
 from mtkit.quality.number_words import numbers_in_words

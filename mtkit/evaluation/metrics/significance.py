@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mtkit.console import log
-from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings
-from mtkit.evaluation.metrics import (
+from mtkit.evaluation.metrics.choice import METRICS, MetricName, MetricSettings
+from mtkit.evaluation.metrics.scores import (
     DEFAULTS,
     N_BOOTSTRAP,
     SEED,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mtkit.evaluation.statistics import Statistics
+    from mtkit.evaluation.metrics.statistics import Statistics
 
     Samples = NDArray[np.floating[Any]]
 
@@ -105,7 +105,7 @@ def compare(
     for hypotheses in systems.values():
         check_counts(hypotheses, *references)
     check_samples(chance.n_bootstrap)
-    from mtkit.evaluation.statistics import bootstrap, extract, randomize
+    from mtkit.evaluation.metrics.statistics import bootstrap, extract, randomize
 
     wanted: list[MetricName] = [*metrics] if "BLEU" in metrics else [*metrics, "BLEU"]  # which counts lengths
     counted = extract(list(systems.values()), references, wanted, settings, jobs=jobs)

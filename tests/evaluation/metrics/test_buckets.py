@@ -8,7 +8,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
-from mtkit.evaluation.buckets import FEWEST, CountedSentences, compare_parts
+from mtkit.evaluation.metrics.buckets import FEWEST, CountedSentences, compare_parts
 
 WORDS = "the a cat dog house sees eats under with red small , ."
 

@@ -7,10 +7,10 @@ import pytest
 from mtkit.bundle import add_to_bundle
 from mtkit.data.special_ids import UNK_ID
 from mtkit.decoding.confidence import CONFIDENCE_FILE, calibrate
-from mtkit.decoding.systems import System, UnknownPieces, translate_system
 from mtkit.decoding.translator import Translator
-from mtkit.evaluation.buckets import CountedSentences
-from mtkit.inspection.habits import faults_of, find_habits, untranslated_share
+from mtkit.evaluation.comparison.diagnostics import faults_of, find_habits, untranslated_share
+from mtkit.evaluation.comparison.systems import System, UnknownPieces, translate_system
+from mtkit.evaluation.metrics.buckets import CountedSentences
 
 SOURCES = ["The cat sleeps.", "It costs 35 euros.", "Tom sees the big house over there.", "Rain."]
 REFERENCES = ["Le chat dort.", "Cela coûte 35 euros.", "Tom voit la grande maison là-bas.", "La pluie."]

@@ -13,9 +13,9 @@ from mtkit.config.problems import Origin, Problem, explain, report
 from mtkit.config.schema import Section
 from mtkit.config.yaml_text import KeyPath, ParsedYaml
 from mtkit.data.corpus import evenly_spaced, read_lines
-from mtkit.decoding.behaviour_changes import BlankCheck, CaseCheck, LongCheck, PunctuationCheck
-from mtkit.decoding.behaviour_check import Case, Check, Languages, Row, one_line
-from mtkit.decoding.behaviour_content import (
+from mtkit.errors import ConfigError, DataError
+from mtkit.evaluation.behaviour.check import Case, Check, Languages, Row, one_line
+from mtkit.evaluation.behaviour.content import (
     EmojiCheck,
     ExpectedCheck,
     NamesCheck,
@@ -24,7 +24,7 @@ from mtkit.decoding.behaviour_content import (
     PhraseCheck,
     SoundCheck,
 )
-from mtkit.errors import ConfigError, DataError
+from mtkit.evaluation.behaviour.invariance import BlankCheck, CaseCheck, LongCheck, PunctuationCheck
 
 KINDS: dict[str, type[Check]] = {
     "sound": SoundCheck,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.decoding.behaviour_suite import KINDS, load_suite
 from mtkit.errors import ConfigError, DataError
+from mtkit.evaluation.behaviour.suite import KINDS, load_suite
 
 HEAD = "src_lang: en\ntgt_lang: fr\nchecks:\n"
 EXAMPLE = Path(__file__).parents[2] / "configs" / "sample-suite.yaml"

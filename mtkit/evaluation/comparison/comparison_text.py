@@ -5,11 +5,11 @@ from dataclasses import asdict
 from string import ascii_uppercase
 from typing import Any
 
-from mtkit.evaluation.buckets import FEWEST, PART_METRICS, PairedDifference, PartMetric
-from mtkit.evaluation.significance import LEVEL
-from mtkit.inspection.comparison import Bucket, Comparison, FeatureComparison, Pair
-from mtkit.inspection.habits import Habits
-from mtkit.inspection.word_differences import in_brackets, word_differences
+from mtkit.evaluation.comparison.comparison import Bucket, Comparison, FeatureComparison, Pair
+from mtkit.evaluation.comparison.diagnostics import Habits
+from mtkit.evaluation.comparison.word_differences import in_brackets, word_differences
+from mtkit.evaluation.metrics.buckets import FEWEST, PART_METRICS, PairedDifference, PartMetric
+from mtkit.evaluation.metrics.significance import LEVEL
 from mtkit.quality.faults import FAULT_KINDS, FaultKind
 
 FAULT_NAMES: dict[FaultKind, str] = {

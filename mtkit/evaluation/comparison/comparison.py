@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mtkit.decoding.systems import System
 from mtkit.errors import DataError
-from mtkit.evaluation.buckets import CountedSentences, PairedDifference, PartMetric, PartScore, compare_parts
-from mtkit.evaluation.choice import MetricSettings
-from mtkit.evaluation.metrics import DEFAULTS, N_BOOTSTRAP, SEED
-from mtkit.inspection.features import Feature
-from mtkit.inspection.habits import Habits, faults_of, find_habits
+from mtkit.evaluation.comparison.diagnostics import Habits, faults_of, find_habits
+from mtkit.evaluation.comparison.features import Feature
+from mtkit.evaluation.comparison.systems import System
+from mtkit.evaluation.metrics.buckets import CountedSentences, PairedDifference, PartMetric, PartScore, compare_parts
+from mtkit.evaluation.metrics.choice import MetricSettings
+from mtkit.evaluation.metrics.scores import DEFAULTS, N_BOOTSTRAP, SEED
 from mtkit.quality.faults import Fault
 
 _SAME = 1e-9  # sentence scores this close are equal

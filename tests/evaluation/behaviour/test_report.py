@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from mtkit.decoding.behaviour import as_dict, as_junit, as_lines, run_suite
-from mtkit.decoding.behaviour_suite import Suite, load_suite
+from mtkit.evaluation.behaviour.report import as_dict, as_junit, as_lines, run_suite
+from mtkit.evaluation.behaviour.suite import Suite, load_suite
 
 SUITE = """
 src_lang: en

@@ -6,12 +6,9 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.decoding.systems import System
 from mtkit.errors import DataError
-from mtkit.evaluation.buckets import PairedDifference
-from mtkit.evaluation.choice import MetricSettings
-from mtkit.inspection.comparison import Pair, SortedTestSet, compare, n_stages
-from mtkit.inspection.comparison_text import (
+from mtkit.evaluation.comparison.comparison import Pair, SortedTestSet, compare, n_stages
+from mtkit.evaluation.comparison.comparison_text import (
     as_structure,
     breakdown,
     breakdown_structure,
@@ -20,7 +17,10 @@ from mtkit.inspection.comparison_text import (
     report,
     verdict,
 )
-from mtkit.inspection.features import find_features
+from mtkit.evaluation.comparison.features import find_features
+from mtkit.evaluation.comparison.systems import System
+from mtkit.evaluation.metrics.buckets import PairedDifference
+from mtkit.evaluation.metrics.choice import MetricSettings
 
 ANIMALS = ["cat", "dog", "horse", "bird"]
 SOURCES = [f"The {ANIMALS[n % 4]} sleeps{'?' if n % 2 else '.'}" for n in range(40)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.inspection.features import TrainingWords, find_features, is_question, language_in_name, names_in
+from mtkit.evaluation.comparison.features import TrainingWords, find_features, is_question, language_in_name, names_in
 
 
 def feature(name: str, sources: list[str], references: list[str] | None = None, **given):

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from mtkit.evaluation.choice import METRICS, MetricName, MetricSettings
+from mtkit.evaluation.metrics.choice import METRICS, MetricName, MetricSettings
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mtkit.evaluation.statistics import Statistics
+    from mtkit.evaluation.metrics.statistics import Statistics
 
 N_BOOTSTRAP = 1000
 SEED = 12345  # both are what `sacrebleu --confidence` takes, too
@@ -46,7 +46,7 @@ def evaluate(
     Raises ValueError if there are no sentences, or not as many hypotheses as references.
     """
     check_counts(hypotheses, *references)
-    from mtkit.evaluation.statistics import bootstrap, extract
+    from mtkit.evaluation.metrics.statistics import bootstrap, extract
 
     check_samples(n_bootstrap)
     [found] = extract([hypotheses], references, metrics, settings)
