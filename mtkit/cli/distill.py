@@ -40,9 +40,9 @@ def distill(
         train(config_path, settings)
         return
 
-    from mtkit.decoding.synthetic import as_entries
+    from mtkit.augmentation.back_translation import as_entries
+    from mtkit.augmentation.distillation import with_teachers_text
     from mtkit.files import locked
-    from mtkit.training.distillation import with_teachers_text
 
     assert config.run_dir is not None  # load_config sees to it
     with locked(config.run_dir):

@@ -9,8 +9,8 @@ from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, Ens
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from mtkit.augmentation.back_translation import Synthesis
     from mtkit.config.schema import TrainCorpus
-    from mtkit.decoding.synthetic import Synthesis
 
 TextOption = Annotated[Path, typer.Option("--input", "-i", help="Text to translate, one sentence a line; .gz too.")]
 TsvOption = Annotated[
@@ -56,7 +56,7 @@ def back_translate(
     """
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
-    from mtkit.decoding.synthetic import Synthesis  # here, for a quick `mtkit --help`
+    from mtkit.augmentation.back_translation import Synthesis  # here, for a quick `mtkit --help`
 
     how = Synthesis("back", n_best, noise, keep_suspect, rejected)
     _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, device=device)
@@ -84,7 +84,7 @@ def forward_translate(
     """
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
-    from mtkit.decoding.synthetic import Synthesis  # here, for a quick `mtkit --help`
+    from mtkit.augmentation.back_translation import Synthesis  # here, for a quick `mtkit --help`
 
     how = Synthesis("forward", n_best, keep_suspect=keep_suspect, rejected=rejected)
     _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, device=device)
@@ -120,10 +120,10 @@ def _synthesize(
     restart: bool,
     device: str,
 ) -> None:
+    from mtkit.augmentation.back_translation import as_entries, summary, synthesize
     from mtkit.bundle import find_model, read_bundle
     from mtkit.cli.translating import load_translator  # these: for a quick `mtkit --help`
     from mtkit.console import log
-    from mtkit.decoding.synthetic import as_entries, summary, synthesize
 
     if not text.is_file():
         raise UsageError(f"--input {text}: no such file")

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import astuple
 from pathlib import Path
 
+from mtkit.augmentation.distillation import with_teachers_text
 from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config
 from mtkit.console import log
@@ -16,7 +17,6 @@ from mtkit.runtime import environment
 from mtkit.training.budget import Budget, Timing
 from mtkit.training.checkpoint import Checkpoint, Checkpoints
 from mtkit.training.disk_full import disk_full_explained
-from mtkit.training.distillation import with_teachers_text
 from mtkit.training.distributed import ALONE, Processes
 from mtkit.training.finish import TrainResult, finish, finished_before, rehearse
 from mtkit.training.forecast import forecast_validation

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from mtkit.augmentation import back_translation
+from mtkit.augmentation.back_translation import identity_of, noised
 from mtkit.bundle import add_to_bundle, read_bundle
 from mtkit.cli import app
 from mtkit.config.schema import TrainCorpus
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding import file_job, synthetic
-from mtkit.decoding.synthetic import identity_of, noised
+from mtkit.decoding import file_job
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.search.hypothesis import Hypothesis
 
@@ -133,7 +134,7 @@ def test_an_interrupted_job_goes_on_and_gives_the_same_bytes(run, engine):
 
 def test_what_was_translated_is_kept_when_writing_the_corpus_fails(run, engine, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(synthetic, "write_corpus", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "no room")))
+        patch.setattr(back_translation, "write_corpus", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "no room")))
         failed = run("back-translate", "-i", "mono.txt", "-o", "bt.tsv.gz")
     assert failed.exit_code == 1
     assert "no room" in failed.stderr

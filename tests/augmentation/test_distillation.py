@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+from mtkit.augmentation import distillation
+from mtkit.augmentation.distillation import with_teachers_text
 from mtkit.bundle import save_bundle
 from mtkit.cli import app
 from mtkit.config.loading import dump_config, load_config
@@ -19,8 +21,6 @@ from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import BundleError, ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis
-from mtkit.training import distillation
-from mtkit.training.distillation import with_teachers_text
 from mtkit.training.trainer import train
 
 MEANINGS = {"red": "rouge", "cats": "chats", "sleep": "dorment", "dogs": "chiens", "run": "courent", "now": "ici"}

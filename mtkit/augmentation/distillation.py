@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mtkit import __version__
-from mtkit.bundle import BundleFiles, find_model, read_bundle
-from mtkit.config.differences import differences
-from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus, tags_of
-from mtkit.console import log
-from mtkit.cores import usable_cores
-from mtkit.data.corpus import corpus_name, count_pairs, read_lines, text_checksums
-from mtkit.decoding.file_job import remove_job, run_job
-from mtkit.decoding.synthetic import (
+from mtkit.augmentation.back_translation import (
     Translated,
     UsableTranslations,
     counts_of,
@@ -30,6 +23,13 @@ from mtkit.decoding.synthetic import (
     window_of,
     write_corpus,
 )
+from mtkit.bundle import BundleFiles, find_model, read_bundle
+from mtkit.config.differences import differences
+from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus, tags_of
+from mtkit.console import log
+from mtkit.cores import usable_cores
+from mtkit.data.corpus import corpus_name, count_pairs, read_lines, text_checksums
+from mtkit.decoding.file_job import remove_job, run_job
 from mtkit.decoding.translator import Translator, too_narrow
 from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
