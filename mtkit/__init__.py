@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mtkit.decoding.translator import Translator
+    from mtkit.translation.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = ["Translator", "__version__"]
@@ -12,7 +12,7 @@ __all__ = ["Translator", "__version__"]
 def __getattr__(name: str) -> object:
     # when first used, not before: `import mtkit` and `mtkit --help` load no torch
     if name == "Translator":
-        from mtkit.decoding.translator import Translator
+        from mtkit.translation.translator import Translator
 
         return Translator
     raise AttributeError(f"module 'mtkit' has no attribute {name!r}")

@@ -21,13 +21,13 @@ from mtkit.config.schema import CorpusFiles, DecodeConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml
 from mtkit.console import progress_bar
 from mtkit.data.corpus import as_one_line, open_output
-from mtkit.decoding.file_job import JobResult, TranslateWindow, run_job
-from mtkit.decoding.translator import Candidate, Translation, Translator, too_narrow
 from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import UsageError
 from mtkit.files import sha256_file
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_faults
+from mtkit.translation.file_job import JobResult, TranslateWindow, run_job
+from mtkit.translation.translator import Candidate, Translation, Translator, too_narrow
 
 Direction = Literal["back", "forward"]
 

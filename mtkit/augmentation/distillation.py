@@ -29,14 +29,14 @@ from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name, count_pairs, read_lines, text_checksums
-from mtkit.decoding.file_job import remove_job, run_job
-from mtkit.decoding.translator import Translator, too_narrow
 from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.metrics.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.files import remove_leftovers, write_text
 from mtkit.languages import are_one_language
+from mtkit.translation.file_job import remove_job, run_job
+from mtkit.translation.translator import Translator, too_narrow
 
 FOLDER = "distilled"
 _UNNAMED = ("src", "tgt")  # what data.src_lang and data.tgt_lang are if nobody has set them

@@ -9,7 +9,7 @@ from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtkit.decoding.confidence import Confidence
+    from mtkit.translation.confidence import Confidence
 
 
 def calibrate(
@@ -37,7 +37,7 @@ def calibrate(
     from mtkit.cli.translating import load_translator, with_bar  # these and those below: for a quick `mtkit --help`
     from mtkit.config.schema import CorpusFiles
     from mtkit.data.corpus import evenly_spaced, read_pairs, require_files
-    from mtkit.decoding.confidence import CONFIDENCE_FILE, calibrate_translations
+    from mtkit.translation.confidence import CONFIDENCE_FILE, calibrate_translations
 
     folder = find_model(model)
     files = CorpusFiles(src=src, tgt=ref) if src else read_bundle(folder).config.data.dev

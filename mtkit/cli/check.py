@@ -12,8 +12,8 @@ from mtkit.cli.systems import Translating
 from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from mtkit.decoding.translator import Translator
     from mtkit.evaluation.behaviour.suite import Suite
+    from mtkit.translation.translator import Translator
 
 
 def check(

@@ -7,7 +7,7 @@ from mtkit.errors import MtkitError
 
 if TYPE_CHECKING:
     from mtkit.config.schema import Config
-    from mtkit.decoding.translator import Translator
+    from mtkit.translation.translator import Translator
 
 DATA_DIR, RUN_DIR = Path("data/sample"), Path("runs/sample-en-fr")  # in the current folder
 PARTS = {"train.0": "train", "dev": "dev", "test": "test"}  # key of the config -> name of the files
@@ -18,10 +18,10 @@ def demo() -> None:
     config = _load_config()
     _write_corpus()
 
-    from mtkit.decoding.translator import Translator
     from mtkit.runtime import set_threads
     from mtkit.sample import DEMO_PAIRS
     from mtkit.training import trainer
+    from mtkit.translation.translator import Translator
 
     bundle = trainer.train(config).bundle
     set_threads(config.train.threads)

@@ -15,8 +15,8 @@ from mtkit.errors import DataError, UsageError
 if TYPE_CHECKING:
     from mtkit.bundle import BundleFiles
     from mtkit.config.schema import CorpusFiles
-    from mtkit.decoding.doctor import Comparison, Difference, Patient, Trace
     from mtkit.training.replay import Replay
+    from mtkit.translation.consistency import Comparison, Difference, Patient, Trace
 
 doctor = typer.Typer(
     no_args_is_help=True,
@@ -87,7 +87,7 @@ def decode(
     """
     from mtkit.bundle import find_model, read_bundle
     from mtkit.console import log, progress_bar
-    from mtkit.decoding.doctor import CHECKS, examine, n_decoded
+    from mtkit.translation.consistency import CHECKS, examine, n_decoded
 
     folder = find_model(model)
     files = read_bundle(folder, overrides or ())
@@ -170,8 +170,8 @@ def _print_replay(result: "Replay") -> None:
 
 def _patient(files: "BundleFiles", device: str) -> "Patient":
     from mtkit.bundle import load_model
-    from mtkit.decoding.doctor import Patient
     from mtkit.runtime import choose_device, set_threads
+    from mtkit.translation.consistency import Patient
 
     set_threads(files.config.decode.threads)
     return Patient(

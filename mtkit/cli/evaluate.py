@@ -23,9 +23,9 @@ from mtkit.errors import UsageError
 from mtkit.evaluation.metrics.choice import METRICS, MetricName, MetricSettings, tokenizer_for
 
 if TYPE_CHECKING:
-    from mtkit.decoding.translator import Translator
     from mtkit.evaluation.comparison.systems import Place, System, TestSet
     from mtkit.evaluation.metrics.significance import SystemScores
+    from mtkit.translation.translator import Translator
 
 SystemOption = Annotated[
     list[str] | None,

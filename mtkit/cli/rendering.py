@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mtkit.decoding.translator import Candidate, Translation, Translator
     from mtkit.scoring.scoring import PairScore
+    from mtkit.translation.translator import Candidate, Translation, Translator
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Rendering:
     def _text(self, translation: "Translation") -> str:
         if self.translator.decode.on_suspect != "mark":
             return translation.text
-        from mtkit.decoding.review import marked
+        from mtkit.translation.review import marked
 
         return marked(translation.text, translation.faults)
 

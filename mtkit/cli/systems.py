@@ -12,8 +12,8 @@ from mtkit.evaluation.metrics.choice import TokenizerName
 
 if TYPE_CHECKING:
     from mtkit.config.schema import CorpusFiles
-    from mtkit.decoding.translator import Translator
     from mtkit.evaluation.comparison.systems import TestSet
+    from mtkit.translation.translator import Translator
 
 SourceOption = Annotated[
     Path | None, typer.Option("--src", help="What was translated; default: the --split of the models' configs.")

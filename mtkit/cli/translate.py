@@ -22,9 +22,9 @@ from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
     from mtkit.cli.rendering import Rendering
-    from mtkit.decoding.session import Session
-    from mtkit.decoding.translator import Translator
-    from mtkit.decoding.unknown import UnknownCharacters
+    from mtkit.data.unseen_characters import UnknownCharacters
+    from mtkit.translation.session import Session
+    from mtkit.translation.translator import Translator
 
 
 TextArgument = Annotated[
@@ -105,7 +105,7 @@ def translate(
     from mtkit.bundle import find_model
     from mtkit.cli.rendering import Rendering  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.cli.translating import load_translator
-    from mtkit.decoding.translator import overrides_of, too_narrow
+    from mtkit.translation.translator import overrides_of, too_narrow
 
     settings = [*(overrides or []), *overrides_of({k: value for k, value in chosen.items() if value is not None})]
     folders = [find_model(model) for model in models] if models else [find_model()]
@@ -153,7 +153,7 @@ class _Work:
         """From file to file, in windows that are kept as they are done."""
         from mtkit import __version__
         from mtkit.console import log
-        from mtkit.decoding.file_job import run_job
+        from mtkit.translation.file_job import run_job
 
         session, rendering = self.session, self.rendering
         translator = session.translator
@@ -223,8 +223,8 @@ def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
 
 
 def _show_live(translator: "Translator", windows: Iterable[Sequence[str]]) -> None:
-    from mtkit.decoding.live import translate_live
-    from mtkit.decoding.session import warn_unfinished
+    from mtkit.translation.session import warn_unfinished
+    from mtkit.translation.streaming import translate_live
 
     n_lines = n_unfinished = 0
     for window in windows:
@@ -237,7 +237,7 @@ def _show_live(translator: "Translator", windows: Iterable[Sequence[str]]) -> No
 
 
 def _can_resume(input_path: Path, output_path: Path) -> bool:
-    from mtkit.decoding.file_job import can_resume
+    from mtkit.translation.file_job import can_resume
 
     return can_resume(input_path, output_path)
 
@@ -265,7 +265,7 @@ def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, A
 
 
 def _unknown(translator: "Translator") -> "UnknownCharacters":
-    from mtkit.decoding.unknown import UnknownCharacters
+    from mtkit.data.unseen_characters import UnknownCharacters
 
     return UnknownCharacters(translator.src_tokenizer.tagged(None))
 
@@ -280,7 +280,7 @@ def _noted(windows: Iterable[Sequence[str]], unknown: "UnknownCharacters | None"
 
 
 def _print_unknown(unknown: "UnknownCharacters") -> None:
-    from mtkit.decoding.unknown import table
+    from mtkit.data.unseen_characters import table
 
     for line in table(unknown.all()):
         print(line, file=sys.stderr)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from mtkit.decoding.translator import Translator
+    from mtkit.translation.translator import Translator
 
 _T = TypeVar("_T")
 
@@ -17,7 +17,7 @@ def load_translator(
     from mtkit.bundle import read_bundle
     from mtkit.console import log
     from mtkit.cores import usable_cores
-    from mtkit.decoding.translator import Translator
+    from mtkit.translation.translator import Translator
 
     log.info(f"model: {', '.join(map(str, folders))}")
     overrides = [*overrides, *([f"decode.beam_size={beam_size}"] if beam_size else [])]

@@ -12,10 +12,10 @@ import torch
 from mtkit.bundle import Bundle
 from mtkit.config.schema import CorpusFiles
 from mtkit.data.corpus import Pair
-from mtkit.decoding.translator import Candidate, Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.inspection.corpus_choice import Skipped, windows_of
 from mtkit.scoring.scoring import PairScore, Scorer
+from mtkit.translation.translator import Candidate, Translator
 
 
 @dataclass(frozen=True)

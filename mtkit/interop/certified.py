@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, add_to_bundle, load_model
-from mtkit.decoding.translator import Translator
 from mtkit.engines.ctranslate2 import ABOUT, CTranslate2Engine
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
@@ -13,6 +12,7 @@ from mtkit.files import atomic_folder
 from mtkit.interop.ctranslate2 import export_ctranslate2
 from mtkit.interop.parity import Parity, Tolerance, measure_parity
 from mtkit.interop.support import Quantization
+from mtkit.translation.translator import Translator
 
 FOLDER = "ctranslate2"  # the name in the bundle
 CERTIFICATE = "parity.json"

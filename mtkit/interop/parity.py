@@ -8,11 +8,11 @@ from typing import Any
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.data.corpus import windows
-from mtkit.decoding.translator import Candidate, Translator
 from mtkit.engines.ctranslate2 import CTranslate2Engine
 from mtkit.evaluation.metrics.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.translation.translator import Candidate, Translator
 
 _LINES_A_WINDOW = 256  # translated before the progress bar moves
 

@@ -11,12 +11,12 @@ from torch import Tensor
 from mtkit.data.corpus import as_one_line
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import SPACE, Tokenizer
-from mtkit.decoding.translator import Candidate, Translator
 from mtkit.engines.native import pad
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.alignment import piece_words
 from mtkit.scoring.scoring import native_models
+from mtkit.translation.translator import Candidate, Translator
 
 _LEAST = 1e-4  # alternatives less probable than this are not looked for
 _AT_ONCE = 16  # beginnings of words that are continued in one batch

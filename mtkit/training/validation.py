@@ -12,7 +12,6 @@ from mtkit.data.batching import Batch, make_batch, plan_epoch
 from mtkit.data.corpus import Pair, evenly_spaced
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import TrainingError
 from mtkit.evaluation.behaviour.report import SuiteResult, run_suite
@@ -22,6 +21,7 @@ from mtkit.evaluation.metrics.scores import MetricScore, corpus_bleu, corpus_chr
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, is_out_of_memory
 from mtkit.training.update import batch_loss
+from mtkit.translation.translator import Translator
 
 _N_SAMPLES = 3
 

@@ -33,13 +33,13 @@ from mtkit.data.batching import Batch
 from mtkit.data.corpus import read_pairs
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision
 from mtkit.training.schedule import learning_rate
 from mtkit.training.update import Updater, batch_loss
+from mtkit.translation.translator import Translator
 
 ARMS: dict[str, tuple[bool, Precision]] = {  # whether the path is the plain one, and the precision
     "plain fp32": (True, "fp32"),

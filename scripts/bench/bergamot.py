@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 
 from mtkit.data.corpus import read_lines
-from mtkit.decoding.translator import Translator
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.interop.bergamot import import_model
+from mtkit.translation.translator import Translator
 
 PEER = """
 import json, sys, time

@@ -122,8 +122,8 @@ def write_data(cfg: Config, run: Path, work: Path) -> int:
 
 def mtkit_system(run: Path, work: Path, beam_size: int, threads: int) -> list[System]:
     """mtkit's line; none if the run has no model yet."""
-    from mtkit.decoding.translator import Translator
     from mtkit.training.metrics_log import read_metrics
+    from mtkit.translation.translator import Translator
 
     if not (run / "model").exists():
         log.warning(f"{run} has no model: Marian alone is measured")

@@ -20,10 +20,10 @@ import marian
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log, set_up_logging
 from mtkit.data.corpus import read_lines
-from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
 from mtkit.interop import huggingface
 from mtkit.interop import marian as marian_npz
+from mtkit.translation.translator import Translator
 
 _REQUIREMENTS = ("transformers==5.23.0", "torch==2.13.0", "sentencepiece==0.2.3")
 _HERE = Path(__file__).parent

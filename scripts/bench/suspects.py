@@ -17,9 +17,9 @@ from pathlib import Path
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.data.corpus import evenly_spaced, read_pairs
-from mtkit.decoding.review import Review
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind, find_faults
+from mtkit.translation.review import Review
 
 Pair = tuple[str, str]  # source and translation
 Plant = Callable[[str, str, random.Random], Pair | None]  # None: nowhere to plant it
@@ -151,7 +151,7 @@ def print_table(sets: dict[str, list[Pair]], tgt_lang: str, seed: int, n_shown: 
 
 def translate(model: Path, pairs: Sequence[Pair], tgt_lang: str) -> list[Pair]:
     """The model's translations, unguarded; prints what second searches make of them, and both BLEU scores."""
-    from mtkit.decoding.translator import Translator
+    from mtkit.translation.translator import Translator
 
     translator = Translator.load(model, device="cpu")
     sources, references = [src for src, _ in pairs], [ref for _, ref in pairs]

@@ -19,9 +19,9 @@ from mtkit.cli import app
 from mtkit.config.schema import TrainCorpus
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding import file_job
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.translation import file_job
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -54,7 +54,7 @@ class ShiftingEngine:
 @pytest.fixture
 def engine(spm, monkeypatch) -> ShiftingEngine:
     engine = ShiftingEngine(Tokenizer.load(spm))
-    monkeypatch.setattr("mtkit.decoding.translator.choose_engine", lambda *_: engine)
+    monkeypatch.setattr("mtkit.translation.translator.choose_engine", lambda *_: engine)
     return engine
 
 

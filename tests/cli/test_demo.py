@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.cli.demo import config_file
 from mtkit.console import log
-from mtkit.decoding.translator import Translator
 from mtkit.sample import DEMO_PAIRS
 from mtkit.training import trainer
+from mtkit.translation.translator import Translator
 
 EN, FR = (
     ["I sleep .", "you sing well today .", "we eat ."],

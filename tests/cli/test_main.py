@@ -183,7 +183,7 @@ def test_config_needs_a_file_or_schema_not_both(args):
 
 
 def test_the_package_offers_the_translator_and_nothing_that_is_not_there():
-    from mtkit.decoding.translator import Translator
+    from mtkit.translation.translator import Translator
 
     assert mtkit.Translator is Translator
     assert "Translator" in dir(mtkit)

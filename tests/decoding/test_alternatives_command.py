@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.config.loading import load_config
-from mtkit.decoding.translator import Translator
 from mtkit.scoring.alternatives import find_alternatives
+from mtkit.translation.translator import Translator
 
 
 @pytest.fixture

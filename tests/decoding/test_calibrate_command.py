@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from mtkit.bundle import bundle_file, load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.data.special_ids import EOS_ID
-from mtkit.decoding.confidence import CONFIDENCE_FILE, Confidence
-from mtkit.decoding.translator import Translator
+from mtkit.translation.confidence import CONFIDENCE_FILE, Confidence
+from mtkit.translation.translator import Translator
 
 TEXT = "I love oranges The cat sleeps under the table Do you see the big house It rains"
 WORDS = TEXT.split()

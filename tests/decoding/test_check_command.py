@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
-from mtkit.decoding.translator import Translator
+from mtkit.translation.translator import Translator
 
 SUITE = """
 src_lang: en

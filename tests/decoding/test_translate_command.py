@@ -13,8 +13,8 @@ import torch
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.decoding.file_job import JobResult
-from mtkit.decoding.translator import Translator
+from mtkit.translation.file_job import JobResult
+from mtkit.translation.translator import Translator
 
 LINES = ["I love oranges.", "", "The cat sleeps under the house.", "   ", "Do you see the rain?"]
 
@@ -96,7 +96,7 @@ def test_a_job_goes_on_with_other_threads(run, tmp_path, monkeypatch):
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
     identities = []
     monkeypatch.setattr(
-        "mtkit.decoding.file_job.run_job", lambda *args, **_: identities.append(args[3]) or JobResult(0, 0, {})
+        "mtkit.translation.file_job.run_job", lambda *args, **_: identities.append(args[3]) or JobResult(0, 0, {})
     )
     for n in ("1", "2"):
         place = "--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import add_to_bundle
 from mtkit.cli import app
-from mtkit.decoding.session import Session
-from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
+from mtkit.translation.session import Session
+from mtkit.translation.translator import Translator
 
 LINES = ["I love oranges.", "", "The cat sleeps under the house.", "Do you see the rain?"]
 

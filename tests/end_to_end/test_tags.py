@@ -13,10 +13,10 @@ from mtkit.cli import app
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.translator import Translator
 from mtkit.errors import ConfigError, DataError
 from mtkit.scoring.alignment import align
 from mtkit.training.trainer import train
+from mtkit.translation.translator import Translator
 
 # Words of one letter and few sentences: there is nothing to learn but which word stands for which.
 FRENCH = dict(zip("abcd", "ghij", strict=True))
@@ -127,7 +127,7 @@ def test_an_export_is_compared_with_the_tag_of_the_dev_set(bundle, tmp_path, mon
 def test_doctor_decodes_with_the_tag_of_the_test_set_unless_told_otherwise(bundle, monkeypatch, options, tag):
     asked = []
     monkeypatch.setattr(
-        "mtkit.decoding.doctor.examine", lambda patient, *_, **__: asked.append(patient.decode.tag) or []
+        "mtkit.translation.consistency.examine", lambda patient, *_, **__: asked.append(patient.decode.tag) or []
     )
     done = CliRunner().invoke(app, ["doctor", "decode", "--model", str(bundle), *options])
     assert done.exit_code == 0, done.output

@@ -13,8 +13,8 @@ from tiny_models import REF, SRC, save_tiny_bundle, write_lines
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.decoding.translator import Translator
 from mtkit.evaluation.metrics.scores import evaluate
+from mtkit.translation.translator import Translator
 
 HYP = ["Le chat dort.", "Il pleut beaucoup.", "", "Nous mangeons sur la table."]
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.cli.kinds import find_languages
 from mtkit.config.schema import Config, CorpusFiles
-from mtkit.decoding.translator import Translator
 from mtkit.evaluation.comparison.systems import read_test_set
+from mtkit.translation.translator import Translator
 
 SRC = ["The cat sleeps.", "It is not raining.", "", "Are we under the table?"]
 REF = ["Le chat dort.", "Il ne pleut pas.", "", "Sommes-nous sous la table ?"]

@@ -100,7 +100,7 @@ def test_pairs_put_in_wrongly_come_out_on_top(bundle, tmp_path):
 
 
 def test_own_translations_stand_beside_their_pairs_with_their_loss(bundle, dev):
-    from mtkit.decoding.translator import Translator
+    from mtkit.translation.translator import Translator
 
     ranking = rank_pairs(bundle, [bundle.config.data.dev], 8, device=CPU)
     found = with_own_translations(bundle, ranking.hardest, device=CPU)

@@ -15,11 +15,11 @@ from mtkit.cli import app
 from mtkit.config.schema import Config, TokenizerConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import train_tokenizer
-from mtkit.decoding.translator import Candidate, Translator
 from mtkit.errors import BundleError, MtkitError
 from mtkit.files import sha256_file
 from mtkit.interop.parity import Parity, SearchParity, Tolerance, token_agreement
 from mtkit.model.transformer import Transformer
+from mtkit.translation.translator import Candidate, Translator
 
 pytest.importorskip("ctranslate2", reason="the extra `fast` is not installed")
 

@@ -13,11 +13,11 @@ import yaml
 
 from mtkit.bundle import load_bundle
 from mtkit.config.schema import ModelConfig
-from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
 from mtkit.interop import marian, marian_options
 from mtkit.interop.marian_vocabulary import Sources, read_yml
 from mtkit.model.positions import sinusoid_table
+from mtkit.translation.translator import Translator
 
 TIED = ["none", "tied-embeddings", "tied-embeddings-src", "tied-embeddings-all"]
 SENTENCE = "I love the big cat."

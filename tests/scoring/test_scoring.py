@@ -9,7 +9,6 @@ import torch
 
 from mtkit.bundle import load_bundle
 from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.decoding.translator import Translator
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.scoring import scoring
@@ -24,6 +23,7 @@ from mtkit.scoring.scoring import (
     score_candidates,
     token_log_probs,
 )
+from mtkit.translation.translator import Translator
 
 LINES = ["I love oranges.", "Do you see the big house?", "It rains", "The cat sleeps under the table, it rains.", "cat"]
 

@@ -6,7 +6,6 @@ import pytest
 from safetensors.torch import load_file
 
 from mtkit.bundle import load_bundle
-from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import ConfigError
 from mtkit.evaluation.behaviour.report import run_suite
@@ -16,6 +15,7 @@ from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.prepare import prepare
 from mtkit.training.trainer import Trainer, train
+from mtkit.translation.translator import Translator
 
 SUITE = """
 src_lang: en

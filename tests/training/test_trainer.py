@@ -19,7 +19,6 @@ from safetensors.torch import load_file
 
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
-from mtkit.decoding.translator import Translator
 from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
 from mtkit.files import locked, sha256_file
 from mtkit.training import finish, trainer
@@ -29,6 +28,7 @@ from mtkit.training.run_folder import shaping_differences
 from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 from mtkit.training.validation import DevScores, Validator
+from mtkit.translation.translator import Translator
 
 PATIENCE_S = 300  # for a run of a second: other work on the machine must not fail the test
 TIMES = {"tokens_per_s", "run_s"}  # figures that differ between two runs that are otherwise alike

@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import TrainingError
 from mtkit.evaluation.metrics.choice import tokenizer_for
@@ -15,6 +14,7 @@ from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.prepare import prepare
 from mtkit.training.trainer import Trainer
+from mtkit.translation.translator import Translator
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from mtkit.evaluation.metrics.buckets import CountedSentences
 from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind, find_faults, words_of
 
 if TYPE_CHECKING:
-    from mtkit.decoding.confidence import Reliability
+    from mtkit.translation.confidence import Reliability
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _calibration(system: System, counted: CountedSentences) -> "Reliability | No
     """How well the confidences fit what came of it, over the sentences that have one."""
     if system.confidences is None or system.good_chrf is None:
         return None
-    from mtkit.decoding.confidence import reliability
+    from mtkit.translation.confidence import reliability
 
     pairs = [
         (confidence, chrf >= system.good_chrf)

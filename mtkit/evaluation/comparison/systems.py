@@ -14,7 +14,7 @@ from mtkit.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from mtkit.data.tokenizer import Tokenizer
-    from mtkit.decoding.translator import Translator
+    from mtkit.translation.translator import Translator
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import pytest
 
 from mtkit.bundle import add_to_bundle
 from mtkit.data.special_ids import UNK_ID
-from mtkit.decoding.confidence import CONFIDENCE_FILE, calibrate
-from mtkit.decoding.translator import Translator
 from mtkit.evaluation.comparison.diagnostics import faults_of, find_habits, untranslated_share
 from mtkit.evaluation.comparison.systems import System, UnknownPieces, translate_system
 from mtkit.evaluation.metrics.buckets import CountedSentences
+from mtkit.translation.confidence import CONFIDENCE_FILE, calibrate
+from mtkit.translation.translator import Translator
 
 SOURCES = ["The cat sleeps.", "It costs 35 euros.", "Tom sees the big house over there.", "Rain."]
 REFERENCES = ["Le chat dort.", "Cela coûte 35 euros.", "Tom voit la grande maison là-bas.", "La pluie."]

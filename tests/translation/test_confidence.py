@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.decoding.confidence import (
+from mtkit.errors import BundleError, DataError
+from mtkit.translation.confidence import (
     Bin,
     Confidence,
     Reliability,
@@ -17,8 +18,7 @@ from mtkit.decoding.confidence import (
     fit_logistic,
     reliability,
 )
-from mtkit.decoding.translator import Candidate
-from mtkit.errors import BundleError, DataError
+from mtkit.translation.translator import Candidate
 
 
 def drawn(n: int, slope: float, intercept: float) -> tuple[np.ndarray, np.ndarray]:

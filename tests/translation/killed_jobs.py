@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from mtkit.decoding import file_job
 from mtkit.errors import MtkitError
+from mtkit.translation import file_job
 
 WINDOW_LINES = 4
 

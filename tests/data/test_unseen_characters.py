@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mtkit.config.schema import TokenizerConfig
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.decoding.unknown import UnknownCharacters, characters, table, unknown_characters
+from mtkit.data.unseen_characters import UnknownCharacters, characters, table, unknown_characters
 
 TEXT = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house? Café, it rains 12 days!"]
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.decoding.segments import join_segments, split_long
+from mtkit.translation.segments import join_segments, split_long
 
 
 def at_most(n_characters: int):

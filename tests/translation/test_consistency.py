@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from mtkit.bundle import load_model, read_bundle
 from mtkit.cli import app
 from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.decoding.doctor import CHECKS, Comparison, Patient, examine, n_decoded
-from mtkit.decoding.examined import UncachedStep
 from mtkit.engines.native import NativeEngine, pad
 from mtkit.engines.steps import ModelStep
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.translation.consistency import CHECKS, Comparison, Patient, examine, n_decoded
+from mtkit.translation.examined import UncachedStep
 
 LINES = ["I love it.", "The cat sleeps.", "", "It rains.", "You see?", "It sees.", "I sleep.", "It loves you. " * 4]
 NUMBERED = list(enumerate(LINES, start=11))
@@ -247,7 +247,7 @@ def test_only_faults_fail(run, monkeypatch):
     def examined(*_, **__):
         return iter([Comparison("int8", 1, False, 6, 3, 0.1, [])])
 
-    monkeypatch.setattr("mtkit.decoding.doctor.examine", examined)
+    monkeypatch.setattr("mtkit.translation.consistency.examine", examined)
     result = run("--src", "lines.txt", "--precision", "int8")
     assert result.exit_code == 0
     assert "(may differ)" in result.stdout

@@ -12,16 +12,16 @@ from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.segments import join_segments, split_long
-from mtkit.decoding.terminology import Terminology
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
 from mtkit.quality.faults import Fault
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
+from mtkit.translation.segments import join_segments, split_long
+from mtkit.translation.terminology import Terminology
 
 if TYPE_CHECKING:
-    from mtkit.decoding.confidence import Confidence
-    from mtkit.decoding.session import Session
+    from mtkit.translation.confidence import Confidence
+    from mtkit.translation.session import Session
 
 _BATCHES_A_WINDOW = 16
 
@@ -194,7 +194,7 @@ class Translator:
         path = None if self.files is None else bundle_file(self.files, "confidence.json")
         if path is None:
             return None
-        from mtkit.decoding.confidence import Confidence
+        from mtkit.translation.confidence import Confidence
 
         calibration = Confidence.load(path)
         calibration.warn_of_other_search(self.decode)
@@ -230,7 +230,7 @@ class Translator:
 
     def session(self, *, n_best: int = 1, prefix: str = "") -> "Session":
         """A text that is translated window by window. prefix: what every translation begins with, in whole words."""
-        from mtkit.decoding.session import Session
+        from mtkit.translation.session import Session
 
         return Session(self, n_best, self.tgt_tokenizer.encode(prefix))
 
@@ -250,7 +250,7 @@ class Translator:
         """
         decode = decode or self.decode
         if decode.mbr_samples:
-            from mtkit.decoding.mbr import rerank
+            from mtkit.translation.mbr import rerank
 
             return rerank(self, texts, decode, n_best=n_best, prefixes=prefixes, first_line=first_line)
         texts = [as_one_line(text).strip() for text in texts]

@@ -14,12 +14,12 @@ from mtkit.cli.translating import load_translator
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.steps import ModelStep
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.search.beam import SearchConfig, greedy
+from mtkit.translation.translator import Translator
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?\n\u2028"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from mtkit.data.corpus import open_output, read_lines, read_windows
-from mtkit.decoding import file_job
-from mtkit.decoding.file_job import can_resume, run_job
 from mtkit.errors import DataError, MtkitError, UsageError
+from mtkit.translation import file_job
+from mtkit.translation.file_job import can_resume, run_job
 
 KILLED_JOBS = Path(__file__).with_name("killed_jobs.py")
 LINES = [f"ligne {i} " + "é" * (i % 7) for i in range(1, 19)]  # 18: four windows of 4, and one of 2

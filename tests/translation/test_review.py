@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.decoding.review import Review, Tally, marked
-from mtkit.decoding.translator import Candidate, Translator
 from mtkit.quality.faults import Fault
+from mtkit.translation.review import Review, Tally, marked
+from mtkit.translation.translator import Candidate, Translator
 
 SRC = "The old man walks slowly along the river with 25 dogs."
 GOOD = "Le vieil homme marche lentement le long de la rivière avec 25 chiens."
@@ -180,8 +180,8 @@ def test_tallies_of_the_parts_of_a_text_add_up_to_that_of_the_whole(suspect, cut
 
 def test_what_is_found_is_told_as_a_warning_and_what_was_mended_as_news(monkeypatch):
     told: list[int] = []
-    monkeypatch.setattr("mtkit.decoding.review.log.info", lambda _: told.append(logging.INFO))
-    monkeypatch.setattr("mtkit.decoding.review.log.warning", lambda _: told.append(logging.WARNING))
+    monkeypatch.setattr("mtkit.translation.review.log.info", lambda _: told.append(logging.INFO))
+    monkeypatch.setattr("mtkit.translation.review.log.warning", lambda _: told.append(logging.WARNING))
     for answer in (GOOD, NO_NUMBER):
         checked = review(Answers({SRC: [answer]}))
         checked.window([SRC], [[candidate(NO_NUMBER)]])

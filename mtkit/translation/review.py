@@ -16,7 +16,7 @@ from mtkit.console import log
 from mtkit.quality.faults import FAULT_KINDS, TOO_SHORT, Fault, FaultKind, find_faults
 
 if TYPE_CHECKING:
-    from mtkit.decoding.translator import Candidate, Searcher
+    from mtkit.translation.translator import Candidate, Searcher
 
 _WIDER = 8  # candidates looked at in a second search, at least
 _NO_REPEAT_NGRAM = 3

@@ -8,8 +8,8 @@ import pytest
 
 from mtkit.config.schema import TokenizerConfig
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.decoding.terminology import Terminology, TermReport
 from mtkit.errors import DataError
+from mtkit.translation.terminology import Terminology, TermReport
 
 
 @pytest.fixture
@@ -201,5 +201,5 @@ def test_constraints_ask_for_the_tokens_of_their_phrases(load, spm):
 
 
 def test_reading_a_terminology_needs_no_torch():
-    code = "import sys, mtkit.decoding.terminology; sys.exit('torch' in sys.modules)"
+    code = "import sys, mtkit.translation.terminology; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -21,7 +21,7 @@ from mtkit.console import log
 from mtkit.errors import BundleError, DataError
 
 if TYPE_CHECKING:
-    from mtkit.decoding.translator import Candidate
+    from mtkit.translation.translator import Candidate
 
 CONFIDENCE_FILE = "confidence.json"
 FORMAT_VERSION = 1

@@ -3,11 +3,11 @@
 import pytest
 
 from mtkit.bundle import add_to_bundle
-from mtkit.decoding.live import translate_live
-from mtkit.decoding.translator import Translator
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.translation.streaming import translate_live
+from mtkit.translation.translator import Translator
 
 TEXTS = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house?", "", "It rains. " * 30]
 

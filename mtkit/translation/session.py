@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mtkit.console import log
-from mtkit.decoding.review import Review
-from mtkit.decoding.terminology import TermReport
-from mtkit.decoding.translator import Translation, Translator
+from mtkit.translation.review import Review
+from mtkit.translation.terminology import TermReport
+from mtkit.translation.translator import Translation, Translator
 
 
 class Session:

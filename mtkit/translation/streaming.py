@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from mtkit.data.corpus import as_one_line
-from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.translation.translator import Translator
 
 _BROKEN = "\ufffd"  # what decoding gives for the first bytes of a character whose others are to come
 

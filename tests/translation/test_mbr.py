@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.decoding.mbr import choose, expected_chrf, pairwise_chrf, rerank, sampling_settings
-from mtkit.decoding.translator import Candidate, Translator
+from mtkit.translation.mbr import choose, expected_chrf, pairwise_chrf, rerank, sampling_settings
+from mtkit.translation.translator import Candidate, Translator
 
 CHRF = pytest.importorskip("sacrebleu.metrics.chrf").CHRF()
 
@@ -98,7 +98,7 @@ def test_draws_are_limited_to_likely_tokens_unless_the_config_limits_them():
 
 def test_a_line_that_is_split_is_named(shared_bundle, monkeypatch):
     said: list[str] = []
-    monkeypatch.setattr("mtkit.decoding.translator.log.warning", said.append)
+    monkeypatch.setattr("mtkit.translation.translator.log.warning", said.append)
     translator = Translator.load(shared_bundle, device="cpu", mbr_samples=2, max_src_tokens=20)
     translator.search(["It rains.", "It rains. " * 9], first_line=1)
     assert [message[:8] for message in said] == ["line 2: "]

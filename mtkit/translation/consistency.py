@@ -10,12 +10,12 @@ from mtkit.config.schema import DecodeConfig
 from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.special_ids import EOS_ID
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.decoding.examined import ExaminedEngine, Record
-from mtkit.decoding.translator import Translator
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import UsageError
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis, Segment
+from mtkit.translation.examined import ExaminedEngine, Record
+from mtkit.translation.translator import Translator
 
 CHECKS = ("batch", "order", "cache", "n-best")
 _WINDOW = 256  # segments given to the engine at once: few enough that their order decides which share a batch

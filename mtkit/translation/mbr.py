@@ -15,7 +15,7 @@ from mtkit.config.schema import DecodeConfig
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mtkit.decoding.translator import Candidate, Searcher
+    from mtkit.translation.translator import Candidate, Searcher
 
 _ORDER = 6  # n-grams of 1 to 6 characters
 _BETA = 2.0  # recall counts so many times as much as precision
