@@ -18,7 +18,7 @@ def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
     """
     since = time.monotonic()
 
-    from mtkit.training.distributed import processes_of_job
+    from mtkit.distributed.processes import processes_of_job
 
     with processes_of_job() as processes:
         config = load_run_config(config_path, overrides)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from mtkit.distributed.sharding import own_part
 from mtkit.errors import TrainingError
-from mtkit.training.sharding import own_part
 
 if TYPE_CHECKING:
     from mtkit.training.averaging import MovingAverage

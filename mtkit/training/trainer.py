@@ -10,6 +10,7 @@ from mtkit.augmentation.distillation import with_teachers_text
 from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config
 from mtkit.console import log
+from mtkit.distributed.processes import ALONE, Processes
 from mtkit.errors import ConfigError
 from mtkit.files import locked, remove_leftovers
 from mtkit.model.transformer import Transformer
@@ -17,7 +18,6 @@ from mtkit.runtime import environment
 from mtkit.training.budget import Budget, Timing
 from mtkit.training.checkpoint import Checkpoint, Checkpoints
 from mtkit.training.disk_full import disk_full_explained
-from mtkit.training.distributed import ALONE, Processes
 from mtkit.training.finish import TrainResult, finish, finished_before, rehearse
 from mtkit.training.forecast import forecast_validation
 from mtkit.training.interruption import StopRequest, stop_request

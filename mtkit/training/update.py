@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from mtkit.config.schema import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import PAD_ID
+from mtkit.distributed.processes import ALONE, Processes
 from mtkit.errors import TrainingError
 from mtkit.model.dropout import seeded_dropout
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
 from mtkit.training.averaging import MovingAverage
 from mtkit.training.compiled import compile_layers
-from mtkit.training.distributed import ALONE, Processes
 from mtkit.training.loss import smoothed_cross_entropy_sum
 from mtkit.training.memory import lower_limit, parts_of
 from mtkit.training.recovery import Divergence

@@ -26,13 +26,13 @@ from synthetic import SHAPES, Shape, now, random_lengths, source
 from torch import Tensor
 
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.distributed.processes import Processes, processes_of_job
 from mtkit.engines.steps import ModelStep
 from mtkit.model.quantization import quantize
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, choose_device
 from mtkit.search.beam import SearchConfig, search
 from mtkit.search.hypothesis import Hypothesis
-from mtkit.training.distributed import Processes, processes_of_job
 
 # Largest difference to the CPU's fp32 logits, in standard deviations of them: rounding of the sums, of the inputs.
 _TOLERANCE: dict[Precision, float] = {"fp32": 1e-3, "bf16": 0.15, "fp16": 0.03}

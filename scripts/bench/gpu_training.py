@@ -16,9 +16,9 @@ from torch import nn
 from mtkit.config.schema import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.distributed.processes import ALONE, Processes
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast
-from mtkit.training.distributed import ALONE, Processes
 from mtkit.training.update import Updater, make_optimizer
 
 SYSTEMS = ("mtkit", "mtkit-compiled", "marianmt")

@@ -28,14 +28,14 @@ from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.distributed.processes import Processes
+from mtkit.distributed.sharding import Sharding, must_shard
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.training.checkpoint import Checkpoint
-from mtkit.training.distributed import Processes
-from mtkit.training.sharding import Sharding, must_shard
 
 if TYPE_CHECKING:
-    from mtkit.training.distributed import BatchLoss
+    from mtkit.distributed.processes import BatchLoss
     from mtkit.training.update import Updater
 
 _T = TypeVar("_T")

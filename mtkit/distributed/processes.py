@@ -128,7 +128,7 @@ def processes_of_job() -> Iterator[Processes]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
-    from mtkit.training.process_group import joined  # loads torch
+    from mtkit.distributed.process_group import joined  # loads torch
 
     with joined() as processes:
         yield processes

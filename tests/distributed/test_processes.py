@@ -15,13 +15,13 @@ from safetensors.torch import load_file
 from mtkit.config.loading import dump_config
 from mtkit.config.schema import ModelConfig, TrainConfig
 from mtkit.data.special_ids import PAD_ID
+from mtkit.distributed import sharding
+from mtkit.distributed.process_group import ProcessGroup, empty_batch
+from mtkit.distributed.processes import Processes, processes_of_job
+from mtkit.distributed.sharding import Sharding, must_shard
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
-from mtkit.training import sharding
-from mtkit.training.distributed import Processes, processes_of_job
 from mtkit.training.metrics_log import read_metrics
-from mtkit.training.process_group import ProcessGroup, empty_batch
-from mtkit.training.sharding import Sharding, must_shard
 from mtkit.training.trainer import train
 from mtkit.training.update import batch_loss
 
@@ -327,7 +327,7 @@ def test_several_processes_that_torchrun_has_not_started_are_refused(monkeypatch
 def test_what_one_process_tells_another_may_be_larger_than_the_store_takes(monkeypatch):
     from torch.distributed import HashStore
 
-    from mtkit.training import process_group
+    from mtkit.distributed import process_group
 
     monkeypatch.setattr(process_group, "_PIECE", 10)
     store = HashStore()
