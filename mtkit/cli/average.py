@@ -29,7 +29,7 @@ def average(
 
     from mtkit.bundle import find_model
     from mtkit.console import log  # these: for a quick `mtkit --help`
-    from mtkit.training.merging import average_bundles, average_checkpoints
+    from mtkit.runs.averaging import average_bundles, average_checkpoints
 
     if len(models) == 1:
         averaged = average_checkpoints(models[0], steps, out)

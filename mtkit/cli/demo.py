@@ -73,7 +73,7 @@ def _test_score(config: "Config", translator: "Translator", bundle: Path) -> str
     from mtkit.data.corpus import read_pairs
     from mtkit.evaluation.metrics.scores import evaluate
     from mtkit.files import write_text
-    from mtkit.training.report import note_test_scores
+    from mtkit.runs.report import note_test_scores
 
     known = bundle.parent / "test-score.txt"
     if known.exists() and known.stat().st_mtime > (bundle / "manifest.json").stat().st_mtime:

@@ -15,7 +15,7 @@ from mtkit.errors import DataError, UsageError
 if TYPE_CHECKING:
     from mtkit.bundle import BundleFiles
     from mtkit.config.schema import CorpusFiles
-    from mtkit.training.replay import Replay
+    from mtkit.runs.replay import Replay
     from mtkit.translation.consistency import Comparison, Difference, Patient, Trace
 
 doctor = typer.Typer(
@@ -133,7 +133,7 @@ def resume(
 
     Weights, optimizer, state and metrics are compared bit for bit, times left out. Exit code 1 if anything differs.
     """
-    from mtkit.training.replay import replay
+    from mtkit.runs.replay import replay
 
     result = replay(run, steps)
     if as_json:

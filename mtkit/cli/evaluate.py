@@ -144,7 +144,7 @@ def evaluate(
 def _keep_for_report(bundle: Path, n_sentences: int, scores: "SystemScores") -> None:
     """Let report.html of the run tell what its model, as it is, reached on the test set of its config."""
     if (bundle.parent / "metrics.jsonl").exists():
-        from mtkit.training.report import note_test_scores  # loads torch, which some engines do without
+        from mtkit.runs.report import note_test_scores  # loads torch, which some engines do without
 
         note_test_scores(bundle, n_sentences, scores.scores)
 

@@ -12,7 +12,7 @@ from mtkit.cli.run_config import load_run_config
 
 if TYPE_CHECKING:
     from mtkit.config.schema import ModelConfig
-    from mtkit.training.plan import RunPlan
+    from mtkit.runs.plan import RunPlan
 
 
 def plan(
@@ -29,7 +29,7 @@ def plan(
 
     config = load_run_config(config_path, overrides)
 
-    from mtkit.training.plan import make_plan  # after the config's checks: importing torch takes a second
+    from mtkit.runs.plan import make_plan  # after the config's checks: importing torch takes a second
 
     found = make_plan(config, seconds, since)
     exports = _exports(config.model)

@@ -65,7 +65,7 @@ def config_of_a_run(tmp_path_factory: pytest.TempPathFactory) -> Config:
 @pytest.fixture(scope="session")
 def bundle_of_a_run(config_of_a_run: Config) -> Iterator[Path]:
     """The bundle of a finished run."""
-    from mtkit.training import finish
+    from mtkit.runs import finish
     from mtkit.training.trainer import train
 
     with pytest.MonkeyPatch.context() as patch:

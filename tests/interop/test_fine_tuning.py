@@ -7,7 +7,8 @@ import pytest
 from mtkit.bundle import load_bundle
 from mtkit.config.schema import Config
 from mtkit.interop import marian
-from mtkit.training import finish, trainer
+from mtkit.runs import finish
+from mtkit.training import trainer
 
 
 @pytest.mark.parametrize("pre", [True, False])

@@ -9,7 +9,7 @@ import pytest
 from tiny_corpus import write_corpus
 
 from mtkit.config.schema import Config
-from mtkit.training import finish, plan
+from mtkit.runs import finish, plan
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from mtkit.training.curves import plot_curves
+from mtkit.runs.curves import plot_curves
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 
 

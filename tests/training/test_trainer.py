@@ -21,10 +21,11 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
 from mtkit.files import locked, sha256_file
-from mtkit.training import finish, trainer
+from mtkit.runs import finish
+from mtkit.runs.folder import shaping_differences
+from mtkit.training import trainer
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import MetricsLog, read_metrics
-from mtkit.training.run_folder import shaping_differences
 from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 from mtkit.training.validation import DevScores, Validator

@@ -12,9 +12,9 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.files import write_text
+from mtkit.runs.record import read_record
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
-from mtkit.training.record import read_record
 
 _TEST_SCORES = "test-scores.json"
 

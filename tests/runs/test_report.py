@@ -18,12 +18,12 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.data.encoded import EncodedSide
 from mtkit.evaluation.metrics.scores import MetricScore
+from mtkit.runs import report as report_module
+from mtkit.runs.folder import write_config
+from mtkit.runs.record import read_record
+from mtkit.runs.report import note_test_scores, refresh_report, thinned, write_report
 from mtkit.training import prepare
-from mtkit.training import report as report_module
 from mtkit.training.metrics_log import MetricsLog, read_metrics
-from mtkit.training.record import read_record
-from mtkit.training.report import note_test_scores, refresh_report, thinned, write_report
-from mtkit.training.run_folder import write_config
 from mtkit.training.trainer import Trainer, train
 from mtkit.training.validation import Sample
 
@@ -215,7 +215,7 @@ def test_a_report_that_cannot_be_written_is_a_warning_and_no_more(config_of, tmp
         raise RuntimeError("no ink")
 
     monkeypatch.setattr(report_module, "write_page", failing)
-    monkeypatch.setattr("mtkit.training.record.machine", failing)
+    monkeypatch.setattr("mtkit.runs.record.machine", failing)
     with caplog.at_level(logging.WARNING, "mtkit"):
         result = train(config_of(tmp_path / "run", max_steps=6, warmup_steps=1))
     assert (result.bundle / "model.safetensors").exists()

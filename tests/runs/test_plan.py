@@ -14,10 +14,10 @@ from mtkit.config.loading import dump_config
 from mtkit.config.schema import Config
 from mtkit.errors import BundleError, DataError, TrainingError
 from mtkit.model.transformer import Transformer
+from mtkit.runs import plan as planning
+from mtkit.runs.memory_growth import Growth
+from mtkit.runs.plan import make_plan
 from mtkit.training import forecast
-from mtkit.training import plan as planning
-from mtkit.training.growth import Growth
-from mtkit.training.plan import make_plan
 from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 

@@ -15,8 +15,8 @@ from mtkit.data.tokenizer_report import RARE_BELOW
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.pages.charts import Series, line_chart
 from mtkit.pages.page import duration, thousands, write_page
-from mtkit.training.read_run import RunFiles, keep_test_scores, read_run
-from mtkit.training.report_words import findings, language, names_languages, spoken, summary
+from mtkit.runs.read import RunFiles, keep_test_scores, read_run
+from mtkit.runs.report_words import findings, language, names_languages, spoken, summary
 
 _MOST_POINTS = 400  # of a curve
 _MOST_VALIDATIONS = 8  # whose samples are shown

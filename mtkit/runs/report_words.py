@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from mtkit.config.schema import Config
 from mtkit.languages import primary_code
 from mtkit.pages.page import thousands
-from mtkit.training.read_run import RunFiles, Scores
+from mtkit.runs.read import RunFiles, Scores
 
 _USELESS = 10  # BLEU points; below, hardly a sentence can be understood
 _FEW_SENTENCES = 100  # scores of fewer move a lot with the choice of sentences

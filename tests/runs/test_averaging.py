@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.errors import BundleError, CheckpointError, UsageError
-from mtkit.training.merging import average_bundles, average_checkpoints
+from mtkit.runs.averaging import average_bundles, average_checkpoints
 from mtkit.training.trainer import train
 
 

@@ -8,8 +8,8 @@ import torch
 
 from mtkit.data.encoded import EncodedSide
 from mtkit.data.feed import Feed, Position
+from mtkit.runs.memory_growth import Growth, resident_now, shapes_of_run
 from mtkit.training.auto_batch import resident_memory
-from mtkit.training.growth import Growth, resident_now, shapes_of_run
 
 MB = 10**6
 

@@ -4,7 +4,7 @@ import pytest
 
 from mtkit.config.loading import load_config
 from mtkit.errors import ConfigError
-from mtkit.training.run_folder import check_run, write_config
+from mtkit.runs.folder import check_run, write_config
 
 
 def test_the_config_is_written_with_every_default(make_config):
