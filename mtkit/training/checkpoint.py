@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from mtkit.console import log
 from mtkit.errors import CheckpointError
 from mtkit.files import atomic_folder, sha256_file
-from mtkit.training.averaging import MovingAverage
+from mtkit.training.moving_average import MovingAverage
 from mtkit.training.state import TrainState
 
 _MODEL, _OPTIMIZER, _STATE, _MANIFEST = "model.safetensors", "optimizer.pt", "state.json", "manifest.json"

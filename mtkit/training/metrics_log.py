@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from mtkit.console import log
 from mtkit.files import atomic_file
-from mtkit.training.recovery import Recovery
+from mtkit.training.divergence import Recovery
 from mtkit.training.validation import Sample
 
 _RECOVERY = "recovery"  # the kind of the line that notes one

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from mtkit.data.feed import Position
 from mtkit.training.budget import Timing
-from mtkit.training.recovery import LossWatch, Recovery
+from mtkit.training.divergence import LossWatch, Recovery
 from mtkit.training.schedule import Progress
 from mtkit.training.stats import Interval
 

@@ -22,12 +22,12 @@ from mtkit.runtime import environment
 from mtkit.training.budget import Budget, Timing
 from mtkit.training.checkpoint import Checkpoint, Checkpoints
 from mtkit.training.disk_full import disk_full_explained
+from mtkit.training.divergence import Divergence, Recovery, Start
 from mtkit.training.forecast import forecast_validation
 from mtkit.training.interruption import StopRequest, stop_request
 from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
 from mtkit.training.prepare import Prepared, check_early, prepare
 from mtkit.training.ranking import rank
-from mtkit.training.recovery import Divergence, Recovery, Start
 from mtkit.training.run_bar import RunBar
 from mtkit.training.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
 from mtkit.training.state import TrainState

@@ -18,12 +18,12 @@ from mtkit.errors import TrainingError
 from mtkit.model.dropout import seeded_dropout
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
-from mtkit.training.averaging import MovingAverage
 from mtkit.training.compiled import compile_layers
+from mtkit.training.divergence import Divergence
 from mtkit.training.loss import smoothed_cross_entropy_sum
 from mtkit.training.memory import lower_limit, parts_of
-from mtkit.training.recovery import Divergence
-from mtkit.training.replicas import Replicas
+from mtkit.training.micro_batches import Replicas
+from mtkit.training.moving_average import MovingAverage
 from mtkit.training.stats import UpdateStats
 
 _LINES_NAMED = 5  # of a batch that cannot be learnt from

@@ -13,7 +13,7 @@ from mtkit.errors import CheckpointError, ConfigError, TrainingError
 from mtkit.files import sha256_file
 from mtkit.runs.replay import first_difference, replay
 from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.recovery import Divergence
+from mtkit.training.divergence import Divergence
 from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 

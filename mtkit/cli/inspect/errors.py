@@ -17,7 +17,7 @@ from mtkit.errors import DataError, UsageError
 if TYPE_CHECKING:
     from mtkit.bundle import BundleFiles
     from mtkit.config.schema import CorpusFiles
-    from mtkit.inspection.errors import HardPair, Ranking
+    from mtkit.inspection.hard_pairs import HardPair, Ranking
     from mtkit.inspection.neighbours import NearSentences
 
 Part = Literal["train", "dev", "test"]
@@ -72,7 +72,7 @@ def errors(
 
     from mtkit.config.schema import CorpusFiles  # these: here, for `mtkit --help` to be quick
     from mtkit.console import log
-    from mtkit.inspection.errors import rank_pairs, with_own_translations
+    from mtkit.inspection.hard_pairs import rank_pairs, with_own_translations
     from mtkit.inspection.neighbours import nearest_sentences
     from mtkit.runtime import choose_device
 

@@ -12,7 +12,7 @@ from mtkit.data.batching import Batch
 from mtkit.errors import TrainingError
 from mtkit.model.attention import attend
 from mtkit.model.dropout import Dropout, seeded_dropout
-from mtkit.training import replicas, update
+from mtkit.training import micro_batches, update
 
 VOCAB_SIZE = 30
 CPU = torch.device("cpu")
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def _small_shares(monkeypatch):
-    monkeypatch.setattr(replicas, "_SHARE_TOKENS", 8)
+    monkeypatch.setattr(micro_batches, "_SHARE_TOKENS", 8)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_small_batch_is_not_cut(threads, monkeypatch):
     threads(4)
     updater = make_updater()
     sizes = sizes_of_shares(updater, monkeypatch)
-    monkeypatch.setattr(replicas, "_SHARE_TOKENS", 50)
+    monkeypatch.setattr(micro_batches, "_SHARE_TOKENS", 50)
     tokens = torch.full((11, 9), 5)
     for n_pairs in (11, 12, 1):
         some = torch.cat([tokens, tokens])[:n_pairs]

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from mtkit.errors import TrainingError
-from mtkit.training import recovery
+from mtkit.training import divergence
+from mtkit.training.divergence import Divergence, LossWatch, Recovery
 from mtkit.training.metrics_log import MetricsLog, read_metrics
-from mtkit.training.recovery import Divergence, LossWatch, Recovery
 from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 
@@ -118,7 +118,7 @@ def test_the_run_goes_back_with_half_the_rate_and_ends(config_of, tmp_path, fail
 def test_a_run_that_validates_within_the_bad_stretch_goes_back_to_before_it(
     config_of, tmp_path, monkeypatch, caplog, every, last_good, back_to
 ):
-    n_high = recovery._N_HIGH
+    n_high = divergence._N_HIGH
     original, made = Updater.update, []
 
     def update(self, batches, number, lr, *rest):

@@ -16,7 +16,7 @@ from mtkit.distributed.sharding import own_part
 from mtkit.errors import TrainingError
 
 if TYPE_CHECKING:
-    from mtkit.training.averaging import MovingAverage
+    from mtkit.training.moving_average import MovingAverage
     from mtkit.training.state import TrainState
 
 LR_FACTOR = 0.5  # of the learning rate after going back

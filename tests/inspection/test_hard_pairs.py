@@ -8,7 +8,7 @@ import torch
 
 from mtkit.bundle import load_bundle
 from mtkit.config.schema import CorpusFiles
-from mtkit.inspection.errors import rank_pairs, with_own_translations
+from mtkit.inspection.hard_pairs import rank_pairs, with_own_translations
 from mtkit.scoring.scoring import BLANK, Scorer
 
 CPU = torch.device("cpu")
