@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtkit.model import fused
+from mtkit.model.cpu import fused
 from mtkit.model.dropout import Dropout
 from mtkit.model.linear import Linear
 from mtkit.model.masks import BLOCKED

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtkit.model import fused
+from mtkit.model.cpu import fused
 
 _WHOLE_NUMBERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by their bytes
 

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
-from mtkit.model import fused
 from mtkit.model.attention import Ancestry, CrossAttention, SelfAttention
+from mtkit.model.cpu import fused
 from mtkit.model.dropout import Dropout
 from mtkit.model.linear import Linear
 from mtkit.model.ssru import SSRU

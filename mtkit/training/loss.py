@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from mtkit.model import fused
+from mtkit.model.cpu import fused
 from mtkit.model.linear import by_onednn, onednn_product, product, weight_gradient
 
 _CHUNK = 512  # target positions whose logits exist at the same time on a CPU

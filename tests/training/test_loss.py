@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mtkit.model import fused, linear
+from mtkit.model import linear
+from mtkit.model.cpu import fused
 from mtkit.training import loss as loss_module
 from mtkit.training.loss import smoothed_cross_entropy_sum
 

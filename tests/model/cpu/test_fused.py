@@ -9,12 +9,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mtkit.model import fused
+from mtkit.model.cpu import fused
 from mtkit.model.dropout import Dropout
 from mtkit.model.masks import BLOCKED, causal_bias, padding_bias
 
 pytest.importorskip("numba")
-from mtkit.model import kernels
+from mtkit.model.cpu import kernels
 
 SHAPES = [(1,), (7, 5), (3, 50, 64), (2, 1030), (3, 11, 1000)]  # whole blocks of 1,024 elements, and not
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2**-8}  # of the size of the numbers

@@ -95,7 +95,7 @@ def has_numba() -> bool:
 @cache
 def _kernels() -> ModuleType:
     """Loaded when they are first used: that takes a second."""
-    from mtkit.model import kernels
+    from mtkit.model.cpu import kernels
 
     return kernels
 
