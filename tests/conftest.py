@@ -12,6 +12,8 @@ from mtkit.console import log
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytest_plugins = ["fixtures.bundles", "fixtures.interop", "fixtures.runs", "fixtures.subjects"]
+
 CHROMIUMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
 
 

@@ -27,9 +27,9 @@ def pair(subject):
 
 
 @pytest.fixture
-def make_subject(folder, spm):
+def make_subject(folder, subject_spm):
     """Subjects that a test may spoil."""
-    return lambda **shape: Subject(tiny_bundle(folder / "other", spm, tiny_config(shape)))
+    return lambda **shape: Subject(tiny_bundle(folder / "other", subject_spm, tiny_config(shape)))
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_a_given_target_is_followed_to_its_end_and_scored(subject):
         assert step.rank == row.argsort(descending=True).tolist().index(step.chosen.id) + 1
 
 
-def test_a_beam_search_is_followed_to_what_it_found(subject, folder, spm):
+def test_a_beam_search_is_followed_to_what_it_found(subject, folder, subject_spm):
     pair = subject.pair(SENTENCE, beam_size=3)
     engine = NativeEngine([subject.model])
     segment = Segment(subject.src_tokenizer.encode(SENTENCE), max_len=len(pair.src.ids) + 4)
@@ -85,8 +85,8 @@ def test_a_beam_search_is_followed_to_what_it_found(subject, folder, spm):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_every_shape_of_model_keeps_what_is_checked(name, folder, spm):
-    bundle = tiny_bundle(folder / "shape", spm, tiny_config(SHAPES[name]))
+def test_every_shape_of_model_keeps_what_is_checked(name, folder, subject_spm):
+    bundle = tiny_bundle(folder / "shape", subject_spm, tiny_config(SHAPES[name]))
     subject = Subject(bundle)
     found = decoding_steps(subject, subject.pair(SENTENCE, target=SENTENCES[1]))
     assert found.prefix_holds and found.cache_agrees
@@ -94,8 +94,8 @@ def test_every_shape_of_model_keeps_what_is_checked(name, folder, spm):
         assert later.chosen_so_far[:-1] == pytest.approx(earlier.chosen_so_far, rel=1e-3)
 
 
-def test_tokens_that_a_model_must_never_say_do_not_count(folder, spm):
-    bundle = tiny_bundle(folder / "forbidding", spm, tiny_config({}))
+def test_tokens_that_a_model_must_never_say_do_not_count(folder, subject_spm):
+    bundle = tiny_bundle(folder / "forbidding", subject_spm, tiny_config({}))
     bundle.model.output.bias.data[4:200] = -30_000.0  # as imported models have it: float32 has steps of 0.002 there
     subject = Subject(bundle)
     found = decoding_steps(subject, subject.pair(SENTENCE, target=SENTENCES[1]))
@@ -145,14 +145,14 @@ def test_what_is_no_number_does_not_hold(subject):
     assert not broken.prefix_holds and not broken.cache_agrees
 
 
-def bundle_that_never_ends(folder, spm):
-    bundle = tiny_bundle(folder / "endless", spm, tiny_config({}))
+def bundle_that_never_ends(folder, subject_spm):
+    bundle = tiny_bundle(folder / "endless", subject_spm, tiny_config({}))
     bundle.model.output.bias.data[EOS_ID] = -100.0
     return bundle
 
 
-def test_a_translation_that_the_length_limit_ends_has_no_end(folder, spm):
-    subject = Subject(bundle_that_never_ends(folder, spm))
+def test_a_translation_that_the_length_limit_ends_has_no_end(folder, subject_spm):
+    subject = Subject(bundle_that_never_ends(folder, subject_spm))
     found = decoding_steps(subject, subject.pair(SENTENCE))
     assert not found.pair.finished
     assert "<end>" not in found.pair.tgt.pieces
@@ -181,8 +181,8 @@ def test_a_side_that_is_too_long_is_refused_with_its_length(subject):
         subject.pair(SENTENCE, target="cat " * 250)
 
 
-def test_learned_positions_end_before_the_usual_limit(folder, spm):
-    subject = Subject(tiny_bundle(folder / "shape", spm, tiny_config(SHAPES["post-norm, learned positions"])))
+def test_learned_positions_end_before_the_usual_limit(folder, subject_spm):
+    subject = Subject(tiny_bundle(folder / "shape", subject_spm, tiny_config(SHAPES["post-norm, learned positions"])))
     with pytest.raises(MtkitError, match="more than the 63"):  # and <end>
         subject.pair("a" * 80)
 

@@ -141,8 +141,8 @@ def test_json_has_no_limit_of_what_can_be_drawn(run):
     assert len(json.loads(run(SRC, "--target", "a" * 90, "--json").stdout)["attention"][2]["queries"]) == 92
 
 
-def test_a_recurrent_decoder_is_shown_without_self_attention(run, folder, spm):
-    tiny_bundle(folder / "ssru", spm, tiny_config(SHAPES["SSRU, nothing tied"]))
+def test_a_recurrent_decoder_is_shown_without_self_attention(run, folder, subject_spm):
+    tiny_bundle(folder / "ssru", subject_spm, tiny_config(SHAPES["SSRU, nothing tied"]))
     assert {found["kind"] for found in json.loads(run(SRC, "--json", model="ssru").stdout)["attention"]} == {
         "encoder",
         "cross",

@@ -8,7 +8,7 @@ from mtkit.errors import ConfigError, DataError
 from mtkit.evaluation.behaviour.suite import KINDS, load_suite
 
 HEAD = "src_lang: en\ntgt_lang: fr\nchecks:\n"
-EXAMPLE = Path(__file__).parents[2] / "configs" / "sample-suite.yaml"
+EXAMPLE = Path(__file__).parents[3] / "configs" / "sample-suite.yaml"
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
-from mtkit.evaluation.metrics.scores import MetricScore, statistics
+from mtkit.evaluation.metrics import statistics
+from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.evaluation.metrics.significance import Chance, SystemScores, best, compare, over_seeds
 
 WORDS = ["le", "chat", "dort", "sous", "la", "table", "rouge", ",", "l'orange", "Où", "est-il", "?", "été", "30.5"]
