@@ -69,7 +69,7 @@ class TableStep:
         pairs = zip(self.prefixes, parents.tolist(), strict=True)
         self.prefixes = [[prefixes[k] for k in ks] for prefixes, ks in pairs]
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         numbers = sentences.tolist()
         self.tables = [self.tables[n] for n in numbers]
         self.prefixes = [self.prefixes[n] for n in numbers]

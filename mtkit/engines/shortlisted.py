@@ -71,7 +71,7 @@ class ShortlistedStep(ModelStep):
         """last_ids: (B, K) numbers. Returns (B, K, U)."""
         return super().logits(self._ids[last_ids]).masked_fill_(self._forbidden, -math.inf)
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these (B',), given by their current numbers."""
-        super().keep(sentences)
+        super().select(sentences)
         self._forbidden = self._forbidden.index_select(0, sentences)

@@ -77,9 +77,9 @@ class ModelStep:
         """Let hypothesis k of sentence b continue what was hypothesis parents[b, k]; (B, K)."""
         self._cache.reorder(parents)
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these (B',), given by their current numbers."""
-        self._cache.keep(sentences)
+        self._cache.select(sentences)
 
 
 class EnsembleStep:
@@ -103,7 +103,7 @@ class EnsembleStep:
         for step in self._steps:
             step.reorder(parents)
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these (B',), given by their current numbers."""
         for step in self._steps:
-            step.keep(sentences)
+            step.select(sentences)

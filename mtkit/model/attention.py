@@ -84,7 +84,7 @@ class Ancestry:
             rows = parents[:, None, :, None].expand(-1, 1, -1, n_used)
             self._bias[..., :n_used] = self._bias[..., :n_used].gather(2, rows)
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these."""
         if self.beam_size > 1:
             self._bias = self._bias.index_select(0, sentences)
@@ -119,7 +119,7 @@ class KeyValueCache:
     def reorder(self, parents: Tensor) -> None:
         """Nothing moves: see `Ancestry`."""
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these."""
         self._pairs = self._pairs.index_select(1, sentences)
 

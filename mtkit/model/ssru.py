@@ -70,7 +70,7 @@ class CellCache:
         """Let hypothesis k of sentence b continue what was its hypothesis parents[b, k]; (B, K)."""
         self._cell = self._cell.gather(1, parents.unsqueeze(2).expand_as(self._cell))
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these."""
         self._cell = self._cell.index_select(0, sentences)
 

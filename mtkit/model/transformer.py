@@ -140,9 +140,9 @@ class DecoderCache:
         for part in (self.ancestry, *self.own):
             part.reorder(parents)
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these (B',), given by their current numbers."""
         for part in (self.ancestry, *self.own):
-            part.keep(sentences)
+            part.select(sentences)
         self.cross = [(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.cross]
         self.pad_bias = self.pad_bias.index_select(0, sentences)

@@ -44,7 +44,7 @@ class DecodeStep(Protocol):
         """Let hypothesis k of sentence b continue what was hypothesis parents[b, k] of that sentence; (B, K)."""
         ...
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these (B',), given by their current numbers in rising order."""
         ...
 
@@ -188,8 +188,8 @@ def greedy(
             kept = torch.tensor(rows, dtype=torch.long, device=ids.device)
             ids, log_prob, total, margin = (x.index_select(0, kept) for x in (ids, log_prob, total, margin))
             if rows:
-                step.keep(kept)
-                rules.keep(kept)
+                step.select(kept)
+                rules.select(kept)
     return [result for result in results if result is not None]
 
 
@@ -328,8 +328,8 @@ class _Live:
         if self.coverage is not None:
             self.coverage = self.coverage.index_select(0, kept)
         if rows:
-            step.keep(kept)
-            rules.keep(kept)
+            step.select(kept)
+            rules.select(kept)
         return parents.index_select(0, kept)
 
 

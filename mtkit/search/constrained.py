@@ -64,8 +64,8 @@ def constrained_search(
         if len(rows) < len(open_beams):
             open_beams = [open_beams[row] for row in rows]
             kept = torch.tensor(rows, dtype=torch.long, device=max_lens.device)
-            step.keep(kept)
-            rules.keep(kept)
+            step.select(kept)
+            rules.select(kept)
         if open_beams:
             step.reorder(torch.tensor([beam.padded_parents() for beam in open_beams], device=max_lens.device))
     return [SearchResult(beam.best(), math.inf if len(beams) == 1 else 0.0) for beam in beams]

@@ -19,7 +19,7 @@ class Rule(Protocol):
         """Change log_probs (B, K, V) of what follows the hypotheses ids (B, K, 1 + n), BOS first, in place."""
         ...
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these (B',), given by their current numbers."""
         ...
 
@@ -43,10 +43,10 @@ class Rules:
             ruled[..., self.eos_id] = torch.where(nothing_left, log_probs[..., self.eos_id], ruled[..., self.eos_id])
         return ruled
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these (B',), given by their current numbers."""
         for rule in self.rules:
-            rule.keep(sentences)
+            rule.select(sentences)
 
 
 NO_RULES = Rules()
@@ -63,7 +63,7 @@ class RepetitionPenalty:
         used = ids[:, :, 1:]
         log_probs.scatter_(2, used, log_probs.gather(2, used) * self.penalty)
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Nothing to drop."""
 
 
@@ -87,7 +87,7 @@ class NoRepeatNgram:
         rows, beams, windows = seen.nonzero().unbind(1)
         log_probs[rows, beams, tokens[rows, beams, windows + self.n - 1]] = -math.inf
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Nothing to drop."""
 
 
@@ -102,7 +102,7 @@ class MinLength:
         """As every rule: log_probs (B, K, V) change in place for ids (B, K, 1 + n)."""
         log_probs[:, :, self.eos_id].masked_fill_((self.min_lens > ids.size(2) - 1)[:, None], -math.inf)
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these."""
         self.min_lens = self.min_lens.index_select(0, sentences)
 
@@ -124,7 +124,7 @@ class ForcedPrefix:
         others &= (wanted != self.none_id)[:, None]
         log_probs.masked_fill_(others[:, None], -math.inf)
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these."""
         self.prefixes = self.prefixes.index_select(0, sentences)
 
@@ -164,7 +164,7 @@ class _Outranked:
             forced = self.prefix.prefixes[:, position] != self.prefix.none_id
             log_probs.copy_(torch.where(forced[:, None, None], own, log_probs))
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these, also in the rules."""
         for rule in self.rules:
-            rule.keep(sentences)
+            rule.select(sentences)

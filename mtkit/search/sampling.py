@@ -96,8 +96,8 @@ def sample(
             kept = torch.tensor(rows, dtype=torch.long, device=ids.device)
             ids, log_prob, uniforms = (x.index_select(0, kept) for x in (ids, log_prob, uniforms))
             if rows:
-                step.keep(kept)
-                rules.keep(kept)
+                step.select(kept)
+                rules.select(kept)
     # No margin is kept: a draw comes out otherwise in another batch only where a uniform number meets the edge of a
     # token's share, or a probability meets epsilon or the edge of top_k or top_p, within rounding errors. That is rare.
     return [SearchResult([h for h in draws if h is not None], float("inf")) for draws in found]

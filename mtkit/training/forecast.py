@@ -131,6 +131,6 @@ class _NeverEnding:
         """As `DecodeStep`."""
         self.step.reorder(parents)
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """As `DecodeStep`."""
-        self.step.keep(sentences)
+        self.step.select(sentences)

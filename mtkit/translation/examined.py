@@ -42,7 +42,7 @@ class UncachedStep:
         """Let hypothesis k of sentence b continue what was hypothesis parents[b, k]; (B, K)."""
         self._ids = self._ids.gather(1, parents.unsqueeze(2).expand_as(self._ids))
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these (B',), given by their current numbers."""
         beam_size = self._ids.size(1)
         beams = torch.arange(beam_size, device=sentences.device)
@@ -107,9 +107,9 @@ class RecordedStep:
         assert self._ids is not None  # there is nothing to reorder before the first call
         self._ids = self._ids.gather(1, parents.unsqueeze(2).expand_as(self._ids))
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these (B',), given by their current numbers."""
-        self._step.keep(sentences)
+        self._step.select(sentences)
         assert self._ids is not None
         self._ids = self._ids.index_select(0, sentences)
         self._segments = [self._segments[row] for row in sentences.tolist()]

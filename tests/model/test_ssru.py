@@ -69,7 +69,7 @@ def test_a_sentence_keeps_its_cells_when_others_leave(unit: SSRU) -> None:
     for t in range(3):
         unit.step(x[t], whole)
         unit.step(x[t], partly)
-    partly.keep(torch.tensor([1]))
+    partly.select(torch.tensor([1]))
     torch.testing.assert_close(unit.step(x[3, 1:], partly), unit.step(x[3], whole)[1:])
 
 

@@ -151,7 +151,7 @@ def test_reordered_and_kept_hypotheses_continue_their_own_prefix() -> None:
     src = some_ids(3, 6, SRC_VOCAB)
     cache = model.start_decoding(src, beam_size=2)
     model.decode_step(torch.tensor([[4, 5], [6, 7], [8, 9]]), cache)
-    cache.keep(torch.tensor([0, 2]))
+    cache.select(torch.tensor([0, 2]))
     cache.reorder(torch.tensor([[1, 1], [1, 0]]))
     stepped = model.decode_step(torch.tensor([[5, 6], [7, 8]]), cache)
     prefixes = torch.tensor([[5, 5], [5, 6], [9, 7], [8, 8]])

@@ -57,7 +57,7 @@ class TableStep:
     def reorder(self, parents):
         self.prefixes = [[ps[k] for k in ks] for ps, ks in zip(self.prefixes, parents.tolist(), strict=True)]
 
-    def keep(self, sentences):
+    def select(self, sentences):
         self.tables = [self.tables[n] for n in sentences.tolist()]
         self.prefixes = [self.prefixes[n] for n in sentences.tolist()]
 

@@ -179,7 +179,7 @@ def test_decoding_anew_gives_what_the_cache_gives(patient):
             kept = torch.randperm(n_sentences + 1, generator=generator)[:n_sentences].sort().values
             parents = parents[kept]
             for step in steps:
-                step.keep(kept)
+                step.select(kept)
         for step in steps:
             step.reorder(parents)
         last_ids = torch.randint(EOS_ID + 1, anew.size(2), (n_sentences, beam_size), generator=generator)

@@ -66,7 +66,7 @@ class CopyCache:
     def reorder(self, parents: Tensor) -> None:
         pass  # all hypotheses of a sentence continue alike
 
-    def keep(self, sentences: Tensor) -> None:
+    def select(self, sentences: Tensor) -> None:
         self.src = self.src[sentences]
 
 
