@@ -83,10 +83,15 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(data)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically."""
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8"))
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -12,7 +12,7 @@ from mtkit.console import log
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytest_plugins = ["fixtures.bundles", "fixtures.interop", "fixtures.runs", "fixtures.subjects"]
+pytest_plugins = ["fixtures.bundles", "fixtures.interop", "fixtures.runs", "fixtures.subjects", "fixtures.text"]
 
 CHROMIUMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
 

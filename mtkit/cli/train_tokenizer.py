@@ -25,10 +25,11 @@ def train_tokenizer(
     """
     config = load_run_config(config_path, overrides)
 
+    # Imported after the config's checks, to report mistakes at once.
     from mtkit.data.corpus import require_files
-    from mtkit.data.tokenizer import train_tokenizers  # after the config's checks
     from mtkit.data.tokenizer_report import report_sides
     from mtkit.files import locked
+    from mtkit.training.run_tokenizers import train_tokenizers
 
     require_files("data.train", config.data.train)
     require_files("data.dev", [config.data.dev])  # which the report is of, too

@@ -3,22 +3,18 @@
 import copy
 import hashlib
 import io
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import sentencepiece
 
-from mtkit.config.differences import differences
-from mtkit.config.schema import Config, CorpusFiles, TokenizerConfig, tags_of
+from mtkit.config.schema import TokenizerConfig, tags_of
 from mtkit.console import log
-from mtkit.data.corpus import SIDES, Side, count_pairs, read_side, text_checksums
 from mtkit.data.sentencepiece_file import PieceType, parse
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.errors import ConfigError, DataError
-from mtkit.files import atomic_file, sha256_file, write_text
+from mtkit.files import write_bytes
 
 SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
 _RECORD = "tokenizers.json"
@@ -150,17 +146,13 @@ def train_tokenizer(lines: Iterable[str], cfg: TokenizerConfig, out: Path, tags:
     All lines are held in memory by the trainer: see `sample`. A vocabulary larger than the text can carry is lowered.
     Raises DataError if the lines hold no text, ConfigError if vocab_size cannot hold the text's characters.
     """
-    model = _learn(lines, cfg, out, tags)
-    _write(out, model)
+    model = learn_model(lines, cfg, out, tags)
+    write_bytes(out, model)
     return Tokenizer(model, out)
 
 
-def _write(path: Path, model: bytes) -> None:
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(model)
-
-
-def _learn(lines: Iterable[str], cfg: TokenizerConfig, out: Path, tags: Sequence[str]) -> bytes:
+def learn_model(lines: Iterable[str], cfg: TokenizerConfig, out: Path, tags: Sequence[str] = ()) -> bytes:
+    """Return what `train_tokenizer` writes; out is only named in messages."""
     model = io.BytesIO()
     identity = cfg.normalization == "identity"
     unreadable: list[DataError] = []
@@ -222,137 +214,3 @@ def sample(lines: Iterable[str], n_lines: int, n_wanted: int) -> Iterator[str]:
     for number, line in enumerate(lines):
         if n_lines <= n_wanted or (number + 1) * n_wanted // n_lines > number * n_wanted // n_lines:
             yield line
-
-
-def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
-    """The run's source and target tokenizers, learnt from the training text unless the run has them already.
-
-    They are learnt anew if the settings or the text have changed since; models without a `tokenizers.json` beside
-    them were put there by somebody and are taken as they are.
-    Raises ConfigError if they have changed and the run has checkpoints, or if two different models were put there for
-    a config that shares one, DataError if a model was exchanged.
-    """
-    check_tags(cfg)
-    settings = _settings(cfg)
-    models = {side: run_dir / f"{side}.spm" for side in SIDES}
-    record = _read_record(run_dir / _RECORD)
-    if all(path.exists() for path in models.values()):
-        if not record:
-            if cfg.tokenizer.shared and sha256_file(models["src"]) != sha256_file(models["tgt"]):
-                raise ConfigError(
-                    f"{run_dir}: tokenizer.shared=true, but src.spm and tgt.spm are two different models; put one "
-                    "there under both names, or set tokenizer.shared to false (and model.tie to decoder or none)"
-                )
-            log.info(f"{run_dir}: src.spm and tgt.spm were put there: taken as they are")
-            return load_tokenizers(run_dir)
-        for path in models.values():
-            if sha256_file(path) != record["models"].get(path.name):
-                raise DataError(
-                    f"{path}: not the model that was trained for this run; remove {run_dir / _RECORD} to use the "
-                    "models as they are, or the models to have them trained"
-                )
-        if record["settings"] == settings:
-            log.info(f"{run_dir}: src.spm and tgt.spm are there already")
-            return load_tokenizers(run_dir)
-    if any((run_dir / "checkpoints").glob("step-*")):
-        raise ConfigError(
-            f"{run_dir}: this run has checkpoints, and {_what_changed(record, settings, cfg.data.train)}; start a new "
-            "run (another run_dir), or restore what they were trained with"
-        )
-    if record:
-        log.info(f"{run_dir}: a tokenizer is missing, or the settings or text have changed; training them anew")
-    return _train_both(cfg, run_dir, settings)
-
-
-def _settings(cfg: Config) -> dict[str, Any]:
-    """All that the tokenizers are made from; how training text is cut with them later is no part of it."""
-    tokenizer = cfg.tokenizer.model_dump(mode="json", exclude={"src": {"sampling"}, "tgt": {"sampling"}})
-    if cfg.tokenizer.shared:
-        del tokenizer["tgt"]  # nothing is made from it
-    settings = {"tokenizer": tokenizer, "text": text_checksums(cfg.data.train)}
-    return settings | ({"tags": tags} if (tags := _tags(cfg)) else {})
-
-
-def _what_changed(record: Mapping[str, Any], settings: Mapping[str, Any], corpora: Sequence[CorpusFiles]) -> str:
-    """In words: why the run's tokenizers are not those that these settings and this text would give."""
-    if not record or record["settings"] == settings:
-        return "a tokenizer that it was trained with, src.spm or tgt.spm, is not there any more"
-    then, now = (dict(one) for one in (record["settings"], settings))
-    text_then, text_now = then.pop("text", []), now.pop("text")
-    found = differences(then, now)
-    if any(key == "tokenizer.shared" for key, *_ in found):  # of two tokenizers one has settings that the other lacks
-        found = [one for one in found if not one[0].startswith("tokenizer.tgt.")]
-    names = {"tags": "data.train[].tag"}
-    changed = [f"{names.get(key, key)} was {old} and is {new}" for key, old, new in found]
-    if len(text_then) != len(text_now):
-        changed.append(f"data.train had {len(text_then)} corpora and has {len(text_now)}")
-    else:
-        changed += [
-            f"the text of {getattr(corpus, role)} is not the same any more"
-            for corpus, old, new in zip(corpora, text_then, text_now, strict=True)
-            for role in new
-            if old.get(role) != new[role]
-        ]
-    return f"since its tokenizers were trained {', '.join(changed)}"
-
-
-def check_tags(cfg: Config) -> None:
-    """Raise ConfigError if text is to be translated by a tag that no training text has: no model could know it."""
-    known, test = _tags(cfg), cfg.data.test
-    has = f"they have {', '.join(known)}" if known else "none of them has one"
-    asked = {"data.dev": cfg.data.dev.tag, "data.test": test.tag if test else None, "decode": cfg.decode.tag}
-    for section, tag in asked.items():
-        if unknown := [one for one in tags_of(tag) if one not in known]:
-            raise ConfigError(
-                f"{section}.tag={tag}: no corpus of data.train has the tag {unknown[0]}, so that the model cannot know "
-                f"it; {has}"
-            )
-
-
-def _tags(cfg: Config) -> list[str]:
-    """Those of the training text, in order of the alphabet."""
-    return sorted({tag for corpus in cfg.data.train for tag in tags_of(corpus.tag)})
-
-
-def _read_record(path: Path) -> dict[str, Any]:
-    """What the run's tokenizers were trained from, and their checksums; empty if mtkit trained none here."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        settings = dict(record["settings"])
-        if settings["tokenizer"]["shared"]:
-            settings["tokenizer"] = {key: value for key, value in settings["tokenizer"].items() if key != "tgt"}
-        return {"settings": settings, "models": dict(record["models"])}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: cannot be read; remove it to take src.spm and tgt.spm as they are") from error
-
-
-def _train_both(cfg: Config, run_dir: Path, settings: dict[str, Any]) -> tuple[Tokenizer, Tokenizer]:
-    if cfg.tokenizer.shared:
-        besides = {"sampling"}  # of which the sampler warns
-        src_settings, tgt_settings = (one.model_dump(exclude=besides) for one in (cfg.tokenizer.src, cfg.tokenizer.tgt))
-        if "tgt" in cfg.tokenizer.model_fields_set and src_settings != tgt_settings:
-            log.warning("tokenizer.tgt is not used: with tokenizer.shared, tokenizer.src serves both sides")
-        src = tgt = _train_on(cfg, SIDES, cfg.tokenizer.src, run_dir / "src.spm")
-    else:
-        src = _train_on(cfg, ("src",), cfg.tokenizer.src, run_dir / "src.spm")
-        tgt = _train_on(cfg, ("tgt",), cfg.tokenizer.tgt, run_dir / "tgt.spm")
-    models = {"src.spm": src, "tgt.spm": tgt}
-    # Models only ever stand beside the record that describes them, at whatever moment the process is killed.
-    for name in models:
-        (run_dir / name).unlink(missing_ok=True)
-    checksums = {name: hashlib.sha256(model).hexdigest() for name, model in models.items()}
-    write_text(run_dir / _RECORD, json.dumps({"settings": settings, "models": checksums}, indent=2) + "\n")
-    for name, model in models.items():
-        _write(run_dir / name, model)
-    return load_tokenizers(run_dir)
-
-
-def _train_on(cfg: Config, sides: Sequence[Side], settings: TokenizerConfig, out: Path) -> bytes:
-    """The model learnt on these sides of the training corpora."""
-    n_lines = count_pairs(cfg.data.train) * len(sides)
-    n_sampled = min(n_lines, settings.max_sentences)
-    log.info(f"{out}: learning {settings.vocab_size:,} {settings.type} pieces from {n_sampled:,} of {n_lines:,} lines")
-    lines = (line for side in sides for line in read_side(cfg.data.train, side))
-    return _learn(sample(lines, n_lines, n_sampled), settings, out, _tags(cfg) if "src" in sides else ())

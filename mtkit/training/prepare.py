@@ -15,7 +15,7 @@ from mtkit.data.feed import EpochSize, Feed
 from mtkit.data.overlap import pairs_also_in
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
-from mtkit.data.tokenizer import Tokenizer, check_tags
+from mtkit.data.tokenizer import Tokenizer
 from mtkit.distributed.processes import ALONE, Processes
 from mtkit.errors import DataError
 from mtkit.evaluation.behaviour.suite import Suite, load_suite
@@ -23,6 +23,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.runtime import bound_kernel_stores, choose_device, choose_precision, keep_freed_memory, set_threads
 from mtkit.training.auto_batch import with_batch_tokens
 from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.run_tokenizers import check_tags
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
 from mtkit.training.warm_start import check_freeze, check_tags_of_start, freeze, load_start, run_tokenizers

@@ -15,11 +15,12 @@ from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.data.corpus import SIDES
 from mtkit.data.special_ids import PAD_ID
-from mtkit.data.tokenizer import Tokenizer, load_tokenizers, train_tokenizers
+from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import atomic_file, sha256_file
 from mtkit.model.transformer import Transformer
 from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.run_tokenizers import train_tokenizers
 
 _SECTIONS = {"model", "tokenizer"}
 # Keys that may differ from the model's: they change neither the shape of the weights nor the meaning of a token id.

@@ -79,7 +79,7 @@ def generate(folder: Path, n_pairs: int) -> str:
 
 def tokenizers(folder: Path) -> str:
     """Learn the tokenizers, as a run does that has none."""
-    from mtkit.data.tokenizer import train_tokenizers
+    from mtkit.training.run_tokenizers import train_tokenizers
 
     train_tokenizers(config(folder), folder / "run")
     return f"learnt from {_TOKENIZER_LINES:,} lines a side"

@@ -221,9 +221,7 @@ def test_a_tag_that_no_training_text_has_stops_the_run_before_anything_is_made(r
             "decode": run.decode.model_copy(update={"tag": tags["decode"]}),
         }
     )
-    with pytest.raises(
-        ConfigError, match=rf"^{part}\.tag=<2de> <2ed>: .* has the tag <2ed>, .*; they have <2de>, <2fr>"
-    ):
+    with pytest.raises(ConfigError, match=rf"^{part}\.tag=<2de> <2ed>: .* the tag <2ed>, .* <2de>, <2fr>$"):
         train(cfg)
     assert not (tmp_path / "run" / "src.spm").exists()
 
