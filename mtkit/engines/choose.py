@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from mtkit.bundle import BundleFiles, bundle_file, load_model
+from mtkit.bundle import BundleFiles, bundle_file
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.cores import usable_cores
+from mtkit.engines.parallel import NativeInWorker, ParallelEngine
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Engine
 
@@ -39,26 +40,14 @@ def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | No
 def _native(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, threads: int | None) -> Engine:
     """The engine in PyTorch, or decode.workers of them."""
     if decode.workers == 1:
+        from mtkit.engines.native import native_engine  # here: it loads torch, which CTranslate2 does not need
+
         return native_engine(members, decode, device, threads)
     if device not in ("auto", "cpu"):
         raise MtkitError(f"decode.workers={decode.workers} is for CPUs; with device={device} set it to 1")
-    from mtkit.engines.parallel import NativeInWorker, ParallelEngine
-
     folders = tuple(files.folder for files in members)
     each = max(1, (threads or usable_cores()) // decode.workers)
     return ParallelEngine(NativeInWorker(folders, decode, each), decode.workers)
-
-
-def native_engine(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, threads: int | None) -> Engine:
-    """The engine in PyTorch."""
-    from mtkit.engines.native import NativeEngine
-    from mtkit.engines.shortlist import shortlist_of
-    from mtkit.runtime import choose_device, set_threads
-
-    if threads is not None:
-        set_threads(threads)
-    shortlist = shortlist_of(members[0]) if decode.shortlist else None
-    return NativeEngine([load_model(files) for files in members], choose_device(device), decode.precision, shortlist)
 
 
 def _against_ctranslate2(members: Sequence[BundleFiles], decode: DecodeConfig, device: str) -> list[str]:

@@ -15,8 +15,7 @@ from mtkit.cores import usable_cores
 from mtkit.data.corpus import windows
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.errors import BundleError, MtkitError
-from mtkit.search.hypothesis import Hypothesis, Segment
-from mtkit.search.length_penalty import length_divisor
+from mtkit.search.hypothesis import Hypothesis, Segment, length_divisor
 
 ABOUT = "export.json"  # beside CTranslate2's files: what it does not tell about the model
 # The search ends at this x beam_size finished hypotheses (Kasai et al. 2022), and gives so many. At 1.5 it missed a few

@@ -6,19 +6,21 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
+from mtkit.bundle import BundleFiles, load_model
 from mtkit.config.schema import DecodeConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.engines.shortlist import Shortlist
+from mtkit.engines.shortlist import Shortlist, shortlist_of
 from mtkit.engines.shortlisted import LocalVocabulary, ShortlistedStep
 from mtkit.engines.steps import EnsembleStep, ModelStep
 from mtkit.errors import MtkitError
 from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import is_out_of_memory
-from mtkit.search.beam import DecodeStep, SearchConfig, SearchResult, Watch, beam_search, search
+from mtkit.runtime import choose_device, is_out_of_memory, set_threads
+from mtkit.search.beam import Watch, beam_search, search
 from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.rules import make_rules
 from mtkit.search.sampling import Truncation, sample, uniform_numbers
+from mtkit.search.step import DecodeStep, SearchConfig, SearchResult
 
 # A choice won by less than this many nats could have been lost in another batch: shapes decide how sums are rounded.
 # The log-probability of one and the same sentence was seen to differ by up to 4e-6 between batches.
@@ -125,13 +127,15 @@ class NativeEngine:
         rules = make_rules(cfg, segments, EOS_ID, self.device)
         ends = _Ends(bos_id=BOS_ID, eos_id=EOS_ID)
         if cfg.sampling:
-            search_cfg = SearchConfig.of(cfg.model_copy(update={"beam_size": n_best, "beam_groups": 1}), n_best)
+            search_cfg = SearchConfig.from_config(
+                cfg.model_copy(update={"beam_size": n_best, "beam_groups": 1}), n_best
+            )
             numbers = uniform_numbers(cfg.seed, [segment.ids for segment in segments], n_best, limits)
             if self.device.type == "mps":  # which has no float64
                 numbers = numbers.float()
             numbers = numbers.to(self.device)
-            return sample(step, max_lens, search_cfg, Truncation.of(cfg), numbers, **ends, rules=rules)
-        search_cfg = SearchConfig.of(cfg, n_best)
+            return sample(step, max_lens, search_cfg, Truncation.from_config(cfg), numbers, **ends, rules=rules)
+        search_cfg = SearchConfig.from_config(cfg, n_best)
         constraints = [segment.constraints for segment in segments]
         if any(constraints):
             from mtkit.search.constrained import constrained_search
@@ -155,7 +159,7 @@ class NativeEngine:
         limit = torch.tensor([segment.max_len], device=self.device)
         rules = make_rules(cfg, [segment], EOS_ID, self.device)
         ends = _Ends(bos_id=BOS_ID, eos_id=EOS_ID)
-        [result] = beam_search(step, limit, SearchConfig.of(cfg, 1), **ends, rules=rules, watch=watch)
+        [result] = beam_search(step, limit, SearchConfig.from_config(cfg, 1), **ends, rules=rules, watch=watch)
         if vocabulary is not None:
             [result] = vocabulary.globalize([result])
         return result.n_best[0]
@@ -178,6 +182,16 @@ class NativeEngine:
             else:
                 steps.append(ShortlistedStep(model, src, beam_size, vocabulary, attention=looked_at))
         return steps[0] if len(steps) == 1 else EnsembleStep(steps)
+
+
+def native_engine(
+    members: Sequence[BundleFiles], decode: DecodeConfig, device: str, threads: int | None
+) -> NativeEngine:
+    """Return the engine over the members' models; more than one are an ensemble."""
+    if threads is not None:
+        set_threads(threads)
+    shortlist = shortlist_of(members[0]) if decode.shortlist else None
+    return NativeEngine([load_model(files) for files in members], choose_device(device), decode.precision, shortlist)
 
 
 def _batches(segments: Sequence[Segment], cfg: DecodeConfig) -> Iterator[list[int]]:

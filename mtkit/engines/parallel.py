@@ -171,7 +171,7 @@ class NativeInWorker:
     def __call__(self) -> Engine:
         """The engine."""
         from mtkit.bundle import read_bundle
-        from mtkit.engines.choose import native_engine
+        from mtkit.engines.native import native_engine
         from mtkit.runtime import keep_freed_memory
 
         keep_freed_memory()

@@ -11,8 +11,9 @@ from mtkit.engines.shortlist import Shortlist
 from mtkit.engines.steps import ModelStep
 from mtkit.model.selected_outputs import select_outputs
 from mtkit.model.transformer import Transformer
-from mtkit.search.beam import SearchResult, Watch
+from mtkit.search.beam import Watch
 from mtkit.search.hypothesis import Segment
+from mtkit.search.step import SearchResult
 
 
 @dataclass(frozen=True)

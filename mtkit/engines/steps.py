@@ -10,7 +10,7 @@ from torch import Tensor
 from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.model.attention import CrossAttention
 from mtkit.model.transformer import Transformer
-from mtkit.search.beam import DecodeStep
+from mtkit.search.step import DecodeStep
 
 
 def log_probs_to_choose_from(logits: Tensor) -> Tensor:

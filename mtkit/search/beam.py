@@ -8,96 +8,15 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from mtkit.config.schema import DecodeConfig, tags_of
-from mtkit.errors import MtkitError
+from mtkit.search.greedy import greedy
 from mtkit.search.hypothesis import Hypothesis
-from mtkit.search.length_penalty import length_divisor
 from mtkit.search.rules import NO_RULES, Rules
-
-_LEAVE_SHARE = 0.25  # finished sentences leave the batch at this share: every copy costs, idle rows cost too
-_STRANDS = 16  # in which a long row is searched for its largest values
-
-
-class DecodeStep(Protocol):
-    """What a search needs to know about a model: B sentences, K hypotheses each, and their next tokens."""
-
-    def __call__(self, last_ids: Tensor) -> Tensor:
-        """Extend each hypothesis by its newest id (B, K); returns log-probabilities (B, K, V) of the next, all <= 0.
-
-        The tensor is new at each call: the search writes into it.
-        """
-        ...
-
-    def attention(self) -> Tensor:
-        """How much each hypothesis looked at each source token in the latest call: (B, K, S), rows add up to 1.
-
-        Padding gets 0. Asked for only where the coverage of the source counts.
-        """
-        ...
-
-    def reorder(self, parents: Tensor) -> None:
-        """Let hypothesis k of sentence b continue what was hypothesis parents[b, k] of that sentence; (B, K)."""
-        ...
-
-    def select(self, sentences: Tensor) -> None:
-        """Drop all sentences but these (B',), given by their current numbers in rising order."""
-        ...
-
-
-@dataclass(frozen=True)
-class SearchConfig:
-    """How wide to search, how to compare lengths, and how many results to be sure of."""
-
-    beam_size: int = 4
-    length_penalty: float = 0.6  # alpha of gnmt
-    n_best: int = 1  # at most beam_size
-    length_normalization: str = "gnmt"  # gnmt, average or none
-    coverage_penalty: float = 0.0  # beta
-    n_tags: int = 0  # tokens before the source text, whose coverage does not count
-    beam_groups: int = 1  # divides beam_size
-    diversity_penalty: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.length_penalty < 0:
-            raise ValueError(f"length_penalty={self.length_penalty} is negative: the stop rule would not be exact")
-        if self.coverage_penalty < 0:
-            raise ValueError(f"coverage_penalty={self.coverage_penalty} is negative: the stop rule would not be exact")
-        if not 1 <= self.n_best <= self.beam_size:
-            raise ValueError(f"n_best={self.n_best} is not between 1 and beam_size={self.beam_size}")
-        if self.beam_size % self.beam_groups:
-            raise ValueError(f"beam_groups={self.beam_groups} does not divide beam_size={self.beam_size}")
-
-    @classmethod
-    def of(cls, cfg: DecodeConfig, n_best: int) -> "SearchConfig":
-        """What the config's decode section says."""
-        return cls(
-            beam_size=cfg.beam_size,
-            length_penalty=cfg.length_penalty,
-            n_best=n_best,
-            length_normalization=cfg.length_normalization,
-            coverage_penalty=cfg.coverage_penalty,
-            n_tags=len(tags_of(cfg.tag)),
-            beam_groups=cfg.beam_groups,
-            diversity_penalty=cfg.diversity_penalty,
-        )
-
-    def divisor(self, n_tokens: int) -> float:
-        """What a sum of n_tokens log-probabilities, EOS counted, is divided by; it never falls as n_tokens grows."""
-        return length_divisor(self.length_normalization, self.length_penalty, n_tokens)
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """What was found for one sentence."""
-
-    n_best: list[Hypothesis]  # best first
-    margin: float  # nats by which its closest decision was won: below rounding errors, chance decided
-
+from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number, checked_limits, rows_to_keep
+from mtkit.search.topk import top_k
 
 # Called after each step with the ids, without BOS and EOS, of every hypothesis that may still turn out the best.
 Watch = Callable[[list[list[int]]], None]
@@ -140,7 +59,7 @@ def beam_search(
     Raises MtkitError if the step's log-probabilities are not numbers.
     """
     live = _Live.start(max_lens, cfg, bos_id)
-    results = [_Results(cfg, max_len) for max_len in _checked(max_lens)]
+    results = [_Results(cfg, max_len) for max_len in checked_limits(max_lens)]
     while live.sentences:
         parents = live.extend(step, rules)
         live.move_ended(eos_id, results)
@@ -151,46 +70,6 @@ def beam_search(
         if live.sentences:
             step.reorder(parents)
     return [SearchResult(result.best(), result.margin()) for result in results]
-
-
-def greedy(
-    step: DecodeStep, max_lens: Tensor, cfg: SearchConfig, *, bos_id: int, eos_id: int, rules: Rules = NO_RULES
-) -> list[SearchResult]:
-    """One hypothesis per sentence: the likeliest token at each position. The result of `beam_search` with K = 1."""
-    limits = _checked(max_lens)
-    results: list[SearchResult | None] = [None for _ in limits]
-    sentences = list(range(len(limits)))  # whose rows these are; done ones stay until enough of them can leave
-    ids = torch.full((len(limits), 1, 1), bos_id, device=max_lens.device)
-    log_prob = torch.zeros(len(limits), device=max_lens.device)  # the model's own
-    total = log_prob  # as the rules see it
-    margin = torch.full((len(limits),), math.inf, device=max_lens.device)
-    while sentences:
-        own = step(ids[:, :, -1])
-        ruled = rules.apply(own, ids)
-        # The best sum, not the best log-prob: rounding can make two sums equal, and beam search compares sums.
-        best, positions, gap = _top(ruled[:, 0].add_(total[:, None]), 1)  # a tie: the lower id
-        total, last_ids = best[:, 0], positions[:, 0]
-        log_prob = total if ruled is own else log_prob + own[:, 0].gather(1, last_ids[:, None])[:, 0]
-        margin = torch.minimum(margin, gap.to(margin.dtype))
-        ids = torch.cat([ids, last_ids[:, None, None]], dim=2)
-        values, n_tokens = _numbers(total), ids.size(2) - 1
-        last = last_ids.tolist()
-        for row, sentence in enumerate(sentences):
-            finished = last[row] == eos_id
-            if results[sentence] is None and (finished or n_tokens == limits[sentence]):
-                text_ids = ids[row, 0, 1 : n_tokens if finished else None].tolist()
-                score = values[row] / cfg.divisor(n_tokens)
-                found = Hypothesis(text_ids, float(log_prob[row]), score, finished)
-                results[sentence] = SearchResult([found], float(margin[row]))
-        rows = rows_to_keep([results[sentence] is not None for sentence in sentences])
-        if rows is not None:
-            sentences = [sentences[row] for row in rows]
-            kept = torch.tensor(rows, dtype=torch.long, device=ids.device)
-            ids, log_prob, total, margin = (x.index_select(0, kept) for x in (ids, log_prob, total, margin))
-            if rows:
-                step.select(kept)
-                rules.select(kept)
-    return [result for result in results if result is not None]
 
 
 @dataclass
@@ -246,7 +125,7 @@ class _Live:
             own = total[:, group * width : (group + 1) * width]
             if costs is not None and group:
                 own = own - costs.unsqueeze(1)
-            best, candidates, gap = _top(own.flatten(1), width)
+            best, candidates, gap = top_k(own.flatten(1), width)
             self.margin[:, group] = torch.minimum(self.margin[:, group], gap.to(self.margin.dtype))
             places.append(candidates + group * width * vocab_size)
             if costs is not None:
@@ -394,69 +273,3 @@ class _Results:
 def _ranked(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
     """Finished ones first, then by score."""
     return sorted(hypotheses, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))
-
-
-def _top(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The k largest of each row of values (B, N) with their positions, largest first; of equals the lower position.
-
-    The third tensor (B,) tells by how much the last of them was ahead of the next one, inf if there is none.
-    `topk` leaves open which of equals it takes, and lets that depend on the shape. So one more is asked for: if two
-    neighbours are equal, that row is done again, and only that row.
-    """
-    best, positions = _topk(values, min(k + 1, values.size(1)))
-    tied = ((best[:, 1:] == best[:, :-1]) & best[:, 1:].isfinite()).any(dim=1)
-    gap = best[:, k - 1] - best[:, k] if best.size(1) > k else torch.full_like(best[:, 0], math.inf)
-    gap = gap.nan_to_num(nan=math.inf, posinf=math.inf)  # -inf minus -inf: nothing left to choose from
-    best, positions = best[:, :k].clone(), positions[:, :k].clone()
-    for row in tied.nonzero()[:, 0].tolist():
-        among = (values[row] >= best[row, -1]).nonzero()[:, 0]  # positions in rising order
-        order = values[row, among].sort(descending=True, stable=True).indices[:k]
-        positions[row] = among[order]
-        best[row] = values[row, positions[row]]
-    return best, positions, gap
-
-
-def _topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """`values.topk(k)` of each row of values (B, N), much faster on long rows of a CPU.
-
-    A row is seen as _STRANDS strands of C values below each other: whatever is among its k largest values is in one of
-    the k columns whose largest values are largest.
-    """
-    n_rows, n_columns = values.size(0), values.size(1) // _STRANDS
-    if values.device.type != "cpu" or values.numel() < 16_000 or n_columns < k:
-        best, positions = values.topk(k)
-        return best, positions
-    width = n_columns * _STRANDS
-    columns = values[:, :width].view(n_rows, _STRANDS, n_columns).amax(1).topk(k, sorted=False).indices
-    places = (columns[:, None, :] + torch.arange(0, width, n_columns)[:, None]).flatten(1)
-    if width < values.size(1):
-        places = torch.cat([places, torch.arange(width, values.size(1)).expand(n_rows, -1)], dim=1)
-    best, chosen = values.gather(1, places).topk(k)
-    return best, places.gather(1, chosen)
-
-
-def rows_to_keep(closed: Sequence[bool]) -> list[int] | None:
-    """Rows of the open sentences if the closed ones shall leave now, else None."""
-    if sum(closed) < max(1, _LEAVE_SHARE * len(closed)):
-        return None
-    return [row for row, is_closed in enumerate(closed) if not is_closed]
-
-
-def _numbers(log_prob: Tensor) -> list[float]:
-    """The tensor as floats; raises MtkitError at the first NaN."""
-    values: list[float] = log_prob.tolist()
-    return [check_number(value) for value in values]
-
-
-def check_number(value: float) -> float:
-    """The value; raises MtkitError if it is not a number."""
-    if math.isnan(value):
-        raise MtkitError("the model's output is not a number (NaN): its weights are damaged, or its training diverged")
-    return value
-
-
-def _checked(max_lens: Tensor) -> list[int]:
-    limits: list[int] = max_lens.tolist()
-    if min(limits, default=1) < 1:
-        raise ValueError(f"max_lens must be at least 1, not {min(limits)}")
-    return limits

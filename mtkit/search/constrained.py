@@ -14,10 +14,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from mtkit.search.beam import DecodeStep, SearchConfig, SearchResult, check_number
 from mtkit.search.constraints import Constraints, ConstraintState, Spelling
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.rules import NO_RULES, Rules
+from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number
 
 # A forbidden word may be the beginning of another one ("or" of "ornement") where the model finds what follows this
 # likely; otherwise the search would get past it by gluing any letters to it.

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.search.beam import DecodeStep, SearchConfig, SearchResult, check_number, rows_to_keep
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.rules import NO_RULES, Rules
+from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number, rows_to_keep
 
 _ROWS_AT_ONCE = 256  # in between, their probabilities stay in the processor's cache
 
@@ -26,7 +26,7 @@ class Truncation:
     epsilon: float = 0.0  # those of at least this probability (Hewitt et al. 2022)
 
     @classmethod
-    def of(cls, cfg: DecodeConfig) -> "Truncation":
+    def from_config(cls, cfg: DecodeConfig) -> "Truncation":
         """What the config's decode section says."""
         return cls(cfg.temperature, cfg.top_k, cfg.top_p, cfg.epsilon)
 

@@ -13,8 +13,9 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine
 from mtkit.evaluation.metrics.scores import corpus_bleu, corpus_chrf
 from mtkit.model.transformer import Transformer
-from mtkit.search.beam import DecodeStep, SearchConfig, search
+from mtkit.search.beam import search
 from mtkit.search.hypothesis import Segment
+from mtkit.search.step import DecodeStep, SearchConfig
 from mtkit.training.update import batch_loss
 from mtkit.training.validation import Validator
 
@@ -62,7 +63,7 @@ def _forecast_decoding(validator: Validator, model: Transformer, limit_s: float)
     batches = _batches(segments, cfg)
     engine = NativeEngine([model], next(model.parameters()).device)
     beam_size = cfg.mbr_samples or cfg.beam_size
-    search_cfg = SearchConfig.of(cfg.model_copy(update={"beam_size": beam_size, "beam_groups": 1}), 1)
+    search_cfg = SearchConfig.from_config(cfg.model_copy(update={"beam_size": beam_size, "beam_groups": 1}), 1)
 
     def run(number: int) -> None:
         batch = batches[number]

@@ -11,8 +11,8 @@ from mtkit.engines.native import NativeEngine, pad
 from mtkit.engines.shortlisted import LocalVocabulary
 from mtkit.engines.steps import log_probs_to_choose_from
 from mtkit.model.transformer import Transformer
-from mtkit.search.beam import DecodeStep
 from mtkit.search.hypothesis import Segment
+from mtkit.search.step import DecodeStep
 
 Ids = tuple[int, ...]
 

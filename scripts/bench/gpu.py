@@ -31,8 +31,9 @@ from mtkit.engines.steps import ModelStep
 from mtkit.model.quantization import quantize
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, choose_device
-from mtkit.search.beam import SearchConfig, search
+from mtkit.search.beam import search
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.step import SearchConfig
 
 # Largest difference to the CPU's fp32 logits, in standard deviations of them: rounding of the sums, of the inputs.
 _TOLERANCE: dict[Precision, float] = {"fp32": 1e-3, "bf16": 0.15, "fp16": 0.03}

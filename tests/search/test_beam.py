@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from tables import BOS, EOS, RandomTable, TableStep
 
 from mtkit.errors import MtkitError
-from mtkit.search.beam import DecodeStep, SearchConfig, beam_search, greedy, search
+from mtkit.search.beam import beam_search, search
+from mtkit.search.greedy import greedy
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.step import DecodeStep, SearchConfig
 
 
 def run(tables: list[RandomTable], max_lens: list[int], cfg: SearchConfig, method=beam_search):

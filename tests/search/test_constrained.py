@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.errors import MtkitError
-from mtkit.search.beam import SearchConfig
 from mtkit.search.constrained import beam_size_for, constrained_search
 from mtkit.search.constraints import Constraints, Form, Phrase, Requirement, Spelling
 from mtkit.search.rules import MinLength, RepetitionPenalty, Rules
+from mtkit.search.step import SearchConfig
 
 EOS, BOS, A, B, C, GLUED = 0, 1, 2, 3, 4, 5
 TEXTS = ["", "", " a", " b", " c", "b"]

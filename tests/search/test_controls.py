@@ -10,9 +10,10 @@ from tables import BOS, EOS, Prefix, RandomTable, TableStep
 from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.search.beam import SearchConfig, beam_search, search
+from mtkit.search.beam import beam_search, search
 from mtkit.search.hypothesis import Segment
 from mtkit.search.rules import make_rules
+from mtkit.search.step import SearchConfig
 
 MAX_LEN = 4
 WIDE = 5**3  # of 5 tokens, three words: every sequence of MAX_LEN tokens
@@ -23,7 +24,9 @@ def run(table, cfg: DecodeConfig, *, step=None, max_len=MAX_LEN, n_best=1, **seg
     asked = Segment([7], max_len, **segment)
     rules = make_rules(cfg, [asked], EOS, torch.device("cpu"))
     step = step or TableStep([table], cfg.beam_size)
-    [result] = search(step, torch.tensor([max_len]), SearchConfig.of(cfg, n_best), bos_id=BOS, eos_id=EOS, rules=rules)
+    [result] = search(
+        step, torch.tensor([max_len]), SearchConfig.from_config(cfg, n_best), bos_id=BOS, eos_id=EOS, rules=rules
+    )
     return result
 
 
@@ -189,7 +192,7 @@ def test_rules_follow_their_sentences_when_others_leave():
         step = TableStep([tables[n] for n in numbers], 2)
         rules = make_rules(cfg, segments, EOS, torch.device("cpu"))
         limits = torch.tensor([segment.max_len for segment in segments])
-        return beam_search(step, limits, SearchConfig.of(cfg, 1), bos_id=BOS, eos_id=EOS, rules=rules)
+        return beam_search(step, limits, SearchConfig.from_config(cfg, 1), bos_id=BOS, eos_id=EOS, rules=rules)
 
     assert found(list(range(12))) == [found([n])[0] for n in range(12)]
 

@@ -12,8 +12,9 @@ from tables import BOS, EOS, RandomTable, TableStep
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.errors import MtkitError
-from mtkit.search.beam import SearchConfig, greedy
+from mtkit.search.greedy import greedy
 from mtkit.search.sampling import Truncation, sample, uniform_numbers
+from mtkit.search.step import SearchConfig
 
 PROBS = [0.05, 0.4, 0.15, 0.1, 0.3]
 
@@ -127,4 +128,4 @@ def test_another_seed_and_another_sentence_draw_anew():
 
 def test_the_config_reaches_the_sampler():
     cfg = DecodeConfig(temperature=0.7, top_k=5, top_p=0.9, epsilon=0.02)
-    assert Truncation.of(cfg) == Truncation(0.7, 5, 0.9, 0.02)
+    assert Truncation.from_config(cfg) == Truncation(0.7, 5, 0.9, 0.02)

@@ -18,7 +18,8 @@ from mtkit.engines.native import NativeEngine
 from mtkit.engines.steps import ModelStep
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
-from mtkit.search.beam import SearchConfig, greedy
+from mtkit.search.greedy import greedy
+from mtkit.search.step import SearchConfig
 from mtkit.translation.translator import Translator
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?\n\u2028"
