@@ -3,18 +3,26 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mtkit.errors import MtkitError
+from mtkit.inspection.pictures import new_figure, save_figure
 from mtkit.model.positions import LearnedPositions, PositionKind, RotaryPositions, added_positions
 from mtkit.model.transformer import Transformer
+from mtkit.pages.charts import Series, line_chart
+from mtkit.pages.page import write_page
 
 Side = Literal["src", "tgt"]
 FORMULA, INITIAL = "by the formula", "as drawn before training"
 MODEL: dict[Side, str] = {"src": "of the model's source side", "tgt": "of the model's target side"}
+_SHADES = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+_TEXT_ROWS, _TEXT_COLUMNS, _TEXT_LINES = 16, 64, 14  # about, in a terminal
+_MOST_VALUES = 200_000  # of a page, which then has some 2 MB
 
 
 @dataclass(frozen=True)
@@ -137,3 +145,175 @@ def _strongest_periods(encoding: Tensor) -> list[float]:
     """Of columns of any shape: the wave that holds most of the column's variance (discrete Fourier transform)."""
     waves = torch.fft.rfft(encoding.double() - encoding.double().mean(0), dim=0).abs()[1:]  # by waves in all positions
     return [len(encoding) / (strongest + 1) for strongest in waves.argmax(0).tolist()]
+
+
+def heading(view: PositionsView) -> str:
+    """What is shown."""
+    n_positions, width = view.encoding.shape
+    of = "heads" if view.kind == "rotary" else "embeddings"
+    return f"{view.kind} positions 0 to {n_positions - 1}, {of} {width} wide, {view.origin}"
+
+
+def summary(view: PositionsView) -> list[str]:
+    """Sentences that say what the figures mean."""
+    if view.kind == "rotary":
+        lines = ["Nothing is added to embeddings: queries and keys are turned, two dimensions together, with position."]
+    else:
+        low, high = float(view.lengths.min()), float(view.lengths.max())
+        span = f"{low:.2f}" if high - low < 0.005 else f"{low:.2f} to {high:.2f}"
+        lines = [f"Each position adds a vector of length {span} to an embedding"]
+        lines[0] += "." if view.embedding_length is None else f" of length {view.embedding_length:.2f} (mean)."
+    largest = max(abs(view.similarity[0].dot.high), abs(view.similarity[0].dot.low))
+    alone = view.dot_spread <= 1e-3 * largest
+    lines.append(
+        "The product of two positions depends on their distance alone"
+        if alone
+        else "The product of two positions depends on where they are, not on their distance alone"
+    )
+    lines[-1] += f": at one distance it differs by {view.dot_spread:.2g} at most."
+    shortest, longest = min(view.wavelengths), max(view.wavelengths)
+    what = "strongest wavelengths" if view.kind == "learned" else "wavelengths"
+    lines.append(f"The dimensions' {what} reach from {shortest:.4g} to {longest:,.0f} positions.")
+    return lines
+
+
+def as_text(view: PositionsView) -> str:
+    """The encoding in shades, then similarity and wavelengths as tables."""
+    return "\n".join(
+        [heading(view), *summary(view), "", *_shaded(view), "", *_similarity_table(view), "", *_wavelengths(view)]
+    )
+
+
+def write_picture(path: Path, view: PositionsView) -> None:
+    """Heat map, similarity by distance and wavelengths as .png or .svg. Raises MtkitError without matplotlib."""
+    figure = new_figure(path, 11, 8, layout="constrained")
+    figure.suptitle(heading(view))
+    grid = figure.add_gridspec(2, 3, height_ratios=(1.25, 1))
+    _draw_encoding(figure, figure.add_subplot(grid[0, :]), view)
+    for column, name in enumerate(("dot", "cosine")):
+        _draw_similarity(figure.add_subplot(grid[1, column]), view, name)
+    axes = figure.add_subplot(grid[1, 2])
+    axes.plot(view.wavelengths, marker=".", linestyle="none")
+    axes.set(yscale="log", xlabel="dimension", ylabel="positions", title=_wavelength_title(view))
+    axes.grid(alpha=0.3)
+    save_figure(figure, path)
+
+
+def write_positions_page(path: Path, view: PositionsView) -> None:
+    """Heat map, charts and a table as one HTML page. Raises MtkitError if it would be too large."""
+    if view.encoding.numel() > _MOST_VALUES:
+        raise MtkitError(
+            f"{path}: {view.encoding.numel():,} values are too many for a page (at most {_MOST_VALUES:,}); "
+            "give a smaller --length, or --output a name that ends in .png"
+        )
+    distances = range(len(view.similarity))
+
+    def chart(name: str, title: str) -> Any:
+        spreads = [getattr(found, name) for found in view.similarity]
+        series = [
+            Series(part, distances, [getattr(spread, part) for spread in spreads]) for part in ("mean", "low", "high")
+        ]
+        if view.dot_spread <= 1e-3 * abs(spreads[0].high):
+            series = series[:1]  # they are the same
+        return line_chart(series, x_label="distance", y_label=title.lower(), title=f"{title} by distance")
+
+    logs = [float(np.log10(wavelength)) for wavelength in view.wavelengths]
+    waves = line_chart(
+        [Series(name, range(start, end), logs[start:end]) for name, start, end in _halves(view)],
+        x_label="dimension",
+        y_label="log10 of positions",
+        title=_wavelength_title(view).capitalize(),
+    )
+    write_page(
+        path,
+        "positions",
+        title=f"{view.kind.capitalize()} positions",
+        heading=heading(view),
+        summary=summary(view),
+        columns=_column_names(view),
+        data={"encoding": [[round(x, 4) for x in row] for row in view.encoding.tolist()]},
+        charts=[chart("dot", "Dot product"), chart("cosine", "Cosine"), waves],
+        similarity=[view.similarity[distance] for distance in _told_distances(len(view.similarity))],
+    )
+
+
+def _draw_encoding(figure: Any, axes: Any, view: PositionsView) -> None:
+    largest = float(view.encoding.abs().max())
+    image = axes.imshow(
+        view.encoding.numpy(), cmap="RdBu", vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest"
+    )
+    axes.set(xlabel=f"dimension ({_column_names(view)})", ylabel="position", title="encoding")
+    figure.colorbar(image, ax=axes, pad=0.01)
+
+
+def _draw_similarity(axes: Any, view: PositionsView, name: str) -> None:
+    spreads = [getattr(found, name) for found in view.similarity]
+    axes.fill_between(range(len(spreads)), [s.low for s in spreads], [s.high for s in spreads], alpha=0.25, linewidth=0)
+    axes.plot([s.mean for s in spreads])
+    shade = "" if view.dot_spread <= 1e-3 * abs(spreads[0].high) else "\n(mean; shaded: all pairs so far apart)"
+    words = "dot product" if name == "dot" else "cosine"
+    axes.set(xlabel="distance of two positions", title=f"{words} by distance{shade}")
+    axes.grid(alpha=0.3)
+
+
+def _column_names(view: PositionsView) -> str:
+    if view.kind == "learned":
+        return "each by itself"
+    (first, _, half), (second, _, _) = _halves(view)
+    return f"{first} to {half - 1}, {second} from {half}"
+
+
+def _halves(view: PositionsView) -> list[tuple[str, int, int]]:
+    """What the dimensions are, with the first of them and the one after the last."""
+    width = view.encoding.size(1)
+    if view.kind == "learned":
+        return [("wavelength", 0, width)]
+    first, second = ("cosines", "sines") if view.kind == "rotary" else ("sines", "cosines")
+    return [(first, 0, width // 2), (second, width // 2, width)]
+
+
+def _wavelength_title(view: PositionsView) -> str:
+    return "strongest wavelength of each dimension" if view.kind == "learned" else "wavelength of each dimension"
+
+
+def _shaded(view: PositionsView) -> list[str]:
+    """The encoding with one character for each value that there is room for."""
+    rows, columns = (
+        _spaced(size, room) for size, room in zip(view.encoding.shape, (_TEXT_ROWS, _TEXT_COLUMNS), strict=True)
+    )
+    largest = float(view.encoding.abs().max())
+    levels = ((view.encoding / largest + 1) / 2 * (len(_SHADES) - 1)).round().int()
+    scale = f"{_SHADES[0]} = {-largest:.3g}, {_SHADES[-1]} = {largest:.3g}"
+    lines = [f"encoding, {scale}; dimensions {columns[0]} to {columns[-1]} ({_column_names(view)})"]
+    for row in rows:
+        lines.append(f"{row:>8}  " + "".join(_SHADES[levels[row, column]] for column in columns))
+    return lines
+
+
+def _similarity_table(view: PositionsView) -> list[str]:
+    lines = ["distance  dot product     lowest    highest   cosine     lowest    highest"]
+    for distance in _told_distances(len(view.similarity)):
+        dot, cosine = view.similarity[distance].dot, view.similarity[distance].cosine
+        lines.append(
+            f"{distance:>8}  {dot.mean:>11.4f}{dot.low:>11.4f}{dot.high:>11.4f}"
+            f"{cosine.mean:>9.4f}{cosine.low:>11.4f}{cosine.high:>11.4f}"
+        )
+    return lines
+
+
+def _wavelengths(view: PositionsView) -> list[str]:
+    """Of some dimensions; sines and cosines that belong together have one, so that half of them is enough."""
+    n = view.encoding.size(1) if view.kind == "learned" else view.encoding.size(1) // 2
+    lines = [f"dimension  {'strongest ' if view.kind == 'learned' else ''}wavelength in positions"]
+    return lines + [f"{i:>9}  {view.wavelengths[i]:>10,.2f}" for i in _spaced(n, _TEXT_LINES)]
+
+
+def _told_distances(n_positions: int) -> list[int]:
+    """0 to 4, then less and less densely: powers of two, and three quarters of them."""
+    sparse = [distance for power in range(3, 20) for distance in (3 * 2 ** (power - 2), 2**power)]
+    return [distance for distance in (*range(5), *sparse) if distance < n_positions]
+
+
+def _spaced(n: int, room: int) -> list[int]:
+    """At most room of the numbers below n, evenly spaced, the first and the last among them."""
+    return list(dict.fromkeys(int(i) for i in np.linspace(0, n - 1, min(n, room)).round()))

@@ -8,9 +8,8 @@ from mtkit.config.schema import Config, CorpusFiles
 from mtkit.data.special_ids import EOS_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import UsageError
-from mtkit.inspection.embeddings import CHANGE, views_of
+from mtkit.inspection.embeddings import CHANGE, drawn_model, views_of
 from mtkit.inspection.hard_pairs import rank_pairs, with_own_translations
-from mtkit.inspection.initial import drawn_model
 from mtkit.inspection.neighbours import mean_states, nearest_sentences
 from mtkit.scoring.scoring import Scorer
 

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from mtkit.bundle import load_bundle
 from mtkit.cli import app
 from mtkit.errors import MtkitError
-from mtkit.inspection.masks import Difference, padded_batch
-from mtkit.inspection.masks_files import as_text, masks_of, write_masks_page, write_picture
+from mtkit.inspection.masks import Difference, as_text, masks_of, padded_batch, write_masks_page, write_picture
 from mtkit.inspection.sentence_pair import Subject
 from mtkit.model.masks import BLOCKED
 from mtkit.model.transformer import Transformer

@@ -13,8 +13,13 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.config.schema import ModelConfig
 from mtkit.errors import MtkitError
-from mtkit.inspection.positions import positions_by_formula, positions_of_model
-from mtkit.inspection.positions_files import as_text, write_picture, write_positions_page
+from mtkit.inspection.positions import (
+    as_text,
+    positions_by_formula,
+    positions_of_model,
+    write_picture,
+    write_positions_page,
+)
 from mtkit.model.transformer import Transformer
 
 SIZES = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}

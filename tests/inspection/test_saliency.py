@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.data.special_ids import BOS_ID, UNK_ID
 from mtkit.errors import MtkitError, UsageError
-from mtkit.inspection.saliency import erase, gradient_times_input, measure_saliency
-from mtkit.inspection.saliency_views import draw_saliency
+from mtkit.inspection.saliency import draw_saliency, erase, gradient_times_input, measure_saliency
 from mtkit.inspection.sentence_pair import Subject
 from mtkit.scoring.alignment import attention_weights
 from mtkit.scoring.scoring import ForcedPair

@@ -9,8 +9,7 @@ import torch
 from mtkit.bundle import load_bundle
 from mtkit.errors import UsageError
 from mtkit.inspection.embeddings import BEFORE, CHANGE, TRAINED, nearest_of, views_of
-from mtkit.inspection.scatter import FONT_SIZE, HEIGHT, WIDTH, Placed, place
-from mtkit.inspection.word_map import principal_plane, word_map
+from mtkit.inspection.word_map import FONT_SIZE, HEIGHT, WIDTH, Placed, place, principal_plane, word_map
 
 
 def test_the_plane_is_that_of_torchs_pca():

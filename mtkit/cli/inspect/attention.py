@@ -38,7 +38,7 @@ def attention(
     """
     subject = load_subject(model, overrides)
 
-    from mtkit.inspection.attention_text import attention_record, attention_tables
+    from mtkit.inspection.attention_views import attention_record, attention_tables
     from mtkit.inspection.trace import check_drawable, trace_pair
 
     trace = trace_pair(subject.model, subject.pair(text, target=target))
@@ -56,10 +56,10 @@ def attention(
 
 def _draw(output: Path, trace: "AttentionTrace") -> None:
     if output.suffix.lower() == ".html":
-        from mtkit.inspection.attention_page import write_attention_page
+        from mtkit.inspection.attention_views import write_attention_page
 
         write_attention_page(output, trace)
     else:
-        from mtkit.inspection.attention_picture import write_attention_picture
+        from mtkit.inspection.attention_views import write_attention_picture
 
         write_attention_picture(output, trace)

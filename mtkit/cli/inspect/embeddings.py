@@ -51,8 +51,7 @@ def embeddings(
     bundle = load_model(model)
 
     from mtkit.inspection.embeddings import nearest_of, views_of  # these: here, for `mtkit --help` to be quick
-    from mtkit.inspection.map_files import write_map
-    from mtkit.inspection.word_map import FEWEST_POINTS, word_map
+    from mtkit.inspection.word_map import FEWEST_POINTS, word_map, write_map
 
     views = views_of(bundle, side)
     look_up = views.vocabulary.token if pieces else views.vocabulary.word

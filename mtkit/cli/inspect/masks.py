@@ -57,8 +57,7 @@ def masks(
     subject = load_subject(model, overrides)
 
     from mtkit.console import log
-    from mtkit.inspection.masks import TOLERANCE, padded_batch
-    from mtkit.inspection.masks_files import as_text, write_masks_page, write_picture
+    from mtkit.inspection.masks import TOLERANCE, as_text, padded_batch, write_masks_page, write_picture
 
     with short_bar(2 * len(sentences), "comparing", "sentence") as bar:
         pairs = []

@@ -53,7 +53,7 @@ def positions(
 
     view = _view_of_model(model, side or "src", length) if kind is None else _view_of_kind(kind, d_model, length)
 
-    from mtkit.inspection.positions_files import as_text, write_picture, write_positions_page
+    from mtkit.inspection.positions import as_text, write_picture, write_positions_page
 
     if output is not None:
         (write_positions_page if output.suffix.lower() == ".html" else write_picture)(output, view)

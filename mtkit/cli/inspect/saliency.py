@@ -50,8 +50,7 @@ def saliency(
 
     subject = load_subject(model, overrides)
 
-    from mtkit.inspection.saliency import measure_saliency
-    from mtkit.inspection.saliency_views import check_drawable, draw_saliency
+    from mtkit.inspection.saliency import check_drawable, draw_saliency, measure_saliency
 
     pair = subject.pair(sentence, target=target, beam_size=beam_size)
     if output is not None:
@@ -68,7 +67,7 @@ def saliency(
 
 
 def _print(found: "Saliency", top: int) -> None:
-    from mtkit.inspection.saliency_views import heat_maps
+    from mtkit.inspection.saliency import heat_maps
 
     print_pair(found.pair)
     print("alignment   " + "  ".join(f"{src}\u2013{tgt}" for src, tgt in found.word_links()))

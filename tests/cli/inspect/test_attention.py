@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.errors import MtkitError
-from mtkit.inspection import attention_picture
-from mtkit.inspection.attention_picture import write_attention_picture
-from mtkit.inspection.attention_text import attention_tables
+from mtkit.inspection import attention_views
+from mtkit.inspection.attention_views import attention_tables, write_attention_picture
 from mtkit.inspection.sentence_pair import SentencePair, Tokens
 from mtkit.inspection.trace import AttentionMap, AttentionTrace, trace_pair
 from mtkit.model.masks import causal_bias
@@ -159,13 +158,13 @@ def test_a_recurrent_decoder_is_shown_without_self_attention(run, folder, subjec
 def drawn(monkeypatch):
     """The axes of each figure that is saved."""
     pytest.importorskip("matplotlib", reason="needs matplotlib: pip install mtkit[plot]")
-    found, save = [], attention_picture.save_figure
+    found, save = [], attention_views.save_figure
 
     def note(figure, *args):
         found.append(figure.axes[0])
         save(figure, *args)
 
-    monkeypatch.setattr(attention_picture, "save_figure", note)
+    monkeypatch.setattr(attention_views, "save_figure", note)
     return found
 
 
@@ -225,7 +224,7 @@ def test_characters_that_the_font_lacks_are_told(subject, tmp_path, drawn, caplo
 
 
 def test_a_picture_that_would_be_too_large_is_refused(subject, tmp_path, monkeypatch):
-    monkeypatch.setattr(attention_picture, "MAX_PIXELS", 100_000)
+    monkeypatch.setattr(attention_views, "MAX_PIXELS", 100_000)
     with pytest.raises(MtkitError, match=r"12 maps of this sentence make .* pixels; choose some of them with --kind"):
         write_attention_picture(tmp_path / "a.png", trace_pair(subject.model, subject.pair(SRC, target=TGT)))
     assert not list(tmp_path.iterdir())

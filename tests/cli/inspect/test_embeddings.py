@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.console import log
-from mtkit.inspection import map_files
+from mtkit.inspection import word_map as word_map_module
 from mtkit.inspection.embeddings import TRAINED
 from mtkit.inspection.word_map import MapPoint, Plane, WordMap
 
