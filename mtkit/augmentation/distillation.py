@@ -31,8 +31,8 @@ from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name, count_pairs, read_lines, text_checksums
 from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
-from mtkit.evaluation.metrics.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics.scores import sentence_scores
+from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import remove_leftovers, write_text
 from mtkit.languages import are_one_language
 from mtkit.translation.file_job import remove_job, run_job

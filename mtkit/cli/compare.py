@@ -18,7 +18,7 @@ from mtkit.cli.systems import (
     find_test_set,
 )
 from mtkit.errors import UsageError
-from mtkit.evaluation.metrics.choice import MetricSettings, tokenizer_for
+from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 
 
 def compare(
@@ -55,9 +55,9 @@ def compare(
     from mtkit.bundle import find_model
     from mtkit.config.loading import load_config
     from mtkit.console import log
-    from mtkit.evaluation.comparison.comparison_page import write_report
-    from mtkit.evaluation.comparison.comparison_text import as_structure, headline, report
+    from mtkit.evaluation.comparison.page import write_report
     from mtkit.evaluation.comparison.systems import find_places, read_files, translate_others, warn_of_tokens
+    from mtkit.evaluation.comparison.text import as_structure, headline, report
 
     if len(systems) < 2:
         raise UsageError(f"{systems[0]}: a single system; it takes two to compare (`mtkit evaluate` takes one)")

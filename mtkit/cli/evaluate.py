@@ -20,7 +20,7 @@ from mtkit.cli.systems import (
     find_test_set,
 )
 from mtkit.errors import UsageError
-from mtkit.evaluation.metrics.choice import METRICS, MetricName, MetricSettings, tokenizer_for
+from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings, tokenizer_for
 
 if TYPE_CHECKING:
     from mtkit.evaluation.comparison.systems import Place, System, TestSet

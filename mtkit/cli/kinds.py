@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mtkit.evaluation.comparison.comparison import Comparison, SortedTestSet
     from mtkit.evaluation.comparison.features import Feature, TrainingWords
     from mtkit.evaluation.comparison.systems import System, TestSet
-    from mtkit.evaluation.metrics.choice import MetricSettings
+    from mtkit.evaluation.metrics.settings import MetricSettings
     from mtkit.evaluation.metrics.significance import Chance
 
 TrainTextOption = Annotated[

@@ -21,7 +21,7 @@ def as_text(
     """Lines for the terminal. comparison: of the same systems, by kind of sentence."""
     yield from _scores(test_set, systems, groups, chance)
     if comparison is not None:
-        from mtkit.evaluation.comparison.comparison_text import breakdown
+        from mtkit.evaluation.comparison.text import breakdown
 
         yield ""
         yield from breakdown(comparison)
@@ -57,7 +57,7 @@ def as_record(
     """For JSON: one system's scores stand at the top, several systems' in a list; what comparison tells, below."""
     record = _record(test_set, found, systems, groups, chance)
     if comparison is not None:
-        from mtkit.evaluation.comparison.comparison_text import breakdown_structure
+        from mtkit.evaluation.comparison.text import breakdown_structure
 
         record["breakdown"] = breakdown_structure(comparison)
     return record

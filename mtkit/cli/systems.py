@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mtkit.errors import DataError, UsageError
-from mtkit.evaluation.metrics.choice import TokenizerName
+from mtkit.evaluation.metrics.settings import TokenizerName
 
 if TYPE_CHECKING:
     from mtkit.config.schema import CorpusFiles

@@ -9,8 +9,8 @@ from typing import Any
 from mtkit.config.schema import DecodeConfig
 from mtkit.data.corpus import windows
 from mtkit.engines.ctranslate2 import CTranslate2Engine
-from mtkit.evaluation.metrics.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics.scores import corpus_bleu
+from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.translation.translator import Candidate, Translator
 

@@ -9,7 +9,7 @@ from mtkit.config.loading import dump_config, load_config
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.errors import BundleError, ConfigError
-from mtkit.evaluation.metrics.choice import tokenizer_for
+from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
 
 # Keys (or whole sections) that may change while a run is under way: they say when to stop, when to look and where to

@@ -16,8 +16,8 @@ from mtkit.engines.native import NativeEngine
 from mtkit.errors import TrainingError
 from mtkit.evaluation.behaviour.report import SuiteResult, run_suite
 from mtkit.evaluation.behaviour.suite import Suite
-from mtkit.evaluation.metrics.choice import MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics.scores import MetricScore, corpus_bleu, corpus_chrf, evaluate
+from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, is_out_of_memory
 from mtkit.training.update import batch_loss

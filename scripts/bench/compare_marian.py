@@ -26,8 +26,8 @@ from mtkit.config.schema import Config, DecodeConfig
 from mtkit.console import log, set_up_logging
 from mtkit.data.corpus import open_output, read_lines, read_pairs
 from mtkit.errors import MtkitError
-from mtkit.evaluation.metrics.choice import MetricName
 from mtkit.evaluation.metrics.scores import MetricScore, evaluate
+from mtkit.evaluation.metrics.settings import MetricName
 
 _LENGTH_PENALTIES = (0.6, 1.0)  # Marian's example and Marian's presets (--normalize): dev decides which one counts
 _METRICS: tuple[MetricName, ...] = ("BLEU", "chrF2")

@@ -8,8 +8,8 @@ from tiny_models import REF, SRC, save_tiny_bundle, write_lines
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.evaluation.metrics.choice import MetricSettings
 from mtkit.evaluation.metrics.scores import evaluate
+from mtkit.evaluation.metrics.settings import MetricSettings
 from mtkit.evaluation.metrics.significance import Chance, compare
 from mtkit.translation.translator import Translator
 

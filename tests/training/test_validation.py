@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import TrainingError
-from mtkit.evaluation.metrics.choice import tokenizer_for
 from mtkit.evaluation.metrics.scores import corpus_bleu
+from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.prepare import prepare
 from mtkit.training.trainer import Trainer

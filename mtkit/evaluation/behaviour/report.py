@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from mtkit.evaluation.behaviour.check import Case
+from mtkit.evaluation.behaviour.checks import Case
 from mtkit.evaluation.behaviour.suite import PreparedCheck, Suite
 
 _ROUNDING = 1e-9  # of a share: 9 of 10 cases are the 0.9 that a suite asks for

@@ -14,17 +14,24 @@ from mtkit.config.schema import Section
 from mtkit.config.yaml_text import KeyPath, ParsedYaml
 from mtkit.data.corpus import evenly_spaced, read_lines
 from mtkit.errors import ConfigError, DataError
-from mtkit.evaluation.behaviour.check import Case, Check, Languages, Row, one_line
-from mtkit.evaluation.behaviour.content import (
+from mtkit.evaluation.behaviour.checks import (
+    BlankCheck,
+    Case,
+    CaseCheck,
+    Check,
     EmojiCheck,
     ExpectedCheck,
+    Languages,
+    LongCheck,
     NamesCheck,
     NegationCheck,
     NumbersCheck,
     PhraseCheck,
+    PunctuationCheck,
+    Row,
     SoundCheck,
+    one_line,
 )
-from mtkit.evaluation.behaviour.invariance import BlankCheck, CaseCheck, LongCheck, PunctuationCheck
 
 KINDS: dict[str, type[Check]] = {
     "sound": SoundCheck,

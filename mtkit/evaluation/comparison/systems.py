@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mtkit.bundle import find_model
+from mtkit.config.differences import differences
+from mtkit.config.loading import load_config
 from mtkit.config.schema import CorpusFiles
 from mtkit.console import log, progress_bar
 from mtkit.data.corpus import read_lines, read_pairs
@@ -127,8 +130,6 @@ def _existing(text: str, place: str = "") -> Path:
             f"{place}{path}: no such file or folder; a system is a file of translations, or a run or bundle folder"
         )
     if path.is_dir():
-        from mtkit.bundle import find_model
-
         find_model(path)  # raises BundleError, before anything is done with the other systems
     return path
 
@@ -229,8 +230,6 @@ def translate_others(
 
     load: a bundle folder to its translator.
     """
-    from mtkit.bundle import find_model
-
     found = []
     for place in places:
         if place.name in given:
@@ -243,10 +242,6 @@ def translate_others(
 
 def warn_of_other_settings(groups: Mapping[str, Sequence[str]], places: Sequence[Place]) -> None:
     """Log where a group's models differ in more than their seed, or do not differ in it."""
-    from mtkit.bundle import find_model
-    from mtkit.config.differences import differences
-    from mtkit.config.loading import load_config
-
     paths = {place.name: place.path for place in places if place.is_model}
     for group, members in groups.items():
         models = [name for name in members if name in paths]

@@ -6,17 +6,15 @@ so that the counts of parts that together are the test set add up to those behin
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
-from mtkit.evaluation.metrics.choice import MetricSettings
+import numpy as np
+from numpy.typing import NDArray
+
 from mtkit.evaluation.metrics.scores import DEFAULTS, N_BOOTSTRAP, SEED, check_counts, interval
+from mtkit.evaluation.metrics.settings import MetricSettings
 from mtkit.evaluation.metrics.significance import LEVEL, bootstrap_p
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from mtkit.evaluation.metrics.statistics import Statistics
+from mtkit.evaluation.metrics.statistics import Statistics, bootstrap, extract
 
 PartMetric = Literal["BLEU", "chrF2"]
 PART_METRICS: tuple[PartMetric, ...] = get_args(PartMetric)
@@ -63,8 +61,6 @@ class CountedSentences:
 
         Raises ValueError if there are no sentences, or sets of other lengths.
         """
-        from mtkit.evaluation.metrics.statistics import extract
-
         check_counts(hypotheses, *references)
         [found] = extract([hypotheses], references, PART_METRICS, settings)
         self.statistics: dict[PartMetric, Statistics] = dict(zip(PART_METRICS, found, strict=True))
@@ -77,7 +73,7 @@ class CountedSentences:
         """How each metric was computed."""
         return {name: str(known.metric.get_signature()) for name, known in self.statistics.items()}
 
-    def part(self, numbers: Sequence[int]) -> "dict[PartMetric, Statistics]":
+    def part(self, numbers: Sequence[int]) -> dict[PartMetric, Statistics]:
         """The counts of these sentences, from 0. Raises ValueError if there are none."""
         if not numbers:
             raise ValueError("a part without sentences has no score")
@@ -110,8 +106,6 @@ def compare_parts(
 
     Raises ValueError if a system has another number of sentences.
     """
-    from mtkit.evaluation.metrics.statistics import bootstrap
-
     if not systems:
         return []
     contestants = [baseline, *systems]
@@ -130,17 +124,15 @@ def compare_parts(
     ]
 
 
-def _chosen(known: "Statistics", numbers: Sequence[int]) -> "Statistics":
-    from mtkit.evaluation.metrics.statistics import Statistics
-
+def _chosen(known: Statistics, numbers: Sequence[int]) -> Statistics:
     return Statistics(known.name, known.metric, [known.rows[number] for number in numbers])
 
 
 def _paired_difference(
     baseline: float,
     system: float,
-    baseline_samples: "NDArray[np.floating[Any]]",
-    system_samples: "NDArray[np.floating[Any]]",
+    baseline_samples: NDArray[np.floating[Any]],
+    system_samples: NDArray[np.floating[Any]],
 ) -> PairedDifference:
     """The difference of two scores, judged by the scores of both systems in the same samples."""
     difference, gains = system - baseline, system_samples - baseline_samples

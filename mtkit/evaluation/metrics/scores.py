@@ -5,15 +5,13 @@ Text is detokenised: sacreBLEU cuts it into words itself, which is what makes sc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from mtkit.evaluation.metrics.choice import METRICS, MetricName, MetricSettings
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from mtkit.evaluation.metrics.statistics import Statistics
+from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings
+from mtkit.evaluation.metrics.statistics import Statistics, bootstrap, extract
 
 N_BOOTSTRAP = 1000
 SEED = 12345  # both are what `sacrebleu --confidence` takes, too
@@ -46,8 +44,6 @@ def evaluate(
     Raises ValueError if there are no sentences, or not as many hypotheses as references.
     """
     check_counts(hypotheses, *references)
-    from mtkit.evaluation.metrics.statistics import bootstrap, extract
-
     check_samples(n_bootstrap)
     [found] = extract([hypotheses], references, metrics, settings)
     samples = bootstrap(found, n_bootstrap, seed)
@@ -55,10 +51,8 @@ def evaluate(
     return [signed_score(statistics, scores, drawn) for statistics, scores in zip(found, samples, strict=True)]
 
 
-def signed_score(statistics: "Statistics", samples: "NDArray[np.floating[Any]]", drawn: dict[str, int]) -> MetricScore:
+def signed_score(statistics: Statistics, samples: NDArray[np.floating[Any]], drawn: dict[str, int]) -> MetricScore:
     """The score, its interval by bootstrap samples, and its signature with the numbers of what was drawn by chance."""
-    import numpy as np
-
     signature = statistics.metric.get_signature()
     for key, value in drawn.items():
         signature.update(key, value)
@@ -67,10 +61,8 @@ def signed_score(statistics: "Statistics", samples: "NDArray[np.floating[Any]]",
     return MetricScore(statistics.name, statistics.score, str(signature), low, high, mean)
 
 
-def interval(samples: "NDArray[np.floating[Any]]") -> tuple[float, float]:
+def interval(samples: NDArray[np.floating[Any]]) -> tuple[float, float]:
     """Where 95 % of the samples lie, ends included."""
-    import numpy as np
-
     ordered = np.sort(samples)
     n_outside = len(ordered) // 40  # 2.5 % on either side
     return float(ordered[n_outside]), float(ordered[-1 - n_outside])
@@ -85,9 +77,7 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], settings: 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """chrF2 as in `evaluate`, without the interval."""
     check_counts(hypotheses, references)
-    from sacrebleu.metrics.chrf import CHRF
-
-    return float(CHRF().corpus_score(hypotheses, [references]).score)
+    return float(DEFAULTS.load("chrF2").corpus_score(hypotheses, [references]).score)
 
 
 def sentence_scores(

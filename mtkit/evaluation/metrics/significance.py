@@ -3,10 +3,12 @@
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.console import log
-from mtkit.evaluation.metrics.choice import METRICS, MetricName, MetricSettings
 from mtkit.evaluation.metrics.scores import (
     DEFAULTS,
     N_BOOTSTRAP,
@@ -16,16 +18,11 @@ from mtkit.evaluation.metrics.scores import (
     check_samples,
     signed_score,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from mtkit.evaluation.metrics.statistics import Statistics
-
-    Samples = NDArray[np.floating[Any]]
+from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings
+from mtkit.evaluation.metrics.statistics import Statistics, bootstrap, extract, randomize
 
 FEW = 20  # sentences, below which tests say little
+Samples = NDArray[np.floating[Any]]
 LEVEL = 0.05  # a smaller p is called significant
 
 
@@ -105,8 +102,6 @@ def compare(
     for hypotheses in systems.values():
         check_counts(hypotheses, *references)
     check_samples(chance.n_bootstrap)
-    from mtkit.evaluation.metrics.statistics import bootstrap, extract, randomize
-
     wanted: list[MetricName] = [*metrics] if "BLEU" in metrics else [*metrics, "BLEU"]  # which counts lengths
     counted = extract(list(systems.values()), references, wanted, settings, jobs=jobs)
     ratios = [known.length_ratio for by_metric in counted for known in by_metric if known.name == "BLEU"]
@@ -132,25 +127,23 @@ def compare(
 
 
 def _difference(
-    system: "Statistics", baseline: "Statistics", ours: "Samples", theirs: "Samples", trials: "Samples"
+    system: Statistics, baseline: Statistics, ours: Samples, theirs: Samples, trials: Samples
 ) -> Difference:
     """ours, theirs: scores of the same bootstrap samples; trials: how far apart chance puts the two."""
     difference = system.score - baseline.score
     return Difference(difference, bootstrap_p(ours - theirs, difference), _share_beyond(trials, abs(difference)))
 
 
-def bootstrap_p(gains: "Samples", difference: float) -> float:
+def bootstrap_p(gains: Samples, difference: float) -> float:
     """The p of a difference by sacreBLEU's paired bootstrap; gains: what sets the two apart in each sample.
 
     The sizes of the gains, shifted to a mean of zero, show what chance does (Koehn 2004; Riezler and Maxwell 2005).
     """
-    import numpy as np
-
     sizes = np.abs(gains)
     return _share_beyond(sizes - sizes.mean(), abs(difference))
 
 
-def _share_beyond(samples: "Samples", difference: float) -> float:
+def _share_beyond(samples: Samples, difference: float) -> float:
     """The p of a difference: which share of samples made by chance surpasses it; the difference itself is one more."""
     return (int((samples > difference).sum()) + 1) / (len(samples) + 1)
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.console import progress_bar
-from mtkit.evaluation.metrics.choice import MetricName, MetricSettings
+from mtkit.evaluation.metrics.settings import MetricName, MetricSettings
 
 Rows = list[list[float]]  # one a sentence
 

@@ -12,9 +12,8 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.console import log
-from mtkit.inspection import word_map as word_map_module
 from mtkit.inspection.embeddings import TRAINED
-from mtkit.inspection.word_map import MapPoint, Plane, WordMap
+from mtkit.inspection.word_map import MapPoint, Plane, WordMap, write_map
 
 
 @pytest.fixture
@@ -102,7 +101,7 @@ def test_characters_that_the_font_lacks_are_told(tmp_path, monkeypatch):
     plane = Plane(np.array([[0.0, 0.0], [1.0, 0.5], [2.0, -0.5]]), (0.9, 0.1))
     for label in ("\U00012000", "cat"):  # a cuneiform sign, which is in none of the usual fonts
         points = tuple(MapPoint(label, number, True) for number in range(3))
-        map_files.write_map(tmp_path / "map.png", "signs", WordMap(points, {TRAINED: plane}), [], "")
+        write_map(tmp_path / "map.png", "signs", WordMap(points, {TRAINED: plane}), [], "")
     assert len(said) == 1 and "map.png: matplotlib's font lacks some of these characters" in said[0]
 
 

@@ -8,7 +8,9 @@ from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.errors import DataError
 from mtkit.evaluation.comparison.comparison import Pair, SortedTestSet, compare, n_stages
-from mtkit.evaluation.comparison.comparison_text import (
+from mtkit.evaluation.comparison.features import find_features
+from mtkit.evaluation.comparison.systems import System
+from mtkit.evaluation.comparison.text import (
     as_structure,
     breakdown,
     breakdown_structure,
@@ -17,10 +19,8 @@ from mtkit.evaluation.comparison.comparison_text import (
     report,
     verdict,
 )
-from mtkit.evaluation.comparison.features import find_features
-from mtkit.evaluation.comparison.systems import System
 from mtkit.evaluation.metrics.buckets import PairedDifference
-from mtkit.evaluation.metrics.choice import MetricSettings
+from mtkit.evaluation.metrics.settings import MetricSettings
 
 ANIMALS = ["cat", "dog", "horse", "bird"]
 SOURCES = [f"The {ANIMALS[n % 4]} sleeps{'?' if n % 2 else '.'}" for n in range(40)]

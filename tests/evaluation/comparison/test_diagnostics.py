@@ -6,7 +6,7 @@ import pytest
 
 from mtkit.bundle import add_to_bundle
 from mtkit.data.special_ids import UNK_ID
-from mtkit.evaluation.comparison.diagnostics import faults_of, find_habits, untranslated_share
+from mtkit.evaluation.comparison.comparison import faults_of, find_habits, untranslated_share
 from mtkit.evaluation.comparison.systems import System, UnknownPieces, translate_system
 from mtkit.evaluation.metrics.buckets import CountedSentences
 from mtkit.translation.confidence import CONFIDENCE_FILE, calibrate

@@ -26,9 +26,12 @@ class MetricSettings:
 
         sentence: for single sentences; BLEU then looks only at n-grams that a short one has.
         """
-        if name == "BLEU":
-            from sacrebleu.metrics.bleu import BLEU
+        # Here, because `mtkit evaluate --help` needs the names alone.
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
+        from sacrebleu.metrics.ter import TER
 
+        if name == "BLEU":
             _check_model(self.tokenize)
             try:
                 return BLEU(
@@ -43,11 +46,7 @@ class MetricSettings:
                     f"tokenizer {self.tokenize}: sacreBLEU lacks a part for it: pip install 'sacrebleu[{language}]'"
                 ) from error
         if name == "TER":
-            from sacrebleu.metrics.ter import TER
-
             return TER()
-        from sacrebleu.metrics.chrf import CHRF
-
         return CHRF(word_order=2 if name == "chrF2++" else 0, lowercase=self.lowercase)
 
 

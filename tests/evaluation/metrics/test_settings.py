@@ -11,8 +11,8 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab, tokenizer_spm
 
 from mtkit.errors import MtkitError
-from mtkit.evaluation.metrics.choice import METRICS, MetricSettings, tokenizer_for
 from mtkit.evaluation.metrics.scores import evaluate
+from mtkit.evaluation.metrics.settings import METRICS, MetricSettings, tokenizer_for
 
 REFERENCES = [
     ["The Cat sleeps, it's 30.5 km away!", "我们在桌子下面吃饭。", "“Straße”–Café №5", "the end ."],

@@ -7,8 +7,14 @@ from typing import Any
 from markupsafe import Markup
 
 from mtkit.evaluation.comparison.comparison import Comparison, FeatureComparison, Judged, Pair
-from mtkit.evaluation.comparison.comparison_text import FAULT_NAMES, clean_faults, habit_rows, n_by_chance, verdict
-from mtkit.evaluation.comparison.word_differences import word_differences
+from mtkit.evaluation.comparison.text import (
+    FAULT_NAMES,
+    clean_faults,
+    habit_rows,
+    n_by_chance,
+    verdict,
+    word_differences,
+)
 from mtkit.evaluation.metrics.buckets import FEWEST, PART_METRICS
 from mtkit.evaluation.metrics.significance import LEVEL
 from mtkit.pages.charts import Bars, bar_chart

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.evaluation.comparison.word_differences import in_brackets, word_differences
+from mtkit.evaluation.comparison.text import in_brackets, word_differences
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 import pytest
 from browsing import check_page, open_page
 
-from mtkit.evaluation.comparison import comparison_page
+from mtkit.evaluation.comparison import page
 from mtkit.evaluation.comparison.comparison import SortedTestSet, compare
-from mtkit.evaluation.comparison.comparison_page import write_report
 from mtkit.evaluation.comparison.features import find_features
+from mtkit.evaluation.comparison.page import write_report
 from mtkit.evaluation.comparison.systems import System
 from mtkit.evaluation.metrics.buckets import CountedSentences
 
@@ -109,7 +109,7 @@ def test_of_three_systems_two_are_chosen_for_the_table(browser, tmp_path):
 
 
 def test_a_large_test_set_shows_what_differs_most_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(comparison_page, "_MOST_BYTES", 3000)
+    monkeypatch.setattr(page, "_MOST_BYTES", 3000)
     path = tmp_path / "large.html"
     write_report(path, comparison(System("old", OLD), System("new", NEW)))
     text = path.read_text(encoding="utf-8")
