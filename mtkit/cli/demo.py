@@ -18,8 +18,8 @@ def demo() -> None:
     config = _load_config()
     _write_corpus()
 
+    from mtkit.data.sample import DEMO_PAIRS
     from mtkit.runtime import set_threads
-    from mtkit.sample import DEMO_PAIRS
     from mtkit.training import trainer
     from mtkit.translation.translator import Translator
 
@@ -36,7 +36,7 @@ def demo() -> None:
 def config_file() -> Path:
     """The demo's config: in a clone configs/sample-en-fr.yaml, in an installed package a copy of it."""
     package = Path(__file__).parent.parent
-    places = [package.parent / "configs" / "sample-en-fr.yaml", package / "sample" / "sample-en-fr.yaml"]
+    places = [package.parent / "configs" / "sample-en-fr.yaml", package / "data" / "sample-en-fr.yaml"]
     for place in places:
         if place.is_file():
             return place
@@ -58,12 +58,12 @@ def _load_config() -> "Config":
 
 def _write_corpus() -> None:
     from mtkit.console import log
-    from mtkit.sample import write_corpus
+    from mtkit.data.sample import write_sample
 
     if all((DATA_DIR / f"{part}.{language}").exists() for part in PARTS.values() for language in ("en", "fr")):
         log.info(f"{DATA_DIR}: the sample corpus is there already")
     else:
-        write_corpus(DATA_DIR)
+        write_sample(DATA_DIR)
         log.info(f"{DATA_DIR}: wrote the sample corpus")
 
 

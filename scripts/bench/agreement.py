@@ -31,6 +31,7 @@ from mtkit.config.schema import CorpusFiles, DecodeConfig, ModelConfig, Tokenize
 from mtkit.console import set_up_logging
 from mtkit.data.batching import Batch
 from mtkit.data.corpus import read_pairs
+from mtkit.data.sample import write_sample
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.engines.native import NativeEngine
@@ -137,9 +138,7 @@ def make_task(arguments: argparse.Namespace) -> Task:
         train_files = CorpusFiles(src=arguments.src, tgt=arguments.tgt)
         dev_files = CorpusFiles(src=arguments.dev_src, tgt=arguments.dev_tgt)
     else:
-        from mtkit.sample.corpus import write_corpus
-
-        write_corpus(work)
+        write_sample(work)
         train_files, dev_files = (
             CorpusFiles(src=work / f"{part}.en", tgt=work / f"{part}.fr") for part in ("train", "dev")
         )

@@ -3,12 +3,12 @@
 from itertools import islice
 from pathlib import Path
 
-from mtkit.sample import write_corpus
+from mtkit.data.sample import write_sample
 
 
 def write_sample_part(folder: Path, n_train: int) -> list[str]:
     """Write n_train training pairs, 50 of dev and 50 of test; returns where they are, as settings for --set."""
-    write_corpus(folder)
+    write_sample(folder)
     settings = []
     for key, part, n in (("train.0", "train", n_train), ("dev", "dev", 50), ("test", "test", 50)):
         for side, language in (("src", "en"), ("tgt", "fr")):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.cli.demo import config_file
 from mtkit.console import log
-from mtkit.sample import DEMO_PAIRS
+from mtkit.data.sample import DEMO_PAIRS
 from mtkit.training import trainer
 from mtkit.translation.translator import Translator
 
@@ -63,7 +63,7 @@ def world(tmp_path, monkeypatch):
         return SimpleNamespace(bundle=bundle)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mtkit.sample.write_corpus", write_corpus)
+    monkeypatch.setattr("mtkit.data.sample.write_sample", write_corpus)
     monkeypatch.setattr(trainer, "train", train)
     monkeypatch.setattr(Translator, "load", lambda bundle: seen.translator)
     return seen

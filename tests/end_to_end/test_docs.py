@@ -26,7 +26,7 @@ from mtkit.cli import app
 from mtkit.config.loading import load_config
 from mtkit.console import log
 from mtkit.data.corpus import open_output
-from mtkit.sample import sample_pairs
+from mtkit.data.sample import read_sample
 from mtkit.training.trainer import train
 
 ROOT = Path(__file__).parents[2]
@@ -108,8 +108,8 @@ RUN = [page for page in DOCS if any(fence.language in ("sh", "python") for fence
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `mtkit demo` leaves it, with less training; and files of the names that pages use."""
     place = tmp_path_factory.mktemp("base")
-    pairs = sample_pairs(n_pairs=2450)
-    parts = {"train": pairs[:2400], "dev": pairs[2400:2425], "test": pairs[2425:]}
+    pairs = read_sample()["train"]
+    parts = {"train": pairs[:2400], "dev": pairs[2400:2425], "test": pairs[2425:2450]}
     for side, language in enumerate(("en", "fr")):
         lines = {part: [f"{pair[side]}\n" for pair in some] for part, some in parts.items()}
         files = {f"data/sample/{part}.{language}": some for part, some in lines.items()}

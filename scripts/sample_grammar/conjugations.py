@@ -1,4 +1,4 @@
-"""French verbs that the rules of `mtkit.sample.french` do not conjugate.
+"""French verbs that the rules of `sample_grammar.french` do not conjugate.
 
 Present forms are those of je, tu, il, nous, ils: "you" is one person, tu, so that vous never occurs.
 """

@@ -1,6 +1,6 @@
 """English word forms: plurals, a/an, verb endings; from words of the lexicon to spelled text."""
 
-from mtkit.sample.entries import Adjective, Noun, Verb
+from sample_grammar.entries import Adjective, Noun, Verb
 
 _BE = {(1, False): "am", (3, False): "is"}  # every other (person, plural): are
 

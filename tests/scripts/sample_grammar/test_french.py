@@ -1,12 +1,11 @@
 """French word forms against a grammar book, word by word."""
 
 import pytest
-
-from mtkit.sample import french
-from mtkit.sample.entries import Adjective, Noun, Verb
-from mtkit.sample.nouns import NOUNS
-from mtkit.sample.verbs import FORGET, OPEN, TAKE, WOULD_LIKE
-from mtkit.sample.words import ADJECTIVES, NATIONALITIES, TRAITS
+from sample_grammar import french
+from sample_grammar.entries import Adjective, Noun, Verb
+from sample_grammar.nouns import NOUNS
+from sample_grammar.verbs import FORGET, OPEN, TAKE, WOULD_LIKE
+from sample_grammar.words import ADJECTIVES, NATIONALITIES, TRAITS
 
 
 @pytest.mark.parametrize(

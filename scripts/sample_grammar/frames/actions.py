@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from mtkit.sample import french, verbs
-from mtkit.sample.choices import (
+from sample_grammar import french, verbs
+from sample_grammar.choices import (
     Dice,
     adjective_or_none,
     consumed,
@@ -14,7 +14,7 @@ from mtkit.sample.choices import (
     someone,
     someone_other_than,
 )
-from mtkit.sample.clauses import (
+from sample_grammar.clauses import (
     CAN_DO,
     MUST_DO,
     WANT_TO,
@@ -27,9 +27,9 @@ from mtkit.sample.clauses import (
     question,
     statement,
 )
-from mtkit.sample.entries import Phrase, Verb
-from mtkit.sample.frames.telling import some_tense, some_time, tell, written
-from mtkit.sample.nouns import (
+from sample_grammar.entries import Phrase, Verb
+from sample_grammar.frames.telling import some_tense, some_time, tell, written
+from sample_grammar.nouns import (
     ANIMALS,
     CLOTHES,
     DISHES,
@@ -41,8 +41,8 @@ from mtkit.sample.nouns import (
     TRANSPORT,
     nouns_with,
 )
-from mtkit.sample.phrases import NounPhrase, a, bare, counted, described, in_general, pronoun, some, the
-from mtkit.sample.words import (
+from sample_grammar.phrases import NounPhrase, a, bare, counted, described, in_general, pronoun, some, the
+from sample_grammar.words import (
     CONTAINERS,
     FREQUENCIES,
     HABITUAL_TIMES,

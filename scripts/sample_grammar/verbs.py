@@ -1,6 +1,6 @@
 """The verbs of the sample corpus, grouped by what they take; `conjugations` has the irregular French forms."""
 
-from mtkit.sample.entries import Verb
+from sample_grammar.entries import Verb
 
 BE = Verb("be", "être", past="was", stative=True)
 HAVE = Verb("have", "avoir", past="had", stative=True)

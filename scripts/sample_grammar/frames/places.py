@@ -1,13 +1,13 @@
 """Frames about where people and things are, go, come from and live."""
 
-from mtkit.sample import english, verbs
-from mtkit.sample.choices import Dice, definite, is_plural, relative, someone, someone_else
-from mtkit.sample.clauses import Clause, Pair, Tense
-from mtkit.sample.entries import NOTHING, Noun, Phrase
-from mtkit.sample.frames.telling import some_tense, some_time, tell, written
-from mtkit.sample.nouns import FURNITURE, NOUNS, PLACES, VEHICLES, nouns_with
-from mtkit.sample.phrases import a, article, counted, described, some, the
-from mtkit.sample.words import CITIES, COUNTRIES, DAYS_AGO, HOURS, NUMBERS
+from sample_grammar import english, verbs
+from sample_grammar.choices import Dice, definite, is_plural, relative, someone, someone_else
+from sample_grammar.clauses import Clause, Pair, Tense
+from sample_grammar.entries import NOTHING, Noun, Phrase
+from sample_grammar.frames.telling import some_tense, some_time, tell, written
+from sample_grammar.nouns import FURNITURE, NOUNS, PLACES, VEHICLES, nouns_with
+from sample_grammar.phrases import a, article, counted, described, some, the
+from sample_grammar.words import CITIES, COUNTRIES, DAYS_AGO, HOURS, NUMBERS
 
 
 def going(dice: Dice) -> Pair:

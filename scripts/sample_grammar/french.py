@@ -6,8 +6,8 @@ and everywhere, elision (je n'aime pas le hibou), contraction (du jardin), the c
 
 from collections.abc import Callable
 
-from mtkit.sample.conjugations import IRREGULAR, STRONG_STEMS
-from mtkit.sample.entries import Adjective, Gender, Noun, Verb
+from sample_grammar.conjugations import IRREGULAR, STRONG_STEMS
+from sample_grammar.entries import Adjective, Gender, Noun, Verb
 
 PERSONS = {(1, False): 0, (2, False): 1, (3, False): 2, (1, True): 3, (3, True): 4}  # je, tu, il, nous, ils
 

@@ -1,10 +1,9 @@
 """English word forms against a grammar book."""
 
 import pytest
-
-from mtkit.sample import english, verbs
-from mtkit.sample.entries import Verb
-from mtkit.sample.nouns import NOUNS
+from sample_grammar import english, verbs
+from sample_grammar.entries import Verb
+from sample_grammar.nouns import NOUNS
 
 
 @pytest.mark.parametrize(

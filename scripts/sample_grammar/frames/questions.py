@@ -1,7 +1,7 @@
 """Frames that ask: where, who, what, which, how many, how much, when and why; some answer themselves."""
 
-from mtkit.sample import english, french, verbs
-from mtkit.sample.choices import (
+from sample_grammar import english, french, verbs
+from sample_grammar.choices import (
     Dice,
     is_ownable,
     is_plural,
@@ -11,7 +11,7 @@ from mtkit.sample.choices import (
     relative,
     someone_else,
 )
-from mtkit.sample.clauses import (
+from sample_grammar.clauses import (
     CAN_DO,
     WANT_TO,
     WOULD_LIKE_TO,
@@ -23,12 +23,12 @@ from mtkit.sample.clauses import (
     question,
     statement,
 )
-from mtkit.sample.entries import Phrase
-from mtkit.sample.frames.places import where_it_may_be
-from mtkit.sample.frames.telling import written
-from mtkit.sample.nouns import PEOPLE, nouns_with
-from mtkit.sample.phrases import NounPhrase, it, named, owned, pronoun, quality, the, this, which
-from mtkit.sample.words import BEAUTIFUL, EXPENSIVE, HE, MOODS, NAMES, OLD, PRONOUNS, SHE, THEY, TRAITS, WE, YOU, I
+from sample_grammar.entries import Phrase
+from sample_grammar.frames.places import where_it_may_be
+from sample_grammar.frames.telling import written
+from sample_grammar.nouns import PEOPLE, nouns_with
+from sample_grammar.phrases import NounPhrase, it, named, owned, pronoun, quality, the, this, which
+from sample_grammar.words import BEAUTIFUL, EXPENSIVE, HE, MOODS, NAMES, OLD, PRONOUNS, SHE, THEY, TRAITS, WE, YOU, I
 
 _ASKED_ABOUT = (YOU, HE, SHE, THEY)
 

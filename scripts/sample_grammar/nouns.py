@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
-from mtkit.sample.entries import Noun
+from sample_grammar.entries import Noun
 
 
 def _group(tags: str, *nouns: Noun) -> tuple[Noun, ...]:

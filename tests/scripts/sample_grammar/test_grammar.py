@@ -4,12 +4,11 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
-
-from mtkit.sample.choices import Dice
-from mtkit.sample.grammar import FRAMES
-from mtkit.sample.nouns import NOUNS, nouns_with
-from mtkit.sample.verbs import ACCIDENTS, DEFINITE_ACTIONS, GIVING
-from mtkit.sample.words import ADJECTIVES, CONTAINERS
+from sample_grammar.choices import Dice
+from sample_grammar.grammar import FRAMES
+from sample_grammar.nouns import NOUNS, nouns_with
+from sample_grammar.verbs import ACCIDENTS, DEFINITE_ACTIONS, GIVING
+from sample_grammar.words import ADJECTIVES, CONTAINERS
 
 Pairs = list[tuple[str, str]]
 

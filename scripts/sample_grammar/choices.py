@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TypeVar
 
-from mtkit.sample.clauses import Tense
-from mtkit.sample.entries import Adjective, Noun, Pronoun, Verb
-from mtkit.sample.nouns import KIN, nouns_with
-from mtkit.sample.phrases import NounPhrase, a, bare, counted, named, owned, pronoun, some, the, this
-from mtkit.sample.words import ADJECTIVES, HE, NAMES, NUMBERS, PRONOUNS, SHE, THEY, WE, YOU, I
+from sample_grammar.clauses import Tense
+from sample_grammar.entries import Adjective, Noun, Pronoun, Verb
+from sample_grammar.nouns import KIN, nouns_with
+from sample_grammar.phrases import NounPhrase, a, bare, counted, named, owned, pronoun, some, the, this
+from sample_grammar.words import ADJECTIVES, HE, NAMES, NUMBERS, PRONOUNS, SHE, THEY, WE, YOU, I
 
 T = TypeVar("T")
 ADULTS = nouns_with("adult child")

@@ -7,10 +7,10 @@ English past is the passé composé, "going to" the futur proche, and the Englis
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from mtkit.sample import english, french
-from mtkit.sample.entries import NOTHING, Phrase, Pronoun, Verb
-from mtkit.sample.phrases import NounPhrase
-from mtkit.sample.verbs import BE, CAN, GO, HAVE, MUST, WANT, WOULD_LIKE
+from sample_grammar import english, french
+from sample_grammar.entries import NOTHING, Phrase, Pronoun, Verb
+from sample_grammar.phrases import NounPhrase
+from sample_grammar.verbs import BE, CAN, GO, HAVE, MUST, WANT, WOULD_LIKE
 
 Pair = tuple[str, str]  # English, French
 

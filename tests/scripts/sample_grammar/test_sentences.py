@@ -1,9 +1,8 @@
 """Whole sentences, each with the French that a teacher would expect, written by hand."""
 
 import pytest
-
-from mtkit.sample import verbs
-from mtkit.sample.clauses import (
+from sample_grammar import verbs
+from sample_grammar.clauses import (
     CAN_DO,
     MUST_DO,
     WANT_TO,
@@ -16,10 +15,10 @@ from mtkit.sample.clauses import (
     question,
     statement,
 )
-from mtkit.sample.entries import Adjective, Noun, Phrase
-from mtkit.sample.nouns import NOUNS
-from mtkit.sample.phrases import a, bare, counted, in_general, it, named, of, owned, pronoun, quality, some, the, this
-from mtkit.sample.words import ADJECTIVES, HE, NAMES, NUMBERS, SHE, THEY, TRAITS, WE, YOU, I
+from sample_grammar.entries import Adjective, Noun, Phrase
+from sample_grammar.nouns import NOUNS
+from sample_grammar.phrases import a, bare, counted, in_general, it, named, of, owned, pronoun, quality, some, the, this
+from sample_grammar.words import ADJECTIVES, HE, NAMES, NUMBERS, SHE, THEY, TRAITS, WE, YOU, I
 
 PRESENT, NOW, PAST, FUTURE = Tense.PRESENT, Tense.PROGRESSIVE, Tense.PAST, Tense.FUTURE
 NOT, NEVER = Negation.NOT, Negation.NEVER

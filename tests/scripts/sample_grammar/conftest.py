@@ -1,8 +1,7 @@
 """One drawing of the sample corpus for all its tests."""
 
 import pytest
-
-from mtkit.sample import Splits, sample_pairs, split
+from sample_grammar.corpus import Splits, sample_pairs, split
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Frames about how people and things are, whose they are, what they cost; weather, time and opinions."""
 
-from mtkit.sample import english, french, verbs
-from mtkit.sample.choices import (
+from sample_grammar import english, french, verbs
+from sample_grammar.choices import (
     Dice,
     adjective_or_none,
     is_plural,
@@ -16,12 +16,12 @@ from mtkit.sample.choices import (
     the_person,
     two_people,
 )
-from mtkit.sample.clauses import Clause, Pair, Tense, clause_phrase, statement
-from mtkit.sample.entries import NOTHING, Phrase
-from mtkit.sample.frames.telling import some_tense, some_time, tell, written
-from mtkit.sample.nouns import nouns_with
-from mtkit.sample.phrases import NounPhrase, described, in_general, of, owned, pronoun, quality, the, this, which
-from mtkit.sample.words import (
+from sample_grammar.clauses import Clause, Pair, Tense, clause_phrase, statement
+from sample_grammar.entries import NOTHING, Phrase
+from sample_grammar.frames.telling import some_tense, some_time, tell, written
+from sample_grammar.nouns import nouns_with
+from sample_grammar.phrases import NounPhrase, described, in_general, of, owned, pronoun, quality, the, this, which
+from sample_grammar.words import (
     ADJECTIVES,
     BEAUTIFUL,
     EXPENSIVE,

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from mtkit.sample import english, french
-from mtkit.sample.entries import NOTHING, Adjective, Gender, Name, Noun, Phrase, Pronoun
+from sample_grammar import english, french
+from sample_grammar.entries import NOTHING, Adjective, Gender, Name, Noun, Phrase, Pronoun
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mtkit.sample import english, french
-from mtkit.sample.choices import Dice, now
-from mtkit.sample.clauses import Clause, Negation, Pair, Tense, question, statement
-from mtkit.sample.entries import NOTHING, Phrase, Verb
-from mtkit.sample.phrases import NounPhrase
-from mtkit.sample.words import DAYS_AGO, FUTURE_TIMES, PAST_TIMES, RECENT_TIMES, SOON_TIMES
+from sample_grammar import english, french
+from sample_grammar.choices import Dice, now
+from sample_grammar.clauses import Clause, Negation, Pair, Tense, question, statement
+from sample_grammar.entries import NOTHING, Phrase, Verb
+from sample_grammar.phrases import NounPhrase
+from sample_grammar.words import DAYS_AGO, FUTURE_TIMES, PAST_TIMES, RECENT_TIMES, SOON_TIMES
 
 
 def tell(dice: Dice, clause: Clause, questions: float = 0.15, negations: float = 0.2) -> Pair:

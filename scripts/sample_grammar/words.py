@@ -1,6 +1,6 @@
 """Everything in the lexicon that is neither noun nor verb: adjectives, pronouns, names, numbers, times, countries."""
 
-from mtkit.sample.entries import Adjective, Name, Phrase, Profession, Pronoun
+from sample_grammar.entries import Adjective, Name, Phrase, Profession, Pronoun
 
 I = Pronoun("I", "je", "me", "me", "me", "moi", "my", ("mon", "ma", "mes"), 1, False, "m")  # noqa: E741
 YOU = Pronoun("you", "tu", "you", "te", "te", "toi", "your", ("ton", "ta", "tes"), 2, False, "m")

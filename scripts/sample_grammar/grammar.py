@@ -1,8 +1,8 @@
 """The grammar: which sentence frames there are, and how often each is used."""
 
-from mtkit.sample.choices import Dice
-from mtkit.sample.clauses import Pair
-from mtkit.sample.frames import actions, descriptions, places, questions
+from sample_grammar.choices import Dice
+from sample_grammar.clauses import Pair
+from sample_grammar.frames import actions, descriptions, places, questions
 
 FRAMES = (  # frame, weight
     (actions.liking, 13),
