@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from mtkit.version import __version__
+
 if TYPE_CHECKING:
     from mtkit.translation.translator import Translator
 
-__version__ = "0.1.0"
 __all__ = ["Translator", "__version__"]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from mtkit import __version__
 from mtkit.files import write_text
+from mtkit.version import __version__
 
 _TEMPLATES = Path(__file__).parent / "templates"
 NO_VALUE = "\N{EN DASH}"
