@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtkit import __version__
 from mtkit.config.loading import dump_config, load_config
-from mtkit.config.schema import Config
+from mtkit.config.schema import Config, ModelConfig
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import BundleError, UsageError
 from mtkit.files import atomic_file, atomic_folder, sha256_file, write_text
+from mtkit.version import __version__
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,13 +69,11 @@ def save_bundle(
     model_state: the model's `state_dict()`; weights are stored as float32, shared ones once.
     training: what the manifest tells about the model's origin, as JSON: data fingerprint, dev scores.
     """
-    from mtkit.bundle_weights import save_weights
-
     with atomic_folder(folder) as temporary:
         (temporary / "config.yaml").write_text(dump_config(cfg), encoding="utf-8", newline="\n")
         shutil.copyfile(src_spm, temporary / "src.spm")
         shutil.copyfile(tgt_spm, temporary / "tgt.spm")
-        save_weights(temporary / _WEIGHTS, model_state, cfg.model)
+        _save_weights(temporary / _WEIGHTS, model_state, cfg.model)
         manifest = {
             "format_version": FORMAT_VERSION,
             "mtkit_version": __version__,
@@ -109,12 +107,10 @@ def read_bundle(folder: Path, overrides: Sequence[str] = ()) -> BundleFiles:
 
 def load_model(files: BundleFiles) -> "Transformer":
     """The bundle's model, on the CPU and in evaluation mode. Raises BundleError if its weights are damaged."""
-    from mtkit.bundle_weights import load_weights
-
     path = files.folder / _WEIGHTS
     _verify(path, str(files.manifest["sha256"].get(_WEIGHTS)))
     vocab_sizes = files.src_tokenizer.vocab_size, files.tgt_tokenizer.vocab_size
-    return load_weights(path, files.config.model, *vocab_sizes)
+    return _load_weights(path, files.config.model, *vocab_sizes)
 
 
 def load_bundle(folder: Path, overrides: Sequence[str] = ()) -> Bundle:
@@ -255,3 +251,55 @@ def _verify(path: Path, expected: str) -> None:
 
 def _as_text(manifest: Mapping[str, Any]) -> str:
     return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+
+
+# The CTranslate2 engine needs no torch: the functions for weights import it, not the module.
+
+
+def _save_weights(path: Path, model_state: "Mapping[str, Tensor]", cfg: ModelConfig) -> None:
+    """Write a model's `state_dict()` as float32, shared weights once."""
+    import torch
+    from safetensors.torch import save_file
+
+    vocab_sizes = [model_state[f"{side}_embedding.weight"].size(0) for side in ("src", "tgt")]
+    second_names = _second_names(_new_model(cfg, *vocab_sizes))
+    weights = {
+        name: weight.detach().to("cpu", torch.float32).contiguous()
+        for name, weight in model_state.items()
+        if name not in second_names
+    }
+    save_file(weights, path)
+
+
+def _load_weights(path: Path, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> "Transformer":
+    """Load a model onto the CPU, in evaluation mode.
+
+    Raises BundleError if the file holds no weights, or those of another shape of model.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    model = _new_model(cfg, src_vocab_size, tgt_vocab_size)
+    try:
+        missing, unexpected = model.load_state_dict(load_file(path), strict=False)
+    except (SafetensorError, RuntimeError) as error:
+        raise BundleError(f"{path}: the weights do not fit config.yaml and the tokenizers: {error}") from None
+    absent = sorted(set(missing) - _second_names(model))
+    if absent or unexpected:
+        raise BundleError(f"{path}: weights missing: {absent or 'none'}; unknown: {sorted(unexpected) or 'none'}")
+    return model.eval()
+
+
+def _new_model(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> "Transformer":
+    import torch
+
+    from mtkit.model.transformer import Transformer
+
+    with torch.random.fork_rng(devices=[]):  # initialising the weights must not move the caller's random state
+        return Transformer(cfg, src_vocab_size, tgt_vocab_size)
+
+
+def _second_names(model: "Transformer") -> set[str]:
+    """Return the further names of shared weights."""
+    names = {name for name, _ in model.named_parameters()}
+    return {name for name, _ in model.named_parameters(remove_duplicate=False)} - names
