@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from mtkit import __version__
 from mtkit.bundle import SHAPING_FILES, BundleFiles
 from mtkit.config.schema import CorpusFiles, DecodeConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml
@@ -26,8 +25,10 @@ from mtkit.errors import UsageError
 from mtkit.files import sha256_file
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_faults
+from mtkit.translation.candidates import Candidate, Translation
 from mtkit.translation.file_job import JobResult, TranslateWindow, run_job
-from mtkit.translation.translator import Candidate, Translation, Translator, too_narrow
+from mtkit.translation.translator import Translator, n_best_problem
+from mtkit.version import __version__
 
 Direction = Literal["back", "forward"]
 
@@ -156,8 +157,8 @@ def synthesize(
     output = corpus.tsv or corpus.src
     assert output is not None  # the schema sees to it
     _check_places(text, corpus, settings.rejected)
-    if too_few := too_narrow(settings.n_best, translator.decode):
-        raise UsageError(too_few)
+    if problem := n_best_problem(settings.n_best, translator.decode):
+        raise UsageError(problem)
     identity = {
         **identity_of(members, translator.decode),
         "engine": translator.engine.name,

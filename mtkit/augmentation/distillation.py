@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mtkit import __version__
 from mtkit.augmentation.back_translation import (
     Translated,
     UsableTranslations,
@@ -36,7 +35,8 @@ from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import remove_leftovers, write_text
 from mtkit.languages import are_one_language
 from mtkit.translation.file_job import remove_job, run_job
-from mtkit.translation.translator import Translator, too_narrow
+from mtkit.translation.translator import Translator, n_best_problem
+from mtkit.version import __version__
 
 FOLDER = "distilled"
 _UNNAMED = ("src", "tgt")  # what data.src_lang and data.tgt_lang are if nobody has set them
@@ -99,7 +99,7 @@ class _Teachers:
         log.info(f"{corpus_name(corpus)}: translating with {names}")
         config = first.config.model_copy(update={"decode": self._decode(corpus)})
         members = [replace(first, config=config), *others]
-        translator = Translator.of(members, device=train.device, threads=train.threads or usable_cores())
+        translator = Translator.from_bundles(members, device=train.device, threads=train.threads or usable_cores())
         try:
             yield translator
         finally:
@@ -221,8 +221,8 @@ def _translate(
         log.info(f"{place}: {summary(n_lines, counts)}")
 
     with teachers.translator(corpus) as translator:
-        if too_few := too_narrow(distill.n_best, translator.decode):
-            raise ConfigError(f"distill.n_best={distill.n_best}: {too_few}")
+        if problem := n_best_problem(distill.n_best, translator.decode):
+            raise ConfigError(f"distill.n_best={distill.n_best}: {problem}")
         usable = UsableTranslations(translator, n_best=distill.n_best)
 
         def translate(lines: Sequence[str], first_line: int) -> list[Translated]:

@@ -9,7 +9,7 @@ from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtkit.translation.confidence import Confidence
+    from mtkit.translation.confidence import Calibration
 
 
 def calibrate(
@@ -59,7 +59,7 @@ def calibrate(
     _print(found, folder / CONFIDENCE_FILE)
 
 
-def _print(found: "Confidence", path: Path) -> None:
+def _print(found: "Calibration", path: Path) -> None:
     report = found.held_out
     print(f"{path}: fitted on {found.n_fitted:,} sentences, measured on {report.n:,} others")
     print(f"good (chrF2 at least {found.threshold:g}): {report.good:.1%}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mtkit.scoring.scoring import PairScore
-    from mtkit.translation.translator import Candidate, Translation, Translator
+    from mtkit.translation.candidates import Candidate, Translation
+    from mtkit.translation.translator import Translator
 
 
 @dataclass(frozen=True)

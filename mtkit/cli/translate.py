@@ -23,8 +23,7 @@ from mtkit.errors import UsageError
 if TYPE_CHECKING:
     from mtkit.cli.rendering import Rendering
     from mtkit.data.unseen_characters import UnknownCharacters
-    from mtkit.translation.session import Session
-    from mtkit.translation.translator import Translator
+    from mtkit.translation.translator import Session, Translator
 
 
 TextArgument = Annotated[
@@ -105,13 +104,13 @@ def translate(
     from mtkit.bundle import find_model
     from mtkit.cli.rendering import Rendering  # these and those below: here, for `mtkit --help` to be quick
     from mtkit.cli.translating import load_translator
-    from mtkit.translation.translator import overrides_of, too_narrow
+    from mtkit.translation.translator import decode_overrides, n_best_problem
 
-    settings = [*(overrides or []), *overrides_of({k: value for k, value in chosen.items() if value is not None})]
+    settings = [*(overrides or []), *decode_overrides({k: value for k, value in chosen.items() if value is not None})]
     folders = [find_model(model) for model in models] if models else [find_model()]
     translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
-    if too_few := too_narrow(n_best or 1, translator.decode):
-        raise UsageError(f"--n-best: {too_few}")
+    if problem := n_best_problem(n_best or 1, translator.decode):
+        raise UsageError(f"--n-best: {problem}")
     if alignments and not as_json and translator.decode.on_suspect == "mark":
         raise UsageError("--alignments counts words, and decode.on_suspect=mark adds some: take --json, too")
     unknown = _unknown(translator) if explain_unknown else None
@@ -151,9 +150,9 @@ class _Work:
         self, input_path: Path, output_path: Path, unknown: "UnknownCharacters | None", *, restart: bool
     ) -> None:
         """From file to file, in windows that are kept as they are done."""
-        from mtkit import __version__
         from mtkit.console import log
         from mtkit.translation.file_job import run_job
+        from mtkit.version import __version__
 
         session, rendering = self.session, self.rendering
         translator = session.translator
@@ -223,8 +222,8 @@ def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
 
 
 def _show_live(translator: "Translator", windows: Iterable[Sequence[str]]) -> None:
-    from mtkit.translation.session import warn_unfinished
     from mtkit.translation.streaming import translate_live
+    from mtkit.translation.translator import warn_unfinished
 
     n_lines = n_unfinished = 0
     for window in windows:

@@ -22,7 +22,9 @@ def load_translator(
     log.info(f"model: {', '.join(map(str, folders))}")
     overrides = [*overrides, *([f"decode.beam_size={beam_size}"] if beam_size else [])]
     members = [read_bundle(folder, overrides) for folder in folders]
-    translator = Translator.of(members, device=device, threads=members[0].config.decode.threads or usable_cores())
+    translator = Translator.from_bundles(
+        members, device=device, threads=members[0].config.decode.threads or usable_cores()
+    )
     if translator.engine.name == "native":  # the other one loads no torch
         from mtkit.runtime import keep_freed_memory
 

@@ -15,7 +15,8 @@ from mtkit.data.corpus import Pair
 from mtkit.engines.native import NativeEngine
 from mtkit.inspection.corpus_choice import Skipped, windows_of
 from mtkit.scoring.scoring import PairScore, Scorer
-from mtkit.translation.translator import Candidate, Translator
+from mtkit.translation.candidates import Candidate
+from mtkit.translation.translator import Translator
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from mtkit.engines.ctranslate2 import CTranslate2Engine
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.search.hypothesis import Hypothesis
-from mtkit.translation.translator import Candidate, Translator
+from mtkit.translation.candidates import Candidate
+from mtkit.translation.translator import Translator
 
 _LINES_A_WINDOW = 256  # translated before the progress bar moves
 

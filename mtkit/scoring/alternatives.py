@@ -16,7 +16,8 @@ from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.alignment import piece_words
 from mtkit.scoring.scoring import native_models
-from mtkit.translation.translator import Candidate, Translator
+from mtkit.translation.candidates import Candidate
+from mtkit.translation.translator import Translator
 
 _LEAST = 1e-4  # alternatives less probable than this are not looked for
 _AT_ONCE = 16  # beginnings of words that are continued in one batch

@@ -23,7 +23,8 @@ from mtkit.runtime import is_out_of_memory
 from mtkit.search.hypothesis import Engine
 
 if TYPE_CHECKING:
-    from mtkit.translation.translator import Translation, Translator
+    from mtkit.translation.candidates import Translation
+    from mtkit.translation.translator import Translator
 
 BLANK = "the source is blank"
 _BATCH_TOKENS = 4096  # sentences times longest sentence

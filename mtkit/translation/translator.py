@@ -1,11 +1,13 @@
-"""Lines in, translations out, in the same order and number. Nothing here needs torch, unless the engine does."""
+"""Translate lines: text in, translations out, in the same order and number.
+
+Importing this loads no torch: the CTranslate2 engine works without it.
+"""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.schema import DecodeConfig
@@ -14,85 +16,15 @@ from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
-from mtkit.quality.faults import Fault
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
+from mtkit.translation import mbr
+from mtkit.translation.candidates import BLANK, Candidate, Translation
+from mtkit.translation.confidence import Calibration
+from mtkit.translation.review import Review
 from mtkit.translation.segments import join_segments, split_long
-from mtkit.translation.terminology import Terminology
-
-if TYPE_CHECKING:
-    from mtkit.translation.confidence import Confidence
-    from mtkit.translation.session import Session
+from mtkit.translation.terminology import Terminology, TermReport
 
 _BATCHES_A_WINDOW = 16
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One translation of a line. For a line that was split, log_prob and score are sums over its segments."""
-
-    text: str
-    ids: list[int]  # target tokens, without EOS
-    log_prob: float  # nats
-    score: float  # log_prob after the length penalty
-    finished: bool  # False: the length limit ended it
-
-
-@dataclass(frozen=True)
-class Translation:
-    """What became of one line: its candidates, best first. A blank line has a single empty one."""
-
-    src: str
-    n_best: list[Candidate]
-    faults: tuple[Fault, ...] = ()  # what looks wrong with the best one
-
-    @property
-    def text(self) -> str:
-        """The best candidate's text."""
-        return self.n_best[0].text
-
-    @property
-    def score(self) -> float:
-        """The best candidate's score."""
-        return self.n_best[0].score
-
-    @property
-    def finished(self) -> bool:
-        """False if the length limit ended the best candidate, or a segment of it."""
-        return self.n_best[0].finished
-
-
-def overrides_of(decode: Mapping[str, object]) -> list[str]:
-    """Values for keys of the config's decode section as overrides, quoted so that a path such as "a: b" stays one."""
-    # JSON is YAML, but for escapes beyond \uFFFF
-    return [f"decode.{key}={json.dumps(value, default=str, ensure_ascii=False)}" for key, value in decode.items()]
-
-
-def too_narrow(n_best: int, decode: DecodeConfig) -> str:
-    """What is wrong with asking for so many translations a line; "" if nothing is."""
-    if decode.mbr_samples and n_best > decode.mbr_samples:
-        return f"{n_best} translations a line are more than decode.mbr_samples={decode.mbr_samples} draws; draw more"
-    if decode.sampling or decode.mbr_samples or n_best <= decode.beam_size:
-        return ""
-    return f"{n_best} translations a line are more than decode.beam_size={decode.beam_size} finds; widen the beam"
-
-
-_BLANK = Candidate("", [], 0.0, 0.0, True)
-
-
-class Searcher(Protocol):
-    """What of a `Translator` those need who choose among candidates."""
-
-    def search(
-        self,
-        texts: Sequence[str],
-        *,
-        decode: DecodeConfig | None = None,
-        n_best: int = 1,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        first_line: int | None = None,
-    ) -> list[list[Candidate]]:
-        """The n best candidates of each text, best first."""
-        ...
 
 
 class Translator:
@@ -109,11 +41,10 @@ class Translator:
         tgt_lang: str | None = None,
         files: BundleFiles | None = None,
     ) -> None:
-        """other_src_tokenizers: those of an ensemble's further models, unless all have the first one's.
+        """other_src_tokenizers: those of an ensemble's further models, unless all models share the first one's.
 
-        tgt_lang: language of the translations, such as "fr", for the look at suspect ones.
-        files: the bundle that all this comes from, none for an ensemble; its calibration, if it has one, gives
-        `confidence`.
+        tgt_lang: language of the translations, such as "fr"; the check for lost numbers needs it.
+        files: the bundle that the translator was loaded from, None for an ensemble; `confidence` needs its calibration.
         Raises DataError if decode.terminology cannot be read, or if a source tokenizer does not have decode.tag.
         """
         self.engine = engine
@@ -136,103 +67,98 @@ class Translator:
         overrides: Sequence[str] = (),
         **decode: object,
     ) -> "Translator":
-        """The translator of a run or bundle folder; by default $MTKIT_MODEL, else the newest run in ./runs.
+        """Load the model in a run or bundle folder; by default $MTKIT_MODEL, else the newest run in ./runs.
 
-        path: several are an ensemble. Other keywords stand for keys of the config's decode section, such as
-        beam_size=1; overrides are the same as text, such as "decode.beam_size=1". threads=2 holds for torch in the
-        whole process; where neither it nor the config names a number, torch keeps its own, and CTranslate2 takes one
+        path: several folders make an ensemble. Other keywords set keys of the config's decode section, such as
+        beam_size=1; overrides do the same as text, such as "decode.beam_size=1". threads=2 sets torch's threads for the
+        whole process; if neither the call nor the config sets it, torch keeps its own number and CTranslate2 uses one
         thread per core.
         Raises BundleError if there is no such model, ConfigError for a wrong key or value.
         """
         paths = [path] if path is None or isinstance(path, str | Path) else path
-        overrides = [*overrides, *overrides_of(decode)]
+        overrides = [*overrides, *decode_overrides(decode)]
         folders = [find_model(None if name is None else Path(name)) for name in paths]
-        return cls.of([read_bundle(folder, overrides) for folder in folders], device=device)
+        return cls.from_bundles([read_bundle(folder, overrides) for folder in folders], device=device)
 
     @classmethod
-    def of(cls, members: Sequence[BundleFiles], *, device: str = "auto", threads: int | None = None) -> "Translator":
-        """The translator of bundles that have been read; more than one are an ensemble, led by the first's config.
+    def from_bundles(
+        cls, members: Sequence[BundleFiles], *, device: str = "auto", threads: int | None = None
+    ) -> "Translator":
+        """Build a translator from bundles; more than one are an ensemble, which uses the first one's config.
 
-        threads: in place of its decode.threads.
+        threads: overrides the config's decode.threads.
         """
         first, *others = members
         for other in others:
             if other.tgt_tokenizer.fingerprint != first.tgt_tokenizer.fingerprint:
                 raise BundleError(
                     f"{first.folder} and {other.folder} cannot be an ensemble: their target tokenizers differ "
-                    f"({first.tgt_tokenizer.vocab_size:,} and {other.tgt_tokenizer.vocab_size:,} pieces); models that "
-                    "vote on the next token must mean the same tokens by the same ids"
+                    f"({first.tgt_tokenizer.vocab_size:,} and {other.tgt_tokenizer.vocab_size:,} pieces); choose "
+                    "models that were trained with one target tokenizer"
                 )
         _warn_of_missing_tag(first)
         engine = choose_engine(members, device, threads or first.config.decode.threads)
         same = all(other.src_tokenizer.fingerprint == first.src_tokenizer.fingerprint for other in others)
-        further = () if same else [other.src_tokenizer for other in others]
         return cls(
             engine,
             first.src_tokenizer,
             first.tgt_tokenizer,
             first.config.decode,
-            other_src_tokenizers=further,
+            other_src_tokenizers=() if same else [other.src_tokenizer for other in others],
             tgt_lang=first.config.data.target_language,
             files=None if others else first,
         )
 
-    def confidence(self, candidate: Candidate) -> float | None:
-        """How sure one can be of a translation, 0 to 1, by the calibration in the bundle (`mtkit calibrate`).
-
-        None without a calibration, and for a translation that is empty or was ended by the length limit.
-        """
-        if self.calibration is None:
-            return None
-        return self.calibration.of(
-            candidate.log_prob, len(candidate.ids) + candidate.finished, finished=candidate.finished
-        )
-
-    @cached_property
-    def calibration(self) -> "Confidence | None":
-        """What `mtkit calibrate` has added to the bundle."""
-        path = None if self.files is None else bundle_file(self.files, "confidence.json")
-        if path is None:
-            return None
-        from mtkit.translation.confidence import Confidence
-
-        calibration = Confidence.load(path)
-        calibration.warn_of_other_search(self.decode)
-        return calibration
-
-    @property
-    def window(self) -> int:
-        """How many lines are worth reading at once: enough for batches of like length, with little padding."""
-        return self.decode.batch_sentences * _BATCHES_A_WINDOW
+    def __repr__(self) -> str:
+        model = "" if self.files is None else f"{str(self.files.folder)!r}, "
+        return f"Translator({model}engine={self.engine.name!r}, beam_size={self.decode.beam_size})"
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """One translation per line, in order; a blank line stays blank."""
+        """Return one translation per line, in order; a blank line stays blank."""
         if isinstance(lines, str):
             raise TypeError("translate() takes a list of lines, not one string")
         return [translation.text for translation in self.stream(lines)]
 
     def stream(self, lines: Iterable[str], *, n_best: int = 1, window: int | None = None) -> Iterator[Translation]:
-        """Translations in order, as they come; lines are read window by window (default: a few batches).
+        """Yield translations in order; read, translate and yield one window of lines before reading the next.
 
-        n_best: candidates per line, at most the beam size; when sampling, so many draws.
-        """
-        return self.stream_windows(windows(lines, window or self.window), n_best=n_best)
-
-    def stream_windows(self, windows: Iterable[Sequence[str]], *, n_best: int = 1) -> Iterator[Translation]:
-        """Translations in order; each window of lines is translated, and given, before the next one is asked for.
-
-        Says at the end what was noticed: translations that hit the length limit or look suspect, terms met.
+        n_best: candidates per line, at most the beam size; when sampling, the number of draws.
+        window: lines read at once; by default enough for a few batches.
+        Logs at the end how many translations hit the length limit or look suspect, and which terms were met.
         """
         session = self.session(n_best=n_best)
-        for window in windows:
-            yield from session.translate(window)
+        for chunk in windows(lines, window or self.window):
+            yield from session.translate(chunk)
         session.report()
 
     def session(self, *, n_best: int = 1, prefix: str = "") -> "Session":
-        """A text that is translated window by window. prefix: what every translation begins with, in whole words."""
-        from mtkit.translation.session import Session
-
+        """Start a text that the caller hands over in windows. prefix: whole words that begin every translation."""
         return Session(self, n_best, self.tgt_tokenizer.encode(prefix))
+
+    @property
+    def window(self) -> int:
+        """How many lines to read at once: enough for batches of similar length, with little padding."""
+        return self.decode.batch_sentences * _BATCHES_A_WINDOW
+
+    def confidence(self, candidate: Candidate) -> float | None:
+        """Return the probability, 0 to 1, that a translation is good, by the bundle's calibration (`mtkit calibrate`).
+
+        None without a calibration, and for a translation that is empty or hit the length limit.
+        """
+        if self.calibration is None:
+            return None
+        n_tokens = len(candidate.ids) + candidate.finished
+        return self.calibration.confidence(candidate.log_prob, n_tokens, finished=candidate.finished)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """The calibration that `mtkit calibrate` added to the bundle."""
+        path = None if self.files is None else bundle_file(self.files, "confidence.json")
+        if path is None:
+            return None
+        calibration = Calibration.load(path)
+        calibration.warn_of_other_search(self.decode)
+        return calibration
 
     def search(
         self,
@@ -243,25 +169,22 @@ class Translator:
         prefixes: Sequence[Sequence[int]] | None = None,
         first_line: int | None = None,
     ) -> list[list[Candidate]]:
-        """The n best translations of each text; a blank text has a single empty one.
+        """Return the n best candidates of each text, unreviewed; a blank text has a single empty one.
 
-        decode: other settings than the translator's own. prefixes: target tokens that each translation begins with.
-        first_line: the first text's number, for messages about texts that are too long; none: no messages.
+        decode: settings to use instead of the translator's own. prefixes: target tokens that begin each translation.
+        first_line: line number of the first text, for warnings about long texts; None: do not warn.
         """
         decode = decode or self.decode
-        if decode.mbr_samples:
-            from mtkit.translation.mbr import rerank
-
-            return rerank(self, texts, decode, n_best=n_best, prefixes=prefixes, first_line=first_line)
-        texts = [as_one_line(text).strip() for text in texts]
-        segments, owners = self.segments(texts, decode, prefixes, first_line)
+        settings, n_draws = (mbr.sampling_settings(decode), decode.mbr_samples) if decode.mbr_samples else (decode, 0)
+        segments, owners = self.segments(texts, settings, prefixes, first_line)
+        hypotheses: list[list[Hypothesis]] = [[] for _ in segments]
+        for index, n_best_of_segment in self.engine.decode(segments, settings, n_draws or n_best):
+            hypotheses[index] = n_best_of_segment
         parts: list[list[list[Candidate]]] = [[] for _ in texts]
-        found: list[list[Hypothesis]] = [[] for _ in segments]
-        for number, hypotheses in self.engine.decode(segments, decode, n_best):
-            found[number] = hypotheses
-        for owner, hypotheses in zip(owners, found, strict=True):
-            parts[owner].append([self._candidate(hypothesis) for hypothesis in hypotheses])
-        return [_join(part) for part in parts]
+        for owner, segment_hypotheses in zip(owners, hypotheses, strict=True):
+            parts[owner].append([self._candidate(hypothesis) for hypothesis in segment_hypotheses])
+        candidates = [_join(part) for part in parts]
+        return [mbr.rank(draws)[:n_best] for draws in candidates] if n_draws else candidates
 
     def segments(
         self,
@@ -270,7 +193,8 @@ class Translator:
         prefixes: Sequence[Sequence[int]] | None = None,
         first_line: int | None = None,
     ) -> tuple[list[Segment], list[int]]:
-        """What is to be translated, and for each segment the number of the text that it is (a part of)."""
+        """Cut texts into the segments to translate; also return, for each segment, the index of its text."""
+        texts = [as_one_line(text).strip() for text in texts]
         limit = self.max_src_tokens(decode)
         segments: list[Segment] = []
         owners: list[int] = []
@@ -287,30 +211,30 @@ class Translator:
             prefix = tuple(prefixes[owner]) if prefixes is not None else ()
             for piece, part in zip(pieces, parts, strict=True):
                 if part[0]:
-                    segments.append(self._ask(piece, part, decode, prefix))
+                    segments.append(self._segment(piece, part, decode, prefix))
                     owners.append(owner)
-                    prefix = ()  # it was the beginning of the first segment
+                    prefix = ()  # only the first segment begins with it
         return segments, owners
 
     def max_src_tokens(self, decode: DecodeConfig | None = None) -> int:
-        """The most source tokens that are translated in one piece, by these settings or the translator's own."""
+        """Return the most source tokens that are translated in one piece, by these settings or the translator's own."""
         limit = (decode or self.decode).max_src_tokens
         positions = self.engine.max_positions
         return limit if positions is None else min(limit, positions - 1)  # EOS
 
     def needs_segments(self, text: str) -> bool:
-        """Whether the text is too long for the translator to translate it in one piece."""
+        """Return whether the text is too long to be translated in one piece."""
         return self._n_tokens(as_one_line(text).strip()) > self.max_src_tokens()
 
     def _encode(self, texts: Sequence[str]) -> list[tuple[list[int], ...]]:
-        """Of each text the tokens of every member's source tokenizer."""
+        """Encode each text with every source tokenizer."""
         return list(zip(*(tokenizer.encode_batch(texts) for tokenizer in self.src_tokenizers), strict=True))
 
     def _n_tokens(self, text: str) -> int:
         return max(len(tokenizer.encode(text)) for tokenizer in self.src_tokenizers)
 
-    def _ask(self, text: str, ids: tuple[list[int], ...], decode: DecodeConfig, prefix: tuple[int, ...]) -> Segment:
-        """The segment with its limits, and what the terminology asks of its translation."""
+    def _segment(self, text: str, ids: tuple[list[int], ...], decode: DecodeConfig, prefix: tuple[int, ...]) -> Segment:
+        """Add the length limits and the terminology's constraints to a segment's tokens."""
         n_src_tokens = len(ids[0])
         max_len = int(decode.max_len_factor * n_src_tokens) + decode.max_len_constant
         if decode.max_len is not None:
@@ -327,21 +251,95 @@ class Translator:
         return Candidate(text, hypothesis.ids, hypothesis.log_prob, hypothesis.score, hypothesis.finished)
 
 
+class Session:
+    """Translates and reviews one text window by window, and counts what it notices."""
+
+    def __init__(self, translator: Translator, n_best: int = 1, prefix: Sequence[int] = ()) -> None:
+        """n_best: as for `Translator.stream`. prefix: target tokens that begin every translation."""
+        self.translator = translator
+        self.n_best = n_best
+        self.prefix = prefix
+        self.n_lines = 0
+        self.n_unfinished = 0
+        self.review = Review(
+            translator,
+            translator.decode,
+            tgt_lang=translator.tgt_lang,
+            rules_in_beam=translator.engine.name == "native",
+        )
+        self.terms = None if translator.terminology is None else TermReport(translator.terminology)
+
+    def translate(self, lines: Sequence[str], first_line: int | None = None) -> list[Translation]:
+        """Translate the next lines. first_line: line number of the first one, if lines before it were skipped."""
+        first_line = first_line or self.n_lines + 1
+        self.review.tally.n_before = first_line - 1 - self.n_lines
+        prefixes = [self.prefix] * len(lines) if self.prefix else None
+        candidates = self.translator.search(lines, n_best=self.n_best, prefixes=prefixes, first_line=first_line)
+        translations = self.review.window(lines, candidates, prefixes=prefixes)
+        self.n_lines += len(lines)
+        self.n_unfinished += sum(not translation.finished for translation in translations)
+        if self.terms is not None:
+            for translation in translations:
+                self.terms.add(translation.src, translation.text)
+        return translations
+
+    def counts(self) -> Counter[str]:
+        """Return how many translations so far are unfinished or suspect, and how many terms were asked for and met."""
+        counts = Counter(unfinished=self.n_unfinished, suspect=self.review.tally.n_faulty)
+        if self.terms is not None:
+            counts.update(
+                terms=self.terms.n_required, terms_met=self.terms.n_met, forbidden_phrases=self.terms.n_forbidden
+            )
+        return counts
+
+    def report(self) -> None:
+        """Log what was noticed, if anything was."""
+        warn_unfinished(self.n_unfinished, self.n_lines)
+        self.review.warn()
+        if self.terms is not None:
+            for line in self.terms.lines():
+                log.info(line)
+
+
+def decode_overrides(decode: Mapping[str, object]) -> list[str]:
+    """Return values for keys of the decode section as overrides, quoted so that a path such as "a: b" stays one."""
+    # JSON is YAML, except for escapes beyond \uFFFF
+    return [f"decode.{key}={json.dumps(value, default=str, ensure_ascii=False)}" for key, value in decode.items()]
+
+
+def n_best_problem(n_best: int, decode: DecodeConfig) -> str:
+    """Return why these settings cannot give n_best translations of a line; "" if they can."""
+    if decode.mbr_samples and n_best > decode.mbr_samples:
+        return f"{n_best} translations a line are more than decode.mbr_samples={decode.mbr_samples} draws; draw more"
+    if decode.sampling or decode.mbr_samples or n_best <= decode.beam_size:
+        return ""
+    return f"{n_best} translations a line are more than decode.beam_size={decode.beam_size} finds; widen the beam"
+
+
+def warn_unfinished(n_unfinished: int, n_lines: int) -> None:
+    """Warn of translations that the length limit ended, if there are any."""
+    if n_unfinished:
+        log.warning(
+            f"{n_unfinished} of {n_lines} translations hit the length limit (decode.max_len_factor, "
+            "decode.max_len_constant, decode.max_len): they may be incomplete or repeat themselves"
+        )
+
+
 def _warn_of_missing_tag(files: BundleFiles) -> None:
-    """Say so if the model was trained on tagged text alone, and is now to translate without a tag."""
+    """Warn if the model was trained on tagged text only, and decode.tag is not set."""
     tags = [corpus.tag for corpus in files.config.data.train]
     if files.config.decode.tag is None and all(tags):
         names = ", ".join(sorted({str(tag) for tag in tags}))
         log.warning(
-            f"{files.folder}: every sentence that this model learnt from began with a tag ({names}); "
+            f"{files.folder}: every sentence of this model's training data began with a tag ({names}); "
             f"choose one, such as --set 'decode.tag={tags[0]}'"
         )
 
 
 def _join(parts: list[list[Candidate]]) -> list[Candidate]:
-    """A line's candidates from those of its segments: the k-th of the line joins the k-th of every segment."""
+    """Make a line's candidates from its segments': the k-th of the line joins the k-th of every segment."""
     if not parts:
-        return [_BLANK]
+        return [BLANK]
     if len(parts) == 1:
         return parts[0]
     return [

@@ -157,9 +157,9 @@ def translate(model: Path, pairs: Sequence[Pair], tgt_lang: str) -> list[Pair]:
     sources, references = [src for src, _ in pairs], [ref for _, ref in pairs]
     decode = translator.decode.model_copy(update={"on_suspect": "retry"})
     review = Review(translator, decode, tgt_lang=tgt_lang, rules_in_beam=translator.engine.name == "native")
-    found = translator.search(sources)
-    plain = [candidates[0].text for candidates in found]
-    guarded = [line.candidates[0].text for line in review.window(sources, found)]
+    candidates = translator.search(sources)
+    plain = [n_best[0].text for n_best in candidates]
+    guarded = [line.text for line in review.window(sources, candidates)]
     n_changed = sum(a != b for a, b in zip(plain, guarded, strict=True))
     before, after = corpus_bleu(plain, references), corpus_bleu(guarded, references)
     print(f"BLEU {before:.2f} with on_suspect=off, {after:.2f} with retry, which changed {n_changed} lines")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from mtkit.bundle import bundle_file, load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.data.special_ids import EOS_ID
-from mtkit.translation.confidence import CONFIDENCE_FILE, Confidence
+from mtkit.translation.confidence import CONFIDENCE_FILE, Calibration
 from mtkit.translation.translator import Translator
 
 TEXT = "I love oranges The cat sleeps under the table Do you see the big house It rains"
@@ -62,7 +62,7 @@ def test_the_bundle_gets_a_calibration_that_is_verified(run):
     assert result.exit_code == 0, result.stderr
     path = bundle_file(read_bundle(Path("model")), CONFIDENCE_FILE)
     assert path is not None
-    found = Confidence.load(path)
+    found = Calibration.load(path)
     assert found.threshold == 50
     assert found.slope > 0
     assert found.decode["min_len"] == 3
@@ -75,13 +75,13 @@ def test_the_bundle_gets_a_calibration_that_is_verified(run):
 def test_an_ensemble_has_not_the_calibration_of_its_first_model(run):
     assert run("--src", "src.txt", "--ref", "ref.txt").exit_code == 0
     one = read_bundle(Path("model"))
-    assert Translator.of([one], threads=1).calibration is not None
-    assert Translator.of([one, one], threads=1).calibration is None
+    assert Translator.from_bundles([one], threads=1).calibration is not None
+    assert Translator.from_bundles([one, one], threads=1).calibration is None
 
 
 def test_no_more_sentences_than_asked_for(run):
     assert run("--src", "src.txt", "--ref", "ref.txt", "--max-sentences", "30").exit_code == 0
-    found = Confidence.load(Path("model") / CONFIDENCE_FILE)
+    found = Calibration.load(Path("model") / CONFIDENCE_FILE)
     assert found.n_fitted + found.held_out.n <= 30
 
 
@@ -91,7 +91,7 @@ def test_no_more_sentences_than_asked_for(run):
         (["--src", "src.txt"], 2, "give both --src and --ref, or neither"),
         ([], 1, "/nowhere/dev.tsv: no such file, though model/config.yaml names it as data.dev: give --src and --ref"),
         (["--src", "src.txt", "--ref", "few.txt"], 1, "src.txt has 48 lines, few.txt has 1"),
-        (["--src", "few.txt", "--ref", "few.txt"], 1, "translations, of the half to be fitted"),
+        (["--src", "few.txt", "--ref", "few.txt"], 1, "1 translations, 0 of the 1 to fit on"),
     ],
 )
 def test_mistakes_are_explained_and_leave_the_bundle_as_it_was(run, args, exit_code, message):

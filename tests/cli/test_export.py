@@ -19,7 +19,8 @@ from mtkit.errors import BundleError, MtkitError
 from mtkit.files import sha256_file
 from mtkit.interop.parity import Parity, SearchParity, Tolerance, token_agreement
 from mtkit.model.transformer import Transformer
-from mtkit.translation.translator import Candidate, Translator
+from mtkit.translation.candidates import Candidate
+from mtkit.translation.translator import Translator
 
 pytest.importorskip("ctranslate2", reason="the extra `fast` is not installed")
 

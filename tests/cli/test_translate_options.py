@@ -12,8 +12,7 @@ from mtkit.bundle import add_to_bundle
 from mtkit.cli import app
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
-from mtkit.translation.session import Session
-from mtkit.translation.translator import Translator
+from mtkit.translation.translator import Session, Translator
 
 LINES = ["I love oranges.", "", "The cat sleeps under the house.", "Do you see the rain?"]
 

@@ -9,16 +9,16 @@ import pytest
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.errors import BundleError, DataError
+from mtkit.translation.candidates import Candidate
 from mtkit.translation.confidence import (
     Bin,
-    Confidence,
+    Calibration,
     Reliability,
     calibrate,
     calibrate_translations,
     fit_logistic,
     reliability,
 )
-from mtkit.translation.translator import Candidate
 
 
 def drawn(n: int, slope: float, intercept: float) -> tuple[np.ndarray, np.ndarray]:
@@ -28,9 +28,9 @@ def drawn(n: int, slope: float, intercept: float) -> tuple[np.ndarray, np.ndarra
     return x, rng.random(n) < 1 / (1 + np.exp(-(slope * x + intercept)))
 
 
-def confidence(slope: float = 3.0, intercept: float = 1.5) -> Confidence:
+def calibration(slope: float = 3.0, intercept: float = 1.5) -> Calibration:
     nothing = Reliability(1, 1.0, 0.0, 0.0, 0.0, None, [Bin(0.0, 0.1, 0, None, None)])
-    return Confidence(slope, intercept, 60.0, 10, {"beam_size": 2}, nothing)
+    return Calibration(slope, intercept, 60.0, 10, {"beam_size": 2}, nothing)
 
 
 def test_one_good_and_one_bad_are_told_apart_as_platts_targets_say():
@@ -78,7 +78,7 @@ def test_calibrated_confidences_hold_on_sentences_that_they_were_not_fitted_on()
     found = calibrate(x.tolist(), np.where(good, 80.0, 20.0).tolist(), threshold=60, decode={})
     assert (found.n_fitted, found.held_out.n) == (4000, 4000)
     assert found.held_out.calibration_error < 0.03
-    shifted = np.array([found.of(value * 10, 10) for value in x[1::2]]) - 0.2
+    shifted = np.array([found.confidence(value * 10, 10) for value in x[1::2]]) - 0.2
     assert reliability(np.clip(shifted, 0, 1), good[1::2]).calibration_error > 0.15  # it can tell
 
 
@@ -95,7 +95,7 @@ def test_it_is_fitted_on_every_other_sentence_only():
 def test_good_means_the_threshold_or_more():
     x = np.linspace(-2, -0.1, 40).tolist()
     chrf = [60.0] * 20 + [60.001] * 20
-    with pytest.raises(DataError, match=r"40 translations, of the half to be fitted 20 with chrF of at least 60"):
+    with pytest.raises(DataError, match=r"40 translations, 20 of the 20 to fit on .* 60;"):
         calibrate(x, chrf, threshold=60, decode={})
     assert calibrate(x, chrf, threshold=60.001, decode={}).held_out.good == 0.5
 
@@ -122,28 +122,28 @@ def test_an_empty_bin_and_a_single_kind():
     assert found.auc is None
 
 
-def test_a_likelier_translation_has_more_confidence():
-    values = [confidence().of(log_prob, 10) for log_prob in (-30, -10, -5, -1, 0)]
+def test_a_more_likely_translation_has_more_confidence():
+    values = [calibration().confidence(log_prob, 10) for log_prob in (-30, -10, -5, -1, 0)]
     assert values == sorted(values)
     assert values[2] == pytest.approx(0.5)  # 3 x -0.5 + 1.5 = 0
     assert 0 <= values[0] < values[-1] <= 1
 
 
 def test_rounding_of_another_batch_does_not_show():
-    assert confidence().of(-5.0, 10) == confidence().of(-5.00001, 10)
+    assert calibration().confidence(-5.0, 10) == calibration().confidence(-5.00001, 10)
 
 
 @pytest.mark.parametrize(("n_tokens", "finished"), [(1, True), (10, False)])
-def test_what_dev_says_nothing_about_has_no_confidence(n_tokens, finished):
-    assert confidence().of(-5.0, n_tokens, finished=finished) is None
+def test_what_the_fit_leaves_out_has_no_confidence(n_tokens, finished):
+    assert calibration().confidence(-5.0, n_tokens, finished=finished) is None
 
 
 @pytest.mark.parametrize(
     ("x", "chrf", "message"),
     [
         ([-1.0] * 10, [0.0, 100.0] * 5, "10 translations"),
-        ([-1.0, -0.5] * 20, [70.0] * 40, "of the half to be fitted 20 with chrF of at least 60: no calibration"),
-        ([-1.0, -1.0, -0.1, -0.1] * 10, [90.0, 90.0, 10.0, 10.0] * 10, "likelier are not the better ones"),
+        ([-1.0, -0.5] * 20, [70.0] * 40, r"40 translations, 20 of the 20 to fit on .* 60;.*--threshold"),
+        ([-1.0, -1.0, -0.1, -0.1] * 10, [90.0, 90.0, 10.0, 10.0] * 10, r"40 translations.*\(slope -"),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused(x, chrf, message):
@@ -162,7 +162,8 @@ def test_translations_are_compared_with_their_references(caplog):
     fitted = fit_logistic(np.array([-0.1, -2.0] * 10), np.array([True, False] * 10))
     assert (found.slope, found.intercept) == pytest.approx(fitted)
     assert found.decode == {"beam_size": 7}
-    assert caplog.messages == ["2 of 42 translations left out: empty, or ended by the length limit"]
+    [message] = caplog.messages
+    assert message.startswith("2 of 42 ")
 
 
 @pytest.mark.parametrize(
@@ -174,33 +175,30 @@ def test_translations_are_compared_with_their_references(caplog):
         ({}, "decode.beam_size=2, now 4"),
     ],
 )
-def test_another_search_than_the_calibrated_one_is_told(caplog, settings, change):
-    confidence().warn_of_other_search(DecodeConfig(**settings))
-    assert caplog.messages == (
-        [f"confidence was calibrated with {change}: it may mislead; run mtkit calibrate with the same --set"]
-        if change
-        else []
-    )
+def test_another_search_than_the_calibrated_one_is_warned_of(caplog, settings, change):
+    calibration().warn_of_other_search(DecodeConfig(**settings))
+    assert len(caplog.messages) == (change is not None)
+    assert all(change in message and "--set" in message for message in caplog.messages)
 
 
 def test_a_calibration_is_kept_as_json(tmp_path):
     path = tmp_path / "confidence.json"
-    confidence().dump(path)
-    assert Confidence.load(path) == confidence()
+    calibration().dump(path)
+    assert Calibration.load(path) == calibration()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text[:-20], "not a calibration, or a damaged one"),
-        (lambda text: "[]", "not a calibration, or a damaged one"),
-        (lambda text: json.dumps({**json.loads(text), "format_version": 9}), "format 9, but format 1 is read"),
+        (lambda text: text[:-20], "run mtkit calibrate"),
+        (lambda text: "[]", "run mtkit calibrate"),
+        (lambda text: json.dumps({**json.loads(text), "format_version": 9}), "format 9.* format 1;"),
         (lambda text: json.dumps({**json.loads(text), "surprise": 1}), "surprise"),
     ],
 )
 def test_a_damaged_calibration_is_explained(tmp_path, change, message):
     path = tmp_path / "confidence.json"
-    confidence().dump(path)
+    calibration().dump(path)
     path.write_text(change(path.read_text()))
     with pytest.raises(BundleError, match=message):
-        Confidence.load(path)
+        Calibration.load(path)

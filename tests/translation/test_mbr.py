@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.translation.mbr import choose, expected_chrf, pairwise_chrf, rerank, sampling_settings
-from mtkit.translation.translator import Candidate, Translator
+from mtkit.translation.candidates import Candidate
+from mtkit.translation.mbr import expected_chrf, pairwise_chrf, rank, sampling_settings
+from mtkit.translation.translator import Translator
 
 CHRF = pytest.importorskip("sacrebleu.metrics.chrf").CHRF()
 
@@ -20,6 +21,16 @@ def sentence_chrf(hypothesis: str, reference: str) -> float:
 
 def expected_by_definition(candidates: list[str]) -> list[float]:
     return [sum(sentence_chrf(one, other) for other in candidates) / len(candidates) for one in candidates]
+
+
+def draws(texts: list[str]) -> list[Candidate]:
+    return [Candidate(text, [index], -float(index), -1.0, True) for index, text in enumerate(texts)]
+
+
+def choose(texts: list[str]) -> int:
+    """The index of the draw that is ranked first."""
+    [index] = rank(draws(texts))[0].ids
+    return index
 
 
 @settings(max_examples=60)
@@ -43,7 +54,7 @@ def test_a_word_many_times_over_counts_as_often_as_both_have_it():
 def test_the_choice_has_the_highest_expected_chrf_and_is_the_first_of_those(candidates):
     expected = expected_by_definition(candidates)
     assert expected_chrf(candidates) == pytest.approx(expected, abs=1e-8)
-    first = next(number for number, value in enumerate(expected) if value > max(expected) - 1e-8)
+    first = next(index for index, value in enumerate(expected) if value > max(expected) - 1e-8)
     assert choose(candidates) == first
 
 
@@ -53,47 +64,41 @@ def test_a_text_drawn_twice_weighs_twice():
     assert choose([far, near, far, nearer, far]) == 0
 
 
-def test_of_equals_the_first_is_chosen_and_of_nothing_none():
+def test_of_equals_the_first_is_chosen():
     assert choose(["", ""]) == 0
     assert choose(["a b", "ab", "a b"]) == 0  # white space does not count
-    with pytest.raises(ValueError, match="no candidate"):
-        choose([])
 
 
-class Draws:
-    """A searcher that always draws the same."""
-
-    def __init__(self, texts: list[str]) -> None:
-        self.candidates = [Candidate(text, [number], -float(number), -1.0, True) for number, text in enumerate(texts)]
-        self.asked: list[tuple[DecodeConfig, int]] = []
-
-    def search(self, texts, *, decode=None, n_best=1, prefixes=None, first_line=None):
-        self.asked.append((decode, n_best))
-        return [self.candidates[:n_best] for _ in texts]
-
-
-@pytest.mark.parametrize("n_best", [1, 2, 9])
-def test_reranking_gives_each_text_once_the_most_expected_first_with_its_expected_chrf(n_best):
+def test_ranking_gives_each_text_once_the_most_expected_first_with_its_expected_chrf():
     texts = ["nobody was here", "the cat sat here", "the cat sat there", "the cat sat here"]
-    draws = Draws(texts)
-    [found, again] = rerank(draws, ["x", "x"], DecodeConfig(mbr_samples=4), n_best=n_best)
+    ranked = rank(draws(texts))
     expected = dict(zip(texts, expected_by_definition(texts), strict=True))
     best_first = sorted(expected, key=lambda text: -expected[text])
-    assert [candidate.text for candidate in found] == best_first[:n_best]
-    assert [candidate.score for candidate in found] == pytest.approx([expected[t] for t in best_first[:n_best]])
-    assert found[0].ids == [1] and found[0].log_prob == -1.0  # the model's own, of the first draw of that text
-    assert again == found
+    assert [candidate.text for candidate in ranked] == best_first
+    assert [candidate.score for candidate in ranked] == pytest.approx([expected[text] for text in best_first])
+    assert ranked[0].ids == [1] and ranked[0].log_prob == -1.0  # the model's own, of the first draw of that text
 
 
 def test_draws_are_limited_to_likely_tokens_unless_the_config_limits_them():
-    draws = Draws(["a"] * 5)
-    rerank(draws, ["x"], DecodeConfig(mbr_samples=5, beam_size=4, beam_groups=2, seed=7))
-    [(asked, n_best)] = draws.asked
-    assert (asked.sampling, asked.mbr_samples, asked.epsilon, asked.seed, n_best) == (True, 0, 0.02, 7, 5)
+    asked = sampling_settings(DecodeConfig(mbr_samples=5, beam_size=4, beam_groups=2, seed=7))
+    assert (asked.sampling, asked.mbr_samples, asked.epsilon, asked.seed) == (True, 0, 0.02, 7)
     for limit in ({"top_k": 5}, {"top_p": 0.9}, {"epsilon": 0.1}):
         given_limit = sampling_settings(DecodeConfig(mbr_samples=5, **limit))
         assert given_limit.epsilon == limit.get("epsilon", 0.0)
     DecodeConfig.model_validate(asked.model_dump())  # and it is a config that would be accepted
+
+
+def test_as_many_samples_are_drawn_as_the_config_says(shared_bundle, monkeypatch):
+    translator = Translator.load(shared_bundle, device="cpu", mbr_samples=5)
+    decode, asked = translator.engine.decode, []
+
+    def noting(segments, cfg, n_best):
+        asked.append((cfg, n_best))
+        return decode(segments, cfg, n_best)
+
+    monkeypatch.setattr(translator.engine, "decode", noting)
+    translator.search(["It rains."], n_best=2)
+    assert asked == [(sampling_settings(translator.decode), 5)]
 
 
 def test_a_line_that_is_split_is_named(shared_bundle, monkeypatch):
@@ -105,12 +110,12 @@ def test_a_line_that_is_split_is_named(shared_bundle, monkeypatch):
 
 
 def test_with_a_model_the_choice_does_not_depend_on_the_lines_around(shared_bundle):
-    translator = Translator.load(shared_bundle, device="cpu")
-    decode = translator.decode.model_copy(update={"mbr_samples": 6})
+    translator = Translator.load(shared_bundle, device="cpu", mbr_samples=6)
     lines = ["I love oranges.", "", "The cat sleeps under the table.", "It rains."]
-    together = rerank(translator, lines, decode, n_best=2)
-    alone = [rerank(translator, [line], decode, n_best=2)[0] for line in lines]
-    assert [[c.text for c in found] for found in together] == [[c.text for c in found] for found in alone]
+    together = translator.search(lines, n_best=2)
+    alone = [translator.search([line], n_best=2)[0] for line in lines]
+    assert [[c.text for c in n_best] for n_best in together] == [[c.text for c in n_best] for n_best in alone]
     assert [c.text for c in together[1]] == [""] and together[0][0].text
-    first_only = rerank(translator, lines, decode)
-    assert [found[0] for found in first_only] == [found[0] for found in together]
+    first_only = translator.search(lines)
+    assert [n_best[0] for n_best in first_only] == [n_best[0] for n_best in together]
+    assert all(len(n_best) == 1 for n_best in first_only)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.quality.faults import Fault
+from mtkit.translation.candidates import Candidate
 from mtkit.translation.review import Review, Tally, marked
-from mtkit.translation.translator import Candidate, Translator
+from mtkit.translation.translator import Translator
 
 SRC = "The old man walks slowly along the river with 25 dogs."
 GOOD = "Le vieil homme marche lentement le long de la rivière avec 25 chiens."
@@ -53,42 +54,42 @@ def texts(candidates: list[Candidate]) -> list[str]:
 
 def test_lines_are_named_as_in_the_whole_file_when_a_job_goes_on():
     tally = Tally(n_before=100)
-    tally.add([], mended=False)
-    tally.add([Fault("number", "25")], mended=False)
+    tally.add([], repaired=False)
+    tally.add([Fault("number", "25")], repaired=False)
     assert "1 of 2 translations looks suspect: 1 loses a number (line 102)" in tally.message()
 
 
 def test_a_sound_translation_is_not_searched_for_again():
     answers = Answers({})
     [line] = review(answers).window([SRC], [[candidate(GOOD)]])
-    assert (texts(line.candidates), line.faults, answers.asked) == ([GOOD], (), [])
+    assert (texts(line.n_best), line.faults, answers.asked) == ([GOOD], (), [])
 
 
 def test_the_first_faultless_candidate_of_a_wider_beam_takes_the_place_of_a_suspect_translation():
     answers = Answers({SRC: [NO_NUMBER, GOOD, "Le vieux marche lentement le long de la rivière avec 25 chiens."]})
     checked = review(answers, beam_size=6, beam_groups=3, mbr_samples=0)
     [line] = checked.window([SRC], [[candidate(NO_NUMBER)]])
-    assert (texts(line.candidates), line.faults) == ([GOOD], ())
+    assert (texts(line.n_best), line.faults) == ([GOOD], ())
     [(asked, decode, n_best)] = answers.asked
     assert (asked, decode.beam_size, decode.beam_groups, n_best) == ([SRC], 12, 3, 12)
-    assert checked.tally.message() == "1 looked suspect and was mended by a second search, of 1 translation"
+    assert checked.tally.message() == "1 looked suspect and was repaired by a second search, of 1 translation"
 
 
 def test_a_second_search_that_is_no_better_changes_nothing_but_the_warning():
     answers = Answers({SRC: [NO_NUMBER, LOOP, ""]})
     checked = review(answers)
     [line] = checked.window([SRC], [[candidate(NO_NUMBER, -0.5)]])
-    assert line.candidates == [candidate(NO_NUMBER, -0.5)]
+    assert line.n_best == [candidate(NO_NUMBER, -0.5)]
     assert line.faults == (Fault("number", "25"),)
     assert checked.tally.message() == "1 of 1 translation looks suspect: 1 loses a number (line 1)"
 
 
 @pytest.mark.parametrize(("broken", "rule"), [(LOOP, "no_repeat_ngram"), (SHORT, "min_len_factor"), ("", "min_len")])
 @pytest.mark.parametrize("rules_in_beam", [True, False])
-def test_what_a_wider_beam_does_not_mend_is_searched_for_with_a_rule_against_it(broken, rule, rules_in_beam):
+def test_what_a_wider_beam_does_not_repair_is_searched_for_with_a_rule_against_it(broken, rule, rules_in_beam):
     answers = Answers({SRC: [broken]}, with_rules=GOOD)
     [line] = review(answers, rules_in_beam=rules_in_beam).window([SRC], [[candidate(broken)]])
-    assert (texts(line.candidates), line.faults) == ([GOOD], ())
+    assert (texts(line.n_best), line.faults) == ([GOOD], ())
     _, (_, decode, n_best) = answers.asked
     assert getattr(decode, rule) > 0
     assert (decode.beam_size, n_best) == ((4, 4) if rules_in_beam else (1, 1))
@@ -97,7 +98,7 @@ def test_what_a_wider_beam_does_not_mend_is_searched_for_with_a_rule_against_it(
 def test_a_translation_that_hit_its_length_limit_is_searched_for_again():
     answers = Answers({SRC: [NO_NUMBER]}, with_rules=GOOD)
     [line] = review(answers).window([SRC], [[candidate(GOOD, finished=False)]])
-    assert line.faults == () and line.candidates[0].finished
+    assert line.faults == () and line.n_best[0].finished
 
 
 def test_draws_are_drawn_again_from_another_seed():
@@ -118,7 +119,7 @@ def test_a_forced_beginning_stays_forced():
 def test_the_new_translation_comes_first_whatever_n_best_and_the_others_follow(n_best):
     found = [candidate(NO_NUMBER, -1.0), candidate(GOOD, -2.0), candidate(LOOP, -3.0)][:n_best]
     [line] = review(Answers({SRC: ["", GOOD]})).window([SRC], [found])
-    assert texts(line.candidates) == [GOOD, NO_NUMBER, LOOP][:n_best]
+    assert texts(line.n_best) == [GOOD, NO_NUMBER, LOOP][:n_best]
 
 
 @given(st.lists(st.sampled_from([GOOD, NO_NUMBER, LOOP, SHORT, ""]), max_size=12), st.integers(1, 5))
@@ -129,7 +130,7 @@ def test_windows_of_any_size_give_the_same(found, size):
         for start in range(0, len(found), size):
             window = found[start : start + size]
             lines += checked.window([SRC] * len(window), [[candidate(text)] for text in window])
-        return [(texts(line.candidates), line.faults) for line in lines], checked.tally
+        return [(texts(line.n_best), line.faults) for line in lines], checked.tally
 
     assert reviewed(size) == reviewed(100)
 
@@ -139,8 +140,8 @@ def test_no_other_mode_searches_again(mode, n_faults):
     answers = Answers({})
     checked = review(answers, on_suspect=mode)
     [line] = checked.window([SRC], [[candidate(NO_NUMBER)]])
-    assert (texts(line.candidates), len(line.faults), answers.asked) == ([NO_NUMBER], n_faults, [])
-    assert checked.tally.n_suspect == n_faults
+    assert (texts(line.n_best), len(line.faults), answers.asked) == ([NO_NUMBER], n_faults, [])
+    assert checked.tally.n_faulty == n_faults
 
 
 def test_a_mark_names_each_kind_once_and_an_unmarked_line_is_as_it_was():
@@ -152,33 +153,18 @@ def test_a_mark_names_each_kind_once_and_an_unmarked_line_is_as_it_was():
 
 def test_the_message_counts_by_kind_and_names_the_first_lines():
     tally = Tally()
-    for number in range(1, 2001):
-        faults = [Fault("number", "1"), Fault("number", "2"), Fault("loop")] if number % 80 == 0 else []
-        tally.add(faults + ([Fault("url")] if number == 80 else []), mended=number in (7, 8))
+    for line in range(1, 2001):
+        faults = [Fault("number", "1"), Fault("number", "2"), Fault("loop")] if line % 80 == 0 else []
+        tally.add(faults + ([Fault("url")] if line == 80 else []), repaired=line in (7, 8))
     lines = ", ".join(str(80 * number) for number in range(1, 21))
     assert tally.message() == (
         f"25 of 2,000 translations look suspect: 25 loop, 25 lose a number, 1 loses a URL (lines {lines}, ...); "
-        "2 looked suspect and were mended by a second search"
+        "2 looked suspect and were repaired by a second search"
     )
     assert Tally(n_lines=3).message() == ""
 
 
-@given(st.lists(st.booleans(), max_size=60), st.integers(0, 60))
-def test_tallies_of_the_parts_of_a_text_add_up_to_that_of_the_whole(suspect, cut):
-    def tally(lines: list[bool]) -> Tally:
-        total = Tally()
-        for number, is_suspect in enumerate(lines):
-            total.add([Fault("copy")] if is_suspect else [], mended=not is_suspect and number % 3 == 0)
-        return total
-
-    first, second = tally(suspect[:cut]), tally(suspect[cut:])
-    first.extend(second)
-    whole = tally(suspect)
-    assert (first.lines, first.kinds, first.n_lines) == (whole.lines, whole.kinds, whole.n_lines)
-    assert first.n_suspect == whole.n_suspect
-
-
-def test_what_is_found_is_told_as_a_warning_and_what_was_mended_as_news(monkeypatch):
+def test_remaining_faults_are_a_warning_and_repaired_ones_are_news(monkeypatch):
     told: list[int] = []
     monkeypatch.setattr("mtkit.translation.review.log.info", lambda _: told.append(logging.INFO))
     monkeypatch.setattr("mtkit.translation.review.log.warning", lambda _: told.append(logging.WARNING))
@@ -199,4 +185,4 @@ def test_with_a_model_what_stands_beside_a_line_does_not_change_what_becomes_of_
     assert sum(bool(line.faults) for line in together) > 1  # so that several were searched for again, side by side
     for line, candidates, reviewed in zip(lines, found, together, strict=True):
         [alone] = Review(translator, decode).window([line], [candidates])
-        assert (texts(alone.candidates), alone.faults) == (texts(reviewed.candidates), reviewed.faults)
+        assert (texts(alone.n_best), alone.faults) == (texts(reviewed.n_best), reviewed.faults)

@@ -1,0 +1,68 @@
+"""What a translator returns for a line: its candidate translations and what looks wrong with the best one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mtkit.config.schema import DecodeConfig
+from mtkit.quality.faults import Fault
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One translation of a line. For a line that was split, log_prob and score are sums over its segments."""
+
+    text: str
+    ids: list[int] = field(repr=False)  # target tokens, without EOS
+    log_prob: float  # nats
+    score: float  # log_prob after the length penalty
+    finished: bool  # False: the length limit ended it
+
+
+BLANK = Candidate("", [], 0.0, 0.0, True)  # the translation of a blank line
+
+
+@dataclass(frozen=True, repr=False)
+class Translation:
+    """A line and its candidates, best first. A blank line has a single, empty candidate."""
+
+    src: str
+    n_best: list[Candidate]
+    faults: tuple[Fault, ...] = ()  # what looks wrong with the best candidate
+
+    @property
+    def text(self) -> str:
+        """The best candidate's text."""
+        return self.n_best[0].text
+
+    @property
+    def score(self) -> float:
+        """The best candidate's score."""
+        return self.n_best[0].score
+
+    @property
+    def finished(self) -> bool:
+        """False if the length limit ended the best candidate, or a segment of it."""
+        return self.n_best[0].finished
+
+    def __repr__(self) -> str:
+        n_best = f", n_best={len(self.n_best)}" if len(self.n_best) > 1 else ""
+        limit = "" if self.finished else ", finished=False"
+        faults = f", faults={[fault.kind for fault in self.faults]}" if self.faults else ""
+        return f"Translation({self.src!r} -> {self.text!r}, score={self.score:.4g}{n_best}{limit}{faults})"
+
+
+class Searcher(Protocol):
+    """The part of a `Translator` that a review of its translations calls."""
+
+    def search(
+        self,
+        texts: Sequence[str],
+        *,
+        decode: DecodeConfig | None = None,
+        n_best: int = 1,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        first_line: int | None = None,
+    ) -> list[list[Candidate]]:
+        """Return the n best candidates of each text, best first."""
+        ...
