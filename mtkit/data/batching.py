@@ -1,4 +1,4 @@
-"""From an encoded corpus to batches: which pairs go together, and a batch's tensors."""
+"""Group the pairs of an encoded corpus into batches, and build a batch's tensors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from torch import Tensor
 from mtkit.data.encoded import EncodedPairs, EncodedSide, Lengths
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 
-# Tokens by which lengths may be off when like ones are put together, so that pairs meet others in the next epoch.
+# Tokens. Lengths are sorted with this much noise, so that each epoch groups other pairs.
 _NOISE = 2.0
 Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs of like length, padded on the right with PAD. Owns the shift between tgt_in and tgt_out."""
+    """Sentence pairs of similar length, padded on the right with PAD."""
 
     src: Tensor  # (B, S) int64: ids, EOS
     tgt_in: Tensor  # (B, T) int64: BOS, ids
-    tgt_out: Tensor  # (B, T) int64: ids, EOS; tgt_out[:, t] is to be predicted from tgt_in[:, : t + 1]
-    indices: Indices  # (B,): the pairs' numbers in the corpus
+    tgt_out: Tensor  # (B, T) int64: ids, EOS; the model predicts tgt_out[:, t] from tgt_in[:, : t + 1]
+    indices: Indices  # (B,): of the pairs in the corpus
     n_tgt_tokens: int  # in tgt_out, EOS counted, padding not
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on the device; a GPU is not waited for."""
-        at_once = torch.device(device).type == "cuda"
+        """Copy the batch to a device; does not wait for a GPU to finish."""
+        non_blocking = torch.device(device).type == "cuda"
         texts = (self.src, self.tgt_in, self.tgt_out)
-        src, tgt_in, tgt_out = (text.to(device, non_blocking=at_once) for text in texts)
+        src, tgt_in, tgt_out = (text.to(device, non_blocking=non_blocking) for text in texts)
         return Batch(src, tgt_in, tgt_out, self.indices, self.n_tgt_tokens)
 
 
@@ -44,31 +44,31 @@ def plan_epoch(
     window: int = 0,
     shuffle: bool = True,
 ) -> list[Indices]:
-    """Which pairs make up each batch of the epoch, or of one window of it; a pure function of its arguments.
+    """Return the pairs of each batch of an epoch, or of one window of it; a pure function of the arguments.
 
-    Every pair occurs once. A batch's pairs are of like length; their number times the longest sentence, on the longer
-    side with EOS counted, is at most batch_tokens, except where a single pair is longer than that.
-    lengths: tokens without special ids. shuffle: which pairs share a batch, and the batches' order, differ from epoch
-    to epoch; without it, batches go from short to long.
+    Every pair occurs once. The pairs of a batch have similar lengths. Their count times the longest sentence of either
+    side, EOS included, is at most batch_tokens, unless a single pair is longer than that.
+    lengths: tokens without special ids. shuffle: regroup the pairs and reorder the batches in each epoch; otherwise
+    batches go from short to long.
     """
     n_pairs = len(src_lengths)
     if not n_pairs:
         return []
-    rng = np.random.default_rng([seed, epoch, window])  # to numpy, zeros at the end make no difference
+    rng = np.random.default_rng([seed, epoch, window])  # numpy ignores zeros at the end
     noise = rng.uniform(0, _NOISE, n_pairs) if shuffle else np.zeros(n_pairs)
-    order = _like_lengths_together(src_lengths, tgt_lengths, noise)
+    order = _order_by_length(src_lengths, tgt_lengths, noise)
     sizes = np.maximum(src_lengths, tgt_lengths)[order].astype(np.int64) + 1
     batches = np.split(order, _batch_starts(sizes, batch_tokens)[1:])
     if shuffle:
-        batches = [batches[number] for number in rng.permutation(len(batches))]
+        batches = [batches[index] for index in rng.permutation(len(batches))]
     return batches
 
 
-def _like_lengths_together(src_lengths: Lengths, tgt_lengths: Lengths, noise: npt.NDArray[np.float64]) -> Indices:
-    """The order by the longer side, and within one length by how much longer the source is than the target.
+def _order_by_length(src_lengths: Lengths, tgt_lengths: Lengths, noise: npt.NDArray[np.float64]) -> Indices:
+    """Sort the pairs by their longer side, and within one length by how much longer the source is than the target.
 
-    The second key runs up and down in turn, so that it does not jump where the first one steps: each batch then has
-    little padding on both sides. noise (N,) is added to it.
+    The second key ascends and descends in turn: it then does not jump where the first one steps, and batches across
+    the step have little padding on both sides, too. noise (N,) is added to it.
     """
     longer = np.maximum(src_lengths, tgt_lengths)
     difference = src_lengths - tgt_lengths + noise
@@ -76,7 +76,7 @@ def _like_lengths_together(src_lengths: Lengths, tgt_lengths: Lengths, noise: np
 
 
 def _batch_starts(sizes: Indices, batch_tokens: int) -> list[int]:
-    """Where each batch begins, filling one after the other. sizes: tokens on each pair's longer side, ascending."""
+    """Fill one batch after the other; return where each begins. sizes: tokens of the longer side, ascending."""
     starts = [0]
     while True:
         start = starts[-1]
@@ -89,9 +89,9 @@ def _batch_starts(sizes: Indices, batch_tokens: int) -> list[int]:
 
 
 def make_batch(corpus: EncodedPairs, indices: Indices) -> Batch:
-    """The tensors of these pairs, in this order."""
-    src = _pad(corpus.src, indices, n_before=0)
-    tgt = _pad(corpus.tgt, indices, n_before=1)
+    """Build the batch of these pairs, in this order."""
+    src = _pad_rows(corpus.src, indices, n_before=0)
+    tgt = _pad_rows(corpus.tgt, indices, n_before=1)
     tgt_lengths = corpus.tgt.lengths[indices]
     rows = np.arange(len(indices))
     src[rows, corpus.src.lengths[indices]] = EOS_ID
@@ -108,8 +108,8 @@ def make_batch(corpus: EncodedPairs, indices: Indices) -> Batch:
     )
 
 
-def _pad(side: EncodedSide, indices: Indices, n_before: int) -> Indices:
-    """The sentences' ids (B, n_before + longest + 1), with n_before PADs at the left and at least one at the right."""
+def _pad_rows(side: EncodedSide, indices: Indices, n_before: int) -> Indices:
+    """Return ids (B, n_before + longest + 1) with n_before PADs on the left and at least one on the right."""
     taken = side.take(indices)
     padded = np.full((len(indices), n_before + int(taken.lengths.max()) + 1), PAD_ID, dtype=np.int64)
     is_token = np.arange(padded.shape[1] - n_before) < taken.lengths[:, None]
@@ -118,7 +118,7 @@ def _pad(side: EncodedSide, indices: Indices, n_before: int) -> Indices:
 
 
 def padding_share(src_lengths: Lengths, tgt_lengths: Lengths, plan: Sequence[Indices]) -> float:
-    """The share of the positions of all the plan's batches, on both sides, that is padding."""
+    """Return the share of padding among all positions of the plan's batches, both sides together."""
     cells = tokens = 0
     for indices in plan:
         for lengths in (src_lengths[indices], tgt_lengths[indices]):

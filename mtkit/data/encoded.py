@@ -1,4 +1,4 @@
-"""Corpora as token ids in memory-mapped files: encoded once, then opened from the cache."""
+"""Encode corpora as token ids in memory-mapped files, once; later runs open them from the cache."""
 
 import hashlib
 import json
@@ -15,15 +15,15 @@ import numpy.typing as npt
 
 from mtkit.config.schema import CorpusFiles, tags_of
 from mtkit.console import log, progress_bar
-from mtkit.data.ahead import Ahead
 from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, text_checksums, windows
+from mtkit.data.prefetcher import Prefetcher
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, sha256_file
 
 _FORMAT_VERSION = 2  # raise it whenever the files or the meaning of the filters change
 _CHUNK_PAIRS = 10_000
-_COUNTED_AT_ONCE = 1_000_000  # ids, which counting makes 64 bits wide
+_COUNTED_AT_ONCE = 1_000_000  # ids; counting widens them to 64 bits
 _META = "meta.json"
 
 Ids = npt.NDArray[np.integer[Any]]  # uint16 where the vocabulary fits, else uint32
@@ -33,23 +33,23 @@ Lengths = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class EncodeCounts:
-    """What became of the pairs that were read; a pair is counted under the first reason that applies."""
+    """How many pairs were read, kept, and left out; a pair counts under the first reason that applies."""
 
     n_read: int = 0
-    n_blank: int = 0  # a side is empty, or normalisation leaves nothing of it
+    n_blank: int = 0  # a side is empty, at least after normalisation
     n_too_long: int = 0  # a side has more than max_tokens
     n_ratio: int = 0  # the sides' token counts differ by more than max_length_ratio
     n_kept: int = 0
 
     def __str__(self) -> str:
-        dropped = {"with a blank side": self.n_blank, "too long": self.n_too_long, "of unlike length": self.n_ratio}
+        dropped = {"with a blank side": self.n_blank, "too long": self.n_too_long, "of different length": self.n_ratio}
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in dropped.items() if n)
         return f"{self.n_kept:,} of {self.n_read:,} pairs kept" + (f" (left out: {reasons})" if reasons else "")
 
 
 @dataclass(frozen=True)
 class EncodedSide:
-    """One side's sentences, laid end to end. Without special ids."""
+    """The sentences of one side, end to end, without special ids."""
 
     ids: Ids  # (tokens of all sentences,)
     starts: Int64s  # (N + 1,): sentence i is ids[starts[i] : starts[i + 1]]
@@ -59,15 +59,15 @@ class EncodedSide:
         return self.ids[self.starts[i] : self.starts[i + 1]]
 
     def take(self, indices: npt.NDArray[np.integer[Any]]) -> "EncodedSide":
-        """Copies of these sentences, in this order."""
+        """Copy these sentences, in this order."""
         lengths = self.lengths[indices]
         starts = _starts(lengths)
-        # Position of each token in self.ids: its sentence's start plus its place in the sentence.
-        places = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], lengths)
-        return EncodedSide(self.ids[places], starts, lengths)
+        # Index of each token in self.ids: the start of its sentence plus its index in the sentence.
+        token_indices = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], lengths)
+        return EncodedSide(self.ids[token_indices], starts, lengths)
 
     def occurrences(self, vocab_size: int) -> Int64s:
-        """How often each id occurs: (V,)."""
+        """Count each id: (V,)."""
         counts = np.zeros(vocab_size, dtype=np.int64)
         for first in range(0, len(self.ids), _COUNTED_AT_ONCE):
             counts += np.bincount(self.ids[first : first + _COUNTED_AT_ONCE], minlength=vocab_size)
@@ -86,23 +86,22 @@ class EncodedPairs(Protocol):
 
 @dataclass(frozen=True)
 class PairsInMemory:
-    """A few of a corpus' pairs."""
+    """Some pairs of a corpus, copied."""
 
     src: EncodedSide
     tgt: EncodedSide
 
 
 class EncodedCorpus:
-    """Sentence pairs as token ids, in the order of the text; `encode_corpus` makes one.
+    """Sentence pairs as token ids, in the order of the text; made by `encode_corpus`.
 
-    All of it lies in memory-mapped files: what is looked at is read then, and counts as this process' memory until
-    `release`.
+    The arrays are memory-mapped files: parts are read on access, and count as memory of the process until `release`.
     """
 
     def __init__(self, folder: Path, files: Sequence[str], fingerprint: str) -> None:
         """Open an encoded corpus. files: the name of each corpus, for messages.
 
-        Raises ValueError if the folder does not hold what its meta.json says.
+        Raises ValueError if the files do not have the sizes that meta.json gives.
         """
         meta = json.loads((folder / _META).read_text(encoding="utf-8"))
         self.fingerprint = fingerprint
@@ -118,25 +117,25 @@ class EncodedCorpus:
 
     @property
     def src_lengths(self) -> Lengths:
-        """Source tokens of each pair, special ids not counted."""
+        """Source tokens of each pair, without special ids."""
         return self.src.lengths
 
     @property
     def tgt_lengths(self) -> Lengths:
-        """Target tokens of each pair, special ids not counted."""
+        """Target tokens of each pair, without special ids."""
         return self.tgt.lengths
 
     def line_of(self, i: int) -> str:
-        """Where pair i stands in the text, as "file:line"."""
+        """Return the place of pair i in the text as "file:line"."""
         corpus = int(np.searchsorted(self._corpus_ends, i, side="right"))
         return f"{self._files[corpus]}:{self._lines[i]}"
 
     def take(self, indices: npt.NDArray[np.integer[Any]]) -> PairsInMemory:
-        """Copies of these pairs, in this order."""
+        """Copy these pairs, in this order."""
         return PairsInMemory(self.src.take(indices), self.tgt.take(indices))
 
     def release(self) -> None:
-        """Let go of the memory that holds what was read of the files; they stay open."""
+        """Free the memory of the parts read so far; the files stay open."""
         if hasattr(mmap, "MADV_DONTNEED"):
             for mapped in self._maps:
                 mapped.madvise(mmap.MADV_DONTNEED)
@@ -147,9 +146,9 @@ class EncodedCorpus:
         return EncodedSide(self._open(folder / f"{side}.ids", dtype, int(starts[-1])), starts, lengths)
 
     def _open(self, path: Path, dtype: np.dtype[Any], n: int) -> npt.NDArray[Any]:
-        """The file's n numbers, memory-mapped."""
+        """Map a file of n numbers into memory."""
         if path.stat().st_size != n * dtype.itemsize:
-            raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes, not {n * dtype.itemsize:,}")
+            raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes instead of {n * dtype.itemsize:,}")
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._maps.append(mapped)
@@ -165,10 +164,10 @@ def encode_corpus(
     max_tokens: int | None,
     max_length_ratio: float | None,
 ) -> EncodedCorpus:
-    """The corpora's pairs as token ids, from `cache/` if the same text was encoded in the same way before.
+    """Encode the pairs of the corpora, or open them from `cache` if the same text was encoded the same way before.
 
-    max_tokens, max_length_ratio: pairs beyond them are left out; None leaves out none. Blank pairs always are.
-    Raises DataError if the text cannot be read or no pair is left.
+    max_tokens, max_length_ratio: leave out pairs beyond them; None: no limit. Pairs with a blank side are left out.
+    Raises DataError if the text cannot be read or no pair remains.
     """
     recipe = {
         "format": _FORMAT_VERSION,
@@ -178,14 +177,14 @@ def encode_corpus(
         "filters": [max_tokens, max_length_ratio],
     }
     if max_length_ratio is not None and any(corpus.tag for corpus in corpora):
-        recipe["ratio"] = "of the text, without its tags"  # once it was with them
+        recipe["ratio"] = "of the text, without its tags"  # marks caches in which ratios do not count the tags
     fingerprint = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
     folder = cache / fingerprint[:16]
     names = [corpus_name(corpus) for corpus in corpora]
     if folder.exists():
         try:
             encoded = EncodedCorpus(folder, names, fingerprint)
-            log.info(f"{', '.join(names)}: encoded before; {encoded.counts}")
+            log.info(f"{', '.join(names)}: opened from the cache; {encoded.counts}")
             return encoded
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning(f"{folder}: damaged ({error}); encoding again")
@@ -202,21 +201,21 @@ class _Filters:
     max_tokens: int | None
     max_length_ratio: float | None
 
-    def sort_out(self, src_lengths: Lengths, tgt_lengths: Lengths, n_tags: int) -> tuple[list[int], dict[str, int]]:
-        """Of pairs of so many tokens those that are kept, and how many go under each of the counts.
+    def apply(self, src_lengths: Lengths, tgt_lengths: Lengths, n_tags: int) -> tuple[list[int], dict[str, int]]:
+        """Return the indices of the pairs to keep, and the counts by reason.
 
-        src_lengths: with the tags, n_tags of them, which say nothing of the text's length.
+        src_lengths: include n_tags tags, which the ratio ignores.
         """
         text_lengths = np.maximum(src_lengths - n_tags, 0)
         shorter, longer = np.minimum(text_lengths, tgt_lengths), np.maximum(text_lengths, tgt_lengths)
         left, counts = np.ones(len(shorter), dtype=bool), {}
-        for name, found in (
+        for reason, applies in (
             ("n_blank", shorter == 0),
             ("n_too_long", np.maximum(src_lengths, tgt_lengths) > (self.max_tokens or np.inf)),
             ("n_ratio", longer > (np.inf if self.max_length_ratio is None else self.max_length_ratio * shorter)),
         ):
-            counts[name] = int((left & found).sum())
-            left &= ~found
+            counts[reason] = int((left & applies).sum())
+            left &= ~applies
         kept = np.flatnonzero(left).tolist()
         return kept, {**counts, "n_kept": len(kept)}
 
@@ -238,13 +237,13 @@ def _encode(
         bar = stack.enter_context(progress_bar(count_pairs(corpora), "encoding", "pair"))
         for corpus, tagging_tokenizer in zip(corpora, tagged, strict=True):
             kept_before, n_tags = counts["n_kept"], len(tags_of(corpus.tag))
-            with Ahead(_encoded_chunks(corpus, tagging_tokenizer, tgt_tokenizer), depth=1) as chunks:
+            with Prefetcher(_encoded_chunks(corpus, tagging_tokenizer, tgt_tokenizer), depth=1) as chunks:
                 for lines, src_ids, tgt_ids in chunks:
-                    kept, found = filters.sort_out(_lengths(src_ids), _lengths(tgt_ids), n_tags)
-                    _write_side(files, "src", [src_ids[number] for number in kept], dtypes["src"])
-                    _write_side(files, "tgt", [tgt_ids[number] for number in kept], dtypes["tgt"])
+                    kept, pair_counts = filters.apply(_lengths(src_ids), _lengths(tgt_ids), n_tags)
+                    _write_side(files, "src", [src_ids[index] for index in kept], dtypes["src"])
+                    _write_side(files, "tgt", [tgt_ids[index] for index in kept], dtypes["tgt"])
                     _write(files["lines"], np.array(lines, dtype=np.int64)[kept])
-                    for reason, n in found.items():
+                    for reason, n in pair_counts.items():
                         counts[reason] += n
                     bar.update(len(lines))
             kept_per_corpus.append(counts["n_kept"] - kept_before)
@@ -252,7 +251,7 @@ def _encode(
             _write(files[f"{side}.starts"], np.array([files[f"{side}.ids"].tell() // dtype.itemsize], dtype=np.int64))
     counts["n_read"] = sum(counts.values())
     if not counts["n_kept"]:
-        raise DataError(f"{names}: no pair is left; {EncodeCounts(**counts)}")
+        raise DataError(f"{names}: every pair was left out; {EncodeCounts(**counts)}")
     meta = {
         "counts": counts,
         "kept_per_corpus": kept_per_corpus,
@@ -264,7 +263,7 @@ def _encode(
 def _encoded_chunks(
     corpus: CorpusFiles, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
 ) -> Generator[tuple[list[int], list[list[int]], list[list[int]]], None, None]:
-    """Line numbers, source ids and target ids of the pairs, so many at a time."""
+    """Yield line numbers, source ids and target ids, _CHUNK_PAIRS pairs at a time."""
     for pairs in windows(read_pairs([corpus]), _CHUNK_PAIRS):
         src_ids = src_tokenizer.encode_batch([pair.src for pair in pairs])
         tgt_ids = tgt_tokenizer.encode_batch([pair.tgt for pair in pairs])
@@ -283,20 +282,20 @@ def _write_side(files: Mapping[str, BinaryIO], side: str, sentences: list[list[i
     lengths = _lengths(sentences)
     starts = _starts(lengths)
     ids = files[f"{side}.ids"]
-    _write(files[f"{side}.starts"], ids.tell() // dtype.itemsize + starts[:-1])  # the end of all: see _encode
+    _write(files[f"{side}.starts"], ids.tell() // dtype.itemsize + starts[:-1])  # _encode appends the last end
     _write(files[f"{side}.lengths"], lengths)
     _write(ids, np.fromiter(chain.from_iterable(sentences), dtype, count=int(starts[-1])))
 
 
 def _starts(lengths: Lengths) -> Int64s:
-    """Where sentences of these lengths (N,) begin, laid end to end, and where the last ends: (N + 1,)."""
+    """Return where sentences of these lengths (N,), end to end, begin, and where the last ends: (N + 1,)."""
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
 
 
 def concatenate(sides: Sequence[EncodedSide]) -> EncodedSide:
-    """The sentences of all of them, in memory."""
+    """Join the sentences of all sides in memory."""
     lengths = np.concatenate([side.lengths for side in sides])
     return EncodedSide(np.concatenate([side.ids for side in sides]), _starts(lengths), lengths)
 

@@ -231,7 +231,7 @@ class _Probe:
         """The next update of the run; returns its target tokens."""
         trainer = self.trainer
         state, started = trainer.state, time.monotonic()
-        batches, state.position = trainer.feed.after(state.position)
+        batches, state.position = trainer.feed.next_after(state.position)
         state.step += 1
         stats = trainer.updater.update(batches, state.step, learning_rate(self.cfg, state.step, 0.0), r_drop=r_drop)
         state.interval.add(stats, time.monotonic() - started)

@@ -11,7 +11,7 @@ from mtkit.config.schema import Config, CorpusFiles, tags_of
 from mtkit.console import log
 from mtkit.data.corpus import Pair, read_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
-from mtkit.data.feed import EpochSize, Feed
+from mtkit.data.feed import BatchStream, EpochSize
 from mtkit.data.overlap import pairs_also_in
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
@@ -38,7 +38,7 @@ class Prepared:
     cfg: Config  # with a number for train.batch_tokens
     run_dir: Path
     corpus: EncodedCorpus
-    feed: Feed
+    feed: BatchStream
     epoch_size: EpochSize
     n_dev_in_train: int  # pairs of data.dev that stand in the training text too; counted by the main process alone
     validator: Validator
@@ -168,9 +168,9 @@ def _load_suite(cfg: Config) -> Suite | None:
     return suite
 
 
-def _make_feed(cfg: Config, text: _Text, processes: Processes) -> Feed:
+def _make_feed(cfg: Config, text: _Text, processes: Processes) -> BatchStream:
     """The batches of the training text, of which this process gets its part."""
-    return Feed(
+    return BatchStream(
         text.train,
         batch_tokens=cfg.train.n_batch_tokens,
         accumulate=cfg.train.accumulate,

@@ -212,7 +212,7 @@ class Trainer:
         """
         cfg, state = self.cfg.train, self.state
         started = time.monotonic()
-        batches, position = self.feed.after(state.position)
+        batches, position = self.feed.next_after(state.position)
         fraction = fraction_done(cfg, state.progress()) or 0.0
         lr = learning_rate(cfg, state.step + 1, fraction)
         if state.recovery:

@@ -107,7 +107,7 @@ def feed(folder: Path, seconds: float) -> str:
     with run.feed:
         while not waits or time.perf_counter() - asked < seconds:
             before = time.perf_counter()
-            batches, position = run.feed.after(position)
+            batches, position = run.feed.next_after(position)
             waits.append(time.perf_counter() - before)
             n_tokens += sum(batch.n_tgt_tokens for batch in batches)
             if position.epoch:

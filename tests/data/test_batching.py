@@ -19,7 +19,7 @@ def arrays(pairs):
 
 
 def natural_lengths(n=3000, seed=0):
-    """Lengths of a corpus like Tatoeba: short sentences, the target a little longer."""
+    """Lengths as in Tatoeba: short sentences, the target a little longer."""
     rng = np.random.default_rng(seed)
     src = 1 + rng.gamma(4, 2, n).astype(np.int32)
     return src, np.maximum(1, src + rng.normal(1, 2, n).astype(np.int32))
@@ -63,7 +63,7 @@ def test_a_plan_is_a_function_of_seed_and_epoch():
     assert all(a != b for a, b in itertools.combinations([plan(1, 0), *others], 2))
 
 
-def test_pairs_meet_others_in_the_next_epoch_and_batches_come_in_another_order():
+def test_the_next_epoch_groups_other_pairs_and_reorders_the_batches():
     src, tgt = natural_lengths()
     first, second = (plan_epoch(src, tgt, batch_tokens=500, seed=1, epoch=epoch) for epoch in (0, 1))
     unchanged = {frozenset(batch) for batch in as_lists(first)} & {frozenset(batch) for batch in as_lists(second)}
@@ -73,13 +73,13 @@ def test_pairs_meet_others_in_the_next_epoch_and_batches_come_in_another_order()
         assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.4  # neither short nor long ones first
 
 
-def test_pairs_of_equal_length_are_mixed_anew_in_each_epoch():
+def test_pairs_of_equal_length_are_mixed_again_in_each_epoch():
     src = tgt = np.full(1000, 9, dtype=np.int32)
     plans = [plan_epoch(src, tgt, batch_tokens=100, seed=1, epoch=epoch) for epoch in (0, 1)]
     batch_of = [np.empty(1000, dtype=int) for _ in plans]
-    for plan, numbers in zip(plans, batch_of, strict=True):
-        for number, indices in enumerate(plan):
-            numbers[indices] = number
+    for plan, batch_indices in zip(plans, batch_of, strict=True):
+        for batch_index, indices in enumerate(plan):
+            batch_indices[indices] = batch_index
     together_twice = sum(len(indices) - len(set(batch_of[1][indices])) for indices in plans[0])
     assert together_twice < 100  # by chance some 45 of 1000
 
@@ -101,7 +101,7 @@ def test_little_of_a_natural_corpus_is_padding():
         assert padding_share(src, tgt, plan) < padding_share(src, tgt, np.array_split(by_longer_side, len(plan))) * 0.75
 
 
-def test_the_padding_share_is_that_of_a_count_by_hand():
+def test_the_padding_share_equals_a_count_by_hand():
     src, tgt = arrays([(1, 4), (3, 2)])
     # Together, EOS counted: 2 x 4 source and 2 x 5 target places for 2 + 4 and 5 + 3 tokens. Alone: no padding.
     assert padding_share(src, tgt, [np.array([0, 1])]) == pytest.approx(4 / 18)
@@ -109,7 +109,7 @@ def test_the_padding_share_is_that_of_a_count_by_hand():
 
 
 def corpus_of(src, tgt):
-    """As much of an EncodedCorpus as a batch needs."""
+    """The parts of an EncodedCorpus that a batch needs."""
 
     def side(sentences):
         lengths = np.array([len(ids) for ids in sentences], dtype=np.int32)
@@ -119,7 +119,7 @@ def corpus_of(src, tgt):
     return SimpleNamespace(src=side(src), tgt=side(tgt))
 
 
-def test_a_batch_is_what_one_writes_down_by_hand():
+def test_a_batch_equals_one_written_by_hand():
     corpus = corpus_of([[10, 11], [12], [13, 14, 15]], [[20], [21, 22, 23], [24, 25]])
     batch = make_batch(corpus, np.array([2, 0]))
     assert batch.src.tolist() == [[13, 14, 15, EOS_ID], [10, 11, EOS_ID, PAD_ID]]
@@ -136,7 +136,7 @@ SENTENCES = st.lists(st.integers(4, 99), min_size=1, max_size=8)
 
 @settings(deadline=None)
 @given(pairs=st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=12), data=st.data())
-def test_the_batch_owns_the_shift(pairs, data):
+def test_the_batch_shifts_tgt_in_against_tgt_out(pairs, data):
     src, tgt = map(list, zip(*pairs, strict=True))
     indices = data.draw(st.lists(st.sampled_from(range(len(pairs))), min_size=1, unique=True))
     batch = make_batch(corpus_of(src, tgt), np.array(indices))

@@ -59,20 +59,20 @@ def test_a_line_across_the_counting_buffer_is_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("text", b"fine\nbad \xe9 here\n", "text: line 2, byte 5: 0xe9 is not UTF-8.*iconv -f LATIN1"),
-        ("text", "fine\n".encode("utf-16"), "text: line 1, byte 1: 0xff is not UTF-8.*iconv -f UTF-16"),
-        ("text.gz", b"fine\nfine\n\xff", "text.gz: line 3, byte 1: 0xff is not UTF-8"),
+        ("text", b"fine\nbad \xe9 here\n", "text: line 2, byte 5: 0xe9 .*iconv -f LATIN1"),
+        ("text", "fine\n".encode("utf-16"), "text: line 1, byte 1: 0xff .*iconv -f UTF-16"),
+        ("text.gz", b"fine\nfine\n\xff", "text.gz: line 3, byte 1: 0xff"),
         ("text", b"\xef\xbb\xbf\xe9\n", "line 1, byte 1: 0xe9"),
         ("text", b"\xed\xa0\x80\n", "line 1, byte 1: 0xed"),  # a surrogate, spelled out
-        ("text", gzip.compress(b"fine\n"), "compressed: give it a name that ends in .gz"),
+        ("text", gzip.compress(b"fine\n"), r"line 1, byte 2: 0x8b.*compressed.*\.gz"),
     ],
 )
-def test_bytes_that_are_no_utf8_are_named_with_file_line_and_byte(tmp_path, name, content, message):
+def test_invalid_utf8_is_reported_with_file_line_and_byte(tmp_path, name, content, message):
     with pytest.raises(DataError, match=message):
         list(read_lines(write(tmp_path / name, content)))
 
 
-def test_lines_before_a_bad_one_are_still_given(tmp_path):
+def test_lines_before_a_bad_one_are_still_read(tmp_path):
     lines = read_lines(write(tmp_path / "text", b"fine\n\xff\n"))
     assert next(lines) == "fine"
 
@@ -100,7 +100,7 @@ def test_a_missing_file_has_no_checksum(tmp_path):
         text_checksums([CorpusFiles(tsv=tmp_path / "missing")])
 
 
-def test_checksums_follow_the_text_and_its_role_not_its_place(tmp_path):
+def test_checksums_depend_on_the_text_and_its_role_not_its_path(tmp_path):
     a, b = write(tmp_path / "a", b"a\n"), write(tmp_path / "b", b"b\n")
     moved = write(tmp_path / "moved", b"a\n")
     here = text_checksums([CorpusFiles(src=a, tgt=b)])
@@ -117,7 +117,7 @@ def test_the_checksum_is_that_of_the_text_however_it_is_compressed(tmp_path):
         assert text_checksums([CorpusFiles(tsv=packed)]) == expected
 
 
-def test_text_that_has_not_changed_is_read_once_for_its_checksum(tmp_path, monkeypatch):
+def test_unchanged_text_is_hashed_once(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "_SETTLED_NS", -1)
     files = [CorpusFiles(tsv=write(tmp_path / "a", b"text\n"))]
     first, settled = text_checksums(files), (tmp_path / "a").stat()
@@ -130,7 +130,7 @@ def test_text_that_has_not_changed_is_read_once_for_its_checksum(tmp_path, monke
     assert text_checksums(files) == [{"tsv": hashlib.sha256(b"tux!\n").hexdigest()}]
 
 
-def test_text_written_a_moment_ago_is_read_again_for_its_checksum(tmp_path, monkeypatch):
+def test_text_written_a_moment_ago_is_hashed_again(tmp_path, monkeypatch):
     files = [CorpusFiles(tsv=write(tmp_path / "a", b"text\n"))]
     text_checksums(files)
     monkeypatch.setattr(hashlib, "sha256", lambda: pytest.fail("read again"))
@@ -159,16 +159,16 @@ def test_files_of_unequal_length_are_named_with_both_counts(tmp_path, read, n_sr
     src, tgt = write(tmp_path / "c.en", b"line\n" * n_src), write(tmp_path / "c.fr", b"ligne\n" * n_tgt)
     with pytest.raises(DataError) as error:
         read([CorpusFiles(src=src, tgt=tgt)])
-    assert str(error.value).startswith(f"{src} has {n_src:,} lines, {tgt} has {n_tgt:,};")
+    assert all(fact in str(error.value) for fact in (f"{src} has {n_src:,} lines", f"{tgt} has {n_tgt:,}"))
 
 
-def test_a_tsv_line_without_a_tab_is_an_error_with_its_number(tmp_path):
+def test_a_tsv_line_without_a_tab_is_reported_with_its_number(tmp_path):
     tsv = write(tmp_path / "c.tsv", b"one\tun\ntwo deux\n")
     with pytest.raises(DataError, match=r"c.tsv: line 2: no tab"):
         list(read_pairs([CorpusFiles(tsv=tsv)]))
 
 
-def test_reading_does_not_hold_the_file(tmp_path):
+def test_lines_are_read_before_the_file_is_complete(tmp_path):
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
     go_on = threading.Event()
@@ -226,8 +226,8 @@ def test_output_through_a_link_keeps_the_link(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs names for open files")
-def test_output_to_an_open_pipe_by_its_name_goes_through_it():
-    """As with `-o /dev/stdout | less` and `-o >(gzip)`: the name is a link to what is no file."""
+def test_output_to_an_open_pipe_goes_through_its_name():
+    """As with `-o /dev/stdout | less` and `-o >(gzip)`: the name is a link to something that is not a file."""
     reading, writing = os.pipe()
     try:
         with open_output(Path(f"/dev/fd/{writing}")) as file:
@@ -239,7 +239,7 @@ def test_output_to_an_open_pipe_by_its_name_goes_through_it():
 
 
 def test_output_to_a_pipe_goes_through_it(tmp_path):
-    """A pipe stands for all that is no ordinary file: were it a device, replacing it would harm the machine."""
+    """A pipe represents all special files: replacing a device would harm the machine."""
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
     descriptor = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)

@@ -55,19 +55,19 @@ def test_which_pairs_come_more_often_depends_on_seed_and_corpus():
     assert one != with_seed_2
 
 
-def test_a_pair_of_integral_weight_comes_so_often_in_every_epoch():
+def test_a_pair_of_weight_n_comes_n_times_in_every_epoch():
     for epoch in range(3):
         assert epoch_pairs([2, 1], [2.0, 3.0], seed=1, epoch=epoch).tolist() == [0, 0, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(("n_pairs", "sizes"), [(0, []), (10, [10]), (11, [6, 5]), (31, [8, 8, 8, 7])])
-def test_windows_are_of_like_size_and_hold_every_pair(n_pairs, sizes):
+def test_windows_have_equal_sizes_and_hold_every_pair(n_pairs, sizes):
     windows = cut_into_windows(np.arange(n_pairs, dtype=np.int32), 10, seed=1, epoch=0)
     assert [len(window) for window in windows] == sizes
-    assert sorted(number for window in windows for number in window) == list(range(n_pairs))
+    assert sorted(index for window in windows for index in window) == list(range(n_pairs))
 
 
-def test_windows_are_drawn_anew_in_each_epoch_and_from_the_whole_corpus():
+def test_each_epoch_draws_its_windows_from_the_whole_corpus():
     pairs = np.arange(1000, dtype=np.int32)
     first, again, second = (cut_into_windows(pairs, 100, seed=1, epoch=e)[0].tolist() for e in (0, 0, 1))
     assert first == again

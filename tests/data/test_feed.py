@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mtkit.data.batching import make_batch, plan_epoch
 from mtkit.data.encoded import EncodedSide, PairsInMemory
-from mtkit.data.feed import Feed, Position
+from mtkit.data.feed import BatchStream, Position
 
 BATCH_TOKENS = 40
 
@@ -19,7 +19,7 @@ def side(rng, lengths):
 
 
 class Corpus:
-    """As much of an EncodedCorpus as a feed needs: random pairs, each with a first source token of its own."""
+    """The parts of an EncodedCorpus that a BatchStream needs: random pairs, each with a unique first source token."""
 
     def __init__(self, *sizes, seed=0):
         rng = np.random.default_rng(seed)
@@ -38,18 +38,18 @@ class Corpus:
 
 
 def feed_of(corpus, **options):
-    return Feed(corpus, **{"batch_tokens": BATCH_TOKENS, "accumulate": 2, "seed": 1, **options})
+    return BatchStream(corpus, **{"batch_tokens": BATCH_TOKENS, "accumulate": 2, "seed": 1, **options})
 
 
 def updates(feed, n, position=None):
-    """The next n updates, each as (batches, position behind it)."""
-    found = []
+    """The next n updates, each as (batches, position after it)."""
+    fed = []
     position = position or Position()
     with feed:
         for _ in range(n):
-            found.append(feed.after(position))
-            position = found[-1].position
-    return found
+            fed.append(feed.next_after(position))
+            position = fed[-1].position
+    return fed
 
 
 def written_out(batches):
@@ -59,18 +59,18 @@ def written_out(batches):
 
 
 def epochs_of(feed, n_epochs):
-    """The updates of so many epochs, epoch by epoch."""
+    """The updates of n_epochs epochs, epoch by epoch."""
     epochs = [[] for _ in range(n_epochs)]
     position = Position()
     with feed:
         while position.epoch < n_epochs:
-            update = feed.after(position)
+            update = feed.next_after(position)
             epochs[position.epoch].append(update)
             position = update.position
     return epochs
 
 
-def test_a_corpus_of_one_window_is_fed_as_its_plan_says():
+def test_a_corpus_of_one_window_follows_its_plan():
     corpus = Corpus(70)
     for epoch, fed in enumerate(epochs_of(feed_of(corpus), 3)):
         plan = plan_epoch(corpus.src_lengths, corpus.tgt_lengths, batch_tokens=BATCH_TOKENS, seed=1, epoch=epoch)
@@ -95,7 +95,7 @@ def test_every_epoch_has_every_pair_once_whatever_the_windows(window_pairs):
         assert all(len(update.batches) in (1, 2) for update in fed)
 
 
-def test_the_windows_are_planned_each_by_itself():
+def test_each_window_is_planned_on_its_own():
     corpus = Corpus(60)
     [fed] = epochs_of(feed_of(corpus, window_pairs=20), 1)
     windows = [
@@ -106,7 +106,7 @@ def test_the_windows_are_planned_each_by_itself():
     assert not windows[0] & windows[1]
 
 
-def test_pairs_meet_others_in_the_next_epoch():
+def test_the_next_epoch_groups_other_pairs():
     first, second = epochs_of(feed_of(Corpus(200), window_pairs=50), 2)
     batches = [{tuple(sorted(b.indices.tolist())) for update in fed for b in update.batches} for fed in (first, second)]
     assert len(batches[0] & batches[1]) < 0.2 * len(batches[0])
@@ -120,29 +120,29 @@ def test_pairs_meet_others_in_the_next_epoch():
     stops=st.lists(st.integers(0, 12), max_size=4),
     weight=st.sampled_from([1.0, 0.4, 1.5]),
 )
-def test_stopped_anywhere_and_gone_on_is_as_if_never_stopped(sizes, window_pairs, accumulate, stops, weight):
+def test_stopped_anywhere_and_resumed_equals_never_stopped(sizes, window_pairs, accumulate, stops, weight):
     corpus = Corpus(*sizes)
     options = {"window_pairs": window_pairs, "accumulate": accumulate, "weights": [weight] * len(sizes)}
     expected = updates(feed_of(corpus, **options), 12)
-    position, found = Position(), []
+    position, fed = Position(), []
     for stop in [*sorted(stops), 12]:
-        # what is kept of a position is its numbers
-        part = updates(feed_of(corpus, **options), stop - len(found), Position(**vars(position)))
-        found += part
+        # a checkpoint keeps a position as its fields
+        part = updates(feed_of(corpus, **options), stop - len(fed), Position(**vars(position)))
+        fed += part
         position = part[-1].position if part else position
-    assert [update.position for update in found] == [update.position for update in expected]
-    assert [written_out(update.batches) for update in found] == [written_out(update.batches) for update in expected]
+    assert [update.position for update in fed] == [update.position for update in expected]
+    assert [written_out(update.batches) for update in fed] == [written_out(update.batches) for update in expected]
 
 
-def test_a_feed_can_be_sent_back_and_gives_the_same_again():
-    position, found = Position(), []
+def test_a_stream_sent_back_gives_the_same_again():
+    position, fed = Position(), []
     with feed_of(Corpus(60), window_pairs=20) as feed:
         for _ in range(9):
-            found.append(feed.after(position))
-            position = found[-1].position
-        again = feed.after(found[2].position)
-    assert again.position == found[3].position
-    assert written_out(again.batches) == written_out(found[3].batches)
+            fed.append(feed.next_after(position))
+            position = fed[-1].position
+        again = feed.next_after(fed[2].position)
+    assert again.position == fed[3].position
+    assert written_out(again.batches) == written_out(fed[3].batches)
 
 
 @pytest.mark.parametrize("world", [2, 3])
@@ -150,13 +150,13 @@ def test_the_parts_of_all_processes_make_up_the_update(world):
     corpus, options = Corpus(60), {"accumulate": 6, "window_pairs": 25}
     whole = updates(feed_of(corpus, **options), 6)
     parts = [updates(feed_of(corpus, part=(rank, world), **options), 6) for rank in range(world)]
-    for number, update in enumerate(whole):
-        assert {part[number].position for part in parts} == {update.position}
+    for index, update in enumerate(whole):
+        assert {part[index].position for part in parts} == {update.position}
         for rank, part in enumerate(parts):
-            assert written_out(part[number].batches) == written_out(update.batches[rank::world])
+            assert written_out(part[index].batches) == written_out(update.batches[rank::world])
 
 
-def test_weights_say_how_often_a_pair_comes():
+def test_weights_set_how_often_a_pair_comes():
     corpus = Corpus(10, 8)
     for fed in epochs_of(feed_of(corpus, weights=[2.0, 0.5], window_pairs=9), 2):
         counts = np.bincount(np.concatenate([b.indices for u in fed for b in u.batches]), minlength=18)
@@ -164,18 +164,18 @@ def test_weights_say_how_often_a_pair_comes():
         assert counts[10:].sum() == 4
 
 
-def test_an_epoch_in_which_no_pair_has_its_turn_is_passed_over():
+def test_an_epoch_without_pairs_is_skipped():
     [update] = updates(feed_of(Corpus(1), weights=[0.3]), 1)
     assert update.position.epoch == 2, "0.3, then 0.6 of a pair: rounded, the second epoch has one"
 
 
 def test_positions_only_go_forward():
-    found = updates(feed_of(Corpus(60), window_pairs=20), 30)
-    epochs = [0.0, *(update.position.epochs for update in found)]
+    fed = updates(feed_of(Corpus(60), window_pairs=20), 30)
+    epochs = [0.0, *(update.position.epochs for update in fed)]
     assert all(a < b for a, b in itertools.pairwise(epochs))
 
 
-def test_errors_of_the_thread_are_raised_where_the_update_is_asked_for_and_end_it(monkeypatch):
+def test_an_error_in_the_thread_is_raised_by_next_after_and_ends_the_thread(monkeypatch):
     corpus = Corpus(60)
     n_threads = threading.active_count()
     take, calls = corpus.take, []
@@ -191,25 +191,25 @@ def test_errors_of_the_thread_are_raised_where_the_update_is_asked_for_and_end_i
     position, n_updates = Position(), 0
     with pytest.raises(OSError, match="the disk is gone"):
         while True:
-            position, n_updates = feed.after(position).position, n_updates + 1
+            position, n_updates = feed.next_after(position).position, n_updates + 1
     assert (position.window, position.update) == (1, 0), "what was made before came first"
     assert n_updates > 1
     assert threading.active_count() == n_threads
-    assert feed.after(position).batches, "the next try goes on from there"
+    assert feed.next_after(position).batches, "the next try goes on from there"
     feed.close()
 
 
-def test_an_exception_of_the_user_ends_the_threads():
+def test_an_exception_of_the_caller_ends_the_threads():
     n_threads = threading.active_count()
     feed = feed_of(Corpus(60), window_pairs=20)
     with pytest.raises(KeyboardInterrupt), feed:
-        feed.after(Position())
+        feed.next_after(Position())
         assert threading.active_count() > n_threads
         raise KeyboardInterrupt
     assert threading.active_count() == n_threads
 
 
-def test_closing_does_not_wait_for_a_window_to_be_finished(monkeypatch):
+def test_closing_does_not_wait_for_a_complete_window(monkeypatch):
     from mtkit.data import feed as feed_module
 
     monkeypatch.setattr(feed_module, "_PIECE_PAIRS", 1)
@@ -227,7 +227,7 @@ def test_closing_does_not_wait_for_a_window_to_be_finished(monkeypatch):
 
     def ask():
         with pytest.raises(InterruptedError):
-            feed.after(Position())
+            feed.next_after(Position())
 
     trainer = threading.Thread(target=ask)
     trainer.start()
@@ -239,21 +239,21 @@ def test_closing_does_not_wait_for_a_window_to_be_finished(monkeypatch):
     assert len(taken) <= 2, "of 400 pieces"
 
 
-class Shouting:
-    """A sampler whose subwords are those of the corpus plus 1000 times the epoch, the last one doubled."""
+class Lengthening:
+    """A sampler: adds 1000 times the epoch to each id, and repeats the last id of each sentence."""
 
     def sample(self, corpus, indices, epoch, window):
-        def spelled(given):
+        def lengthened(given):
             ids = [np.append(given[i], given[i][-1:]) + 1000 * epoch for i in indices]
-            lengths = np.array([len(one) for one in ids], dtype=np.int32)
+            lengths = np.array([len(sentence) for sentence in ids], dtype=np.int32)
             return EncodedSide(np.concatenate(ids), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), lengths)
 
-        return PairsInMemory(spelled(corpus.src), spelled(corpus.tgt))
+        return PairsInMemory(lengthened(corpus.src), lengthened(corpus.tgt))
 
 
-def test_a_sampler_spells_each_epoch_anew_and_batches_are_planned_by_what_it_gives():
+def test_a_sampler_changes_each_epoch_and_batches_are_planned_by_its_lengths():
     corpus = Corpus(30)
-    epochs = epochs_of(feed_of(corpus, sampler=Shouting(), window_pairs=20), 2)
+    epochs = epochs_of(feed_of(corpus, sampler=Lengthening(), window_pairs=20), 2)
     for epoch, fed in enumerate(epochs):
         for batch in (batch for update in fed for batch in update.batches):
             assert len(batch.indices) * max(batch.src.shape[1], batch.tgt_in.shape[1]) <= BATCH_TOKENS
@@ -263,23 +263,23 @@ def test_a_sampler_spells_each_epoch_anew_and_batches_are_planned_by_what_it_giv
                 assert batch.tgt_in[row, 1 : len(expected) + 1].tolist() == expected
 
 
-class Numbering:
-    """A sampler that notes what it is asked for, and spells as the corpus does."""
+class Recording:
+    """A sampler that records its calls and changes nothing."""
 
     def __init__(self):
-        self.asked = []
+        self.calls = []
 
     def sample(self, corpus, indices, epoch, window):
-        self.asked.append((epoch, window, indices.tolist()))
+        self.calls.append((epoch, window, indices.tolist()))
         return corpus.take(indices)
 
 
 @pytest.mark.parametrize("piece_pairs", [1, 3, 4, 1000])
-def test_a_sampler_is_asked_once_in_a_window_for_a_pair_that_comes_several_times(monkeypatch, piece_pairs):
+def test_a_sampler_gets_all_repetitions_of_a_pair_in_a_window_at_once(monkeypatch, piece_pairs):
     monkeypatch.setattr("mtkit.data.feed._PIECE_PAIRS", piece_pairs)
-    sampler = Numbering()
+    sampler = Recording()
     epochs_of(feed_of(Corpus(5, 8), weights=[3.0, 2.0], window_pairs=20, sampler=sampler), 1)
-    first_epoch = [(window, indices) for epoch, window, indices in sampler.asked if epoch == 0]
+    first_epoch = [(window, indices) for epoch, window, indices in sampler.calls if epoch == 0]
     assert sorted(i for _, indices in first_epoch for i in indices) == sorted([*range(5)] * 3 + [*range(5, 13)] * 2)
     pairs = [(window, i) for window, indices in first_epoch for i in set(indices)]
     assert len(set(pairs)) == len(pairs)
@@ -287,7 +287,7 @@ def test_a_sampler_is_asked_once_in_a_window_for_a_pair_that_comes_several_times
     assert max(len(indices) for _, indices in first_epoch) <= piece_pairs + 2
 
 
-def test_the_size_of_an_epoch_is_exact_where_one_window_holds_it():
+def test_the_size_of_an_epoch_of_one_window_is_exact():
     corpus = Corpus(70)
     feed = feed_of(corpus, accumulate=3)
     [fed] = epochs_of(feed, 1)
@@ -307,16 +307,16 @@ def test_the_size_of_an_epoch_of_several_windows_is_estimated():
     assert size.n_updates == pytest.approx(len(fed), rel=0.05)
 
 
-def test_the_size_of_an_epoch_counts_the_subwords_that_text_is_cut_into():
-    corpus, sampler = Corpus(500), Shouting()
+def test_the_size_of_an_epoch_counts_sampled_subwords():
+    corpus, sampler = Corpus(500), Lengthening()
     [fed] = epochs_of(feed_of(corpus, sampler=sampler), 1)
     size = feed_of(corpus, sampler=sampler).epoch_size()
     assert not size.is_exact
-    assert size.n_updates == pytest.approx(len(fed), rel=0.15)  # by a factor, where this one adds one to each sentence
+    assert size.n_updates == pytest.approx(len(fed), rel=0.15)  # it scales lengths, though this sampler adds a token
     assert size.n_updates > 1.1 * feed_of(corpus).epoch_size().n_updates
 
 
-def test_memory_of_the_files_is_let_go_while_windows_are_made():
+def test_the_files_memory_is_released_while_windows_are_made():
     corpus = Corpus(60)
     updates(feed_of(corpus, window_pairs=20), 20)
     assert corpus.n_released >= 3

@@ -26,7 +26,7 @@ def tagging_tokenizers(tmp_path_factory):
 
 @given(dev=corpora, dev_tag=tags, train=st.lists(st.tuples(corpora, tags), min_size=1, max_size=3))
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_they_are_those_that_a_comparison_of_the_text_finds(
+def test_shared_pairs_are_those_of_a_comparison_of_the_text(
     dev, dev_tag, train, tagging_tokenizers, tmp_path_factory, monkeypatch
 ):
     monkeypatch.setattr(overlap, "_PAIRS_AT_ONCE", 5)
@@ -40,5 +40,5 @@ def test_they_are_those_that_a_comparison_of_the_text_finds(
 
     text = [pair for pairs, _ in train for pair in pairs]
     n_tags = [len(tags_of(tag)) for tag in (dev_tag, *(tag for _, tag in train))]
-    found = pairs_also_in(encoded((dev, dev_tag)), encoded(*train), n_tags[0], n_tags[1:])
-    assert found == {i: text.index(pair) for i, pair in enumerate(dev) if pair in text}
+    shared = pairs_also_in(encoded((dev, dev_tag)), encoded(*train), n_tags[0], n_tags[1:])
+    assert shared == {i: text.index(pair) for i, pair in enumerate(dev) if pair in text}

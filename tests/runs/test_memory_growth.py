@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mtkit.data.encoded import EncodedSide
-from mtkit.data.feed import Feed, Position
+from mtkit.data.feed import BatchStream, Position
 from mtkit.runs.memory_growth import Growth, resident_now, shapes_of_run
 from mtkit.training.auto_batch import resident_memory
 
@@ -97,9 +97,9 @@ def test_the_shapes_of_a_run_are_those_of_the_batches_that_it_gets(n_batches, mo
     pairs.take = lambda rows: SimpleNamespace(src=pairs.src.take(rows), tgt=pairs.tgt.take(rows))
     pairs.release = lambda: None
     met, position = set(), Position()
-    with Feed(pairs, batch_tokens=300, accumulate=1, seed=4) as feed:
+    with BatchStream(pairs, batch_tokens=300, accumulate=1, seed=4) as feed:
         for _ in range(n_batches):
-            batches, position = feed.after(position)
+            batches, position = feed.next_after(position)
             met |= {(*batch.src.shape, batch.tgt_in.shape[1]) for batch in batches}
     assert (position.epoch > 0) == (n_batches == 150), "one of the runs goes beyond an epoch"
     assert shapes_of_run(pairs, batch_tokens=300, seed=4, n_batches=n_batches) == met

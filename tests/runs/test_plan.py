@@ -51,7 +51,7 @@ def test_the_run_s_folder_is_used_and_left_as_it_is(make_config, caplog):
     with caplog.at_level("INFO", "mtkit"):
         plan = make_plan(cfg, PROBE_S)
     assert "learning" not in caplog.text  # of tokenizers
-    assert caplog.text.count("encoded before") == 2
+    assert caplog.text.count("from the cache") == 2
     assert {path: path.stat().st_mtime_ns for path in cfg.run_dir.rglob("*")} == before
     assert plan.steps == 4
 

@@ -88,7 +88,7 @@ def test_with_sampling_a_pair_is_spelled_anew_in_each_epoch(config_of, tmp_path)
     with prepared.feed:
         while position.epoch < 2:
             epoch = position.epoch
-            batches, position = prepared.feed.after(position)
+            batches, position = prepared.feed.next_after(position)
             for batch in batches:
                 for row, index in enumerate(batch.indices.tolist()):
                     spelled["src"][epoch][index] = [i for i in batch.src[row].tolist() if i != PAD_ID]

@@ -1,4 +1,4 @@
-"""An iterator in, the same items out, made ahead of their use by a thread."""
+"""Make the items of a generator in a thread, ahead of their use."""
 
 from collections import deque
 from collections.abc import Generator
@@ -9,23 +9,23 @@ from typing import Generic, Self, TypeVar
 _T = TypeVar("_T")
 
 
-class Ahead(Generic[_T]):
-    """The items of a generator, of which `depth` are made while the one before them is in use.
+class Prefetcher(Generic[_T]):
+    """An iterator over a generator's items that makes `depth` items ahead in a thread.
 
-    What the generator raises is raised when that item's turn comes. Close it (it is a context manager) to end thread
-    and generator; an item that is being made is waited for.
+    An exception of the generator is raised at the turn of its item. Closing it (it is a context manager) ends the
+    thread and the generator, after the item in progress.
     """
 
     def __init__(self, items: Generator[_T, None, None], depth: int) -> None:
         self._items = items
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mtkit-ahead")
-        self._waiting: deque[Future[_T]] = deque(self._ask() for _ in range(depth))
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mtkit-prefetcher")
+        self._waiting: deque[Future[_T]] = deque(self._submit() for _ in range(depth))
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> _T:
-        self._waiting.append(self._ask())
+        self._waiting.append(self._submit())
         return self._waiting.popleft().result()
 
     def __enter__(self) -> Self:
@@ -41,5 +41,5 @@ class Ahead(Generic[_T]):
         self._worker.shutdown(cancel_futures=True)
         self._items.close()
 
-    def _ask(self) -> "Future[_T]":
+    def _submit(self) -> "Future[_T]":
         return self._worker.submit(next, self._items)

@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from mtkit.data.ahead import Ahead
+from mtkit.data.prefetcher import Prefetcher
 
-PATIENCE_S = 60
+DEADLINE_S = 60
 
 
 def eventually(condition):
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + DEADLINE_S
     while not condition() and time.monotonic() < end:
         time.sleep(0.001)
     return condition()
@@ -24,22 +24,22 @@ def test_items_come_in_order_and_no_more_than_depth_are_made_ahead():
             made.append(number)
             yield number
 
-    with Ahead(items(), depth=3) as ahead:
+    with Prefetcher(items(), depth=3) as prefetcher:
         assert eventually(lambda: len(made) == 3)
-        assert [next(ahead) for _ in range(5)] == [0, 1, 2, 3, 4]
+        assert [next(prefetcher) for _ in range(5)] == [0, 1, 2, 3, 4]
         assert eventually(lambda: len(made) == 8)
         time.sleep(0.02)
         assert len(made) == 8
 
 
-def test_they_are_made_by_another_thread():
-    with Ahead((threading.get_ident() for _ in itertools.count()), depth=1) as ahead:
-        assert next(ahead) != threading.get_ident()
+def test_items_are_made_in_another_thread():
+    with Prefetcher((threading.get_ident() for _ in itertools.count()), depth=1) as prefetcher:
+        assert next(prefetcher) != threading.get_ident()
 
 
-def test_a_generator_that_ends_ends_the_items():
-    with Ahead((i for i in range(5)), depth=2) as ahead:
-        assert list(ahead) == [0, 1, 2, 3, 4]
+def test_the_items_end_with_the_generator():
+    with Prefetcher((i for i in range(5)), depth=2) as prefetcher:
+        assert list(prefetcher) == [0, 1, 2, 3, 4]
 
 
 def test_an_error_is_raised_when_its_turn_comes():
@@ -48,13 +48,13 @@ def test_an_error_is_raised_when_its_turn_comes():
         yield 2
         raise OSError("the disk is gone")
 
-    with Ahead(items(), depth=4) as ahead:
-        assert [next(ahead), next(ahead)] == [1, 2]
+    with Prefetcher(items(), depth=4) as prefetcher:
+        assert [next(prefetcher), next(prefetcher)] == [1, 2]
         with pytest.raises(OSError, match="the disk is gone"):
-            next(ahead)
+            next(prefetcher)
 
 
-def test_closing_ends_thread_and_generator():
+def test_closing_ends_the_thread_and_the_generator():
     ended = []
 
     def items():
@@ -64,8 +64,8 @@ def test_closing_ends_thread_and_generator():
             ended.append(True)
 
     before = threading.active_count()
-    with Ahead(items(), depth=2) as ahead:
-        next(ahead)
+    with Prefetcher(items(), depth=2) as prefetcher:
+        next(prefetcher)
         assert threading.active_count() == before + 1
     assert ended == [True]
     assert threading.active_count() == before
