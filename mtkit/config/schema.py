@@ -205,7 +205,10 @@ class TokenizerConfig(Section):
     @model_validator(mode="after")
     def _sampling_has_a_choice(self) -> Self:
         if self.sampling and self.type == "char":
-            raise ValueError("sampling needs several spellings of a word: set type to bpe or unigram, or sampling to 0")
+            raise ValueError(
+                f"sampling={self.sampling} needs several ways to cut a word, and type=char has one: set type to bpe or "
+                "unigram, or sampling to 0"
+            )
         return self
 
 

@@ -1,7 +1,7 @@
-"""A SentencePiece model file taken apart into its pieces and settings, and put together again.
+"""Read the pieces and settings of a SentencePiece model file, change them, and write the file again.
 
-The file is a protocol buffer, `ModelProto` of SentencePiece. Only what is changed here is decoded; all else is kept
-as the bytes that it was. Field numbers are those of sentencepiece_model.proto.
+The file is a protocol buffer, `ModelProto` of SentencePiece. Only the fields used here are decoded; all others keep
+their bytes. Field numbers are those of sentencepiece_model.proto.
 """
 
 import struct
@@ -25,16 +25,16 @@ class PieceType(IntEnum):
     """What a piece is for."""
 
     NORMAL = 1
-    UNKNOWN = 2  # stands for what has no piece; exactly one
-    CONTROL = 3  # never found in text, spells nothing
-    USER_DEFINED = 4  # always found in text
-    UNUSED = 5  # never found in text, but spells itself
+    UNKNOWN = 2  # replaces text without a piece; exactly one
+    CONTROL = 3  # never matches text, decodes to nothing
+    USER_DEFINED = 4  # always matched first
+    UNUSED = 5  # never matches text, but decodes to itself
     BYTE = 6
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One entry of the vocabulary; its number is its id."""
+    """One entry of the vocabulary; its index is its id."""
 
     text: str
     score: float = 0.0
@@ -43,7 +43,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a message as it is in the file; value: an int for a varint, else the bytes."""
+    """One field of a message as in the file; value: an int for a varint, else bytes."""
 
     number: int
     wire_type: int
@@ -52,24 +52,24 @@ class Field:
 
 @dataclass(frozen=True)
 class SentencePieceModel:
-    """The pieces in the order of their ids, and everything else."""
+    """The pieces in the order of their ids, and the rest of the file."""
 
     pieces: tuple[Piece, ...]
-    rest: tuple[Field, ...]  # the other fields of the file, as they are
+    rest: tuple[Field, ...]  # all other fields of the file
 
     @property
     def algorithm(self) -> str:
-        """How text is cut: unigram, bpe, word or char."""
+        """The type of the tokenizer: unigram, bpe, word or char."""
         return _ALGORITHMS[self._number(_TRAINER, _ALGORITHM)]
 
     @property
     def byte_fallback(self) -> bool:
-        """Whether characters without a piece are spelled as bytes."""
+        """Whether characters without a piece become bytes."""
         return bool(self._number(_TRAINER, _BYTE_FALLBACK))
 
     @property
     def normalization(self) -> str:
-        """The name of the rule that cleans text up."""
+        """The name of the normalisation rule."""
         return b"".join(f.value for f in self._fields(_NORMALIZER, _RULE) if isinstance(f.value, bytes)).decode()
 
     def _number(self, section: int, number: int) -> int:
@@ -81,15 +81,16 @@ class SentencePieceModel:
         return [field for message in sections for field in _fields_of(message) if field.number == number]
 
     def with_pieces(self, pieces: Sequence[Piece], special_ids: Mapping[str, int | None]) -> "SentencePieceModel":
-        """The same model with other pieces; special_ids: of unk, bos, eos and pad, None for those it does without.
+        """Return the model with other pieces; special_ids: of unk, bos, eos and pad, None for one it does not have.
 
-        Whoever reads the result finds the special ids by their pieces' names, which are set, too.
+        SentencePiece finds special ids by the names of their pieces, so these are set, too.
         """
         changed: dict[int, Field] = {_VOCAB_SIZE: Field(_VOCAB_SIZE, _VARINT, len(pieces))}
-        for name, number in special_ids.items():
-            changed[_SPECIAL_IDS[name]] = Field(_SPECIAL_IDS[name], _VARINT, 2**64 - 1 if number is None else number)
-            if number is not None:
-                text = pieces[number].text.encode("utf-8")
+        for name, token_id in special_ids.items():
+            value = 2**64 - 1 if token_id is None else token_id  # -1 as a varint
+            changed[_SPECIAL_IDS[name]] = Field(_SPECIAL_IDS[name], _VARINT, value)
+            if token_id is not None:
+                text = pieces[token_id].text.encode("utf-8")
                 changed[_SPECIAL_NAMES[name]] = Field(_SPECIAL_NAMES[name], _BYTES, text)
         dropped = {*changed, *_SPECIAL_NAMES.values()}
         old = b"".join(f.value for f in self.rest if f.number == _TRAINER and isinstance(f.value, bytes))
@@ -99,18 +100,18 @@ class SentencePieceModel:
         return replace(self, pieces=tuple(pieces), rest=(Field(_TRAINER, _BYTES, trainer), *others))
 
     def serialize(self) -> bytes:
-        """The bytes of the file."""
+        """Return the bytes of the file."""
         pieces = (Field(_PIECES, _BYTES, _piece_bytes(piece)) for piece in self.pieces)
         return b"".join(map(_as_bytes, [*pieces, *self.rest]))
 
 
 def parse(model: bytes) -> SentencePieceModel:
-    """Take the bytes of a file apart. Raises DataError if they are none of SentencePiece's."""
+    """Parse the bytes of a file. Raises DataError if it is not a SentencePiece model."""
     try:
         fields = list(_fields_of(model))
         pieces = [_piece(field.value) for field in fields if field.number == _PIECES and isinstance(field.value, bytes)]
     except (IndexError, ValueError, struct.error) as error:
-        raise DataError(f"not a SentencePiece model, or a damaged one ({error})") from error
+        raise DataError(f"not a SentencePiece model, or damaged ({error})") from error
     if not pieces:
         raise DataError("not a SentencePiece model: it has no pieces")
     return SentencePieceModel(tuple(pieces), tuple(field for field in fields if field.number != _PIECES))
@@ -139,35 +140,35 @@ def _piece_bytes(piece: Piece) -> bytes:
 
 
 def _fields_of(message: bytes) -> Iterator[Field]:
-    place = 0
-    while place < len(message):
-        tag, place = _varint(message, place)
+    offset = 0
+    while offset < len(message):
+        tag, offset = _varint(message, offset)
         number, wire_type = tag >> 3, tag & 7
         if wire_type == _VARINT:
-            value, place = _varint(message, place)
+            value, offset = _varint(message, offset)
             yield Field(number, wire_type, value)
             continue
         if wire_type == _BYTES:
-            length, place = _varint(message, place)
+            length, offset = _varint(message, offset)
         elif wire_type in (_FIXED32, _FIXED64):
             length = 4 if wire_type == _FIXED32 else 8
         else:
-            raise ValueError(f"wire type {wire_type} at byte {place}")
-        if place + length > len(message):
-            raise ValueError(f"a field of {length} bytes at byte {place} is cut off")
-        yield Field(number, wire_type, message[place : place + length])
-        place += length
+            raise ValueError(f"wire type {wire_type} at byte {offset}")
+        if offset + length > len(message):
+            raise ValueError(f"a field of {length} bytes at byte {offset} is cut off")
+        yield Field(number, wire_type, message[offset : offset + length])
+        offset += length
 
 
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """The number at this place, seven bits a byte, lowest first; and the place after it."""
+def _varint(message: bytes, offset: int) -> tuple[int, int]:
+    """Read a number, seven bits a byte, lowest first; return it and the offset after it."""
     value = shift = 0
     while True:
-        byte = message[place]
-        place += 1
+        byte = message[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, place
+            return value, offset
         shift += 7
 
 

@@ -1,6 +1,6 @@
-"""The ids that mean the same on both sides, in every model."""
+"""Token ids with the same meaning on both sides of every model."""
 
-PAD_ID = 0  # fills a batch's shorter sentences; never predicted, never looked at
-UNK_ID = 1  # text that the tokenizer cannot spell; does not occur with byte fallback
-BOS_ID = 2  # <start>: what the decoder is given first
-EOS_ID = 3  # <end>: closes every source and every target
+PAD_ID = 0  # pads the shorter sentences of a batch; never predicted or attended to
+UNK_ID = 1  # text without a piece; does not occur with byte fallback
+BOS_ID = 2  # <start>: first input of the decoder
+EOS_ID = 3  # <end>: ends every source and every target

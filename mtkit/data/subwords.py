@@ -1,4 +1,4 @@
-"""Subword regularisation: training pairs spelled by other subwords of the same vocabulary, anew in each epoch."""
+"""Subword regularisation: segment training pairs differently in each epoch, with the same vocabulary."""
 
 import itertools
 
@@ -25,10 +25,10 @@ _CODE_POINT_BITS = 21
 
 
 class SubwordSampler:
-    """Draws how the sentences of an encoded corpus are spelled.
+    """Draws the segmentations of the sentences of an encoded corpus.
 
-    What is drawn for a pair depends on seed, epoch, window and its number alone: not on earlier calls, nor on the pairs
-    that are asked for with it, but that a pair asked for several times is spelled anew each time.
+    A draw depends on seed, epoch, window and the index of the pair alone, not on earlier calls or on the other pairs of
+    the call. A pair repeated within a call gets another draw each time.
     """
 
     def __init__(
@@ -41,23 +41,23 @@ class SubwordSampler:
         *,
         max_tokens: int | None = None,
     ) -> None:
-        """sampling: of a BPE tokenizer the probability of leaving out a merge, of a unigram one alpha; 0: as it is.
+        """sampling: the dropout of a BPE tokenizer, the alpha of a unigram one; 0 keeps the tokenizer's segmentation.
 
-        max_tokens: a sentence whose new spelling would be longer keeps the tokenizer's own.
-        Raises ConfigError for sampling with a tokenizer that is neither.
+        max_tokens: a sentence keeps the tokenizer's segmentation if the new one is longer than this.
+        Raises ConfigError for sampling with another type of tokenizer.
         """
         self._src = _SideSampler(src_tokenizer, src_sampling, max_tokens) if src_sampling else None
         self._tgt = _SideSampler(tgt_tokenizer, tgt_sampling, max_tokens) if tgt_sampling else None
         self._seed = seed
 
     @classmethod
-    def of(cls, cfg: Config, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> "SubwordSampler | None":
-        """The sampler that the config asks for, if it does. Raises ConfigError as the constructor does."""
+    def from_config(cls, cfg: Config, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> "SubwordSampler | None":
+        """Return the sampler of a config, None if it has none. Raises ConfigError as the constructor does."""
         src, tgt = cfg.tokenizer.src, cfg.tokenizer.src if cfg.tokenizer.shared else cfg.tokenizer.tgt
         if cfg.tokenizer.tgt.sampling not in (0, tgt.sampling):
             log.warning(
-                f"tokenizer.tgt.sampling={cfg.tokenizer.tgt.sampling} is not used: with tokenizer.shared, "
-                f"tokenizer.src.sampling={src.sampling} serves both sides"
+                f"tokenizer.tgt.sampling={cfg.tokenizer.tgt.sampling} has no effect: tokenizer.shared=true uses "
+                f"tokenizer.src.sampling={src.sampling} for both sides"
             )
         if not src.sampling and not tgt.sampling:
             return None
@@ -65,13 +65,15 @@ class SubwordSampler:
         return cls(src_tokenizer, tgt_tokenizer, src.sampling, tgt.sampling, cfg.seed, max_tokens=max_tokens)
 
     def sample(self, corpus: EncodedPairs, indices: Int64s, epoch: int, window: int = 0) -> PairsInMemory:
-        """The pairs (N,), in this order, as they are spelled in this window of the epoch."""
+        """Return the pairs (N,), in this order, in the segmentations of this window of the epoch."""
         repetitions = _repetitions(indices)
         sides = []
-        for number, (sampler, side) in enumerate(((self._src, corpus.src), (self._tgt, corpus.tgt))):
+        for side_index, (sampler, side) in enumerate(((self._src, corpus.src), (self._tgt, corpus.tgt))):
             taken = side.take(indices)
             if sampler:
-                start = np.random.SeedSequence([self._seed, epoch, number, window]).generate_state(2).view(np.uint64)
+                start = (
+                    np.random.SeedSequence([self._seed, epoch, side_index, window]).generate_state(2).view(np.uint64)
+                )
                 taken = sampler.sample(taken, derived_keys(derived_keys(start, indices), repetitions))
             sides.append(taken)
         return PairsInMemory(*sides)
@@ -87,22 +89,22 @@ class _SideSampler:
             self._segmentation = UnigramSegmentation(model.pieces, sampling)
         else:
             raise ConfigError(
-                f"{tokenizer.path}: a {model.algorithm} tokenizer knows one spelling only; set sampling to 0, or train "
-                "a unigram or bpe tokenizer"
+                f"{tokenizer.path}: a {model.algorithm} tokenizer has a single segmentation of each text; set sampling "
+                "to 0, or train a unigram or bpe tokenizer"
             )
         self._joints = _Joints(model.pieces)
         self._max_tokens = max_tokens
 
     def sample(self, side: EncodedSide, keys: Keys) -> EncodedSide:
-        """The side's sentences spelled anew. keys (N,): of the random numbers of each sentence."""
+        """Segment the sentences of a side. keys (N,): one a sentence, for its random numbers."""
         if not len(side.ids):
             return side
         starts = np.flatnonzero(self._joints.stretch_starts(side))
         sentences = np.searchsorted(side.starts, starts, side="right") - 1
         firsts = np.searchsorted(starts, side.starts)  # the first stretch of each sentence
         places = np.arange(len(starts)) - firsts[sentences]
-        stretches, numbers = _distinct(side.ids, starts)
-        ids, lengths = self._segmentation.sample(stretches, numbers, derived_keys(keys[sentences], places))
+        stretches, indices = _distinct(side.ids, starts)
+        ids, lengths = self._segmentation.sample(stretches, indices, derived_keys(keys[sentences], places))
         ends = np.concatenate([[0], np.cumsum(lengths)])
         new_starts = ends[firsts]
         sampled = EncodedSide(ids.astype(side.ids.dtype), new_starts, np.diff(new_starts).astype(np.int32))
@@ -114,9 +116,9 @@ class _SideSampler:
 
 
 class _Joints:
-    """Which neighbours in a sentence have a boundary between them in every spelling of it.
+    """Finds the boundaries that every segmentation of a sentence shares.
 
-    Between these boundaries lie the stretches that are spelled independently of each other: words, as a rule.
+    The stretches between them, usually words, are segmented independently of each other.
     """
 
     def __init__(self, pieces: tuple[Piece, ...]) -> None:
@@ -129,7 +131,7 @@ class _Joints:
         self._last = np.array([text[-1] for text in texts])
 
     def stretch_starts(self, side: EncodedSide) -> npt.NDArray[np.bool_]:
-        """Of each id of the side whether a stretch begins with it."""
+        """Return for each id of the side whether a stretch begins with it."""
         begins = np.ones(len(side.ids), dtype=bool)
         begins[1:] = ~np.isin(_pair(self._last[side.ids[:-1]], self._first[side.ids[1:]]), self._inside)
         begins[side.starts[:-1][side.lengths > 0]] = True
@@ -141,17 +143,17 @@ def _pair(left: Int64s, right: Int64s) -> Int64s:
 
 
 def _distinct(ids: Ids, starts: Int64s) -> tuple[list[tuple[int, ...]], Int64s]:
-    """The different stretches of ids that begin at these places, and which of them stands at each place."""
+    """Return the distinct stretches of ids that begin at these indices, and which of them begins at each."""
     size, blob = ids.dtype.itemsize, ids.tobytes()
     bounds = [*(starts * size).tolist(), len(blob)]
-    numbers: dict[bytes, int] = {}
-    which = [numbers.setdefault(blob[i:j], len(numbers)) for i, j in itertools.pairwise(bounds)]
-    stretches = [tuple(np.frombuffer(stretch, ids.dtype).tolist()) for stretch in numbers]
+    indices: dict[bytes, int] = {}
+    which = [indices.setdefault(blob[i:j], len(indices)) for i, j in itertools.pairwise(bounds)]
+    stretches = [tuple(np.frombuffer(stretch, ids.dtype).tolist()) for stretch in indices]
     return stretches, np.array(which, dtype=np.int64)
 
 
 def _repetitions(indices: Int64s) -> Int64s:
-    """How often each number has come before."""
+    """Return how often each index has occurred before."""
     order = np.argsort(indices, kind="stable")
     ordered = indices[order]
     firsts = np.searchsorted(ordered, ordered)

@@ -1,4 +1,4 @@
-"""A tokenizer and text in, figures out that tell whether its vocabulary fits: size, tokens per word, rare pieces."""
+"""Measure whether a tokenizer's vocabulary fits a text: its size, tokens per word, rare pieces."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.data.tokenizer import Tokenizer, sample
 
 _CHUNK_LINES = 10_000
-# Occurrences in training below which a piece is learnt poorly (Gowda and May 2020, section 5).
+# A model learns pieces with fewer occurrences in training poorly (Gowda and May 2020, section 5).
 RARE_BELOW = 100
 
 
 @dataclass(frozen=True)
 class TokenizerReport:
-    """How a tokenizer cuts a text that it was not learnt from, usually dev."""
+    """How a tokenizer cuts a text that it was not trained on, usually dev."""
 
     vocab_size: int
-    n_sentences: int  # blank ones not counted
+    n_sentences: int  # without blank ones
     n_tokens: int
-    tokens_per_word: float  # words: what white space separates
-    rare_vocab_share: float  # of the vocabulary's learnt pieces: seen fewer than RARE_BELOW times in training
-    rare_token_share: float  # of the text's tokens: such a piece
-    byte_token_share: float  # of the text's tokens: a single byte, from characters without a piece
-    n_unknown: int  # tokens that stand for text which is lost; 0 with byte fallback
+    tokens_per_word: float  # words are separated by white space
+    rare_vocab_share: float  # share of the learned pieces seen fewer than RARE_BELOW times in training
+    rare_token_share: float  # share of the text's tokens that are such pieces
+    byte_token_share: float  # share of the text's tokens that are single bytes, of characters without a piece
+    n_unknown: int  # tokens of lost text; 0 with byte fallback
     longest: int  # tokens of the longest sentence
 
 
 def report_sides(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, TokenizerReport]:
-    """The figures of both sides on the config's dev text."""
+    """Measure both sides on the config's dev text."""
     n_pairs = count_pairs(cfg.data.train)
     reports: dict[str, TokenizerReport] = {}
     settings = (cfg.tokenizer.src, cfg.tokenizer.src if cfg.tokenizer.shared else cfg.tokenizer.tgt)
@@ -47,7 +47,7 @@ def report_sides(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[s
 def report(
     tokenizer: Tokenizer, lines: Iterable[str], training_lines: Iterable[str], *, share: float = 1.0
 ) -> TokenizerReport:
-    """The figures for `lines`; how rare a piece is, is told by the training lines, an even share of the whole text."""
+    """Measure `lines`; count rare pieces on training_lines, an even sample of `share` of the training text."""
     training_counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     for chunk in windows(training_lines, _CHUNK_LINES):
         training_counts += _occurrences(tokenizer.encode_batch(chunk), tokenizer.vocab_size)
@@ -57,7 +57,7 @@ def report(
 def report_by_counts(
     tokenizer: Tokenizer, lines: Iterable[str], training_counts: npt.NDArray[np.int64]
 ) -> TokenizerReport:
-    """The figures for `lines`; training_counts (V,): how often the training text has each piece."""
+    """Measure `lines`; training_counts (V,): how often each piece occurs in the training text."""
     n_words = n_sentences = longest = 0
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     for chunk in windows(lines, _CHUNK_LINES):
@@ -68,15 +68,15 @@ def report_by_counts(
         counts += _occurrences(encoded, tokenizer.vocab_size)
     rare = training_counts < RARE_BELOW
     bytes_ = tokenizer.byte_ids()
-    rare[[PAD_ID, UNK_ID, BOS_ID, EOS_ID, *bytes_]] = False  # there from the start, not learnt
-    n_learnt = tokenizer.vocab_size - 4 - len(bytes_)
+    rare[[PAD_ID, UNK_ID, BOS_ID, EOS_ID, *bytes_]] = False  # not learned
+    n_learned = tokenizer.vocab_size - 4 - len(bytes_)
     n_tokens = int(counts.sum())
     return TokenizerReport(
         vocab_size=tokenizer.vocab_size,
         n_sentences=n_sentences,
         n_tokens=n_tokens,
         tokens_per_word=n_tokens / max(1, n_words),
-        rare_vocab_share=int(rare.sum()) / n_learnt,
+        rare_vocab_share=int(rare.sum()) / n_learned,
         rare_token_share=int(counts[rare].sum()) / max(1, n_tokens),
         byte_token_share=int(counts[bytes_].sum()) / max(1, n_tokens),
         n_unknown=int(counts[UNK_ID]),
@@ -85,6 +85,6 @@ def report_by_counts(
 
 
 def _occurrences(encoded: list[list[int]], vocab_size: int) -> npt.NDArray[np.int64]:
-    """How often each id occurs: (V,)."""
+    """Count each id: (V,)."""
     ids = np.fromiter((token_id for ids in encoded for token_id in ids), dtype=np.int64)
     return np.bincount(ids, minlength=vocab_size)

@@ -1,8 +1,7 @@
-"""Characters that a model does not see as they are written: lines in, a table of such characters out.
+"""List the characters of a text that a model does not see as written, and print them as a table.
 
-A tokenizer may have no piece for a character (the model then sees its UTF-8 bytes, or only that something is unknown),
-or its normalisation may turn it into something else, or into nothing. What belongs together on the screen, such as a
-letter with its accents or an emoji of several code points, is looked at, and reported, as one character.
+A tokenizer may have no piece for a character, so that the model sees its UTF-8 bytes or <unk>, or normalisation may
+change or drop it. A letter with its accents, or an emoji of several code points, counts as one character.
 """
 
 import unicodedata
@@ -14,18 +13,18 @@ from mtkit.data.special_ids import UNK_ID
 from mtkit.data.tokenizer import Tokenizer
 
 Treatment = Literal["unknown", "bytes", "dropped", "changed"]
-_TREATMENTS: tuple[Treatment, ...] = get_args(Treatment)  # from the worst on
+_TREATMENTS: tuple[Treatment, ...] = get_args(Treatment)  # the worst first
 _ZERO_WIDTH_JOINER = "\u200d"
 _KINDS = {"Cc": "control character", "Co": "private use", "Cn": "not assigned", "Cs": "half a surrogate pair"}
 _LONGEST_SHOWN = 3  # code points of one character that the table names
-_HIDDEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp", "Zs"})  # not printed as they are: terminals obey some
+_HIDDEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp", "Zs"})  # printed as escapes: terminals obey some
 
 
 @dataclass
 class UnknownCharacter:
-    """A character that the model sees otherwise than it is written, and where."""
+    """A character that the model does not see as written, and its first line."""
 
-    text: str  # one code point, or several that make one character
+    text: str  # one or several code points
     treatment: Treatment
     seen: str  # what the model sees: <0xE2> <0x82>, <unk>, the changed text, or "" for nothing
     count: int
@@ -33,53 +32,58 @@ class UnknownCharacter:
 
     @property
     def code_points(self) -> str:
-        """Such as "U+0065 U+0301"."""
+        """Its code points, such as "U+0065 U+0301"."""
         return " ".join(f"U+{ord(c):04X}" for c in self.text)
 
     @property
     def name(self) -> str:
-        """The Unicode names of its code points; for those without one, of what kind they are."""
+        """The Unicode names of its code points, or the category of one without a name."""
         return " + ".join(unicodedata.name(c, "") or _KINDS.get(unicodedata.category(c), "no name") for c in self.text)
 
 
 class UnknownCharacters:
-    """Collects them line by line, in memory that grows with the kinds of characters only."""
+    """Collects unknown characters line by line; memory grows only with the number of different ones."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._byte_ids = frozenset(tokenizer.byte_ids())
         self._seen: dict[str, tuple[Treatment, str] | None] = {" ": None}
-        self._found: dict[str, UnknownCharacter] = {}
-        self._known = {" "}  # code points that are well with whatever known ones stand around them
-        self.n_lines = 0  # up to the last one looked at
+        self._unknown: dict[str, UnknownCharacter] = {}
+        self._known = {" "}  # code points that are seen as written beside any others of this set
+        self.n_lines = 0  # up to the last one added
 
     def add(self, line: str, number: int | None = None) -> None:
-        """Look at the next line. number: its own, from 1, if lines before it were left out."""
+        """Add the next line. number: its line number, from 1, if lines before it were skipped."""
         self.n_lines = number or self.n_lines + 1
         if self._known.issuperset(line):
             return
         for character in characters(line):
             if character not in self._seen:
-                self._seen[character] = self._look_at(character)
+                self._seen[character] = self._treatment_of(character)
                 if self._seen[character] is None and len(character) == 1 and not _belongs_to_previous(character):
                     self._known.add(character)
             treated = self._seen[character]
             if treated is None:
                 continue
-            if character in self._found:
-                self._found[character].count += 1
+            if character in self._unknown:
+                self._unknown[character].count += 1
             else:
-                self._found[character] = UnknownCharacter(character, *treated, count=1, first_line=self.n_lines)
+                self._unknown[character] = UnknownCharacter(character, *treated, count=1, first_line=self.n_lines)
 
     def all(self) -> list[UnknownCharacter]:
-        """Those found, the worst treated first, then the most frequent."""
+        """Return the unknown characters, the worst treated first, then the most frequent."""
         return sorted(
-            self._found.values(),
-            key=lambda found: (_TREATMENTS.index(found.treatment), -found.count, found.first_line, found.text),
+            self._unknown.values(),
+            key=lambda unknown: (
+                _TREATMENTS.index(unknown.treatment),
+                -unknown.count,
+                unknown.first_line,
+                unknown.text,
+            ),
         )
 
-    def _look_at(self, character: str) -> tuple[Treatment, str] | None:
-        """How the tokenizer treats the character and what becomes of it; None if it stays what it is."""
+    def _treatment_of(self, character: str) -> tuple[Treatment, str] | None:
+        """Return the treatment of a character and what the model sees; None if it is seen as written."""
         ids = self._tokenizer.encode(character)
         if UNK_ID in ids:
             return "unknown", "<unk>"
@@ -92,7 +96,7 @@ class UnknownCharacters:
         return ("changed", normalized) if normalized else ("dropped", "")
 
     def _normalized(self, character: str) -> str:
-        """What normalisation makes of the character inside a text: at an end, spaces would be trimmed."""
+        """Normalise the character inside a text: at an end, spaces would be trimmed."""
         inside = self._tokenizer.normalize(f"a{character}a")
         if len(inside) >= 2 and inside[0] == inside[-1] == "a":
             return inside[1:-1]
@@ -100,16 +104,16 @@ class UnknownCharacters:
 
 
 def unknown_characters(lines: Iterable[str], tokenizer: Tokenizer) -> list[UnknownCharacter]:
-    """The characters of the lines that the tokenizer does not pass on as they are, the worst treated first."""
+    """Return the characters of the lines that the model does not see as written, the worst treated first."""
     collector = UnknownCharacters(tokenizer)
     for line in lines:
         collector.add(line)
     return collector.all()
 
 
-def table(found: Iterable[UnknownCharacter], *, at_most: int = 50) -> Iterator[str]:
-    """The lines of a table for people; a single one that says so if nothing was found."""
-    rows = list(found)
+def table(unknown: Iterable[UnknownCharacter], *, at_most: int = 50) -> Iterator[str]:
+    """Yield the lines of a table to print; a single line if there is nothing to list."""
+    rows = list(unknown)
     if not rows:
         yield "the tokenizer knows every character of this text"
         return
@@ -134,31 +138,27 @@ def _seen_in_words(row: UnknownCharacter) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text for a terminal: what would not show, or would steer it, in words or as an escape."""
+    """Return the text safe for a terminal, with invisible characters as words or escapes."""
     if text == " ":
         return "a space"
     if unicodedata.category(text[0]).startswith("M"):
-        text = "\u25cc" + text  # a dotted circle carries the mark
-    return "".join(_escaped(c) if unicodedata.category(c) in _HIDDEN and c not in " \u200d" else c for c in text)
+        text = "\u25cc" + text  # a dotted circle under the mark
+    return "".join(ascii(c)[1:-1] if unicodedata.category(c) in _HIDDEN and c not in " \u200d" else c for c in text)
 
 
 def _width(text: str) -> int:
-    """About how many columns of a terminal the text takes."""
+    """Estimate the columns of a terminal that the text takes."""
     if _ZERO_WIDTH_JOINER in text:
         text = text.partition(_ZERO_WIDTH_JOINER)[0]
     shown = [c for c in text if not _belongs_to_previous(c)]
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in shown)
 
 
-def _escaped(c: str) -> str:
-    return f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}"
-
-
 def characters(text: str) -> Iterator[str]:
-    """The text cut into what a reader takes for one character each; joined, they are the text again.
+    """Split the text into the characters that a reader sees; joined, they are the text again.
 
-    A plainer rule than Unicode's own (UAX 29): marks, variation selectors, skin tones and tags stay with what stands
-    before them, as does what follows a zero-width joiner; regional indicators go in pairs.
+    A simplification of Unicode's rule (UAX 29): marks, variation selectors, skin tones, tags and what follows a
+    zero-width joiner stay with the character before them; regional indicators go in pairs.
     """
     start, n_flags = 0, 0
     for at in range(1, len(text)):

@@ -176,7 +176,7 @@ def _make_feed(cfg: Config, text: _Text, processes: Processes) -> BatchStream:
         accumulate=cfg.train.accumulate,
         seed=cfg.seed,
         weights=[files.weight for files in cfg.data.train],
-        sampler=SubwordSampler.of(cfg, *text.tokenizers),
+        sampler=SubwordSampler.from_config(cfg, *text.tokenizers),
         part=(processes.rank, processes.size),
     )
 

@@ -1,4 +1,4 @@
-"""Subword regularisation: what is drawn spells the same text, follows its law, and depends on its seed alone."""
+"""Subword regularisation: draws spell the same text, follow their distribution, and depend on the seed alone."""
 
 import hashlib
 import itertools
@@ -60,18 +60,18 @@ def everything(n: int) -> np.ndarray:
     return np.arange(n)
 
 
-def test_what_is_drawn_spells_the_same_text_in_other_pieces(tokenizer):
+def test_a_draw_spells_the_same_text_in_other_pieces(tokenizer):
     lines = ["Lower, the widest wind!", "çé 漢字 low 😀 wider", "  new   es ", "newest <2de> low", "x", "wwwwwwwww"]
-    found = sampler(tokenizer).sample(corpus(tokenizer, lines * 20), everything(120), epoch=0).src
-    spelled = sentences(found)
+    side = sampler(tokenizer).sample(corpus(tokenizer, lines * 20), everything(120), epoch=0).src
+    spelled = sentences(side)
     assert [tokenizer.decode(ids) for ids in spelled] == [tokenizer.normalize(line) for line in lines] * 20
-    for start in range(len(lines) - 2):  # "x" and the like may have one spelling only
+    for start in range(len(lines) - 2):  # "x" and the like may have a single segmentation
         assert len({tuple(ids) for ids in spelled[start :: len(lines)]}) > 1
-    assert found.starts.tolist() == [0, *itertools.accumulate(map(len, spelled))]
-    assert (found.ids.dtype, found.lengths.dtype) == (np.uint16, np.int32)
+    assert side.starts.tolist() == [0, *itertools.accumulate(map(len, spelled))]
+    assert (side.ids.dtype, side.lengths.dtype) == (np.uint16, np.int32)
 
 
-def test_a_tag_is_never_spelled_otherwise(tokenizer):
+def test_a_tag_is_never_split(tokenizer):
     tagged = tokenizer.tagged("<2de>")
     [tag] = tokenizer.piece_ids(["<2de>"])
     lines = ["low <2de> newest", "wider<2de>wider"] * 50
@@ -81,8 +81,8 @@ def test_a_tag_is_never_spelled_otherwise(tokenizer):
         assert all("<" not in piece and "2" not in piece for piece in tokenizer.pieces(i for i in ids if i != tag))
 
 
-def learnt_scores(tokenizer: Tokenizer) -> dict[str, float]:
-    """Of all pieces but the special ones and the bytes, as SentencePiece gives them."""
+def piece_scores(tokenizer: Tokenizer) -> dict[str, float]:
+    """The scores of all pieces but the special ones and the bytes, by SentencePiece."""
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer.path))
     return {processor.id_to_piece(i): processor.get_score(i) for i in range(4 + 256, len(processor))}
 
@@ -93,34 +93,34 @@ def cut(text: str, cuts: tuple[bool, ...]) -> tuple[str, ...]:
 
 
 def drawn(tokenizer: Tokenizer, text: str, sampling: float, n: int) -> Counter[tuple[str, ...]]:
-    found = sampler(tokenizer, sampling).sample(corpus(tokenizer, [text] * n), everything(n), epoch=3).src
-    return Counter(tuple(tokenizer.pieces(ids)) for ids in sentences(found))
+    side = sampler(tokenizer, sampling).sample(corpus(tokenizer, [text] * n), everything(n), epoch=3).src
+    return Counter(tuple(tokenizer.pieces(ids)) for ids in sentences(side))
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.9])
 def test_unigram_pieces_are_drawn_by_their_probability_to_the_power_of_alpha(tmp_path, alpha):
     tokenizer = train_tokenizer(LINES, TokenizerConfig(vocab_size=330), tmp_path / "src.spm")
-    scores = learnt_scores(tokenizer)
+    scores = piece_scores(tokenizer)
     ways = (cut("▁widest", cuts) for cuts in itertools.product([False, True], repeat=6))
     weights = {way: math.exp(alpha * sum(map(scores.__getitem__, way))) for way in ways if set(way) <= set(scores)}
     assert len(weights) > 3
     n, total = 20_000, sum(weights.values())
-    found = drawn(tokenizer, "widest", alpha, n)
-    assert set(found) <= set(weights)
+    counts = drawn(tokenizer, "widest", alpha, n)
+    assert set(counts) <= set(weights)
     for way, weight in weights.items():
         p = weight / total
-        assert abs(found[way] - n * p) <= 5 * math.sqrt(n * p * (1 - p)) + 1, way
+        assert abs(counts[way] - n * p) <= 5 * math.sqrt(n * p * (1 - p)) + 1, way
 
 
-def test_a_unigram_draw_does_not_depend_on_how_much_was_met_before(monkeypatch):
-    """A run that was resumed has met less text, its lattices have lower numbers; to the last bit it must draw alike."""
+def test_a_unigram_draw_does_not_depend_on_earlier_text(monkeypatch):
+    """A resumed run has seen less text, so its lattice nodes have lower indices; its draws must not differ in a bit."""
     pieces = [Piece("a", -1.0), Piece("b", -1.3), Piece("ab", -2.1), Piece("aba", -3.7)]
     fresh, old = (UnigramSegmentation(pieces, alpha=0.3) for _ in range(2))
     old._n_nodes = 1_999_990
     stretch = [(0, 1, 0)]  # aba
     fresh.sample(stretch, np.zeros(1, np.int64), np.zeros(1, np.uint64))
     limits = np.array(fresh._cumulated) % 1
-    near = (limits[:, None] + np.arange(-3000, 3000) * 2.0**-42).ravel()  # around each, nearer than 2^-30 too
+    near = (limits[:, None] + np.arange(-3000, 3000) * 2.0**-42).ravel()  # around each, also closer than 2^-30
     near = near[(near >= 0) & (near < 1)]
     keys = np.zeros(len(near), np.uint64)
     draws = []
@@ -128,12 +128,12 @@ def test_a_unigram_draw_does_not_depend_on_how_much_was_met_before(monkeypatch):
         monkeypatch.setattr("mtkit.data.segmentation._uniform", lambda keys, step: near[: len(keys)])
         draws.append(segmentation.sample(stretch, np.zeros(len(near), np.int64), keys))
     assert len(np.unique(draws[0][0])) > 2
-    for one, other in zip(*draws, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for first, second in zip(*draws, strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def bpe_dropout(scores: dict[str, float], text: str, p: float, chance: random.Random) -> tuple[str, ...]:
-    """Algorithm 1 of Provilkov et al. 2020 as it stands: every possible merge is dropped, or not, at each step."""
+    """Algorithm 1 of Provilkov et al. 2020, literally: at each step, drop every possible merge or not."""
     split = list(text)
     while True:
         merges = [
@@ -150,36 +150,36 @@ def bpe_dropout(scores: dict[str, float], text: str, p: float, chance: random.Ra
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
 def test_bpe_pieces_are_drawn_as_bpe_dropout_does(tmp_path, dropout):
     tokenizer = train_tokenizer(LINES, TokenizerConfig(type="bpe", vocab_size=330), tmp_path / "src.spm")
-    scores = learnt_scores(tokenizer)
+    scores = piece_scores(tokenizer)
     n, chance = 20_000, random.Random(0)
     simulated = Counter(bpe_dropout(scores, "▁widest", dropout, chance) for _ in range(n))
-    found = drawn(tokenizer, "widest", dropout, n)
+    counts = drawn(tokenizer, "widest", dropout, n)
     assert len(simulated) > 3
-    for parts in simulated | found:  # two samples of one law: the variance of their difference is twice that of one
-        p = (simulated[parts] + found[parts]) / (2 * n)
-        assert abs(found[parts] - simulated[parts]) <= 5 * math.sqrt(2 * n * p * (1 - p)) + 1, parts
+    for parts in simulated | counts:  # two samples of one distribution: their difference has twice the variance
+        p = (simulated[parts] + counts[parts]) / (2 * n)
+        assert abs(counts[parts] - simulated[parts]) <= 5 * math.sqrt(2 * n * p * (1 - p)) + 1, parts
 
 
-def test_with_hardly_any_dropout_bpe_spells_as_sentencepiece_does(tmp_path):
+def test_with_hardly_any_dropout_bpe_segments_like_sentencepiece(tmp_path):
     tokenizer = train_tokenizer(LINES, TokenizerConfig(type="bpe", vocab_size=330), tmp_path / "src.spm")
     pairs = corpus(tokenizer, [*LINES, "newlow stew  snows wesel 漢", "lowlowlow"])
-    found = sampler(tokenizer, 1e-12).sample(pairs, everything(len(pairs.src.lengths)), epoch=0).src
-    assert sentences(found) == sentences(pairs.src)
+    side = sampler(tokenizer, 1e-12).sample(pairs, everything(len(pairs.src.lengths)), epoch=0).src
+    assert sentences(side) == sentences(pairs.src)
 
 
-def test_a_pair_is_drawn_the_same_whatever_is_asked_before_or_with_it(tokenizer):
+def test_a_draw_depends_on_neither_earlier_calls_nor_other_pairs(tokenizer):
     pairs = corpus(tokenizer, LINES)
-    one = sampler(tokenizer)
-    together = sentences(one.sample(pairs, everything(40), epoch=2).src)
+    same = sampler(tokenizer)
+    together = sentences(same.sample(pairs, everything(40), epoch=2).src)
     assert sentences(sampler(tokenizer).sample(pairs, everything(40), epoch=2).src) == together
-    one.sample(pairs, everything(40), epoch=5)
-    assert sentences(one.sample(pairs, np.array([31, 4, 17]), epoch=2).src) == [together[i] for i in (31, 4, 17)]
+    same.sample(pairs, everything(40), epoch=5)
+    assert sentences(same.sample(pairs, np.array([31, 4, 17]), epoch=2).src) == [together[i] for i in (31, 4, 17)]
     assert sentences(sampler(tokenizer, seed=2).sample(pairs, everything(40), epoch=2).src) != together
-    assert sentences(one.sample(pairs, everything(40), epoch=3).src) != together
-    assert sentences(one.sample(pairs, everything(40), epoch=2, window=1).src) != together
+    assert sentences(same.sample(pairs, everything(40), epoch=3).src) != together
+    assert sentences(same.sample(pairs, everything(40), epoch=2, window=1).src) != together
 
 
-def test_a_pair_asked_for_twice_is_drawn_twice(tokenizer):
+def test_a_repeated_pair_is_drawn_twice(tokenizer):
     pairs = corpus(tokenizer, ["a slow widow knew the wind " * 4])
     first, second = sentences(sampler(tokenizer).sample(pairs, np.array([0, 0]), epoch=0).src)
     assert first != second
@@ -195,8 +195,8 @@ print(t.checksum(tokenizer))
 
 
 def checksum(tokenizer: Tokenizer) -> str:
-    found = sampler(tokenizer).sample(corpus(tokenizer, LINES), everything(40), epoch=1).src
-    return hashlib.sha256(found.ids.astype(np.int64).tobytes()).hexdigest()
+    side = sampler(tokenizer).sample(corpus(tokenizer, LINES), everything(40), epoch=1).src
+    return hashlib.sha256(side.ids.astype(np.int64).tobytes()).hexdigest()
 
 
 def test_another_process_draws_the_same(tokenizer, request):
@@ -205,7 +205,7 @@ def test_another_process_draws_the_same(tokenizer, request):
     assert result.stdout.strip() == checksum(tokenizer)
 
 
-def test_what_is_kept_between_calls_changes_nothing(tokenizer, monkeypatch):
+def test_the_cache_between_calls_changes_nothing(tokenizer, monkeypatch):
     pairs = corpus(tokenizer, LINES)
     expected = sentences(sampler(tokenizer).sample(pairs, everything(40), epoch=1).src)
     monkeypatch.setattr("mtkit.data.segmentation._MOST_NODES", 0)
@@ -215,7 +215,7 @@ def test_what_is_kept_between_calls_changes_nothing(tokenizer, monkeypatch):
     assert sentences(forgetful.sample(pairs, everything(40), epoch=1).src) == expected
 
 
-def test_a_spelling_that_is_too_long_stays_the_tokenizers_own(tokenizer):
+def test_a_segmentation_that_is_too_long_is_replaced_by_the_tokenizers(tokenizer):
     pairs = corpus(tokenizer, LINES)
     limit = int(np.median(pairs.src.lengths))
     free = sentences(sampler(tokenizer).sample(pairs, everything(40), epoch=0).src)
@@ -227,42 +227,43 @@ def test_a_spelling_that_is_too_long_stays_the_tokenizers_own(tokenizer):
 
 def test_the_sides_are_drawn_independently(tokenizer):
     both = SubwordSampler(tokenizer, tokenizer, 0.3, 0.3, seed=1)
-    found = both.sample(corpus(tokenizer, LINES), everything(40), epoch=0)
-    assert sentences(found.src) != sentences(found.tgt), "they hold the same text"
+    pairs = both.sample(corpus(tokenizer, LINES), everything(40), epoch=0)
+    assert sentences(pairs.src) != sentences(pairs.tgt), "they hold the same text"
 
 
-def test_nothing_is_moved_from_one_sentence_into_another(tokenizer):
+def test_no_piece_crosses_a_sentence_boundary(tokenizer):
     letters = ["\u2581", "w", "i", "d", "e", "s", "t"]  # parts of a word, each as a sentence of its own
     ids = np.array(tokenizer.piece_ids(letters * 10), dtype=np.uint16)
     side = EncodedSide(ids, np.arange(71), np.ones(70, dtype=np.int32))
-    found = sampler(tokenizer, 0.1).sample(PairsInMemory(side, side), everything(70), epoch=0).src
-    assert [tokenizer.pieces(sentence) for sentence in sentences(found)] == [[letter] for letter in letters * 10]
+    sampled = sampler(tokenizer, 0.1).sample(PairsInMemory(side, side), everything(70), epoch=0).src
+    assert [tokenizer.pieces(sentence) for sentence in sentences(sampled)] == [[letter] for letter in letters * 10]
 
 
-def test_a_side_without_sampling_is_passed_on(tokenizer):
+def test_a_side_without_sampling_is_unchanged(tokenizer):
     pairs = corpus(tokenizer, LINES)
-    found = sampler(tokenizer).sample(pairs, np.array([3, 1]), epoch=0)
-    assert sentences(found.tgt) == [sentences(pairs.tgt)[i] for i in (3, 1)]
-    assert sentences(found.src) != sentences(found.tgt)
+    sampled = sampler(tokenizer).sample(pairs, np.array([3, 1]), epoch=0)
+    assert sentences(sampled.tgt) == [sentences(pairs.tgt)[i] for i in (3, 1)]
+    assert sentences(sampled.src) != sentences(sampled.tgt)
 
 
-def test_sampling_needs_a_tokenizer_with_a_choice(tmp_path):
-    with pytest.raises(ValueError, match="sampling needs several spellings of a word: set type to bpe or unigram"):
+def test_sampling_needs_a_tokenizer_with_several_segmentations(tmp_path):
+    with pytest.raises(ValueError, match=r"sampling=0\.1 .*type"):
         TokenizerConfig(type="char", sampling=0.1)
     tokenizer = train_tokenizer(LINES, TokenizerConfig(type="char"), tmp_path / "src.spm")
-    with pytest.raises(ConfigError, match=r"src.spm: a char tokenizer knows one spelling only; set sampling to 0"):
+    with pytest.raises(ConfigError, match=r"src\.spm: a char tokenizer .*sampling"):
         sampler(tokenizer)
 
 
-def test_a_shared_tokenizer_is_sampled_as_the_source_side_says(tokenizer, tiny_config, caplog, monkeypatch):
+def test_a_shared_tokenizer_is_sampled_by_the_settings_of_src(tokenizer, tiny_config, caplog, monkeypatch):
     monkeypatch.setattr(logging.getLogger("mtkit"), "propagate", True)
     both = TokenizersConfig(src=TokenizerConfig(sampling=0.2), shared=True)
     pairs = corpus(tokenizer, LINES)
-    shared = SubwordSampler.of(tiny_config.model_copy(update={"tokenizer": both}), tokenizer, tokenizer)
+    shared = SubwordSampler.from_config(tiny_config.model_copy(update={"tokenizer": both}), tokenizer, tokenizer)
     assert shared is not None
-    found = shared.sample(pairs, everything(40), epoch=0)
-    assert sentences(found.tgt) != sentences(pairs.tgt)
+    sampled = shared.sample(pairs, everything(40), epoch=0)
+    assert sentences(sampled.tgt) != sentences(pairs.tgt)
     assert not caplog.text
     off = TokenizersConfig(src=TokenizerConfig(), tgt=TokenizerConfig(sampling=0.2), shared=True)
-    assert SubwordSampler.of(tiny_config.model_copy(update={"tokenizer": off}), tokenizer, tokenizer) is None
-    assert "tokenizer.tgt.sampling=0.2 is not used: with tokenizer.shared, tokenizer.src.sampling=0.0" in caplog.text
+    assert SubwordSampler.from_config(tiny_config.model_copy(update={"tokenizer": off}), tokenizer, tokenizer) is None
+    assert "tokenizer.tgt.sampling=0.2 " in caplog.text
+    assert "tokenizer.src.sampling=0.0 " in caplog.text

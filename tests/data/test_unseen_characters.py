@@ -1,4 +1,4 @@
-"""Characters that a tokenizer does not pass on, told from those that it does."""
+"""Characters that a model does not see as written."""
 
 import re
 import unicodedata
@@ -30,7 +30,7 @@ def tokenizer(make_tokenizer) -> Tokenizer:
     return make_tokenizer()
 
 
-CASES = [  # what stands in the text, how it is treated, what the model sees
+CASES = [  # the character, its treatment, what the model sees
     ("☕", "bytes", "<0xE2> <0x98> <0x95>"),
     ("\x00", "bytes", "<0x00>"),
     ("\ue000", "bytes", "<0xEE> <0x80> <0x80>"),
@@ -48,46 +48,46 @@ CASES = [  # what stands in the text, how it is treated, what the model sees
 
 
 @pytest.mark.parametrize(("character", "treatment", "seen"), CASES)
-def test_each_is_reported_with_what_the_model_sees(tokenizer, character, treatment, seen):
-    [found] = unknown_characters(["The cat.", f"The {character}at, {character}"], tokenizer)
-    assert (found.text, found.treatment, found.seen) == (character, treatment, seen)
-    assert (found.count, found.first_line) == (2, 2)
+def test_a_character_is_reported_with_what_the_model_sees(tokenizer, character, treatment, seen):
+    [unknown] = unknown_characters(["The cat.", f"The {character}at, {character}"], tokenizer)
+    assert (unknown.text, unknown.treatment, unknown.seen) == (character, treatment, seen)
+    assert (unknown.count, unknown.first_line) == (2, 2)
 
 
-def test_what_the_tokenizer_knows_is_not_reported(tokenizer):
+def test_known_characters_are_not_reported(tokenizer):
     assert unknown_characters([*TEXT, "", "  The   cat  "], tokenizer) == []
 
 
-def test_without_bytes_to_fall_back_on_a_character_is_unknown(make_tokenizer):
-    [found] = unknown_characters(["a ☕"], make_tokenizer(byte_fallback=False))
-    assert (found.treatment, found.seen) == ("unknown", "<unk>")
+def test_without_byte_fallback_a_character_is_unknown(make_tokenizer):
+    [unknown] = unknown_characters(["a ☕"], make_tokenizer(byte_fallback=False))
+    assert (unknown.treatment, unknown.seen) == ("unknown", "<unk>")
 
 
-def test_folding_of_case_is_a_change_and_without_normalisation_nothing_changes(make_tokenizer):
+def test_case_folding_is_a_change_and_identity_changes_nothing(make_tokenizer):
     folded = unknown_characters(["The cat"], make_tokenizer(normalization="nmt_nfkc_cf"))
-    assert [(found.text, found.seen) for found in folded] == [("T", "t")]
+    assert [(c.text, c.seen) for c in folded] == [("T", "t")]
     kept = unknown_characters(["a\u00a0b…"], make_tokenizer(normalization="identity"))
-    assert {found.treatment for found in kept} == {"bytes"}
+    assert {c.treatment for c in kept} == {"bytes"}
 
 
-def test_a_known_letter_with_a_known_accent_is_still_reported_where_they_become_another_character(tmp_path):
+def test_a_known_letter_and_a_known_accent_are_reported_if_together_they_change(tmp_path):
     settings = TokenizerConfig(vocab_size=300, character_coverage=1.0)
     tokenizer = train_tokenizer([*TEXT, "x\u0301 x\u0301"], settings, tmp_path / "any.spm")
-    found = unknown_characters(["e", "\u0301", "e\u0301"], tokenizer)
-    assert [(c.text, c.seen, c.first_line) for c in found] == [("e\u0301", "é", 3)]
+    unknown = unknown_characters(["e", "\u0301", "e\u0301"], tokenizer)
+    assert [(c.text, c.seen, c.first_line) for c in unknown] == [("e\u0301", "é", 3)]
 
 
 def test_the_worst_treated_come_first_then_the_most_frequent(tokenizer):
-    found = unknown_characters(["\x1b… ☕ € € …"], tokenizer)
-    assert [c.text for c in found] == ["€", "☕", "\x1b", "…"]
+    unknown = unknown_characters(["\x1b… ☕ € € …"], tokenizer)
+    assert [c.text for c in unknown] == ["€", "☕", "\x1b", "…"]
 
 
-def test_names_and_code_points_are_given_also_where_unicode_has_no_name(tokenizer):
-    found = {c.text: c for c in unknown_characters([f"{FAMILY} \ue000 \x07 \u0378 e\u0301"], tokenizer)}
-    assert found["e\u0301"].code_points == "U+0065 U+0301"
-    assert found["e\u0301"].name == "LATIN SMALL LETTER E + COMBINING ACUTE ACCENT"
-    assert found[FAMILY].name.startswith("MAN + ZERO WIDTH JOINER + WOMAN")
-    names = {text: found[text].name for text in ("\ue000", "\x07", "\u0378") if text in found}
+def test_a_character_without_a_unicode_name_is_named_by_its_category(tokenizer):
+    unknown = {c.text: c for c in unknown_characters([f"{FAMILY} \ue000 \x07 \u0378 e\u0301"], tokenizer)}
+    assert unknown["e\u0301"].code_points == "U+0065 U+0301"
+    assert unknown["e\u0301"].name == "LATIN SMALL LETTER E + COMBINING ACUTE ACCENT"
+    assert unknown[FAMILY].name.startswith("MAN + ZERO WIDTH JOINER + WOMAN")
+    names = {text: unknown[text].name for text in ("\ue000", "\x07", "\u0378") if text in unknown}
     assert names == {"\ue000": "private use", "\x07": "control character", "\u0378": "not assigned"}
 
 
@@ -103,7 +103,7 @@ def test_names_and_code_points_are_given_also_where_unicode_has_no_name(tokenize
         ("", []),
     ],
 )
-def test_what_a_reader_takes_for_one_character_stays_together(text, expected):
+def test_text_is_split_into_the_characters_a_reader_sees(text, expected):
     assert list(characters(text)) == expected
 
 
@@ -114,7 +114,7 @@ def test_the_characters_joined_are_the_text(text):
 
 @settings(max_examples=300)
 @given(st.text(alphabet=st.one_of(st.sampled_from("".join(TEXT)), st.sampled_from("\u00a0☕\u0301…é\t①"))))
-def test_a_text_is_clean_exactly_if_it_is_encoded_without_bytes_and_comes_back_as_it_was(tokenizer, text):
+def test_a_text_is_clean_exactly_if_it_needs_no_bytes_and_is_not_changed(tokenizer, text):
     clean = tokenizer.normalize(text) == re.sub(" +", " ", text).strip(" ")
     clean = clean and not set(tokenizer.encode(text)) & set(tokenizer.byte_ids())
     assert (unknown_characters([text], tokenizer) == []) == clean
@@ -126,23 +126,23 @@ def test_counts_and_first_lines_are_those_of_the_lines(tokenizer, lines):
     for line in lines:
         collector.add(line)
     assert collector.n_lines == len(lines)
-    found = {c.text: (c.count, c.first_line) for c in collector.all()}
+    counted = {c.text: (c.count, c.first_line) for c in collector.all()}
     expected = {
         c: ("".join(lines).count(c), next(number for number, line in enumerate(lines, start=1) if c in line))
         for c in "☕€"
         if c in "".join(lines)
     }
-    assert found == expected
+    assert counted == expected
 
 
-def test_a_line_may_have_a_number_of_its_own(tokenizer):
+def test_a_line_may_be_given_its_number(tokenizer):
     collector = UnknownCharacters(tokenizer)
     collector.add("№", 9)
     collector.add("\N{TANGERINE}")
-    assert [found.first_line for found in collector.all()] == [9, 10]
+    assert [c.first_line for c in collector.all()] == [9, 10]
 
 
-def test_the_table_shows_no_raw_control_characters_and_tells_of_what_it_leaves_out(tokenizer):
+def test_the_table_escapes_control_characters_and_counts_the_rows_left_out(tokenizer):
     lines = [f"\x1b[31m \u202e {FAMILY} x\u0301 \u00a0 " + "".join(map(chr, range(0x4E00, 0x4E40)))]
     shown = list(table(unknown_characters(lines, tokenizer), at_most=70))
     assert len(shown) == 72
@@ -155,5 +155,5 @@ def test_the_table_shows_no_raw_control_characters_and_tells_of_what_it_leaves_o
     assert any("\\xa0" in line and "a space" in line for line in everything)
 
 
-def test_the_table_says_so_if_there_is_nothing_to_show():
-    assert list(table([])) == ["the tokenizer knows every character of this text"]
+def test_an_empty_table_is_a_single_sentence():
+    assert len(list(table([]))) == 1

@@ -1,4 +1,4 @@
-"""SentencePiece files taken apart and put together: against SentencePiece's own reading of them."""
+"""SentencePiece files, compared with SentencePiece's own reader."""
 
 import pytest
 import sentencepiece
@@ -8,7 +8,7 @@ from mtkit.errors import DataError
 
 
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe", "word", "char"])
-def test_pieces_and_settings_are_those_that_sentencepiece_reads(train_spm, algorithm):
+def test_pieces_and_settings_equal_sentencepieces(train_spm, algorithm):
     data = train_spm(
         ["some words and some more words", "ça va très bien"],
         model_type=algorithm,
@@ -29,12 +29,12 @@ def test_pieces_and_settings_are_those_that_sentencepiece_reads(train_spm, algor
     assert model.byte_fallback == (algorithm == "bpe")
 
 
-def test_what_is_not_changed_comes_back_byte_for_byte(english_spm):
+def test_an_unchanged_model_keeps_every_byte(english_spm):
     assert parse(english_spm).serialize() == english_spm
 
 
-def test_a_model_of_given_pieces_is_read_by_protobuf_as_such(english_spm):
-    """The official description of the format, where its package is there."""
+def test_protobuf_reads_the_pieces_that_were_written(english_spm):
+    """The oracle is the official description of the format, if protobuf is installed."""
     pytest.importorskip("google.protobuf", reason="protobuf is not installed")
     from sentencepiece import sentencepiece_model_pb2
 
