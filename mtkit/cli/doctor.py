@@ -1,11 +1,11 @@
 """`mtkit doctor`: do a model and a run do what mtkit promises?"""
 
+import itertools
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mtkit.bundle import BundleFiles
     from mtkit.config.schema import CorpusFiles
     from mtkit.runs.replay import Replay
-    from mtkit.translation.consistency import Comparison, Difference, Patient, Trace
+    from mtkit.translation.consistency import Comparison, Difference
 
 doctor = typer.Typer(
     no_args_is_help=True,
@@ -76,7 +76,7 @@ def decode(
     beam_sizes: BeamSizesOption = None,
     precisions: PrecisionOption = None,
     overrides: DecodeSetOption = None,
-    show: Annotated[int, typer.Option(min=0, help="Differences of each comparison shown with traces.")] = 10,
+    show: Annotated[int, typer.Option(min=0, help="Differences shown of each comparison.")] = 10,
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
@@ -85,8 +85,9 @@ def decode(
     Batches of 1 and 7, sorted and shuffled input, no cache (all that was said is decoded anew for each token) and
     n-best lists are compared with batches of 64, in fp32. Exit code 1 if any line differs.
     """
-    from mtkit.bundle import find_model, read_bundle
+    from mtkit.bundle import Bundle, find_model, load_model, read_bundle
     from mtkit.console import log, progress_bar
+    from mtkit.runtime import choose_device, set_threads
     from mtkit.translation.consistency import CHECKS, examine, n_decoded
 
     folder = find_model(model)
@@ -99,22 +100,30 @@ def decode(
     beams, checked, others = beam_sizes or [1, 4], checks or CHECKS, precisions or ()
     comparisons = []
     with progress_bar(n_decoded(len(lines), beams, checked, others), "decoding", "line", smoothing=0) as bar:
-        found = examine(
-            _patient(files, device),
+        set_threads(files.config.decode.threads)
+        done = examine(
+            Bundle(**vars(files), model=load_model(files)),
             lines,
+            device=str(choose_device(device)),
             beam_sizes=beams,
             checks=checked,
             precisions=others,
-            n_traced=show,
+            max_differences=show,
             advance=bar.update,
         )
-        for comparison in found:
+        for comparison in done:
             comparisons.append(comparison)
             bar.set_postfix_str(f"{sum(c.n_different for c in comparisons if c.must_agree)} differ", refresh=False)
     faults = sum(comparison.n_different for comparison in comparisons if comparison.must_agree)
     if as_json:
         result = {"model": str(files.folder), "n_lines": len(lines), "exact": not faults}
-        print(json.dumps({**result, "comparisons": _plain(map(asdict, comparisons))}, indent=2, ensure_ascii=False))
+        print(
+            json.dumps(
+                {**result, "comparisons": [asdict(comparison) for comparison in comparisons]},
+                indent=2,
+                ensure_ascii=False,
+            )
+        )
     else:
         _print_report(comparisons)
     if faults:
@@ -168,17 +177,6 @@ def _print_replay(result: "Replay") -> None:
         )
 
 
-def _patient(files: "BundleFiles", device: str) -> "Patient":
-    from mtkit.bundle import load_model
-    from mtkit.runtime import choose_device, set_threads
-    from mtkit.translation.consistency import Patient
-
-    set_threads(files.config.decode.threads)
-    return Patient(
-        load_model(files), files.src_tokenizer, files.tgt_tokenizer, files.config.decode, str(choose_device(device))
-    )
-
-
 def _lines(text: "Path | CorpusFiles", n: int) -> list[tuple[int, str]]:
     """The lines to translate, with their numbers."""
     from mtkit.data.corpus import corpus_name, count_lines, count_pairs, evenly_spaced, read_lines, read_side
@@ -224,31 +222,10 @@ def _print_report(comparisons: "Sequence[Comparison]") -> None:
 
 def _print_difference(comparison: "Comparison", difference: "Difference") -> None:
     print(f"line {difference.line}, beam {comparison.beam_size}: {difference.src}")
-    for name, trace in (("batches of 64", difference.reference), (comparison.name, difference.other)):
-        print(f"  {name}: {trace.text}  (score {trace.score:.6f})")
-    print(f"  {'':>4} {'batches of 64':<50}| {comparison.name}")
-    heading = f"{'token':<16}{'log-prob':>10}{'sum':>12}{'other way':>11} "
-    print(f"  {'step':>4} {heading}| {heading}".rstrip())
-    columns = [_columns(difference.reference), _columns(difference.other)]
-    for step in range(max(map(len, columns))):
-        left, right = (column[step] if step < len(column) else "" for column in columns)
-        print(f"  {step + 1:>4} {left:<50}| {right}".rstrip())
+    outputs = ("batches of 64", difference.reference), (comparison.name, difference.other)
+    for name, output in outputs:
+        print(f"  {name}: {output.text}  (score {output.score:.6f})")
+    pairs = itertools.zip_longest(difference.reference.pieces, difference.other.pieces, fillvalue="-")
+    position, pieces = next((at, pair) for at, pair in enumerate(pairs, start=1) if pair[0] != pair[1])
+    print(f"  first different token: {position}: {pieces[0]} | {pieces[1]}")
     print()
-
-
-def _columns(trace: "Trace") -> list[str]:
-    """A line for each token: the way that found it, and what the other way thought of it, if it came by."""
-    return [
-        f"{token.piece:<16}{token.log_prob:>10.6f}{token.sum:>12.6f}"
-        + (f"{'-':>11}" if math.isnan(token.elsewhere) else f"{token.elsewhere:>11.6f}")
-        for token in trace.tokens
-    ]
-
-
-def _plain(value: Any) -> Any:
-    """The value with null for what JSON has no number for."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, str | int | None) else [_plain(item) for item in value]

@@ -1,4 +1,4 @@
-"""Does decoding give the same whatever cannot matter? A model and lines in; where two ways to decode differ, out."""
+"""Check that decoding gives the same result in every way that must not matter, such as other batches or no cache."""
 
 import random
 import time
@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mtkit.config.schema import DecodeConfig
+import torch
+from torch import Tensor
+
+from mtkit.bundle import Bundle
 from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.special_ids import EOS_ID
-from mtkit.data.tokenizer import Tokenizer
-from mtkit.engines.native import NativeEngine
+from mtkit.engines.native import NativeEngine, pad
+from mtkit.engines.shortlisted import LocalVocabulary
+from mtkit.engines.steps import log_probs_to_choose_from
 from mtkit.errors import UsageError
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis, Segment
-from mtkit.translation.examined import ExaminedEngine, Record
+from mtkit.search.step import DecodeStep
 from mtkit.translation.translator import Translator
 
 CHECKS = ("batch", "order", "cache", "n-best")
@@ -22,7 +26,7 @@ _WINDOW = 256  # segments given to the engine at once: few enough that their ord
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """A way to decode that should give what every other one gives."""
 
     name: str
@@ -34,45 +38,35 @@ class Way:
 
     @property
     def must_agree(self) -> bool:
-        """Whether a difference is a fault: another precision may well choose otherwise."""
+        """Whether a difference is a fault: in another precision it is not."""
         return self.precision == "fp32"
 
 
-REFERENCE = Way("batches of 64")
+REFERENCE = Variant("batches of 64")
 
 
 @dataclass(frozen=True)
-class TracedToken:
-    """A step of a hypothesis; NaN where the search never extended this prefix."""
-
-    piece: str
-    log_prob: float  # as the way that found the hypothesis saw it, nats
-    sum: float  # of the log-probs up to here
-    elsewhere: float  # log_prob in the other way
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A translation and how its score came about."""
+class Output:
+    """A translation, its score, and its target pieces, EOS included if it is finished."""
 
     text: str
     score: float
-    tokens: list[TracedToken]
+    pieces: list[str]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A line, or a segment of a long line, that two ways translate differently."""
+    """A line, or a segment of a long line, that two variants translate differently."""
 
     line: int
     src: str
-    reference: Trace
-    other: Trace
+    reference: Output
+    other: Output
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One way beside the reference: batches of 64 lines, in the given order, with cache, 1-best, fp32."""
+    """A variant compared with the reference: batches of 64 lines, in the given order, with cache, 1-best, fp32."""
 
     name: str
     beam_size: int
@@ -83,159 +77,167 @@ class Comparison:
     differences: list[Difference]  # the first ones
 
 
-def ways_to_check(checks: Sequence[str], beam_size: int, precisions: Sequence[str] = ()) -> list[Way]:
-    """What is compared with the reference. The n best are only asked for where the beam holds more than one."""
+def variants(checks: Sequence[str], beam_size: int, precisions: Sequence[str] = ()) -> list[Variant]:
+    """Return what to compare with the reference. With beam size 1 there is no n-best variant."""
     by_check = {
-        "batch": [Way("batches of 7", 7), Way("batches of 1", 1)],
-        "order": [Way("sorted input", order="sorted"), Way("shuffled input", order="shuffled")],
+        "batch": [Variant("batches of 7", 7), Variant("batches of 1", 1)],
+        "order": [Variant("sorted input", order="sorted"), Variant("shuffled input", order="shuffled")],
         # small batches: whole prefixes of all hypotheses take memory
-        "cache": [Way("no cache, batches of 16", 16, cached=False)],
-        "n-best": [Way(f"{beam_size}-best", n_best=beam_size)] if beam_size > 1 else [],
+        "cache": [Variant("no cache, batches of 16", 16, cached=False)],
+        "n-best": [Variant(f"{beam_size}-best", n_best=beam_size)] if beam_size > 1 else [],
     }
-    exact = [way for check in CHECKS if check in checks for way in by_check[check]]
-    return exact + [Way(precision, precision=precision) for precision in precisions]
-
-
-@dataclass(frozen=True)
-class Patient:
-    """A model with what it takes to decode with it."""
-
-    model: Transformer
-    src_tokenizer: Tokenizer
-    tgt_tokenizer: Tokenizer
-    decode: DecodeConfig
-    device: str = "cpu"
+    exact = [variant for check in CHECKS if check in checks for variant in by_check[check]]
+    return exact + [Variant(precision, precision=precision) for precision in precisions]
 
 
 def examine(
-    patient: Patient,
+    bundle: Bundle,
     lines: Sequence[tuple[int, str]],
     *,
+    device: str = "cpu",
     beam_sizes: Sequence[int] = (1, 4),
     checks: Sequence[str] = CHECKS,
     precisions: Sequence[str] = (),
-    n_traced: int = 10,
+    max_differences: int = 10,
     advance: Callable[[], object] = lambda: None,
 ) -> Iterator[Comparison]:
-    """What the native engine gives in one way and another, compared as it is done.
+    """Decode lines with the native engine in several ways; yield each comparison as it is done.
 
-    lines: with their numbers. Settings of the patient's `decode` stay, but for sampling, diverse beams and shortlists.
-    checks: what must make no difference in fp32. precisions: what may. n_traced: of each comparison so many
-    differences are given. advance: called as each line is decoded once more, `n_decoded` times in all.
+    lines: with their line numbers. The bundle's decode section applies, except for sampling, diverse beams and
+    shortlists. checks: what must make no difference in fp32. precisions: what may. max_differences: how many of each
+    comparison to report. advance: called whenever a line is decoded, `n_decoded` times in all.
     """
-    if "cache" in checks and patient.decode.coverage_penalty:
+    coverage_penalty = bundle.config.decode.coverage_penalty
+    if "cache" in checks and coverage_penalty:
         raise UsageError(
-            f"decode.coverage_penalty={patient.decode.coverage_penalty:g}: decoding without a cache does not know it; "
-            f"check the others ({', '.join(check for check in CHECKS if check != 'cache')}) or set it to 0"
+            f"decode.coverage_penalty={coverage_penalty:g} needs the cache; set it to 0, or leave out the check "
+            f"'cache' (others: {', '.join(check for check in CHECKS if check != 'cache')})"
         )
-    examination = _Examination(patient, lines)
+    examination = _Examination(bundle, lines, device)
     for beam_size in beam_sizes:
         reference = examination.decode(REFERENCE, beam_size, advance)
-        for way in ways_to_check(checks, beam_size, precisions):
+        for variant in variants(checks, beam_size, precisions):
             start = time.perf_counter()
-            found = examination.decode(way, beam_size, advance)
+            hypotheses = examination.decode(variant, beam_size, advance)
             seconds = time.perf_counter() - start
-            yield examination.compare(way, beam_size, reference, found, seconds, n_traced)
+            n_different, differences = examination.compare(reference, hypotheses, max_differences)
+            n_lines = len(lines)
+            yield Comparison(variant.name, beam_size, variant.must_agree, n_lines, n_different, seconds, differences)
 
 
 def n_decoded(n_lines: int, beam_sizes: Sequence[int], checks: Sequence[str], precisions: Sequence[str] = ()) -> int:
-    """How many lines `examine` decodes, each as often as it does."""
-    return n_lines * sum(1 + len(ways_to_check(checks, beam_size, precisions)) for beam_size in beam_sizes)
+    """Return how many lines `examine` decodes, counting each as often as it does."""
+    return n_lines * sum(1 + len(variants(checks, beam_size, precisions)) for beam_size in beam_sizes)
 
 
 class _Examination:
-    """The segments of the lines, and decoding them in one way or another."""
+    """The segments of the lines, to be decoded in one variant or another."""
 
-    def __init__(self, patient: Patient, lines: Sequence[tuple[int, str]]) -> None:
-        self._patient = patient
-        self._numbers = [number for number, _ in lines]
+    def __init__(self, bundle: Bundle, lines: Sequence[tuple[int, str]], device: str) -> None:
+        self._model = bundle.model
+        self._device = device
+        self._tgt_tokenizer = bundle.tgt_tokenizer
+        self._line_numbers = [line_number for line_number, _ in lines]
         self._lines = [as_one_line(line).strip() for _, line in lines]
-        update = {"sampling": False, "beam_groups": 1, "shortlist": False}
-        self._cfg = patient.decode.model_copy(update=update)
-        engine = NativeEngine([patient.model], patient.device)
-        translator = Translator(engine, patient.src_tokenizer, patient.tgt_tokenizer, self._cfg)
+        changes = {"sampling": False, "beam_groups": 1, "shortlist": False}
+        self._cfg = bundle.config.decode.model_copy(update=changes)
+        engine = NativeEngine([bundle.model], device)
+        translator = Translator(engine, bundle.src_tokenizer, bundle.tgt_tokenizer, self._cfg)
         self._segments, self._owners = translator.segments(self._lines, self._cfg)
 
-    def decode(self, way: Way, beam_size: int, advance: Callable[[], object]) -> list[Hypothesis]:
-        """The best hypothesis of each segment."""
-        engine = self._engine(way)
-        found: dict[int, Hypothesis] = {}
-        for numbers in self._windows(way):
-            for number, hypothesis in self._decode_window(engine, numbers, way, beam_size):
-                found[number] = hypothesis
-                if number + 1 == len(self._owners) or self._owners[number] != self._owners[number + 1]:
+    def decode(self, variant: Variant, beam_size: int, advance: Callable[[], object]) -> list[Hypothesis]:
+        """Return the best hypothesis of each segment."""
+        engine_type = NativeEngine if variant.cached else _UncachedEngine
+        engine = engine_type([self._model], self._device, variant.precision)
+        cfg = self._cfg.model_copy(update={"beam_size": beam_size, "batch_sentences": variant.batch_sentences})
+        best: dict[int, Hypothesis] = {}
+        for window in self._windows(variant):
+            segments = [self._segments[index] for index in window]
+            for place, n_best in engine.decode(segments, cfg, variant.n_best):
+                index = window[place]
+                best[index] = n_best[0]
+                if index + 1 == len(self._owners) or self._owners[index] != self._owners[index + 1]:
                     advance()  # the line's last segment
         for _ in range(len(self._lines) - len(set(self._owners))):
             advance()  # blank lines
-        return [found[number] for number in range(len(self._segments))]
+        return [best[index] for index in range(len(self._segments))]
 
     def compare(
-        self,
-        way: Way,
-        beam_size: int,
-        reference: Sequence[Hypothesis],
-        found: Sequence[Hypothesis],
-        seconds: float,
-        n_traced: int,
-    ) -> Comparison:
-        """What differs, with traces: for them both ways decode once more, and are watched."""
-        different = [n for n in range(len(found)) if _outcome(found[n]) != _outcome(reference[n])]
-        traced = different[:n_traced]
-        wanted = {tuple(self._segments[n].ids): (tuple(reference[n].ids), tuple(found[n].ids)) for n in traced}
-        of_reference = self._watch(REFERENCE, beam_size, traced, Record(wanted))
-        of_way = self._watch(way, beam_size, traced, Record(wanted))
+        self, reference: Sequence[Hypothesis], others: Sequence[Hypothesis], max_differences: int
+    ) -> tuple[int, list[Difference]]:
+        """Return how many lines differ, and the first differences."""
+        pairs = zip(reference, others, strict=True)
+        different = [
+            index for index, (one, other) in enumerate(pairs) if (one.ids, one.finished) != (other.ids, other.finished)
+        ]
         differences = [
             Difference(
-                line=self._numbers[self._owners[n]],
-                src=self._lines[self._owners[n]],
-                reference=self._trace(self._segments[n], reference[n], of_reference, of_way),
-                other=self._trace(self._segments[n], found[n], of_way, of_reference),
+                line=self._line_numbers[self._owners[index]],
+                src=self._lines[self._owners[index]],
+                reference=self._output(reference[index]),
+                other=self._output(others[index]),
             )
-            for n in traced
+            for index in different[:max_differences]
         ]
-        n_different = len({self._owners[n] for n in different})
-        return Comparison(way.name, beam_size, way.must_agree, len(self._lines), n_different, seconds, differences)
+        return len({self._owners[index] for index in different}), differences
 
-    def _engine(self, way: Way, record: Record | None = None) -> ExaminedEngine:
-        return ExaminedEngine(
-            self._patient.model, self._patient.device, way.precision, cached=way.cached, record=record
-        )
-
-    def _windows(self, way: Way) -> Iterable[list[int]]:
+    def _windows(self, variant: Variant) -> Iterable[list[int]]:
         order = list(range(len(self._segments)))
-        if way.order == "sorted":
-            order.sort(key=lambda number: len(self._segments[number].ids))
-        elif way.order == "shuffled":
+        if variant.order == "sorted":
+            order.sort(key=lambda index: len(self._segments[index].ids))
+        elif variant.order == "shuffled":
             random.Random(1).shuffle(order)
         return windows(order, _WINDOW)
 
-    def _decode_window(
-        self, engine: ExaminedEngine, numbers: Sequence[int], way: Way, beam_size: int
-    ) -> Iterator[tuple[int, Hypothesis]]:
-        cfg = self._cfg.model_copy(update={"beam_size": beam_size, "batch_sentences": way.batch_sentences})
-        for place, n_best in engine.decode([self._segments[number] for number in numbers], cfg, way.n_best):
-            yield numbers[place], n_best[0]
-
-    def _watch(self, way: Way, beam_size: int, traced: Sequence[int], record: Record) -> Record:
-        engine = self._engine(way, record)
-        for numbers in self._windows(way):
-            if not set(traced).isdisjoint(numbers):
-                list(self._decode_window(engine, numbers, way, beam_size))
-        return record
-
-    def _trace(self, segment: Segment, hypothesis: Hypothesis, own: Record, other: Record) -> Trace:
+    def _output(self, hypothesis: Hypothesis) -> Output:
         ids = [*hypothesis.ids, *([EOS_ID] if hypothesis.finished else [])]
-        tokens, total = [], 0.0
-        for piece, log_prob, elsewhere in zip(
-            self._patient.tgt_tokenizer.pieces(ids),
-            own.log_probs(segment.ids, ids),
-            other.log_probs(segment.ids, ids),
-            strict=True,
-        ):
-            total += log_prob
-            tokens.append(TracedToken(piece, log_prob, total, elsewhere))
-        return Trace(self._patient.tgt_tokenizer.decode(hypothesis.ids), hypothesis.score, tokens)
+        return Output(self._tgt_tokenizer.decode(hypothesis.ids), hypothesis.score, self._tgt_tokenizer.pieces(ids))
 
 
-def _outcome(hypothesis: Hypothesis) -> tuple[list[int], bool]:
-    return hypothesis.ids, hypothesis.finished
+class _UncachedEngine(NativeEngine):
+    """The native engine over one model, without a cache."""
+
+    def make_step(
+        self,
+        segments: Sequence[Segment],
+        beam_size: int,
+        *,
+        attention: bool = False,
+        vocabulary: LocalVocabulary | None = None,
+    ) -> DecodeStep:
+        src = pad([[*segment.ids, EOS_ID] for segment in segments]).to(self.device)
+        return UncachedStep(self.models[0], src, beam_size)
+
+
+class UncachedStep:
+    """A `DecodeStep` without a key/value cache: each call decodes the whole prefixes, as training does."""
+
+    def __init__(self, model: Transformer, src: Tensor, beam_size: int) -> None:
+        """Encode src (B, S); beam_size hypotheses will be extended for each sentence."""
+        self._model = model
+        memory, pad_bias = model.encode(src)
+        self._memory = memory.repeat_interleave(beam_size, dim=0)  # rows B x K, sentence by sentence
+        self._pad_bias = pad_bias.repeat_interleave(beam_size, dim=0)
+        self._ids = torch.empty(src.size(0), beam_size, 0, dtype=torch.long, device=src.device)
+
+    def __call__(self, last_ids: Tensor) -> Tensor:
+        """Extend the hypotheses by last_ids (B, K); return log-probabilities (B, K, V) of the next token."""
+        self._ids = torch.cat([self._ids, last_ids.unsqueeze(2)], dim=2)
+        hidden = self._model.decode(self._ids.flatten(0, 1), self._memory, self._pad_bias)
+        return log_probs_to_choose_from(self._model.output(hidden[:, -1]).float().unflatten(0, last_ids.shape))
+
+    def attention(self) -> Tensor:
+        """Not supported: only the coverage penalty needs it, and `examine` refuses that."""
+        raise NotImplementedError
+
+    def reorder(self, parents: Tensor) -> None:
+        """Let hypothesis k of sentence b continue hypothesis parents[b, k]; (B, K)."""
+        self._ids = self._ids.gather(1, parents.unsqueeze(2).expand_as(self._ids))
+
+    def select(self, sentences: Tensor) -> None:
+        """Keep only these sentences (B',), given by their current indices."""
+        beam_size = self._ids.size(1)
+        beams = torch.arange(beam_size, device=sentences.device)
+        rows = (sentences[:, None] * beam_size + beams).flatten()
+        self._memory, self._pad_bias = self._memory.index_select(0, rows), self._pad_bias.index_select(0, rows)
+        self._ids = self._ids.index_select(0, sentences)

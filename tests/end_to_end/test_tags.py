@@ -127,7 +127,7 @@ def test_an_export_is_compared_with_the_tag_of_the_dev_set(bundle, tmp_path, mon
 def test_doctor_decodes_with_the_tag_of_the_test_set_unless_told_otherwise(bundle, monkeypatch, options, tag):
     asked = []
     monkeypatch.setattr(
-        "mtkit.translation.consistency.examine", lambda patient, *_, **__: asked.append(patient.decode.tag) or []
+        "mtkit.translation.consistency.examine", lambda bundle, *_, **__: asked.append(bundle.config.decode.tag) or []
     )
     done = CliRunner().invoke(app, ["doctor", "decode", "--model", str(bundle), *options])
     assert done.exit_code == 0, done.output
