@@ -1,0 +1,35 @@
+"""No two modules of mtkit import each other, directly or through others."""
+
+import grimp
+
+# To be untied: the distributed processes restore into an updater
+KNOWN = {"distributed.process_group", "distributed.processes", "distributed.sharding", "training.checkpoint"} | {
+    "training.divergence",
+    "training.state",
+    "training.update",
+}
+
+
+def circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:
+    """The sets of modules of which each imports every other, directly or through others; single modules left out."""
+    reached = {}
+    for start in imports:
+        seen, ahead = set(), [start]
+        while ahead:
+            new = imports[ahead.pop()] - seen
+            seen |= new
+            ahead += new
+        reached[start] = seen
+    groups = {frozenset(other for other in reached[one] if one in reached[other]) for one in reached}
+    return {group for group in groups if group}
+
+
+def test_circles_are_found():
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set(), "f": {"f"}}
+    assert circles(imports) == {frozenset("abc"), frozenset("f")}
+
+
+def test_no_module_imports_itself_through_others():
+    graph = grimp.build_graph("mtkit", cache_dir=None)
+    found = circles({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    assert {module for circle in found for module in circle} <= {f"mtkit.{name}" for name in KNOWN}
