@@ -8,6 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import typer.main
+
+from mtkit.cli import app
+from mtkit.cli.commands import CommandGroup
 from mtkit.config.loading import json_schema
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -117,10 +121,6 @@ def _text(description: str) -> str:
 
 def command_reference() -> str:
     """The Markdown of docs/commands.md."""
-    import typer.main
-
-    from mtkit.cli import app
-
     root = typer.main.get_command(app)
     return "\n\n".join([COMMANDS_INTRO, *_commands(root, None, ["mtkit"])]) + "\n"
 
@@ -130,7 +130,7 @@ def _commands(command: Any, parent: Any, path: Sequence[str]) -> Iterator[str]:
     context = command.make_context(path[-1], [], parent=parent, resilient_parsing=True)
     if parent is not None:
         yield _command(command, context, path)
-    for name, inner in getattr(command, "commands", {}).items():
+    for name, inner in command.load_all().items() if isinstance(command, CommandGroup) else ():
         yield from _commands(inner, context, [*path, name])
 
 

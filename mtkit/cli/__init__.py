@@ -1,4 +1,4 @@
-"""The command line. Each command has a file of its own: it parses, calls the library and prints."""
+"""The command line. Each command has a file of its own, which parses, calls the library and prints."""
 
 import errno
 import os
@@ -8,34 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import mtkit
-from mtkit.cli.alternatives import alternatives
-from mtkit.cli.average import average
-from mtkit.cli.calibrate import calibrate
-from mtkit.cli.check import check
-from mtkit.cli.compare import compare
-from mtkit.cli.config import config
-from mtkit.cli.demo import demo
-from mtkit.cli.distill import distill
-from mtkit.cli.doctor import doctor
-from mtkit.cli.evaluate import evaluate
-from mtkit.cli.export import export
-from mtkit.cli.import_model import import_model
-from mtkit.cli.inspect import inspect
-from mtkit.cli.plan import plan
-from mtkit.cli.score import score
-from mtkit.cli.shortlist import shortlist
-from mtkit.cli.synthetic import back_translate, forward_translate
-from mtkit.cli.tokenize import detokenize, tokenize
-from mtkit.cli.train import train
-from mtkit.cli.train_tokenizer import train_tokenizer
-from mtkit.cli.translate import translate
+from mtkit.cli.commands import RootGroup
 from mtkit.errors import MtkitError
 
 
-class _Commands(TyperGroup):
+class _Commands(RootGroup):
     """Takes --quiet anywhere on the line, and turns expected errors into one message and an exit code."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -85,29 +64,6 @@ def _forget_stdout() -> None:
 app = typer.Typer(
     cls=_Commands, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
-app.command(short_help="Train and try a small English-French translator.")(demo)
-app.command()(config)
-app.command(short_help="Train both tokenizers and report how they cut text.")(train_tokenizer)
-app.command(short_help="Cut lines into the model's pieces.")(tokenize)
-app.command(short_help="Put pieces together to text again.")(detokenize)
-app.command(short_help="What training a config will mean: memory, steps, time, disk.")(plan)
-app.command()(train)
-app.command(short_help="Average the weights of checkpoints or models.")(average)
-app.command(short_help="Train a student on its teachers' translations.")(distill)
-app.command()(translate)
-app.command(short_help="Make training pairs of target-language text.")(back_translate)
-app.command(short_help="Make training pairs of source-language text.")(forward_translate)
-app.command(short_help="Score a model, or given translations, on a test set.")(evaluate)
-app.command(short_help="Compare systems: who is better, where and how surely.")(compare)
-app.command(short_help="Check a translator's behaviour by a suite: numbers, negation, names.")(check)
-app.command(short_help="Score given pairs by the model's own probabilities.")(score)
-app.command(short_help="Other words for one place of a translation.")(alternatives)
-app.command(short_help="Let a model tell how sure it is, learnt on dev.")(calibrate)
-app.command(short_help="Learn which target tokens a source can need: faster decoding.")(shortlist)
-app.command(short_help="Write a model for another system: CTranslate2, Marian, Hugging Face.")(export)
-app.command("import", short_help="Make a model of another system an mtkit bundle.")(import_model)
-app.add_typer(inspect, name="inspect", short_help="See inside a model: steps, attention, embeddings, errors.")
-app.add_typer(doctor, name="doctor", short_help="Check what mtkit promises on a model or run of yours.")
 
 
 def _print_version(wanted: bool) -> None:

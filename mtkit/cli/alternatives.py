@@ -1,15 +1,20 @@
 """`mtkit alternatives`: a sentence and a place in its translation in; other words for that place out."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from mtkit import bundle
 from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, valid_text
+from mtkit.cli.translating import load_translator
+from mtkit.scoring import alternatives
 
 
-def alternatives(
+def show_alternatives(
     text: Annotated[str, typer.Argument(callback=valid_text, help="The sentence to translate.")],
     position: Annotated[int, typer.Option("--position", "-p", min=1, help="Word of the translation, from 1.")],
     n: Annotated[int, typer.Option("--n", min=1, help="At most so many other words.")] = 5,
@@ -25,14 +30,11 @@ def alternatives(
 
     A word's probability is the model's, given the words before it; the rest of each translation is searched anew.
     """
-    from mtkit.bundle import find_model
-    from mtkit.cli.translating import load_translator  # these: here, for `mtkit --help` to be quick
-    from mtkit.scoring.alternatives import find_alternatives
 
     # unless another engine is asked for, which says why not
     settings = ["decode.engine=native", "decode.workers=1", *(overrides or [])]
-    translator = load_translator([find_model(model)], overrides=settings, device=device)
-    found = find_alternatives(translator, text, position, n=n, translation=translation)
+    translator = load_translator([bundle.find_model(model)], overrides=settings, device=device)
+    found = alternatives.find_alternatives(translator, text, position, n=n, translation=translation)
     if as_json:
         print(json.dumps(asdict(found), indent=2, ensure_ascii=False))
         return

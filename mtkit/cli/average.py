@@ -1,12 +1,17 @@
 """`mtkit average`: a run's checkpoints, or several models, in; a bundle with the mean of their weights out."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mtkit import bundle
 from mtkit.cli.options import check_new_folder
+from mtkit.console import log
 from mtkit.errors import UsageError
+from mtkit.runs import averaging
 
 
 def average(
@@ -27,15 +32,11 @@ def average(
         raise UsageError("--checkpoints chooses among those of one run; several were given")
     steps = _steps(checkpoints)
 
-    from mtkit.bundle import find_model
-    from mtkit.console import log  # these: for a quick `mtkit --help`
-    from mtkit.runs.averaging import average_bundles, average_checkpoints
-
     if len(models) == 1:
-        averaged = average_checkpoints(models[0], steps, out)
+        averaged = averaging.average_checkpoints(models[0], steps, out)
         log.info(f"{out}: the mean of the weights of step {', '.join(map(str, averaged))}")
     else:
-        average_bundles([find_model(model) for model in models], out)
+        averaging.average_bundles([bundle.find_model(model) for model in models], out)
         log.info(f"{out}: the mean of the weights of {len(models)} models")
     print(out)
 

@@ -1,15 +1,19 @@
 """`mtkit calibrate`: a model and sentences with references in; how far to trust its translations into the bundle."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mtkit import bundle
 from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
+from mtkit.cli.translating import load_translator, with_bar
+from mtkit.config import schema
+from mtkit.data import corpus
 from mtkit.errors import UsageError
-
-if TYPE_CHECKING:
-    from mtkit.translation.confidence import Calibration
+from mtkit.translation import confidence
 
 
 def calibrate(
@@ -33,33 +37,27 @@ def calibrate(
     if (src is None) != (ref is None):
         raise UsageError("give both --src and --ref, or neither for the dev set of the model's config")
 
-    from mtkit.bundle import add_to_bundle, find_model, read_bundle
-    from mtkit.cli.translating import load_translator, with_bar  # these and those below: for a quick `mtkit --help`
-    from mtkit.config.schema import CorpusFiles
-    from mtkit.data.corpus import evenly_spaced, read_pairs, require_files
-    from mtkit.translation.confidence import CONFIDENCE_FILE, calibrate_translations
-
-    folder = find_model(model)
-    files = CorpusFiles(src=src, tgt=ref) if src else read_bundle(folder).config.data.dev
+    folder = bundle.find_model(model)
+    files = schema.CorpusFiles(src=src, tgt=ref) if src else bundle.read_bundle(folder).config.data.dev
     if src is None:
-        require_files("data.dev", [files], config=folder / "config.yaml", remedy="give --src and --ref")
+        corpus.require_files("data.dev", [files], config=folder / "config.yaml", remedy="give --src and --ref")
         overrides = [f"decode.tag={files.tag or 'null'}", *(overrides or [])]
-    pairs = [pair for pair in read_pairs([files]) if pair.src.strip() and pair.tgt.strip()]
-    pairs = evenly_spaced(pairs, max_sentences)
+    pairs = [pair for pair in corpus.read_pairs([files]) if pair.src.strip() and pair.tgt.strip()]
+    pairs = corpus.evenly_spaced(pairs, max_sentences)
     translator = load_translator([folder], overrides=overrides or [], device=device)
     stream = translator.stream([pair.src for pair in pairs])
     translations = list(with_bar(stream, len(pairs), "translating", "sentence"))
-    found = calibrate_translations(
+    found = confidence.calibrate_translations(
         [translation.n_best[0] for translation in translations],
         [pair.tgt for pair in pairs],
         threshold=threshold,
         decode=translator.decode,
     )
-    add_to_bundle(folder, CONFIDENCE_FILE, found.dump)
-    _print(found, folder / CONFIDENCE_FILE)
+    bundle.add_to_bundle(folder, confidence.CONFIDENCE_FILE, found.dump)
+    _print(found, folder / confidence.CONFIDENCE_FILE)
 
 
-def _print(found: "Calibration", path: Path) -> None:
+def _print(found: confidence.Calibration, path: Path) -> None:
     report = found.held_out
     print(f"{path}: fitted on {found.n_fitted:,} sentences, measured on {report.n:,} others")
     print(f"good (chrF2 at least {found.threshold:g}): {report.good:.1%}")

@@ -1,19 +1,24 @@
 """`mtkit check`: a suite of behaviour checks and a model in, or given translations; what passes and what fails out."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import mtkit
+from mtkit import bundle
 from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EngineOption, EnsembleOption, file_named
 from mtkit.cli.systems import Translating
+from mtkit.cli.translating import with_bar
+from mtkit.console import log
+from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from mtkit.evaluation.behaviour.suite import Suite
-    from mtkit.translation.translator import Translator
+from mtkit.evaluation.behaviour import report
+from mtkit.evaluation.behaviour import suite as suites
 
 
 def check(
@@ -39,10 +44,8 @@ def check(
 
     A suite lists sentences and what must hold of their translations. Exit code 1 if any check fails.
     """
-    from mtkit.evaluation.behaviour.report import as_dict, as_junit, as_lines, run_suite
-    from mtkit.evaluation.behaviour.suite import load_suite
 
-    suite = load_suite(suite_path)
+    suite = suites.load_suite(suite_path)
     translating = Translating(beam_size, engine, device, overrides or [])
     if (sources or hyp) and (models or translating.is_changed):
         raise UsageError("--sources and --hyp need no model: leave out --model and what is for translating")
@@ -55,27 +58,22 @@ def check(
     else:
         translator, folders = _load(models or [], translating, suite)
         origin, texts = {"model": ", ".join(folders)}, _translated(translator, suite)
-    result = run_suite(suite, lambda lines: texts)
+    result = report.run_suite(suite, lambda lines: texts)
     if junit is not None:
-        from mtkit.console import log
-        from mtkit.data.corpus import open_output
-
-        with open_output(junit) as file:
-            file.write(as_junit(result, suite_path.stem))
+        with corpus.open_output(junit) as file:
+            file.write(report.as_junit(result, suite_path.stem))
         log.info(f"written: {junit}")
     if as_json:
-        print(json.dumps({"suite": str(suite_path), **origin, **as_dict(result)}, indent=2, ensure_ascii=False))
+        print(json.dumps({"suite": str(suite_path), **origin, **report.as_dict(result)}, indent=2, ensure_ascii=False))
     else:
-        for line in as_lines(result, show):
+        for line in report.as_lines(result, show):
             print(line)
     if not result.passed:
         raise typer.Exit(1)
 
 
-def _given(hyp: Path, suite: "Suite", suite_path: Path) -> list[str]:
-    from mtkit.data.corpus import read_lines
-
-    texts = list(read_lines(hyp))
+def _given(hyp: Path, suite: suites.Suite, suite_path: Path) -> list[str]:
+    texts = list(corpus.read_lines(hyp))
     if len(texts) != len(suite.sources):
         raise DataError(
             f"{hyp} has {len(texts):,} lines, the suite has {len(suite.sources):,} translated; line n must translate "
@@ -84,20 +82,15 @@ def _given(hyp: Path, suite: "Suite", suite_path: Path) -> list[str]:
     return texts
 
 
-def _load(models: Sequence[Path], translating: Translating, suite: "Suite") -> "tuple[Translator, list[str]]":
-    from mtkit.bundle import find_model, read_bundle
-    from mtkit.console import log
-
-    folders = [find_model(model) for model in models] if models else [find_model()]
-    data = read_bundle(folders[0]).config.data
+def _load(models: Sequence[Path], translating: Translating, suite: suites.Suite) -> tuple[mtkit.Translator, list[str]]:
+    folders = [bundle.find_model(model) for model in models] if models else [bundle.find_model()]
+    data = bundle.read_bundle(folders[0]).config.data
     if warning := suite.languages.warning(data.src_lang, data.tgt_lang):
         log.warning(f"{folders[0]}: {warning}")
     return translating.loader([])(*folders), [str(folder) for folder in folders]
 
 
-def _translated(translator: "Translator", suite: "Suite") -> list[str]:
-    from mtkit.cli.translating import with_bar
-
+def _translated(translator: mtkit.Translator, suite: suites.Suite) -> list[str]:
     lines = suite.sources
     stream = translator.stream(lines, window=64)
     return [translation.text for translation in with_bar(stream, len(lines), "translating", "line")]

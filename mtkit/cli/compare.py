@@ -1,11 +1,14 @@
 """`mtkit compare`: systems and a test set in; who is better, how surely and on which sentences, out."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mtkit import bundle
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, find_languages, sort_sentences
 from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EngineOption, file_named
 from mtkit.cli.systems import (
@@ -17,12 +20,15 @@ from mtkit.cli.systems import (
     check_usage,
     find_test_set,
 )
+from mtkit.config import loading
+from mtkit.console import log
 from mtkit.errors import UsageError
+from mtkit.evaluation.comparison import page, systems, text
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 
 
 def compare(
-    systems: Annotated[
+    paths: Annotated[
         list[str],
         typer.Argument(
             metavar="[NAME=]PATH",
@@ -52,34 +58,28 @@ def compare(
     A difference is judged by sacreBLEU's paired bootstrap. Sentences are told apart by length, rarity of their words
     in the training text, numbers, names, negation and questions, by rules of thumb.
     """
-    from mtkit.bundle import find_model
-    from mtkit.config.loading import load_config
-    from mtkit.console import log
-    from mtkit.evaluation.comparison.page import write_report
-    from mtkit.evaluation.comparison.systems import find_places, read_files, translate_others, warn_of_tokens
-    from mtkit.evaluation.comparison.text import as_structure, headline, report
 
-    if len(systems) < 2:
-        raise UsageError(f"{systems[0]}: a single system; it takes two to compare (`mtkit evaluate` takes one)")
-    places, _ = find_places(systems, [])
+    if len(paths) < 2:
+        raise UsageError(f"{paths[0]}: a single system; it takes two to compare (`mtkit evaluate` takes one)")
+    places, _ = systems.find_places(paths, [])
     translating = Translating(beam_size, engine, device, overrides or [])
-    folders = [find_model(place.path) for place in places if place.is_model]
+    folders = [bundle.find_model(place.path) for place in places if place.is_model]
     check_usage(src, ref or [], split, translating, any_model=bool(folders), src_needed=True)
     texts, settings = find_test_set(folders, src, ref or [], split)
-    given = read_files(places, texts)
-    configs = [load_config(folder / "config.yaml") for folder in folders]
+    given = systems.read_files(places, texts)
+    configs = [loading.load_config(folder / "config.yaml") for folder in folders]
     languages = find_languages(texts, (src_lang, tgt_lang), configs)
     metric_settings = MetricSettings(tokenize or tokenizer_for(languages[1]))
     metric_settings.load("BLEU")  # what it lacks is better known before a model has worked for minutes
     test_set = sort_sentences(texts, configs, train_text or [], languages)
-    found = translate_others(places, given, texts, translating.loader(settings))
+    found = systems.translate_others(places, given, texts, translating.loader(settings))
     if metric_settings.tokenize != "none":
-        warn_of_tokens(found)
+        systems.warn_of_tokens(found)
     comparison = compare_kinds(found, test_set, metric_settings)
     if output is not None:
-        write_report(output, comparison)
+        page.write_report(output, comparison)
         log.info(f"written: {output}")
     if as_json:
-        print(json.dumps(as_structure(comparison), indent=2, ensure_ascii=False))
+        print(json.dumps(text.as_structure(comparison), indent=2, ensure_ascii=False))
     else:
-        print("\n".join(headline(comparison) if output is not None else report(comparison)))
+        print("\n".join(text.headline(comparison) if output is not None else text.report(comparison)))

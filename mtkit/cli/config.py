@@ -1,5 +1,8 @@
 """`mtkit config`: the resolved config, or the JSON Schema of config files."""
 
+from __future__ import annotations
+
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +10,7 @@ import typer
 
 from mtkit.cli.options import SetOption
 from mtkit.cli.run_config import load_run_config
+from mtkit.config import loading
 from mtkit.errors import UsageError
 
 
@@ -18,11 +22,8 @@ def config(
     """Check a config file and print it with all defaults; with train.init_from, that model's settings are filled in."""
     if schema == (config_path is not None):
         raise UsageError("give a config file, or --schema for the JSON Schema of all of them")
-    from mtkit.config.loading import dump_config, json_schema
 
     if config_path is not None:
-        print(dump_config(load_run_config(config_path, overrides)), end="")
+        print(loading.dump_config(load_run_config(config_path, overrides)), end="")
     else:
-        import json
-
-        print(json.dumps(json_schema(), indent=2))
+        print(json.dumps(loading.json_schema(), indent=2))

@@ -1,13 +1,24 @@
 """`mtkit demo`: the whole road on the built-in corpus, in a few minutes and without a download."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import mtkit
+from mtkit import runtime
+from mtkit.cli.translating import with_bar
+from mtkit.config import loading
+from mtkit.console import log
+from mtkit.data import corpus, sample
 from mtkit.errors import MtkitError
+from mtkit.evaluation.metrics import scores as metrics
+from mtkit.files import write_text
+from mtkit.runs import report
+from mtkit.training import trainer
 
 if TYPE_CHECKING:
     from mtkit.config.schema import Config
-    from mtkit.translation.translator import Translator
 
 DATA_DIR, RUN_DIR = Path("data/sample"), Path("runs/sample-en-fr")  # in the current folder
 PARTS = {"train.0": "train", "dev": "dev", "test": "test"}  # key of the config -> name of the files
@@ -18,17 +29,12 @@ def demo() -> None:
     config = _load_config()
     _write_corpus()
 
-    from mtkit.data.sample import DEMO_PAIRS
-    from mtkit.runtime import set_threads
-    from mtkit.training import trainer
-    from mtkit.translation.translator import Translator
-
     bundle = trainer.train(config).bundle
-    set_threads(config.train.threads)
-    translator = Translator.load(bundle)
+    runtime.set_threads(config.train.threads)
+    translator = mtkit.Translator.load(bundle)
     print(_test_score(config, translator, bundle))
-    translations = translator.translate([english for english, _ in DEMO_PAIRS])
-    for (english, right), translation in zip(DEMO_PAIRS, translations, strict=True):
+    translations = translator.translate([english for english, _ in sample.DEMO_PAIRS])
+    for (english, right), translation in zip(sample.DEMO_PAIRS, translations, strict=True):
         print(f"  {english}\n    {translation}" + ("" if translation == right else f"    (right: {right})"))
     print('Your turn: mtkit translate "..."')
 
@@ -45,45 +51,35 @@ def config_file() -> Path:
     )
 
 
-def _load_config() -> "Config":
-    from mtkit.config.loading import load_config
-
+def _load_config() -> Config:
     files = [
         f"data.{section}.{side}={DATA_DIR}/{part}.{language}"
         for section, part in PARTS.items()
         for side, language in (("src", "en"), ("tgt", "fr"))
     ]
-    return load_config(config_file(), [f"run_dir={RUN_DIR}", *files])
+    return loading.load_config(config_file(), [f"run_dir={RUN_DIR}", *files])
 
 
 def _write_corpus() -> None:
-    from mtkit.console import log
-    from mtkit.data.sample import write_sample
-
     if all((DATA_DIR / f"{part}.{language}").exists() for part in PARTS.values() for language in ("en", "fr")):
         log.info(f"{DATA_DIR}: the sample corpus is there already")
     else:
-        write_sample(DATA_DIR)
+        sample.write_sample(DATA_DIR)
         log.info(f"{DATA_DIR}: wrote the sample corpus")
 
 
-def _test_score(config: "Config", translator: "Translator", bundle: Path) -> str:
+def _test_score(config: Config, translator: mtkit.Translator, bundle: Path) -> str:
     """BLEU on the test sentences in a line of text; measured once for a bundle, then read from its run."""
-    from mtkit.cli.translating import with_bar
-    from mtkit.data.corpus import read_pairs
-    from mtkit.evaluation.metrics.scores import evaluate
-    from mtkit.files import write_text
-    from mtkit.runs.report import note_test_scores
 
     known = bundle.parent / "test-score.txt"
     if known.exists() and known.stat().st_mtime > (bundle / "manifest.json").stat().st_mtime:
         return known.read_text(encoding="utf-8")
-    pairs = list(read_pairs([config.data.test] if config.data.test else []))
+    pairs = list(corpus.read_pairs([config.data.test] if config.data.test else []))
     translations = with_bar(translator.stream(pair.src for pair in pairs), len(pairs), "test", "sentence")
     hypotheses = [translation.text for translation in translations]
-    scores = evaluate(hypotheses, [pair.tgt for pair in pairs])
+    scores = metrics.evaluate(hypotheses, [pair.tgt for pair in pairs])
     bleu = next(score for score in scores if score.name == "BLEU")
     line = f"BLEU {bleu.score:.1f} on {len(pairs)} sentences that it never saw ({bleu.signature})"
     write_text(known, line)
-    note_test_scores(bundle, len(pairs), scores)
+    report.note_test_scores(bundle, len(pairs), scores)
     return line

@@ -1,13 +1,19 @@
 """`mtkit distill`: teachers and a student's config in, the student out, trained on the teachers' translations."""
 
+from __future__ import annotations
+
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mtkit.augmentation import back_translation, distillation
 from mtkit.cli.options import ConfigOption, SetOption
 from mtkit.cli.train import train
+from mtkit.config import loading
 from mtkit.errors import UsageError
+from mtkit.files import locked
 
 
 def distill(
@@ -26,24 +32,17 @@ def distill(
 
     The same as `mtkit train` with a config that names teachers in its section distill.
     """
-    import json
-
-    from mtkit.config.loading import load_config
 
     named = [str(folder.absolute()) for folder in teachers or []]
     more = [f"distill.teachers={json.dumps(named, ensure_ascii=False)}"] if named else []
     settings = [*(overrides or []), *more]
-    config = load_config(config_path, settings)
+    config = loading.load_config(config_path, settings)
     if not config.distill.teachers:
         raise UsageError("there is no teacher: give --teacher RUN, or set distill.teachers in the config")
     if not data_only:
         train(config_path, settings)
         return
 
-    from mtkit.augmentation.back_translation import as_entries
-    from mtkit.augmentation.distillation import with_teachers_text
-    from mtkit.files import locked
-
     assert config.run_dir is not None  # load_config sees to it
     with locked(config.run_dir):
-        print(as_entries(with_teachers_text(config).data.train), end="")
+        print(back_translation.as_entries(distillation.with_teachers_text(config).data.train), end="")

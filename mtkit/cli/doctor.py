@@ -1,5 +1,7 @@
 """`mtkit doctor`: do a model and a run do what mtkit promises?"""
 
+from __future__ import annotations
+
 import itertools
 import json
 from collections.abc import Callable, Sequence
@@ -9,21 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtkit import bundle, runtime
 from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
+from mtkit.console import log, progress_bar
+from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
+from mtkit.runs import replay
+from mtkit.translation import consistency
 
 if TYPE_CHECKING:
-    from mtkit.bundle import BundleFiles
     from mtkit.config.schema import CorpusFiles
-    from mtkit.runs.replay import Replay
-    from mtkit.translation.consistency import Comparison, Difference
-
-doctor = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="Check on a model or run of yours what mtkit promises.",
-)
 
 
 def _one_of(option: str, *names: str) -> Callable[[list[str] | None], list[str] | None]:
@@ -62,12 +59,6 @@ PrecisionOption = Annotated[
 ]
 
 
-@doctor.callback()
-def _about() -> None:
-    """Check on a model or run of yours what mtkit promises."""  # with a callback, `decode` stays a command of its own
-
-
-@doctor.command()
 def decode(
     model: ModelOption = None,
     src: SrcOption = None,
@@ -85,26 +76,24 @@ def decode(
     Batches of 1 and 7, sorted and shuffled input, no cache (all that was said is decoded anew for each token) and
     n-best lists are compared with batches of 64, in fp32. Exit code 1 if any line differs.
     """
-    from mtkit.bundle import Bundle, find_model, load_model, read_bundle
-    from mtkit.console import log, progress_bar
-    from mtkit.runtime import choose_device, set_threads
-    from mtkit.translation.consistency import CHECKS, examine, n_decoded
 
-    folder = find_model(model)
-    files = read_bundle(folder, overrides or ())
+    folder = bundle.find_model(model)
+    files = bundle.read_bundle(folder, overrides or ())
     if src is None:
         corpus = _corpus(files)
-        files = read_bundle(folder, [f"decode.tag={corpus.tag or 'null'}", *(overrides or ())])
+        files = bundle.read_bundle(folder, [f"decode.tag={corpus.tag or 'null'}", *(overrides or ())])
     lines = _lines(src or corpus, n)
     log.info(f"model: {files.folder}; {len(lines):,} lines")
-    beams, checked, others = beam_sizes or [1, 4], checks or CHECKS, precisions or ()
+    beams, checked, others = beam_sizes or [1, 4], checks or consistency.CHECKS, precisions or ()
     comparisons = []
-    with progress_bar(n_decoded(len(lines), beams, checked, others), "decoding", "line", smoothing=0) as bar:
-        set_threads(files.config.decode.threads)
-        done = examine(
-            Bundle(**vars(files), model=load_model(files)),
+    with progress_bar(
+        consistency.n_decoded(len(lines), beams, checked, others), "decoding", "line", smoothing=0
+    ) as bar:
+        runtime.set_threads(files.config.decode.threads)
+        done = consistency.examine(
+            bundle.Bundle(**vars(files), model=bundle.load_model(files)),
             lines,
-            device=str(choose_device(device)),
+            device=str(runtime.choose_device(device)),
             beam_sizes=beams,
             checks=checked,
             precisions=others,
@@ -130,7 +119,6 @@ def decode(
         raise typer.Exit(1)
 
 
-@doctor.command()
 def resume(
     run: Annotated[Path, typer.Argument(help="Folder of a run; it is only read.")],
     steps: Annotated[
@@ -142,9 +130,8 @@ def resume(
 
     Weights, optimizer, state and metrics are compared bit for bit, times left out. Exit code 1 if anything differs.
     """
-    from mtkit.runs.replay import replay
 
-    result = replay(run, steps)
+    result = replay.replay(run, steps)
     if as_json:
         print(json.dumps({**asdict(result), "run_dir": str(run), "equal": result.is_equal}, indent=2))
     else:
@@ -153,7 +140,7 @@ def resume(
         raise typer.Exit(1)
 
 
-def _print_replay(result: "Replay") -> None:
+def _print_replay(result: replay.Replay) -> None:
     print(f"{result.run_dir}: steps {result.first_step + 1} to {result.last_step} made again")
     print(f"{'':<16}{'run':<18}{'replay':<18}")
     for part in result.parts:
@@ -177,27 +164,25 @@ def _print_replay(result: "Replay") -> None:
         )
 
 
-def _lines(text: "Path | CorpusFiles", n: int) -> list[tuple[int, str]]:
+def _lines(text: Path | CorpusFiles, n: int) -> list[tuple[int, str]]:
     """The lines to translate, with their numbers."""
-    from mtkit.data.corpus import corpus_name, count_lines, count_pairs, evenly_spaced, read_lines, read_side
 
     if isinstance(text, Path):
-        name, n_lines, texts = str(text), count_lines(text), read_lines(text)
+        name, n_lines, texts = str(text), corpora.count_lines(text), corpora.read_lines(text)
     else:
-        name, n_lines, texts = corpus_name(text), count_pairs([text]), read_side([text], "src")
+        name, n_lines, texts = corpora.corpus_name(text), corpora.count_pairs([text]), corpora.read_side([text], "src")
     if not n_lines:
         raise DataError(f"{name}: no lines to translate")
-    wanted = set(evenly_spaced(range(n_lines), n))
+    wanted = set(corpora.evenly_spaced(range(n_lines), n))
     return [(number + 1, text) for number, text in enumerate(texts) if number in wanted]
 
 
-def _corpus(files: "BundleFiles") -> "CorpusFiles":
+def _corpus(files: bundle.BundleFiles) -> CorpusFiles:
     """The test set, or the dev set, that is there."""
-    from mtkit.data.corpus import first_missing
 
     data = files.config.data
     for corpus in (data.test, data.dev):
-        if corpus is not None and first_missing([corpus]) is None:
+        if corpus is not None and corpora.first_missing([corpus]) is None:
             return corpus
     names = [str(corpus.tsv or corpus.src) for corpus in (data.test, data.dev) if corpus is not None]
     raise DataError(
@@ -206,7 +191,7 @@ def _corpus(files: "BundleFiles") -> "CorpusFiles":
     )
 
 
-def _print_report(comparisons: "Sequence[Comparison]") -> None:
+def _print_report(comparisons: Sequence[consistency.Comparison]) -> None:
     for comparison in comparisons:
         for difference in comparison.differences:
             _print_difference(comparison, difference)
@@ -220,7 +205,7 @@ def _print_report(comparisons: "Sequence[Comparison]") -> None:
     print("exact: no line differs" if not faults else f"NOT exact: {len(faults)} of {len(comparisons)} ways differ")
 
 
-def _print_difference(comparison: "Comparison", difference: "Difference") -> None:
+def _print_difference(comparison: consistency.Comparison, difference: consistency.Difference) -> None:
     print(f"line {difference.line}, beam {comparison.beam_size}: {difference.src}")
     outputs = ("batches of 64", difference.reference), (comparison.name, difference.other)
     for name, output in outputs:

@@ -1,15 +1,20 @@
 """`mtkit evaluate`: models and a test set in, or translations and references; scores out, and who is better."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import mtkit
+from mtkit import bundle
 from mtkit.cli.kinds import SrcLangOption, TgtLangOption, TrainTextOption, compare_kinds, find_languages, sort_sentences
 from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EngineOption, EnsembleOption, file_named
 from mtkit.cli.output import line_writer
+from mtkit.cli.score_tables import as_record, as_text
 from mtkit.cli.systems import (
     ReferencesOption,
     SourceOption,
@@ -19,13 +24,14 @@ from mtkit.cli.systems import (
     check_usage,
     find_test_set,
 )
+from mtkit.config import loading
+from mtkit.console import log
+from mtkit.cores import usable_cores
 from mtkit.errors import UsageError
+from mtkit.evaluation.comparison import systems
+from mtkit.evaluation.metrics import significance
 from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings, tokenizer_for
-
-if TYPE_CHECKING:
-    from mtkit.evaluation.comparison.systems import Place, System, TestSet
-    from mtkit.evaluation.metrics.significance import SystemScores
-    from mtkit.translation.translator import Translator
+from mtkit.runs import report
 
 SystemOption = Annotated[
     list[str] | None,
@@ -56,7 +62,7 @@ MetricOption = Annotated[
 
 def evaluate(
     models: EnsembleOption = None,
-    systems: SystemOption = None,
+    paths: SystemOption = None,
     groups: GroupOption = None,
     src: SourceOption = None,
     ref: ReferencesOption = None,
@@ -92,42 +98,37 @@ def evaluate(
     Several systems are compared with the baseline by paired bootstrap and approximate randomization. All figures are
     sacreBLEU's; a score's signature says how it was computed.
     """
-    from mtkit.cli.score_tables import as_record, as_text
-    from mtkit.config.loading import load_config
-    from mtkit.cores import usable_cores
-    from mtkit.evaluation.comparison.systems import find_places, read_files, warn_of_other_settings, warn_of_tokens
-    from mtkit.evaluation.metrics.significance import Chance, compare, over_seeds, warn_of_few
 
-    chance = Chance(n_bootstrap, n_randomization, seed)
+    chance = significance.Chance(n_bootstrap, n_randomization, seed)
     chosen = _chosen(metrics or [])
     translating = Translating(beam_size, engine, device, overrides or [])
-    places, members = find_places(systems or [], groups or [])
+    places, members = systems.find_places(paths or [], groups or [])
     any_model = not places or any(place.is_model for place in places)
     check_usage(src, ref or [], split, translating, any_model=any_model, src_needed=breakdown)
     folders = _model_folders(places, models or [], output)
     if not breakdown and (train_text or src_lang):
         raise UsageError("--train-text and --src-lang tell kinds of sentences apart: give --breakdown, too")
     _check_baseline(baseline, places)
-    warn_of_other_settings(members, places)
+    systems.warn_of_other_settings(members, places)
     test_set, changes = find_test_set(folders if places else folders[:1], src, ref or [], split)  # [:1]: of an ensemble
-    configs = [load_config(folder / "config.yaml") for folder in folders]
+    configs = [loading.load_config(folder / "config.yaml") for folder in folders]
     languages = find_languages(test_set, (src_lang, tgt_lang), configs)
     settings = MetricSettings(tokenize or tokenizer_for(languages[1]), lowercase)
     for metric in chosen:
         settings.load(metric)  # what it lacks is better known before a model has worked for minutes
-    given = read_files(places, test_set)
+    given = systems.read_files(places, test_set)
     kinds = sort_sentences(test_set, configs, train_text or [], languages) if breakdown else None
     found = _translate(places, folders, given, test_set, translating.loader(changes))
     if output is not None:
         _keep(output, found)
     if settings.tokenize != "none":
-        warn_of_tokens(found)
+        systems.warn_of_tokens(found)
     texts = {system.name: system.texts for system in found}
-    scores = compare(
+    scores = significance.compare(
         texts, test_set.references, baseline, metrics=chosen, settings=settings, chance=chance, jobs=usable_cores()
     )
-    warn_of_few(scores)
-    seeds = over_seeds(members, scores)
+    significance.warn_of_few(scores)
+    seeds = significance.over_seeds(members, scores)
     comparison = None
     if kinds is not None:
         comparison = compare_kinds(sorted(found, key=lambda system: system.name != baseline), kinds, settings, chance)
@@ -141,12 +142,10 @@ def evaluate(
         _keep_for_report(folders[0], len(test_set.references[0]), scores[0])
 
 
-def _keep_for_report(bundle: Path, n_sentences: int, scores: "SystemScores") -> None:
+def _keep_for_report(model_folder: Path, n_sentences: int, scores: significance.SystemScores) -> None:
     """Let report.html of the run tell what its model, as it is, reached on the test set of its config."""
-    if (bundle.parent / "metrics.jsonl").exists():
-        from mtkit.runs.report import note_test_scores  # loads torch, which some engines do without
-
-        note_test_scores(bundle, n_sentences, scores.scores)
+    if (model_folder.parent / "metrics.jsonl").exists():
+        report.note_test_scores(model_folder, n_sentences, scores.scores)
 
 
 def _chosen(names: list[str]) -> list[MetricName]:
@@ -158,15 +157,14 @@ def _chosen(names: list[str]) -> list[MetricName]:
     return [name for lower, name in known.items() if not names or lower in map(str.lower, names)]
 
 
-def _model_folders(places: "Sequence[Place]", models: list[Path], output: Path | None) -> list[Path]:
+def _model_folders(places: Sequence[systems.Place], models: list[Path], output: Path | None) -> list[Path]:
     """Of the systems that translate here, or of the one model or ensemble."""
-    from mtkit.bundle import find_model
 
     if places and models:
         raise UsageError("--model is scored alone: leave it out, or give the model as one more --system")
     if not places:
-        return [find_model(model) for model in models] or [find_model()]
-    folders = [find_model(place.path) for place in places if place.is_model]
+        return [bundle.find_model(model) for model in models] or [bundle.find_model()]
+    folders = [bundle.find_model(place.path) for place in places if place.is_model]
     if output is not None and not folders:
         raise UsageError("--output keeps a model's translations, but no system is a model")
     if output is not None and len(folders) > 1:
@@ -175,23 +173,21 @@ def _model_folders(places: "Sequence[Place]", models: list[Path], output: Path |
 
 
 def _translate(
-    places: "Sequence[Place]",
+    places: Sequence[systems.Place],
     folders: list[Path],
-    given: "Mapping[str, System]",
-    test_set: "TestSet",
-    load: "Callable[..., Translator]",
-) -> "list[System]":
+    given: Mapping[str, systems.System],
+    test_set: systems.TestSet,
+    load: Callable[..., mtkit.Translator],
+) -> list[systems.System]:
     """Every system's translations; without systems, those of the model or ensemble."""
-    from mtkit.evaluation.comparison.systems import translate_others, translate_system
 
     if places:
-        return translate_others(places, given, test_set, load)
-    return [translate_system(", ".join(map(str, folders)), folders, load(*folders), test_set.sources or [])]
+        return systems.translate_others(places, given, test_set, load)
+    return [systems.translate_system(", ".join(map(str, folders)), folders, load(*folders), test_set.sources or [])]
 
 
-def _keep(output: Path, found: "Sequence[System]") -> None:
+def _keep(output: Path, found: Sequence[systems.System]) -> None:
     """Write the one model's translations."""
-    from mtkit.console import log
 
     translated = next(system for system in found if "model" in system.origin)
     with line_writer(output) as write:
@@ -200,7 +196,7 @@ def _keep(output: Path, found: "Sequence[System]") -> None:
     log.info(f"written: {output}")
 
 
-def _check_baseline(baseline: str | None, places: "Sequence[Place]") -> None:
+def _check_baseline(baseline: str | None, places: Sequence[systems.Place]) -> None:
     names = [place.name for place in places]
     if baseline is not None and len(names) < 2:
         raise UsageError(f"--baseline {baseline}: there is nothing to compare; give several systems with --system")

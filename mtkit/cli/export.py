@@ -1,19 +1,23 @@
 """`mtkit export`: a bundle in; the same model in another system's format out."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
+from mtkit import bundle, runtime
 from mtkit.cli.options import ModelOption, check_new_folder, check_other_folder
+from mtkit.config import schema
+from mtkit.console import log, progress_bar
+from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
+from mtkit.interop import certified, huggingface, marian
+from mtkit.interop import parity as parities
 from mtkit.interop.support import Quantization, Target
-
-if TYPE_CHECKING:
-    from mtkit.bundle import BundleFiles
-    from mtkit.interop.parity import Parity, Tolerance
 
 _T = TypeVar("_T")
 
@@ -49,10 +53,9 @@ def export(
     A CTranslate2 model goes into the bundle, where `mtkit translate` finds it, once both have translated dev sentences
     and agree; how well they do is shown, and kept beside it as parity.json. The tolerances depend on --quantization.
     """
-    from mtkit.bundle import find_model, read_bundle
 
-    folder = find_model(model)
-    files = read_bundle(folder)
+    folder = bundle.find_model(model)
+    files = bundle.read_bundle(folder)
     if to != "ctranslate2":
         if quantization != "float32":
             raise UsageError(f"--quantization {quantization}: only CTranslate2 models are quantized here")
@@ -63,7 +66,6 @@ def export(
             )
         _export_elsewhere(files.folder, to, out, as_json)
         return
-    from mtkit.interop.parity import DEFAULT_TOLERANCES
 
     if out is not None:
         check_other_folder(out)
@@ -73,9 +75,9 @@ def export(
         "bleu_drop": max_bleu_drop,
     }
     given = {key: value for key, value in wanted.items() if value is not None}
-    tolerance = replace(DEFAULT_TOLERANCES[quantization], **given)
+    tolerance = replace(parities.DEFAULT_TOLERANCES[quantization], **given)
     if src is None:  # then the tag is that of the dev set, too
-        files = read_bundle(folder, [f"decode.tag={files.config.data.dev.tag or 'null'}"])
+        files = bundle.read_bundle(folder, [f"decode.tag={files.config.data.dev.tag or 'null'}"])
     parity = _export_ctranslate2(files, out, quantization, _lines(files, src, ref, lines or 500), tolerance)
     if as_json:
         print(json.dumps({"folder": str(out or files.folder / "ctranslate2"), **parity.as_json()}, indent=2))
@@ -83,68 +85,56 @@ def export(
         _print_certificate(parity)
 
 
-def _export_elsewhere(bundle: Path, to: Target, out: Path | None, as_json: bool) -> None:
-    from mtkit.console import log
-    from mtkit.interop import huggingface, marian
-
+def _export_elsewhere(folder: Path, to: Target, out: Path | None, as_json: bool) -> None:
     if out is None:
         raise UsageError(f"--to {to} needs --out: the folder to write")
     check_new_folder(out)
-    log.info(f"model: {bundle}")
-    (marian if to == "marian" else huggingface).export_bundle(bundle, out)
+    log.info(f"model: {folder}")
+    (marian if to == "marian" else huggingface).export_bundle(folder, out)
     log.info(f"written: {out}")
     if as_json:
         print(json.dumps({"folder": str(out)}))
 
 
 def _export_ctranslate2(
-    files: "BundleFiles",
+    files: bundle.BundleFiles,
     out: Path | None,
     quantization: Quantization,
     pairs: tuple[list[str], list[str] | None],
-    tolerance: "Tolerance",
-) -> "Parity":
-    from mtkit.console import log, progress_bar
-    from mtkit.interop.certified import export_certified
-    from mtkit.interop.parity import n_translated
-    from mtkit.runtime import set_threads
-
+    tolerance: parities.Tolerance,
+) -> parities.Parity:
     log.info(f"model: {files.folder}")
-    threads = set_threads(files.config.decode.threads)
-    with progress_bar(n_translated(files.config.decode, len(pairs[0])), "comparing", "line") as bar:
-        parity = export_certified(files, out, quantization, *pairs, tolerance, threads, tick=bar.update)
+    threads = runtime.set_threads(files.config.decode.threads)
+    with progress_bar(parities.n_translated(files.config.decode, len(pairs[0])), "comparing", "line") as bar:
+        parity = certified.export_certified(files, out, quantization, *pairs, tolerance, threads, tick=bar.update)
     log.info(f"written: {out or files.folder / 'ctranslate2'}")
     return parity
 
 
 def _lines(
-    files: "BundleFiles", src: Path | None, ref: Path | None, n_lines: int
+    files: bundle.BundleFiles, src: Path | None, ref: Path | None, n_lines: int
 ) -> tuple[list[str], list[str] | None]:
     """What to compare on: sources, and references if there are any; evenly chosen if there are more than n_lines."""
-    from mtkit.config.schema import CorpusFiles
-    from mtkit.data.corpus import read_lines, read_pairs, require_files
 
     if src is not None and ref is None:
-        return _some(list(read_lines(src)), n_lines), None
+        return _some(list(corpora.read_lines(src)), n_lines), None
     if ref is not None and src is None:
         raise UsageError("--ref needs --src: the text that it translates")
-    corpus = files.config.data.dev if src is None else CorpusFiles(src=src, tgt=ref)
+    corpus = files.config.data.dev if src is None else schema.CorpusFiles(src=src, tgt=ref)
     if src is None:
         remedy = "give text to compare on with --src and --ref"
-        require_files("data.dev", [corpus], config=files.folder / "config.yaml", remedy=remedy)
-    pairs = _some(list(read_pairs([corpus])), n_lines)
+        corpora.require_files("data.dev", [corpus], config=files.folder / "config.yaml", remedy=remedy)
+    pairs = _some(list(corpora.read_pairs([corpus])), n_lines)
     return [pair.src for pair in pairs], [pair.tgt for pair in pairs]
 
 
 def _some(items: list[_T], n: int) -> list[_T]:
-    from mtkit.data.corpus import evenly_spaced
-
     if not items:
         raise DataError("the text to compare on has no lines")
-    return evenly_spaced(items, n)
+    return corpora.evenly_spaced(items, n)
 
 
-def _print_certificate(parity: "Parity") -> None:
+def _print_certificate(parity: parities.Parity) -> None:
     print(
         f"{parity.quantization}, computed in {parity.computes_in}, against the native engine in float32: "
         f"{parity.n_lines:,} lines, {parity.threads} threads"

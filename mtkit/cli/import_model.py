@@ -1,5 +1,7 @@
 """`mtkit import`: a model of another system in; a bundle out."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +9,7 @@ import typer
 
 from mtkit.cli.options import check_new_folder
 from mtkit.errors import MtkitError, UsageError
+from mtkit.interop import bergamot, huggingface, imported, marian, marian_vocabulary
 
 _NPZ = b"PK\x03\x04"  # a zip file
 _NPY = b"\x93NUMPY"
@@ -68,27 +71,17 @@ def _kind(path: Path) -> str:
 
 
 def _import_folder(path: Path, out: Path, src_lang: str | None, tgt_lang: str | None) -> None:
-    from mtkit.interop import huggingface  # here and below: `mtkit --help` needs no torch
-    from mtkit.interop.imported import Languages
-
-    named = Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None
+    named = imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None
     huggingface.import_model(path, out, named)
 
 
 def _import_npz(
     path: Path, out: Path, vocabularies: tuple[Path | None, ...], src_lang: str | None, tgt_lang: str | None
 ) -> None:
-    from mtkit.interop import marian
-    from mtkit.interop.imported import Languages
-    from mtkit.interop.marian_vocabulary import Sources
-
     src, tgt, src_spm, tgt_spm = vocabularies
-    sources = Sources(src, tgt or src, src_spm, tgt_spm) if src else None
-    marian.import_model(path, out, sources, Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None)
+    sources = marian_vocabulary.Sources(src, tgt or src, src_spm, tgt_spm) if src else None
+    marian.import_model(path, out, sources, imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None)
 
 
 def _import_bin(path: Path, out: Path, src_lang: str | None, tgt_lang: str | None) -> None:
-    from mtkit.interop import bergamot
-    from mtkit.interop.imported import Languages
-
-    bergamot.import_model(path, out, Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None)
+    bergamot.import_model(path, out, imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None)

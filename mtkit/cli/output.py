@@ -1,8 +1,12 @@
 """Where a command's lines go: stdout, or a file."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from mtkit.data import corpus
 
 
 @contextmanager
@@ -12,7 +16,5 @@ def line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
         yield lambda line: print(line, flush=True)
         return
 
-    from mtkit.data.corpus import open_output
-
-    with open_output(path) as file:
+    with corpus.open_output(path) as file:
         yield lambda line: print(line, file=file)

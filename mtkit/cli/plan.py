@@ -1,5 +1,7 @@
 """`mtkit plan`: a config in, what training it will mean out: size, memory, steps, time, disk."""
 
+from __future__ import annotations
+
 import json
 import time
 from dataclasses import asdict
@@ -9,13 +11,15 @@ import typer
 
 from mtkit.cli.options import ConfigOption, SetOption
 from mtkit.cli.run_config import load_run_config
+from mtkit.config.durations import duration_of
+from mtkit.interop.support import Target, export_problems
+from mtkit.runs import plan
 
 if TYPE_CHECKING:
     from mtkit.config.schema import ModelConfig
-    from mtkit.runs.plan import RunPlan
 
 
-def plan(
+def print_plan(
     config_path: ConfigOption,
     overrides: SetOption = None,
     seconds: Annotated[float, typer.Option(min=1, help="How long the probe makes updates.")] = 30.0,
@@ -29,9 +33,7 @@ def plan(
 
     config = load_run_config(config_path, overrides)
 
-    from mtkit.runs.plan import make_plan  # after the config's checks: importing torch takes a second
-
-    found = make_plan(config, seconds, since)
+    found = plan.make_plan(config, seconds, since)
     exports = _exports(config.model)
     if as_json:
         print(json.dumps({**asdict(found), "exports": exports}, indent=2))
@@ -39,14 +41,13 @@ def plan(
         print("\n".join(_lines(found, exports)))
 
 
-def _exports(cfg: "ModelConfig") -> dict[str, list[str]]:
+def _exports(cfg: ModelConfig) -> dict[str, list[str]]:
     """Each format that a model can be exported to, with what stands in the way."""
-    from mtkit.interop.support import Target, export_problems
 
     return {target: export_problems(cfg, target) for target in get_args(Target)}
 
 
-def _lines(plan: "RunPlan", exports: dict[str, list[str]]) -> list[str]:
+def _lines(plan: plan.RunPlan, exports: dict[str, list[str]]) -> list[str]:
     rows = [*_model_rows(plan), *_data_rows(plan), *_course_rows(plan), *_disk_rows(plan)]
     for target, problems in exports.items():
         rows.append((f"export to {target}", "; ".join(problems) if problems else "possible"))
@@ -54,7 +55,7 @@ def _lines(plan: "RunPlan", exports: dict[str, list[str]]) -> list[str]:
     return [f"{name:<24}{value}" for name, value in rows]
 
 
-def _model_rows(plan: "RunPlan") -> list[tuple[str, str]]:
+def _model_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
     parts = ", ".join(f"{part} {number:,}" for part, number in plan.parameters.items() if part != "total")
     where = f"{plan.device}, {plan.n_threads} threads" if plan.device == "cpu" else plan.device
     memory = plan.memory
@@ -70,7 +71,7 @@ def _model_rows(plan: "RunPlan") -> list[tuple[str, str]]:
     ]
 
 
-def _data_rows(plan: "RunPlan") -> list[tuple[str, str]]:
+def _data_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
     pairs = plan.pairs
     left_out = {
         "with a blank side": pairs["blank"],
@@ -93,9 +94,7 @@ def _data_rows(plan: "RunPlan") -> list[tuple[str, str]]:
     return rows
 
 
-def _course_rows(plan: "RunPlan") -> list[tuple[str, str]]:
-    from mtkit.config.durations import duration_of
-
+def _course_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
     took = plan.time
     ends = ", ".join(
         f"train.{key}" + (" (not to be foreseen)" if step is None else f" (step {step:,})")
@@ -116,7 +115,7 @@ def _course_rows(plan: "RunPlan") -> list[tuple[str, str]]:
     ]
 
 
-def _disk_rows(plan: "RunPlan") -> list[tuple[str, str]]:
+def _disk_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
     disk = plan.disk
     return [
         ("disk", f"{_size(disk.total)} at the end, {_size(disk.peak)} at most"),

@@ -1,26 +1,31 @@
 """Translations as lines of output: plain text, or JSON with all that is known about them."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import mtkit
+from mtkit.console import log
+from mtkit.scoring import alignment, scoring
+from mtkit.translation import review
+
 if TYPE_CHECKING:
-    from mtkit.scoring.scoring import PairScore
     from mtkit.translation.candidates import Candidate, Translation
-    from mtkit.translation.translator import Translator
 
 
 @dataclass(frozen=True)
 class Rendering:
     """How translations become lines."""
 
-    translator: "Translator"
+    translator: mtkit.Translator
     as_json: bool = False
     tokens: bool = False  # each token's log-probability (JSON only)
     alignments: bool = False
 
-    def lines(self, translations: "Sequence[Translation]", first_line: int) -> list[str]:
+    def lines(self, translations: Sequence[Translation], first_line: int) -> list[str]:
         """A line for each translation; first_line: the number of the first of them."""
         links = self._links(translations, first_line) if self.alignments else None
         if not self.as_json:
@@ -40,15 +45,14 @@ class Rendering:
             for row, translation in enumerate(translations)
         ]
 
-    def _text(self, translation: "Translation") -> str:
+    def _text(self, translation: Translation) -> str:
         if self.translator.decode.on_suspect != "mark":
             return translation.text
-        from mtkit.translation.review import marked
 
-        return marked(translation.text, translation.faults)
+        return review.marked(translation.text, translation.faults)
 
     def _record(
-        self, line: int, translation: "Translation", links: list[str] | None, scores: "list[PairScore] | None"
+        self, line: int, translation: Translation, links: list[str] | None, scores: list[scoring.PairScore] | None
     ) -> dict[str, Any]:
         hypotheses = [self._hypothesis(candidate) for candidate in translation.n_best]
         for hypothesis, link in zip(hypotheses, links or [], strict=False):
@@ -61,7 +65,7 @@ class Rendering:
             record["faults"] = [{"kind": fault.kind, "detail": fault.detail} for fault in translation.faults]
         return record
 
-    def _hypothesis(self, candidate: "Candidate") -> dict[str, Any]:
+    def _hypothesis(self, candidate: Candidate) -> dict[str, Any]:
         found: dict[str, Any] = {
             "text": candidate.text,
             "score": round(candidate.score, 6),
@@ -71,23 +75,18 @@ class Rendering:
         confidence = self.translator.confidence(candidate)
         return found if confidence is None else {**found, "confidence": confidence}
 
-    def _links(self, translations: "Sequence[Translation]", first_line: int) -> list[list[str]]:
+    def _links(self, translations: Sequence[Translation], first_line: int) -> list[list[str]]:
         """The word alignment of each candidate of each translation, in Pharaoh format; none for a line in segments."""
-        from mtkit.console import log
-        from mtkit.scoring.alignment import align
-        from mtkit.scoring.scoring import native_models
 
-        models = native_models(self.translator.engine, "word alignments")
+        models = scoring.native_models(self.translator.engine, "word alignments")
         in_segments = [self.translator.needs_segments(translation.src) for translation in translations]
         for line, is_so in enumerate(in_segments, start=first_line):
             if is_so:
                 log.warning(f"line {line}: its words are not aligned, as it was translated in segments")
         rows = list(zip(translations, in_segments, strict=True))
         pairs = [(row.src, candidate.text) for row, is_so in rows if not is_so for candidate in row.n_best]
-        links = iter(align(models[0], self.translator.src_tokenizer, self.translator.tgt_tokenizer, pairs))
+        links = iter(alignment.align(models[0], self.translator.src_tokenizer, self.translator.tgt_tokenizer, pairs))
         return [["" if is_so else next(links) for _ in row.n_best] for row, is_so in rows]
 
-    def _scores(self, translations: "Sequence[Translation]") -> "list[list[PairScore]]":
-        from mtkit.scoring.scoring import score_candidates
-
-        return score_candidates(self.translator, translations)
+    def _scores(self, translations: Sequence[Translation]) -> list[list[scoring.PairScore]]:
+        return scoring.score_candidates(self.translator, translations)

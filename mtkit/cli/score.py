@@ -1,21 +1,27 @@
 """`mtkit score`: sources and given translations in; what the model thinks of each pair out, line by line."""
 
+from __future__ import annotations
+
 import json
 import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mtkit import bundle, runtime
 from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, OutputOption
 from mtkit.cli.output import line_writer
+from mtkit.cli.standard_input import arriving_windows
+from mtkit.config import schema
+from mtkit.console import log, progress_bar
+from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from mtkit.scoring.scoring import PairScore
+from mtkit.scoring import alignment as word_alignment
+from mtkit.scoring import scoring
 
 _WINDOW_PAIRS = 1024
 
@@ -46,24 +52,21 @@ def score(
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for lines of source, tab, target from stdin")
 
-    from mtkit.bundle import find_model, load_bundle
-    from mtkit.console import log, progress_bar  # these and those below: here, for `mtkit --help` to be quick
-    from mtkit.data.corpus import count_lines
-    from mtkit.runtime import choose_device, set_threads
-    from mtkit.scoring.alignment import align
-    from mtkit.scoring.scoring import Scorer, ScoreTotals
-
-    folder = find_model(model)
+    folder = bundle.find_model(model)
     log.info(f"model: {folder}")
-    bundle = load_bundle(folder, overrides or [])
-    set_threads(bundle.config.decode.threads)
-    src_tokenizer = bundle.src_tokenizer.tagged(bundle.config.decode.tag)
-    scorer = Scorer(bundle.model.to(choose_device(device)), src_tokenizer, bundle.tgt_tokenizer)
-    totals, limit = ScoreTotals(), bundle.config.decode.max_src_tokens
-    n_lines = count_lines(src) if src is not None and src.is_file() else None  # a pipe can be read only once
+    loaded = bundle.load_bundle(folder, overrides or [])
+    runtime.set_threads(loaded.config.decode.threads)
+    src_tokenizer = loaded.src_tokenizer.tagged(loaded.config.decode.tag)
+    scorer = scoring.Scorer(loaded.model.to(runtime.choose_device(device)), src_tokenizer, loaded.tgt_tokenizer)
+    totals, limit = scoring.ScoreTotals(), loaded.config.decode.max_src_tokens
+    n_lines = corpus.count_lines(src) if src is not None and src.is_file() else None  # a pipe can be read only once
     with line_writer(output_path) as write, progress_bar(n_lines, "scoring", "pair") as bar:
         for window in _windows(src, tgt):
-            links = align(scorer.model, scorer.src_tokenizer, scorer.tgt_tokenizer, window) if alignments else None
+            links = (
+                word_alignment.align(scorer.model, scorer.src_tokenizer, scorer.tgt_tokenizer, window)
+                if alignments
+                else None
+            )
             for number, found in enumerate(scorer.score(window)):
                 totals.add(found, limit)
                 as_line = _Line(found, tokens, links[number] if links else None)
@@ -75,15 +78,9 @@ def score(
 def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str]]]:
     """The pairs, as many at once as are worth it, or as have arrived on stdin."""
     if src is not None and tgt is not None:
-        from mtkit.config.schema import CorpusFiles
-        from mtkit.data.corpus import read_pairs, windows
-
-        pairs = read_pairs([CorpusFiles(src=src, tgt=tgt)])
-        yield from windows(((pair.src, pair.tgt) for pair in pairs), _WINDOW_PAIRS)
+        pairs = corpus.read_pairs([schema.CorpusFiles(src=src, tgt=tgt)])
+        yield from corpus.windows(((pair.src, pair.tgt) for pair in pairs), _WINDOW_PAIRS)
         return
-
-    from mtkit.cli.standard_input import arriving_windows
-    from mtkit.console import log
 
     if sys.stdin is not None and sys.stdin.isatty():
         log.info("reading source, tab, target from the terminal; Ctrl-D ends")
@@ -104,7 +101,7 @@ def _columns(line: str, number: int) -> tuple[str, str]:
 class _Line:
     """What is told about a pair."""
 
-    score: "PairScore"
+    score: scoring.PairScore
     tokens: bool
     alignment: str | None
 
@@ -126,7 +123,7 @@ class _Line:
             record["alignment"] = self.alignment
         return json.dumps(record, ensure_ascii=False)
 
-    def _tokens(self) -> "zip[tuple[str, float]]":
+    def _tokens(self) -> zip[tuple[str, float]]:
         return zip(self.score.pieces, self.score.log_probs, strict=True)
 
 

@@ -5,7 +5,7 @@ import select
 import sys
 from collections.abc import Iterator
 
-from mtkit.data.corpus import decode_line
+from mtkit.data import corpus
 from mtkit.errors import UsageError
 
 _CHUNK_BYTES = 1 << 16
@@ -21,7 +21,7 @@ def arriving_windows(max_lines: int) -> Iterator[list[str]]:
         raise UsageError("standard input is closed; give a file with --input, or pipe lines into the command")
     n_lines = 0
     for raw_lines in _arriving(max_lines):
-        lines = [decode_line(raw, n_lines + i, "standard input") for i, raw in enumerate(raw_lines, start=1)]
+        lines = [corpus.decode_line(raw, n_lines + i, "standard input") for i, raw in enumerate(raw_lines, start=1)]
         n_lines += len(lines)
         yield lines
 

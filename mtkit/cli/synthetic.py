@@ -1,16 +1,19 @@
 """`mtkit back-translate`, `mtkit forward-translate`: a text in one language in, a corpus to learn from out."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mtkit import bundle
+from mtkit.augmentation import back_translation
 from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption
+from mtkit.cli.translating import load_translator
+from mtkit.config import schema
+from mtkit.console import log
 from mtkit.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from mtkit.augmentation.back_translation import Synthesis
-    from mtkit.config.schema import TrainCorpus
 
 TextOption = Annotated[Path, typer.Option("--input", "-i", help="Text to translate, one sentence a line; .gz too.")]
 TsvOption = Annotated[
@@ -56,9 +59,7 @@ def back_translate(
     """
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
-    from mtkit.augmentation.back_translation import Synthesis  # here, for a quick `mtkit --help`
-
-    how = Synthesis("back", n_best, noise, keep_suspect, rejected)
+    how = back_translation.Synthesis("back", n_best, noise, keep_suspect, rejected)
     _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, device=device)
 
 
@@ -84,9 +85,7 @@ def forward_translate(
     """
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
-    from mtkit.augmentation.back_translation import Synthesis  # here, for a quick `mtkit --help`
-
-    how = Synthesis("forward", n_best, keep_suspect=keep_suspect, rejected=rejected)
+    how = back_translation.Synthesis("forward", n_best, keep_suspect=keep_suspect, rejected=rejected)
     _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, device=device)
 
 
@@ -94,48 +93,41 @@ def _settings(overrides: list[str] | None, beam_size: int | None) -> list[str]:
     return [*(overrides or []), *([f"decode.beam_size={beam_size}"] if beam_size else [])]
 
 
-def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | None) -> "TrainCorpus":
+def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | None) -> schema.TrainCorpus:
     """The files to be written, as an entry of data.train."""
-    from pydantic import ValidationError
-
-    from mtkit.config.schema import TrainCorpus
 
     if (tsv is None) == (src is None and tgt is None) or (src is None) != (tgt is None):
         raise UsageError("give either --output, or both --out-src and --out-tgt")
     files = {"src": src, "tgt": tgt, "tsv": tsv}
     absolute = {role: path.absolute() for role, path in files.items() if path is not None}
     try:
-        return TrainCorpus(tag=tag, **absolute)
-    except ValidationError as error:
-        raise UsageError(f"--tag {tag}: {error.errors()[0]['msg'].rpartition(': ')[2]}") from None
+        schema.check_tag(tag)
+    except ValueError as error:
+        raise UsageError(f"--tag {tag}: {str(error).partition(': ')[2]}") from None
+    return schema.TrainCorpus(tag=tag, **absolute)
 
 
 def _synthesize(
     text: Path,
-    corpus: "TrainCorpus",
+    corpus: schema.TrainCorpus,
     models: list[Path] | None,
-    how: "Synthesis",
+    how: back_translation.Synthesis,
     settings: list[str],
     *,
     restart: bool,
     device: str,
 ) -> None:
-    from mtkit.augmentation.back_translation import as_entries, summary, synthesize
-    from mtkit.bundle import find_model, read_bundle
-    from mtkit.cli.translating import load_translator  # these: for a quick `mtkit --help`
-    from mtkit.console import log
-
     if not text.is_file():
         raise UsageError(f"--input {text}: no such file")
-    folders = [find_model(model) for model in models] if models else [find_model()]
+    folders = [bundle.find_model(model) for model in models] if models else [bundle.find_model()]
     translator = load_translator(folders, overrides=settings, device=device)
-    members = [read_bundle(folder, settings) for folder in folders]
+    members = [bundle.read_bundle(folder, settings) for folder in folders]
     data = members[0].config.data
     log.info(f"{text}: translating from {data.source_language} into {data.target_language}, as {folders[0]} does")
-    done = synthesize(text, corpus, translator, members, how, restart=restart)
-    log.info(f"{corpus.tsv or corpus.src}: {summary(done.n_lines, done.counts)}")
+    done = back_translation.synthesize(text, corpus, translator, members, how, restart=restart)
+    log.info(f"{corpus.tsv or corpus.src}: {back_translation.summary(done.n_lines, done.counts)}")
     if not done.counts.get("pairs"):
         raise DataError(f"{text}: not one line gave a pair to learn from; --rejected FILE lists why")
     if corpus.tag:
         log.info(f"the text holds no tag: by the entry's tag, training puts {corpus.tag} before each source")
-    print(as_entries([corpus]), end="")
+    print(back_translation.as_entries([corpus]), end="")

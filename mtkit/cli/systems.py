@@ -1,19 +1,21 @@
 """What the commands that judge systems share: the test set of their options or configs, and how models translate it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+import mtkit
+from mtkit.cli.translating import load_translator
+from mtkit.config import loading, schema
+from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
+from mtkit.evaluation.comparison import systems
 from mtkit.evaluation.metrics.settings import TokenizerName
-
-if TYPE_CHECKING:
-    from mtkit.config.schema import CorpusFiles
-    from mtkit.evaluation.comparison.systems import TestSet
-    from mtkit.translation.translator import Translator
 
 SourceOption = Annotated[
     Path | None, typer.Option("--src", help="What was translated; default: the --split of the models' configs.")
@@ -49,12 +51,11 @@ class Translating:
         """Whether any of them is given."""
         return bool(self.beam_size or self.engine or self.overrides or self.device != "auto")
 
-    def loader(self, settings: Sequence[str]) -> "Callable[..., Translator]":
+    def loader(self, settings: Sequence[str]) -> Callable[..., mtkit.Translator]:
         """A function from a bundle folder, or those of an ensemble, to its translator.
 
         settings: what comes from the test set, and yields to the options.
         """
-        from mtkit.cli.translating import load_translator
 
         changes = [*settings, *self.overrides, *([f"decode.engine={self.engine}"] if self.engine else [])]
         return lambda *folders: load_translator(
@@ -82,39 +83,35 @@ def check_usage(
 
 def find_test_set(
     folders: Sequence[Path], src: Path | None, refs: Sequence[Path], split: Split
-) -> "tuple[TestSet, list[str]]":
+) -> tuple[systems.TestSet, list[str]]:
     """The test set, and the settings that translate it as its config means.
 
     It is what the options name, else this split of the configs of these models, which then must agree.
     """
-    from mtkit.config.schema import CorpusFiles
-    from mtkit.evaluation.comparison.systems import read_test_set
 
     settings = []
     if src is not None:
-        files: CorpusFiles | None = CorpusFiles(src=src, tgt=refs[0])
+        files: schema.CorpusFiles | None = schema.CorpusFiles(src=src, tgt=refs[0])
         refs = refs[1:]
     elif folders:
         files = _files_of_configs(folders, split)
         settings = [f"decode.tag={files.tag or 'null'}"]
     else:
         files = None
-    test_set = read_test_set(files, refs)
+    test_set = systems.read_test_set(files, refs)
     test_set.warn_of_blanks()
     return test_set, settings
 
 
-def _files_of_configs(folders: Sequence[Path], split: Split) -> "CorpusFiles":
-    from mtkit.config.loading import load_config
-    from mtkit.config.schema import CorpusFiles
-    from mtkit.data.corpus import require_files
-
+def _files_of_configs(folders: Sequence[Path], split: Split) -> schema.CorpusFiles:
     key = f"data.{split}"
-    found: list[CorpusFiles | None] = [getattr(load_config(folder / "config.yaml").data, split) for folder in folders]
+    found: list[schema.CorpusFiles | None] = [
+        getattr(loading.load_config(folder / "config.yaml").data, split) for folder in folders
+    ]
     for folder, files in zip(folders, found, strict=True):
         if files is None:
             raise DataError(f"{folder / 'config.yaml'}: no test set ({key}); {_REMEDY}")
-        require_files(key, [files], config=folder / "config.yaml", remedy=_REMEDY)
+        corpus.require_files(key, [files], config=folder / "config.yaml", remedy=_REMEDY)
         if files != found[0]:
             raise DataError(f"{folders[0]} and {folder} have unlike {split} sets in their configs ({key}); {_REMEDY}")
     assert found[0] is not None

@@ -1,18 +1,21 @@
 """`mtkit tokenize` and `mtkit detokenize`: text to pieces and back, line by line, as filters."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mtkit import bundle
 from mtkit.cli.options import InputOption, OutputOption
 from mtkit.cli.output import line_writer
+from mtkit.cli.standard_input import arriving_windows
+from mtkit.data import corpus
+from mtkit.data import tokenizer as tokenizers
 from mtkit.errors import BundleError, DataError
-
-if TYPE_CHECKING:
-    from mtkit.data.tokenizer import Tokenizer
 
 _WINDOW_LINES = 4096
 
@@ -58,7 +61,6 @@ def detokenize(
 
     A line gives a line: line breaks that pieces spell, such as <0x0A>, become spaces.
     """
-    from mtkit.data.corpus import as_one_line
 
     tokenizer = _find_tokenizer(model, side)
     n_lines = 0
@@ -70,31 +72,23 @@ def detokenize(
                     ids = tokenizer.piece_ids([piece for piece in line.split(" ") if piece])
                 except DataError as error:
                     raise DataError(f"{input_path or 'standard input'}: line {n_lines}: {error}") from error
-                write(as_one_line(tokenizer.decode(ids)))
+                write(corpus.as_one_line(tokenizer.decode(ids)))
 
 
-def _find_tokenizer(model: Path | None, side: Side) -> "Tokenizer":
-    from mtkit.data.tokenizer import Tokenizer
-
+def _find_tokenizer(model: Path | None, side: Side) -> tokenizers.Tokenizer:
     if model is None:
-        from mtkit.bundle import find_model
-
-        model = find_model()
+        model = bundle.find_model()
     if model.is_file():
-        return Tokenizer.load(model)
+        return tokenizers.Tokenizer.load(model)
     for folder in (model, model / "model"):
         if (folder / f"{side}.spm").is_file():
-            return Tokenizer.load(folder / f"{side}.spm")
+            return tokenizers.Tokenizer.load(folder / f"{side}.spm")
     raise BundleError(f"{model}: no {side}.spm there; expected a run or bundle folder, or a SentencePiece model")
 
 
 def _windows(path: Path | None) -> Iterator[list[str]]:
     """The input's lines, in lists of up to _WINDOW_LINES."""
     if path is None:
-        from mtkit.cli.standard_input import arriving_windows
-
         return arriving_windows(_WINDOW_LINES)
 
-    from mtkit.data.corpus import read_lines, windows
-
-    return windows(read_lines(path), _WINDOW_LINES)
+    return corpus.windows(corpus.read_lines(path), _WINDOW_LINES)

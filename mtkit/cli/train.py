@@ -1,10 +1,16 @@
 """`mtkit train`: a config in, a trained translator in its run folder out."""
 
+from __future__ import annotations
+
 import time
 from typing import TYPE_CHECKING, get_args
 
 from mtkit.cli.options import ConfigOption, SetOption
 from mtkit.cli.run_config import load_run_config
+from mtkit.console import log
+from mtkit.distributed.processes import processes_of_job
+from mtkit.interop.support import Target, export_problems
+from mtkit.training import trainer
 
 if TYPE_CHECKING:
     from mtkit.config.schema import ModelConfig
@@ -18,23 +24,18 @@ def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
     """
     since = time.monotonic()
 
-    from mtkit.distributed.processes import processes_of_job
-
     with processes_of_job() as processes:
         config = load_run_config(config_path, overrides)
         if config.run_dir and not config.run_dir.exists():
             _say_exports(config.model)
-        from mtkit.training import trainer  # after the config's checks: importing torch takes a second
 
         result = trainer.train(config, since, processes)
     if processes.is_main:
         print(result.bundle)
 
 
-def _say_exports(cfg: "ModelConfig") -> None:
+def _say_exports(cfg: ModelConfig) -> None:
     """Say, before hours are spent, into which formats the model will not go, and why."""
-    from mtkit.console import log
-    from mtkit.interop.support import Target, export_problems
 
     for target in get_args(Target):
         if problems := export_problems(cfg, target):

@@ -1,16 +1,18 @@
 """`mtkit train-tokenizer`: a config in, two SentencePiece models in its run folder and a report out."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mtkit.cli.options import ConfigOption, SetOption
 from mtkit.cli.run_config import load_run_config
-
-if TYPE_CHECKING:
-    from mtkit.data.tokenizer_report import TokenizerReport
+from mtkit.data import corpus, tokenizer_report
+from mtkit.files import locked
+from mtkit.training import run_tokenizers, warm_start
 
 
 def train_tokenizer(
@@ -26,37 +28,34 @@ def train_tokenizer(
     config = load_run_config(config_path, overrides)
 
     # Imported after the config's checks, to report mistakes at once.
-    from mtkit.data.corpus import require_files
-    from mtkit.data.tokenizer_report import report_sides
-    from mtkit.files import locked
-    from mtkit.training.run_tokenizers import train_tokenizers
 
-    require_files("data.train", config.data.train)
-    require_files("data.dev", [config.data.dev])  # which the report is of, too
-    make_tokenizers = train_tokenizers  # without torch, whose import takes a second
-    if config.train.init_from is not None:
-        from mtkit.training.warm_start import run_tokenizers as make_tokenizers
+    corpus.require_files("data.train", config.data.train)
+    corpus.require_files("data.dev", [config.data.dev])  # which the report is of, too
+
+    # train_tokenizers needs no torch, whose import takes a second
+    make_tokenizers = run_tokenizers.train_tokenizers if config.train.init_from is None else warm_start.run_tokenizers
 
     assert config.run_dir is not None  # load_run_config fills it in
     with locked(config.run_dir):
         tokenizers = make_tokenizers(config, config.run_dir)
-    reports = report_sides(config, tokenizers)
+    reports = tokenizer_report.report_sides(config, tokenizers)
     if as_json:
         print(json.dumps({side: asdict(report) for side, report in reports.items()}, indent=2))
     else:
         _print_table(reports, {"src": config.data.src_lang, "tgt": config.data.tgt_lang})
 
 
-def _print_table(reports: "dict[str, TokenizerReport]", languages: dict[str, str]) -> None:
-    from mtkit.data.tokenizer_report import RARE_BELOW
-
+def _print_table(reports: dict[str, tokenizer_report.TokenizerReport], languages: dict[str, str]) -> None:
     sides = list(reports.values())
     rows = [
         ("dev text", [f"{side}: {language}" for side, language in languages.items()]),
         ("vocabulary size", [f"{side.vocab_size:,}" for side in sides]),
         ("tokens per word", [f"{side.tokens_per_word:.2f}" for side in sides]),
         ("tokens of the longest sentence", [f"{side.longest:,}" for side in sides]),
-        (f"pieces seen < {RARE_BELOW} times in training", [f"{side.rare_vocab_share:.1%}" for side in sides]),
+        (
+            f"pieces seen < {tokenizer_report.RARE_BELOW} times in training",
+            [f"{side.rare_vocab_share:.1%}" for side in sides],
+        ),
         ("  their share of the dev tokens", [f"{side.rare_token_share:.2%}" for side in sides]),
         ("characters spelled as bytes, of tokens", [f"{side.byte_token_share:.2%}" for side in sides]),
         ("unknown tokens", [f"{side.n_unknown:,}" for side in sides]),

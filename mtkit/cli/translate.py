@@ -1,13 +1,18 @@
 """`mtkit translate`: sentences, files or a stream in; their translations out, line by line."""
 
+from __future__ import annotations
+
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+import mtkit
+from mtkit import __version__, bundle
 from mtkit.cli.options import (
     BeamSizeOption,
     DecodeSetOption,
@@ -18,13 +23,15 @@ from mtkit.cli.options import (
     valid_text,
 )
 from mtkit.cli.output import line_writer
+from mtkit.cli.rendering import Rendering
+from mtkit.cli.standard_input import arriving_windows
+from mtkit.cli.translating import load_translator
+from mtkit.console import log, progress_bar
+from mtkit.data import corpus, unseen_characters
 from mtkit.errors import UsageError
-
-if TYPE_CHECKING:
-    from mtkit.cli.rendering import Rendering
-    from mtkit.data.unseen_characters import UnknownCharacters
-    from mtkit.translation.translator import Session, Translator
-
+from mtkit.files import sha256_file
+from mtkit.translation import file_job, streaming
+from mtkit.translation import translator as translators
 
 TextArgument = Annotated[
     list[str] | None, typer.Argument(callback=valid_text, help="Sentences; without any, lines from stdin.")
@@ -101,15 +108,13 @@ def translate(
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
     chosen |= _engine_for(engine, looked_into=live or alignments or tokens, few_lines=bool(text))
 
-    from mtkit.bundle import find_model
-    from mtkit.cli.rendering import Rendering  # these and those below: here, for `mtkit --help` to be quick
-    from mtkit.cli.translating import load_translator
-    from mtkit.translation.translator import decode_overrides, n_best_problem
-
-    settings = [*(overrides or []), *decode_overrides({k: value for k, value in chosen.items() if value is not None})]
-    folders = [find_model(model) for model in models] if models else [find_model()]
+    settings = [
+        *(overrides or []),
+        *translators.decode_overrides({k: value for k, value in chosen.items() if value is not None}),
+    ]
+    folders = [bundle.find_model(model) for model in models] if models else [bundle.find_model()]
     translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
-    if problem := n_best_problem(n_best or 1, translator.decode):
+    if problem := translators.n_best_problem(n_best or 1, translator.decode):
         raise UsageError(f"--n-best: {problem}")
     if alignments and not as_json and translator.decode.on_suspect == "mark":
         raise UsageError("--alignments counts words, and decode.on_suspect=mark adds some: take --json, too")
@@ -134,25 +139,22 @@ def translate(
 class _Work:
     """Lines to be translated, and how they are given out."""
 
-    session: "Session"
-    rendering: "Rendering"
+    session: translators.Session
+    rendering: Rendering
     origin: dict[str, Any]  # what the output depends on, beside settings and input
 
-    def as_stream(self, windows: Iterable[Sequence[str]], output_path: Path | None) -> None:
+    def as_stream(self, line_windows: Iterable[Sequence[str]], output_path: Path | None) -> None:
         with line_writer(output_path) as write:
-            for window in windows:
+            for window in line_windows:
                 first_line = self.session.n_lines + 1
                 for line in self.rendering.lines(self.session.translate(window), first_line):
                     write(line)
         self.session.report()
 
     def as_job(
-        self, input_path: Path, output_path: Path, unknown: "UnknownCharacters | None", *, restart: bool
+        self, input_path: Path, output_path: Path, unknown: unseen_characters.UnknownCharacters | None, *, restart: bool
     ) -> None:
         """From file to file, in windows that are kept as they are done."""
-        from mtkit.console import log
-        from mtkit.translation.file_job import run_job
-        from mtkit.version import __version__
 
         session, rendering = self.session, self.rendering
         translator = session.translator
@@ -175,7 +177,7 @@ class _Work:
             "output": output,
             "mtkit": __version__,
         }
-        result = run_job(
+        result = file_job.run_job(
             input_path, output_path, translate_window, identity, window_lines=translator.window, restart=restart
         )
         if result.n_lines_before:
@@ -186,24 +188,18 @@ class _Work:
 
 
 def _report_resumed(n_lines: int, n_before: int, counts: Any) -> None:
-    from mtkit.console import log
-
     log.info(f"{n_lines:,} lines, of which {n_before:,} had been translated before; noticed in all of them:")
     found = ", ".join(f"{number:,} {kind.replace('_', ' ')}" for kind, number in counts.items() if number)
     log.info(f"  {found or 'nothing'}")
 
 
-def _windows(translator: "Translator", text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
+def _windows(translator: mtkit.Translator, text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
     """The lines to translate, as many at once as are worth it, or as have arrived."""
-    from mtkit.data.corpus import windows
 
     if text:
-        return windows(text, translator.window)
+        return corpus.windows(text, translator.window)
     if input_path:
         return _with_bar(input_path, translator.window)
-
-    from mtkit.cli.standard_input import arriving_windows
-    from mtkit.console import log
 
     if sys.stdin is not None and sys.stdin.isatty():
         log.info("reading lines from the terminal; Ctrl-D ends")
@@ -211,34 +207,28 @@ def _windows(translator: "Translator", text: list[str] | None, input_path: Path 
 
 
 def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
-    from mtkit.console import progress_bar
-    from mtkit.data.corpus import count_lines, read_lines, windows
-
-    total = count_lines(path) if path.is_file() else None  # a pipe can be read only once
+    total = corpus.count_lines(path) if path.is_file() else None  # a pipe can be read only once
     with progress_bar(total, "translating", "line") as bar:
-        for window in windows(read_lines(path), size):
+        for window in corpus.windows(corpus.read_lines(path), size):
             yield window
             bar.update(len(window))
 
 
-def _show_live(translator: "Translator", windows: Iterable[Sequence[str]]) -> None:
-    from mtkit.translation.streaming import translate_live
-    from mtkit.translation.translator import warn_unfinished
-
+def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str]]) -> None:
     n_lines = n_unfinished = 0
-    for window in windows:
+    for window in line_windows:
         for line in window:
             n_lines += 1
-            _, finished = translate_live(translator, line, lambda part: print(part, end="", flush=True), n_lines)
+            _, finished = streaming.translate_live(
+                translator, line, lambda part: print(part, end="", flush=True), n_lines
+            )
             print(flush=True)
             n_unfinished += not finished
-    warn_unfinished(n_unfinished, n_lines)
+    translators.warn_unfinished(n_unfinished, n_lines)
 
 
 def _can_resume(input_path: Path, output_path: Path) -> bool:
-    from mtkit.translation.file_job import can_resume
-
-    return can_resume(input_path, output_path)
+    return file_job.can_resume(input_path, output_path)
 
 
 def _engine_for(engine: str | None, *, looked_into: bool, few_lines: bool) -> dict[str, object]:
@@ -252,9 +242,6 @@ def _engine_for(engine: str | None, *, looked_into: bool, few_lines: bool) -> di
 
 def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, Any]:
     """Of all files, beside the input, that a translation depends on."""
-    import json
-
-    from mtkit.files import sha256_file
 
     manifests = [json.loads((folder / "manifest.json").read_text(encoding="utf-8")) for folder in folders]
     return {
@@ -263,25 +250,23 @@ def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, A
     }
 
 
-def _unknown(translator: "Translator") -> "UnknownCharacters":
-    from mtkit.data.unseen_characters import UnknownCharacters
-
-    return UnknownCharacters(translator.src_tokenizer.tagged(None))
+def _unknown(translator: mtkit.Translator) -> unseen_characters.UnknownCharacters:
+    return unseen_characters.UnknownCharacters(translator.src_tokenizer.tagged(None))
 
 
-def _noted(windows: Iterable[Sequence[str]], unknown: "UnknownCharacters | None") -> Iterator[Sequence[str]]:
+def _noted(
+    line_windows: Iterable[Sequence[str]], unknown: unseen_characters.UnknownCharacters | None
+) -> Iterator[Sequence[str]]:
     """The windows as they come; their characters are noted on the way if that is wanted."""
-    for window in windows:
+    for window in line_windows:
         if unknown is not None:
             for line in window:
                 unknown.add(line)
         yield window
 
 
-def _print_unknown(unknown: "UnknownCharacters") -> None:
-    from mtkit.data.unseen_characters import table
-
-    for line in table(unknown.all()):
+def _print_unknown(unknown: unseen_characters.UnknownCharacters) -> None:
+    for line in unseen_characters.table(unknown.all()):
         print(line, file=sys.stderr)
 
 

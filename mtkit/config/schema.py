@@ -48,7 +48,8 @@ def _as_text(value: object) -> object:
 Duration = Annotated[str, BeforeValidator(_as_text)]
 
 
-def _check_tag(tag: str | None) -> None:
+def check_tag(tag: str | None) -> None:
+    """Raise ValueError if this is not one tag or several, such as <2de> or <2de> <news>."""
     if tag is None:
         return
     if not re.fullmatch(r"<[^\s<>\u2581]+>( <[^\s<>\u2581]+>)*", tag):
@@ -82,7 +83,7 @@ class CorpusFiles(Section):
 
     @model_validator(mode="after")
     def _two_files_or_one(self) -> Self:
-        _check_tag(self.tag)
+        check_tag(self.tag)
         pair, tsv = (self.src is not None, self.tgt is not None), self.tsv is not None
         if pair == (True, True) and not tsv:
             return self
@@ -165,7 +166,7 @@ class DistillConfig(Section):
 
     @model_validator(mode="after")
     def _the_beam_holds_them(self) -> Self:
-        _check_tag(self.tag)
+        check_tag(self.tag)
         if self.n_best > self.beam_size:
             raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size} finds")
         if self.choose != "all" and self.n_best == 1:
@@ -490,7 +491,7 @@ class DecodeConfig(Section):
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
-        _check_tag(self.tag)
+        check_tag(self.tag)
         if self.beam_size % self.beam_groups:
             raise ValueError(f"beam_groups={self.beam_groups} does not divide beam_size={self.beam_size}")
         if self.sampling and self.mbr_samples:

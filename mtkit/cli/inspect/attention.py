@@ -1,17 +1,18 @@
 """`mtkit inspect attention`: a sentence in; who looked at what, in every layer and head, out."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from mtkit.cli.inspect.drawing import DrawingOption, say_written
 from mtkit.cli.inspect.sentence import JsonOption, SentenceArgument, TargetOption, load_subject, pair_record
 from mtkit.cli.options import DecodeSetOption, ModelOption
-
-if TYPE_CHECKING:
-    from mtkit.inspection.trace import AttentionTrace
+from mtkit.inspection import attention_views
+from mtkit.inspection import trace as traces
 
 KindOption = Annotated[
     Literal["encoder", "decoder", "cross"] | None,
@@ -19,7 +20,7 @@ KindOption = Annotated[
 ]
 
 
-def attention(
+def show_attention(
     text: SentenceArgument,
     kind: KindOption = None,
     layer: Annotated[int | None, typer.Option(min=1, help="This layer only, from 1.")] = None,
@@ -38,28 +39,26 @@ def attention(
     """
     subject = load_subject(model, overrides)
 
-    from mtkit.inspection.attention_views import attention_record, attention_tables
-    from mtkit.inspection.trace import check_drawable, trace_pair
-
-    trace = trace_pair(subject.model, subject.pair(text, target=target))
+    trace = traces.trace_pair(subject.model, subject.pair(text, target=target))
     chosen = trace.chosen([kind] if kind else [], layer, head)
     if output is not None or not as_json:
-        check_drawable(trace)
+        traces.check_drawable(trace)
     if output is not None:
         _draw(output, chosen)
         say_written(output)
     if as_json:
-        print(json.dumps({**pair_record(trace.pair), "attention": attention_record(chosen)}, ensure_ascii=False))
+        print(
+            json.dumps(
+                {**pair_record(trace.pair), "attention": attention_views.attention_record(chosen)}, ensure_ascii=False
+            )
+        )
     else:
-        print(f"{trace.pair.src.text}\n{trace.pair.tgt.text}\n\n{attention_tables(trace, kind, layer, head)}")
+        tables = attention_views.attention_tables(trace, kind, layer, head)
+        print(f"{trace.pair.src.text}\n{trace.pair.tgt.text}\n\n{tables}")
 
 
-def _draw(output: Path, trace: "AttentionTrace") -> None:
+def _draw(output: Path, trace: traces.AttentionTrace) -> None:
     if output.suffix.lower() == ".html":
-        from mtkit.inspection.attention_views import write_attention_page
-
-        write_attention_page(output, trace)
+        attention_views.write_attention_page(output, trace)
     else:
-        from mtkit.inspection.attention_views import write_attention_picture
-
-        write_attention_picture(output, trace)
+        attention_views.write_attention_picture(output, trace)

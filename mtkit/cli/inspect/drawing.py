@@ -1,11 +1,14 @@
 """Where the subcommands of `inspect` draw: the option, and what is said after it."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mtkit.cli.options import file_named
+from mtkit.console import log
 
 DrawingOption = Annotated[
     Path | None,
@@ -20,6 +23,5 @@ DrawingOption = Annotated[
 
 def say_written(output: Path) -> None:
     """On stderr."""
-    from mtkit.console import log  # here, for `mtkit --help` to be quick
 
     log.info(f"written: {output}")

@@ -1,11 +1,13 @@
 """`mtkit inspect embeddings`."""
 
+from __future__ import annotations
+
 import json
 import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -13,13 +15,10 @@ from mtkit.cli.inspect.drawing import DrawingOption, say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_model
 from mtkit.cli.options import ModelOption, valid_text
 from mtkit.errors import UsageError
-
-if TYPE_CHECKING:
-    from mtkit.inspection.embeddings import NearestOfWord, Neighbours, Views
-    from mtkit.inspection.word_map import WordMap
+from mtkit.inspection import embeddings, word_map
 
 
-def embeddings(
+def show_embeddings(
     words: Annotated[
         list[str],
         typer.Argument(
@@ -48,22 +47,19 @@ def embeddings(
     if neighbours and output is None and not as_json:
         raise UsageError("--neighbours adds to the map: give --output PICTURE, or --json")
 
-    bundle = load_model(model)
+    loaded = load_model(model)
 
-    from mtkit.inspection.embeddings import nearest_of, views_of  # these: here, for `mtkit --help` to be quick
-    from mtkit.inspection.word_map import FEWEST_POINTS, word_map, write_map
-
-    views = views_of(bundle, side)
+    views = embeddings.views_of(loaded, side)
     look_up = views.vocabulary.token if pieces else views.vocabulary.word
-    found = nearest_of(views, [look_up(word) for word in words], top)
+    found = embeddings.nearest_of(views, [look_up(word) for word in words], top)
     on_map = None
-    if neighbours or output is not None or len({nearest.word.ids for nearest in found}) >= FEWEST_POINTS:
-        on_map = word_map(views, found, with_neighbours=neighbours)
+    if neighbours or output is not None or len({nearest.word.ids for nearest in found}) >= word_map.FEWEST_POINTS:
+        on_map = word_map.word_map(views, found, with_neighbours=neighbours)
     if output is not None and on_map is not None:
-        language = bundle.config.data.src_lang if side == "src" else bundle.config.data.tgt_lang
-        folder = bundle.folder.parent if bundle.folder.name == "model" else bundle.folder
+        language = loaded.config.data.src_lang if side == "src" else loaded.config.data.tgt_lang
+        folder = loaded.folder.parent if loaded.folder.name == "model" else loaded.folder
         title = f"Embeddings of {language} words in {folder.name}"
-        write_map(output, title, on_map, found, views.origin)
+        word_map.write_map(output, title, on_map, found, views.origin)
         say_written(output)
     if as_json:
         print(json.dumps(_record(views, found, on_map, side), indent=2, ensure_ascii=False))
@@ -71,7 +67,9 @@ def embeddings(
     print(_text(views, found, None if output is None else on_map))
 
 
-def _record(views: "Views", found: "Sequence[NearestOfWord]", on_map: "WordMap | None", side: str) -> dict[str, Any]:
+def _record(
+    views: embeddings.Views, found: Sequence[embeddings.NearestOfWord], on_map: word_map.WordMap | None, side: str
+) -> dict[str, Any]:
     space = views.views[0].space
     record: dict[str, Any] = {
         "side": side,
@@ -97,7 +95,7 @@ def _record(views: "Views", found: "Sequence[NearestOfWord]", on_map: "WordMap |
     return record
 
 
-def _text(views: "Views", found: "Sequence[NearestOfWord]", on_map: "WordMap | None") -> str:
+def _text(views: embeddings.Views, found: Sequence[embeddings.NearestOfWord], on_map: word_map.WordMap | None) -> str:
     vectors = views.views[0].space.vectors
     lines = [f"{vectors.shape[0]:,} tokens, {vectors.shape[1]} values each; before training: {views.origin}"]
     for nearest in found:
@@ -116,7 +114,7 @@ def _text(views: "Views", found: "Sequence[NearestOfWord]", on_map: "WordMap | N
     return "\n".join(lines)
 
 
-def _view_lines(name: str, near: "Neighbours") -> list[str]:
+def _view_lines(name: str, near: embeddings.Neighbours) -> list[str]:
     rows = {
         "cosine": [f"{neighbour.token} {neighbour.cosine:.2f}" for neighbour in near.cosine],
         "Euclidean": [f"{neighbour.token} {neighbour.distance:.2f}" for neighbour in near.euclidean],

@@ -1,5 +1,7 @@
 """`mtkit inspect errors`."""
 
+from __future__ import annotations
+
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -8,22 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from mtkit import runtime
 from mtkit.cli.inspect.drawing import say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_model
 from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, file_named, valid_text
 from mtkit.cli.output import line_writer
+from mtkit.config import schema
+from mtkit.console import log
+from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
+from mtkit.inspection import hard_pairs, neighbours
 
 if TYPE_CHECKING:
     from mtkit.bundle import BundleFiles
-    from mtkit.config.schema import CorpusFiles
-    from mtkit.inspection.hard_pairs import HardPair, Ranking
-    from mtkit.inspection.neighbours import NearSentences
 
 Part = Literal["train", "dev", "test"]
 
 
-def errors(
+def show_errors(
     part: Annotated[Part, typer.Option("--corpus", help="Which corpora of the model's config.")] = "train",
     src: Annotated[Path | None, typer.Option(help="Text of your own instead, .gz too.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="Its translation, line by line.")] = None,
@@ -68,38 +72,34 @@ def errors(
     if output is not None and as_json and output.suffix.lower() != ".json":
         raise UsageError(f"--json and --output {output}: name a .json file, or leave out --json")
 
-    bundle = load_model(model, overrides)
+    loaded = load_model(model, overrides)
 
-    from mtkit.config.schema import CorpusFiles  # these: here, for `mtkit --help` to be quick
-    from mtkit.console import log
-    from mtkit.inspection.hard_pairs import rank_pairs, with_own_translations
-    from mtkit.inspection.neighbours import nearest_sentences
-    from mtkit.runtime import choose_device
-
-    own_text = [] if src is None else [CorpusFiles(src=src, tgt=tgt, tag=bundle.config.decode.tag)]
-    corpora = own_text or _corpora(bundle, part)
-    chosen = choose_device(device)
+    own_text = [] if src is None else [schema.CorpusFiles(src=src, tgt=tgt, tag=loaded.config.decode.tag)]
+    corpora = own_text or _corpora(loaded, part)
+    chosen = runtime.choose_device(device)
     with line_writer(output) as write:
         if near is not None:
-            found = nearest_sentences(bundle, near, corpora, top, device=chosen, sample=sample)
+            found = neighbours.nearest_sentences(loaded, near, corpora, top, device=chosen, sample=sample)
             found.skipped.report()
             log.info(f"{found.n_pairs:,} pairs looked at")
             _Near(near, found).write(write, _form(output, as_json))
         else:
-            ranking = rank_pairs(bundle, corpora, top, device=chosen, sample=sample)
+            ranking = hard_pairs.rank_pairs(loaded, corpora, top, device=chosen, sample=sample)
             ranking.skipped.report()
             log.info(_summary(ranking))
-            hardest = with_own_translations(bundle, ranking.hardest, device=chosen) if translate else ranking.hardest
+            hardest = (
+                hard_pairs.with_own_translations(loaded, ranking.hardest, device=chosen)
+                if translate
+                else ranking.hardest
+            )
             _Hard(ranking, hardest).write(write, _form(output, as_json))
     if output is not None:
         say_written(output)
 
 
-def _corpora(files: "BundleFiles", part: Part) -> "list[CorpusFiles]":
-    from mtkit.data.corpus import require_files
-
+def _corpora(files: BundleFiles, part: Part) -> list[schema.CorpusFiles]:
     data = files.config.data
-    parts: dict[Part, list[CorpusFiles]] = {
+    parts: dict[Part, list[schema.CorpusFiles]] = {
         "train": [*data.train],
         "dev": [data.dev],
         "test": [data.test] if data.test else [],
@@ -107,7 +107,7 @@ def _corpora(files: "BundleFiles", part: Part) -> "list[CorpusFiles]":
     found, remedy = parts[part], "give --src and --tgt"
     if not found:
         raise DataError(f"{files.folder / 'config.yaml'}: no test set (data.test); {remedy}")
-    require_files(f"data.{part}", found, config=files.folder / "config.yaml", remedy=remedy)
+    corpus.require_files(f"data.{part}", found, config=files.folder / "config.yaml", remedy=remedy)
     return found
 
 
@@ -140,7 +140,7 @@ class _Result:
 class _Hard(_Result):
     """The hardest pairs."""
 
-    def __init__(self, ranking: "Ranking", hardest: "list[HardPair]") -> None:
+    def __init__(self, ranking: hard_pairs.Ranking, hardest: list[hard_pairs.HardPair]) -> None:
         self.ranking, self.hardest = ranking, hardest
 
     def record(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class _Hard(_Result):
                 yield f"      own: {hard.own.text} ({hard.own.nats_per_token:.2f})"
 
 
-def _hard_record(rank: int, hard: "HardPair") -> dict[str, Any]:
+def _hard_record(rank: int, hard: hard_pairs.HardPair) -> dict[str, Any]:
     pair = hard.pair
     record = {
         "rank": rank,
@@ -196,7 +196,7 @@ def _hard_record(rank: int, hard: "HardPair") -> dict[str, Any]:
 class _Near(_Result):
     """The nearest sentences."""
 
-    def __init__(self, sentence: str, found: "NearSentences") -> None:
+    def __init__(self, sentence: str, found: neighbours.NearSentences) -> None:
         self.sentence, self.found = sentence, found
 
     def record(self) -> dict[str, Any]:
@@ -232,7 +232,7 @@ class _Near(_Result):
                 yield f"              and {more:,} more pairs with this source"
 
 
-def _summary(ranking: "Ranking") -> str:
+def _summary(ranking: hard_pairs.Ranking) -> str:
     if not ranking.n_scored:
         return f"{ranking.n_pairs:,} pairs, none scored"
     return (
@@ -247,6 +247,5 @@ def _number(value: float) -> float | None:
 
 def _cell(value: object) -> str:
     """The value as a column of a TSV line."""
-    from mtkit.data.corpus import as_one_line
 
-    return as_one_line(str(value)).replace("\t", " ")
+    return corpus.as_one_line(str(value)).replace("\t", " ")

@@ -1,21 +1,22 @@
 """`mtkit inspect masks`: sentences in, the masks of their padded batch, and what padding changes, out."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mtkit.cli.inspect.drawing import DrawingOption, say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_subject, number, pair_record, short_bar
 from mtkit.cli.options import DecodeSetOption, ModelOption, valid_text
+from mtkit.console import log
 from mtkit.errors import UsageError
-
-if TYPE_CHECKING:
-    from mtkit.inspection.masks import Difference, PaddedBatch
+from mtkit.inspection import masks
 
 
-def masks(
+def show_masks(
     sentences: Annotated[
         list[str],
         typer.Argument(
@@ -56,27 +57,24 @@ def masks(
 
     subject = load_subject(model, overrides)
 
-    from mtkit.console import log
-    from mtkit.inspection.masks import TOLERANCE, as_text, padded_batch, write_masks_page, write_picture
-
     with short_bar(2 * len(sentences), "comparing", "sentence") as bar:
         pairs = []
         for i, text in enumerate(sentences):
             pairs.append(subject.pair(text, target=target[i] if target else None, beam_size=1))
             bar.update()
-        allowed = TOLERANCE if tolerance is None else tolerance
-        batch = padded_batch(subject, pairs, tolerance=allowed, advance=bar.update)
+        allowed = masks.TOLERANCE if tolerance is None else tolerance
+        batch = masks.padded_batch(subject, pairs, tolerance=allowed, advance=bar.update)
     if not batch.padded:
         log.warning("no sentence is padded, so nothing is proved; give several of different lengths")
     if output is not None:
-        (write_masks_page if output.suffix.lower() == ".html" else write_picture)(output, batch)
+        (masks.write_masks_page if output.suffix.lower() == ".html" else masks.write_picture)(output, batch)
         say_written(output)
-    print(json.dumps(_record(batch), ensure_ascii=False) if as_json else as_text(batch))
+    print(json.dumps(_record(batch), ensure_ascii=False) if as_json else masks.as_text(batch))
     if not batch.holds:
         raise typer.Exit(1)
 
 
-def _record(batch: "PaddedBatch") -> dict[str, object]:
+def _record(batch: masks.PaddedBatch) -> dict[str, object]:
     rows = [
         {
             **pair_record(row.pair),
@@ -96,6 +94,6 @@ def _record(batch: "PaddedBatch") -> dict[str, object]:
     }
 
 
-def _difference(found: "Difference") -> dict[str, object]:
+def _difference(found: masks.Difference) -> dict[str, object]:
     """NaN, which JSON does not know, as null."""
     return {key: number(value) for key, value in asdict(found).items()}

@@ -1,23 +1,25 @@
 """`mtkit inspect model`: a bundle or a config in, its layers, shapes, parameters and multiply-adds out."""
 
+from __future__ import annotations
+
 import json
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mtkit import bundle
 from mtkit.cli.inspect.sentence import JsonOption
 from mtkit.cli.options import ModelOption, SetOption, valid_text
 from mtkit.cli.run_config import load_run_config
+from mtkit.console import log
 from mtkit.errors import UsageError
-
-if TYPE_CHECKING:
-    from mtkit.inspection.model_summary import Architecture, Layer, ModelSummary
+from mtkit.inspection import model_summary
 
 
-def model(
+def show_model(
     sentence: Annotated[
         str | None,
         typer.Argument(callback=valid_text, help="A sentence to follow through the layers.", metavar="SENTENCE"),
@@ -63,28 +65,23 @@ def model(
         _print_parts(found)
 
 
-def _architecture(model: Path | None, config_path: Path | None, overrides: list[str]) -> "Architecture":
-    from mtkit.bundle import find_model, read_bundle  # here, for `mtkit --help` to be quick
-    from mtkit.console import log
-
+def _architecture(model: Path | None, config_path: Path | None, overrides: list[str]) -> model_summary.Architecture:
     if config_path is not None:
         config = load_run_config(config_path, overrides)  # before torch is imported, which takes a second
     else:
-        folder = find_model(model)
-        files = read_bundle(folder, overrides)
-
-    from mtkit.inspection.model_summary import Architecture
+        folder = bundle.find_model(model)
+        files = bundle.read_bundle(folder, overrides)
 
     if config_path is None:
         log.info(f"model: {folder}")
-        return Architecture.of_bundle(files)
-    found = Architecture.of_config(config)
+        return model_summary.Architecture.of_bundle(files)
+    found = model_summary.Architecture.of_config(config)
     if found.tokenizers is None:
         log.info(f"{config_path}: no tokenizers yet; vocabularies as large as the config asks")
     return found
 
 
-def _print_layers(found: "ModelSummary", every: bool) -> None:
+def _print_layers(found: model_summary.ModelSummary, every: bool) -> None:
     print(f"one pair of {found.n_src} source and {found.n_tgt} target tokens, <end> counted\n")
     layers = found.layers if every else [layer for layer in found.layers if _number_in_stack(layer) == 0]
     rows = [
@@ -99,20 +96,20 @@ def _print_layers(found: "ModelSummary", every: bool) -> None:
             print(f"{names}: like {stack}.0 (--all shows them)")
 
 
-def _number_in_stack(layer: "Layer") -> int:
+def _number_in_stack(layer: model_summary.Layer) -> int:
     found = re.match(r"\w+_layers\.(\d+)", layer.name)
     return int(found[1]) if found else 0
 
 
-def _n_layers(found: "ModelSummary", stack: str) -> int:
+def _n_layers(found: model_summary.ModelSummary, stack: str) -> int:
     return 1 + max((_number_in_stack(layer) for layer in found.layers if layer.name.startswith(stack)), default=-1)
 
 
-def _shapes(shapes: "list[tuple[int, ...]]") -> str:
+def _shapes(shapes: list[tuple[int, ...]]) -> str:
     return " ".join("x".join(map(str, shape)) for shape in shapes)
 
 
-def _print_parts(found: "ModelSummary") -> None:
+def _print_parts(found: model_summary.ModelSummary) -> None:
     rows = [
         (
             part.name,

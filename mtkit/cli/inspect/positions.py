@@ -1,9 +1,11 @@
 """`mtkit inspect positions`: a kind of positions in, how it encodes them out."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,14 +13,12 @@ from mtkit.cli.inspect.drawing import DrawingOption, say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_subject
 from mtkit.cli.options import ModelOption
 from mtkit.errors import UsageError
-
-if TYPE_CHECKING:
-    from mtkit.inspection.positions import PositionsView
+from mtkit.inspection import positions
 
 _WIDTH = 256  # as of ModelConfig.d_model
 
 
-def positions(
+def show_positions(
     kind: Annotated[
         Literal["sinusoidal", "marian", "learned", "rotary"] | None,
         typer.Option(help="Without a model: this kind by its formula; learned: as it is drawn before training."),
@@ -53,30 +53,24 @@ def positions(
 
     view = _view_of_model(model, side or "src", length) if kind is None else _view_of_kind(kind, d_model, length)
 
-    from mtkit.inspection.positions import as_text, write_picture, write_positions_page
-
     if output is not None:
-        (write_positions_page if output.suffix.lower() == ".html" else write_picture)(output, view)
+        (positions.write_positions_page if output.suffix.lower() == ".html" else positions.write_picture)(output, view)
         say_written(output)
-    print(json.dumps(_record(view), ensure_ascii=False) if as_json else as_text(view))
+    print(json.dumps(_record(view), ensure_ascii=False) if as_json else positions.as_text(view))
 
 
-def _view_of_model(model: Path | None, side: Literal["src", "tgt"], length: int) -> "PositionsView":
-    from mtkit.inspection.positions import positions_of_model
-
+def _view_of_model(model: Path | None, side: Literal["src", "tgt"], length: int) -> positions.PositionsView:
     subject = load_subject(model)
-    return positions_of_model(subject.model, side, length)
+    return positions.positions_of_model(subject.model, side, length)
 
 
 def _view_of_kind(
     kind: Literal["sinusoidal", "marian", "learned", "rotary"], d_model: int | None, length: int
-) -> "PositionsView":
-    from mtkit.inspection.positions import positions_by_formula
-
-    return positions_by_formula(kind, d_model or _WIDTH, length)
+) -> positions.PositionsView:
+    return positions.positions_by_formula(kind, d_model or _WIDTH, length)
 
 
-def _record(view: "PositionsView") -> dict[str, object]:
+def _record(view: positions.PositionsView) -> dict[str, object]:
     return {
         "kind": view.kind,
         "origin": view.origin,

@@ -1,7 +1,9 @@
 """`mtkit inspect saliency`: a sentence in, which source tokens each token of its translation leans on out."""
 
+from __future__ import annotations
+
 import json
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,12 +19,10 @@ from mtkit.cli.inspect.sentence import (
 )
 from mtkit.cli.options import BeamSizeOption, DecodeSetOption, ModelOption
 from mtkit.errors import UsageError
-
-if TYPE_CHECKING:
-    from mtkit.inspection.saliency import Saliency
+from mtkit.inspection import saliency
 
 
-def saliency(
+def show_saliency(
     sentence: SentenceArgument,
     top: Annotated[int, typer.Option("--top", "-n", min=1, help="Source tokens shown for each target token.")] = 2,
     erase: Annotated[
@@ -50,15 +50,13 @@ def saliency(
 
     subject = load_subject(model, overrides)
 
-    from mtkit.inspection.saliency import check_drawable, draw_saliency, measure_saliency
-
     pair = subject.pair(sentence, target=target, beam_size=beam_size)
     if output is not None:
-        check_drawable(pair)  # before the work
+        saliency.check_drawable(pair)  # before the work
     with short_bar(len(pair.tgt.ids), "measuring", "token") as bar:
-        found = measure_saliency(subject, pair, erased_by=erase, layer=layer, advance=bar.update)
+        found = saliency.measure_saliency(subject, pair, erased_by=erase, layer=layer, advance=bar.update)
     if output is not None:
-        draw_saliency(output, found)
+        saliency.draw_saliency(output, found)
         say_written(output)
     if as_json:
         print(json.dumps(_record(found), indent=2, ensure_ascii=False))
@@ -66,12 +64,10 @@ def saliency(
         _print(found, top)
 
 
-def _print(found: "Saliency", top: int) -> None:
-    from mtkit.inspection.saliency import heat_maps
-
+def _print(found: saliency.Saliency, top: int) -> None:
     print_pair(found.pair)
     print("alignment   " + "  ".join(f"{src}\u2013{tgt}" for src, tgt in found.word_links()))
-    maps = heat_maps(found)
+    maps = saliency.heat_maps(found)
     table = [["", "log-prob", *(heat_map.name for heat_map in maps)]]
     for t, piece in enumerate(found.pair.tgt.pieces):
         rows = [(heat_map.values[t], heat_map.digits) for heat_map in maps]
@@ -82,13 +78,13 @@ def _print(found: "Saliency", top: int) -> None:
         print("   ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def _strongest(found: "Saliency", row: list[float], top: int, digits: int) -> str:
+def _strongest(found: saliency.Saliency, row: list[float], top: int, digits: int) -> str:
     """The source tokens with the largest values, of either sign."""
     order = sorted(range(len(row)), key=lambda s: -abs(row[s]))[:top]
     return "  ".join(f"{found.pair.src.pieces[s]} {row[s]:.{digits}f}" for s in order)
 
 
-def _record(found: "Saliency") -> dict[str, object]:
+def _record(found: saliency.Saliency) -> dict[str, object]:
     return {
         **pair_record(found.pair),
         "log_probs": found.log_probs,

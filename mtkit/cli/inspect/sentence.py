@@ -1,5 +1,7 @@
 """What the subcommands of `inspect` share: options, a model ready to be looked into, a pair as text and as JSON."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mtkit import bundle, runtime
 from mtkit.cli.options import valid_text
+from mtkit.console import log, progress_bar
+from mtkit.inspection import sentence_pair
 
 if TYPE_CHECKING:
     from tqdm import tqdm
-
-    from mtkit.bundle import Bundle
-    from mtkit.inspection.sentence_pair import SentencePair, Subject
 
 SentenceArgument = Annotated[
     str, typer.Argument(callback=valid_text, help="The sentence to translate.", metavar="SENTENCE")
@@ -25,36 +27,30 @@ TargetOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
 
 
-def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> "Bundle":
+def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> bundle.Bundle:
     """The model that is meant; stderr says which."""
-    from mtkit.bundle import find_model, load_bundle
-    from mtkit.console import log  # these: here, for `mtkit --help` to be quick
-    from mtkit.runtime import set_threads
 
-    folder = find_model(model)
+    folder = bundle.find_model(model)
     log.info(f"model: {folder}")
-    bundle = load_bundle(folder, overrides or ())
-    set_threads(bundle.config.decode.threads)
-    return bundle
+    loaded = bundle.load_bundle(folder, overrides or ())
+    runtime.set_threads(loaded.config.decode.threads)
+    return loaded
 
 
-def load_subject(model: Path | None, overrides: Sequence[str] | None = None) -> "Subject":
+def load_subject(model: Path | None, overrides: Sequence[str] | None = None) -> sentence_pair.Subject:
     """The same, ready to translate a sentence that is looked at."""
-    bundle = load_model(model, overrides)
+    loaded = load_model(model, overrides)
 
-    from mtkit.inspection.sentence_pair import Subject
-
-    return Subject(bundle)
+    return sentence_pair.Subject(loaded)
 
 
-def short_bar(total: int, description: str, unit: str) -> "tqdm[Any]":
+def short_bar(total: int, description: str, unit: str) -> tqdm[Any]:
     """A progress bar for what mostly is done at once: it comes after a second, and goes when the work is done."""
-    from mtkit.console import progress_bar
 
     return progress_bar(total, description, unit, leave=False, delay=1.0)
 
 
-def print_pair(pair: "SentencePair") -> None:
+def print_pair(pair: sentence_pair.SentencePair) -> None:
     """The source with its ids, and the translation with who chose it."""
     widths = [
         max(len(piece), len(str(token_id))) for piece, token_id in zip(pair.src.pieces, pair.src.ids, strict=True)
@@ -65,7 +61,7 @@ def print_pair(pair: "SentencePair") -> None:
     print(f"translation {pair.tgt.text}  ({pair.chosen_by}{end})")
 
 
-def pair_record(pair: "SentencePair") -> dict[str, object]:
+def pair_record(pair: sentence_pair.SentencePair) -> dict[str, object]:
     """The pair for --json."""
     src, tgt = pair.src, pair.tgt
     return {

@@ -1,9 +1,11 @@
 """`mtkit inspect steps`: a sentence in, the decoding loop as it runs, step by step, out."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,14 +22,12 @@ from mtkit.cli.inspect.sentence import (
 )
 from mtkit.cli.options import DecodeSetOption, ModelOption, file_named
 from mtkit.errors import UsageError
-
-if TYPE_CHECKING:
-    from mtkit.inspection.steps import DecodingSteps, Guess, Step
+from mtkit.inspection import steps
 
 _BAR = 30  # characters that a probability of 1 fills
 
 
-def steps(
+def show_steps(
     sentence: SentenceArgument,
     top: Annotated[int, typer.Option("--top", "-n", min=1, help="Likeliest next tokens shown at each step.")] = 5,
     target: TargetOption = None,
@@ -52,13 +52,11 @@ def steps(
 
     subject = load_subject(model, overrides)
 
-    from mtkit.inspection.steps import decoding_steps, write_steps_page
-
     pair = subject.pair(sentence, target=target, beam_size=beam_size or 1)
     with short_bar(len(pair.tgt.ids), "decoding", "step") as bar:
-        found = decoding_steps(subject, pair, n_best=top, advance=bar.update)
+        found = steps.decoding_steps(subject, pair, n_best=top, advance=bar.update)
     if output is not None:
-        write_steps_page(output, found)
+        steps.write_steps_page(output, found)
         say_written(output)
     if as_json:
         print(json.dumps(_record(found), indent=2, ensure_ascii=False))
@@ -68,11 +66,10 @@ def steps(
         raise typer.Exit(1)
 
 
-def _print(found: "DecodingSteps") -> None:
+def _print(found: steps.DecodingSteps) -> None:
     print_pair(found.pair)
-    from mtkit.inspection.steps import longest_piece
 
-    widths = len(str(max(step.rank for step in found.steps))), longest_piece(found)
+    widths = len(str(max(step.rank for step in found.steps))), steps.longest_piece(found)
     for n, step in enumerate(found.steps, start=1):
         print(f"\nstep {n}: {' '.join(step.prefix)}")
         for rank, guess in enumerate(step.best, start=1):
@@ -86,20 +83,16 @@ def _print(found: "DecodingSteps") -> None:
         print(f"{'holds ' if holds else 'BROKEN'}  {what}: {figure}")
 
 
-def _print_guess(guess: "Guess", rank: int, step: "Step", widths: tuple[int, int]) -> None:
-    from mtkit.inspection.steps import shown_probability
-
+def _print_guess(guess: steps.Guess, rank: int, step: steps.Step, widths: tuple[int, int]) -> None:
     chosen = "<- chosen" if rank == step.rank else ""
     bar = "\u2588" * round(guess.probability * _BAR) or "\u258f"
-    figure = shown_probability(guess.probability)
+    figure = steps.shown_probability(guess.probability)
     print(f"  {rank:>{widths[0]}} {guess.piece:<{widths[1]}}  {figure:<6}  {bar:<{_BAR}} {chosen}".rstrip())
 
 
-def _checks(found: "DecodingSteps") -> list[tuple[str, str, bool]]:
-    from mtkit.inspection.steps import TOLERANCE
-
+def _checks(found: steps.DecodingSteps) -> list[tuple[str, str, bool]]:
     def figure(difference: float) -> str:
-        return f"largest difference {difference:.1e} nats (tolerance {TOLERANCE:.0e})"
+        return f"largest difference {difference:.1e} nats (tolerance {steps.TOLERANCE:.0e})"
 
     return [
         ("earlier distributions stay as they were while the prefix grows", figure(found.moved), found.prefix_holds),
@@ -107,16 +100,14 @@ def _checks(found: "DecodingSteps") -> list[tuple[str, str, bool]]:
     ]
 
 
-def _record(found: "DecodingSteps") -> dict[str, object]:
-    from mtkit.inspection.steps import TOLERANCE
-
-    steps = [
+def _record(found: steps.DecodingSteps) -> dict[str, object]:
+    rows = [
         {**asdict(step), "moved": number(step.moved), "cached_differs": number(step.cached_differs)}
         for step in found.steps
     ]
     checks = {
-        "tolerance": TOLERANCE,
+        "tolerance": steps.TOLERANCE,
         "prefix": {"largest_difference": number(found.moved), "holds": found.prefix_holds},
         "cache": {"largest_difference": number(found.cached_differs), "holds": found.cache_agrees},
     }
-    return {**pair_record(found.pair), "log_prob": number(found.log_prob), "steps": steps, "checks": checks}
+    return {**pair_record(found.pair), "log_prob": number(found.log_prob), "steps": rows, "checks": checks}

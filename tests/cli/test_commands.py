@@ -1,0 +1,99 @@
+"""Commands and the library's modules are imported no sooner than they are needed."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+from mtkit.cli.commands import CommandGroup
+
+HEAVY = {"torch", "numpy", "sentencepiece", "sacrebleu", "yaml", "matplotlib"}
+
+
+def every_command():
+    """The words of each command."""
+
+    def walk(group, words):
+        for name, command in group.load_all().items():
+            yield [*words, name]
+            if isinstance(command, CommandGroup):
+                yield from walk(command, [*words, name])
+
+    return list(walk(typer.main.get_command(app), []))
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+
+
+def test_no_commands_help_loads_torch_or_another_heavy_package():
+    code = f"""
+    import sys
+    from typer.testing import CliRunner
+    from mtkit.cli import app
+    for words in {every_command()}:
+        result = CliRunner().invoke(app, [*words, "--help"])
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith("Usage: ")
+    print(*sys.modules)
+    """
+    assert HEAVY & {name.partition(".")[0] for name in run(code).stdout.split()} == set()
+
+
+def test_a_library_module_is_executed_when_a_name_in_it_is_read():
+    code = """
+    import sys
+    import typer.main
+    from mtkit.cli import app
+    group = typer.main.get_command(app)
+    group.load_all()
+    from mtkit.data import corpus
+    assert corpus.__file__.endswith("corpus.py") and "read_lines" not in vars(corpus)
+    corpus.read_lines
+    assert type(corpus) is type(sys) and "read_lines" in vars(corpus)
+    assert not hasattr(corpus, "read_line")
+    import pickle
+    assert pickle.loads(pickle.dumps(corpus.read_lines)) is corpus.read_lines
+    """
+    run(code)
+
+
+def test_threads_that_read_names_at_once_all_see_the_whole_module():
+    code = """
+    from concurrent.futures import ThreadPoolExecutor
+    import typer.main
+    from mtkit.cli import app
+    typer.main.get_command(app).load_all()
+    from mtkit.runs import plan
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: plan.make_plan, range(32)))
+    assert len(set(made)) == 1
+    """
+    run(code)
+
+
+def test_a_name_that_is_missing_is_an_attribute_error():
+    code = """
+    import typer.main
+    from mtkit.cli import app
+    typer.main.get_command(app).load_all()
+    from mtkit.data import corpus
+    try:
+        corpus.no_such_name
+    except AttributeError as error:
+        print(error)
+    """
+    assert "mtkit.data.corpus" in run(code).stdout
+    assert "no_such_name" in run(code).stdout
+
+
+@pytest.mark.parametrize("words", ["doctor", "inspect"])
+def test_a_group_lists_its_commands(words):
+    result = CliRunner().invoke(app, [words, "--help"])
+    assert result.exit_code == 0
+    for name in [command[1] for command in every_command() if command[0] == words and len(command) == 2]:
+        assert f"\n  {name} " in result.stdout
