@@ -1,7 +1,7 @@
-"""Does a text deny something? A text and its language in, yes or no out, by the words that deny in this language.
+"""Detect negation in a text by the negating words of its language.
 
-A rule of thumb: irony, prefixes (unhappy) and prepositions (without) are not seen, and French "personne" and "plus",
-which deny only together with "ne", count only with it.
+A rule of thumb: it misses irony, prefixes (unhappy) and prepositions (without). French "personne" and "plus" negate
+only together with "ne", which the rule does find.
 """
 
 import re
@@ -22,6 +22,6 @@ LANGUAGES = frozenset(_PATTERNS)
 
 
 def has_negation(text: str, lang: str) -> bool | None:
-    """Whether the text holds a word that denies; None if those of the language (such as "fr") are not known here."""
+    """Return whether the text contains a negating word; None for a language (such as "sv") not covered here."""
     pattern = _PATTERNS.get(primary_code(lang))
     return None if pattern is None else pattern.search(text) is not None

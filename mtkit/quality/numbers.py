@@ -1,7 +1,7 @@
-"""Numbers written in digits that a translation has lost: source and translation in, the lost ones out.
+"""Find numbers in a source text that its translation has lost.
 
-Languages write one number differently, so each is compared by what it can mean: 1,000 is 1 000, 1.000, "thousand" or
-"mille"; 3 pm is 15 h; 2:30 is "halb drei"; the 18th century is the XVIIIe; the 1990s are "les années 90".
+Languages write the same number differently, so numbers are compared by what they can mean: 1,000 is 1 000, 1.000,
+"thousand" or "mille"; 3 pm is 15 h; 2:30 is "halb drei"; the 18th century is the XVIIIe; the 1990s are "les années 90".
 """
 
 import itertools
@@ -15,33 +15,33 @@ from mtkit.languages import primary_code
 from mtkit.quality.number_words import LANGUAGES, scales_of, values_of_words
 
 _SPACES = " \u00a0\u2009\u202f"
-# Digits with what may stand between the parts of one number, date or time; a space only before three digits.
+# Digits and what may separate the parts of one number, date or time; a space only before three digits.
 _CHAIN = re.compile(rf"\d+(?:(?:[.,:'’·/-]|[{_SPACES}](?=\d{{3}}(?!\d))|[{_SPACES}]?[hH][{_SPACES}]?)\d+)*")
 _GROUPING = frozenset(",.'’·" + _SPACES)
 _AS_ASCII = str.maketrans("：，．٫٬", ":,..,")
 _SCALE_WORD = re.compile(r"[\s-]?([^\W\d_]+)")
 _CLOCK = re.compile(r"\s?(?:[ap]\.?\s?m\b|o['’]?clock|uhr|h\b|heures?|horas?|ore\b|uur|時|点|點|时)", re.IGNORECASE)
 _SMALL = 12  # numbers up to here are often written as words
-_LONG_ROW = 5  # digits from which on they alone are proof enough
+_LONG_ROW = 5  # digits; a row of this length in both texts is the same number however grouped
 _ROW = re.compile(r"\d(?:\W{0,2}\d)*")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\W{1,2}(?=\d)")
-_LONGEST_CHAIN = 8  # parts; of a longer one only the parts are read
+_MAX_CHAIN = 8  # parts; longer chains are read part by part only
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """Digits that belong together: parts ("12", "30") and what stands between them (":")."""
+    """Digits that belong together: parts ("12", "30") and their separators (":")."""
 
     text: str
-    start: int  # where it stands
+    start: int  # index of its first character
     parts: tuple[str, ...]
     separators: tuple[str, ...]
-    before: str  # the character in front, "" at the start
-    after: str  # the text that follows
+    before: str  # the character before it, "" at the start
+    after: str  # the text after it, its beginning
 
     @property
     def is_in_word(self) -> bool:
-        """CO2 is "carbon dioxide": a single digit at the end of a word need not stay one."""
+        """A single digit at the end of a word, which translations may drop: CO2 is "carbon dioxide"."""
         return self.before.isalpha() and len(self.text) == 1
 
     @property
@@ -51,7 +51,7 @@ class _Chain:
 
     @property
     def is_one_number(self) -> bool:
-        """Whether its parts mean nothing apart from each other: 10,000 holds no ten. A space leaves it open."""
+        """Whether its parts have no meaning of their own: 10,000 does not contain 10. With a space they may have."""
         return bool(_together(self, 0, len(self.parts))) and not self.is_clock and " " not in self.separators
 
     @property
@@ -63,46 +63,46 @@ class _Chain:
 
 @dataclass(frozen=True)
 class _Text:
-    """All that a text can be read to hold in numbers."""
+    """Every number that a text can be read to contain."""
 
-    values: frozenset[Decimal]  # in digits, words or numerals
+    values: frozenset[Decimal]  # written in digits, words or numerals
     in_words: frozenset[Decimal]
     chains: frozenset[tuple[str, ...]]  # the parts of each
 
     @classmethod
-    def of(cls, text: str) -> "_Text":
+    def parse(cls, text: str) -> "_Text":
         in_words = values_of_words(text)
         chains = list(_chains(text))
-        found = set(in_words)
+        values = set(in_words)
         for chain in chains:
             if not chain.is_one_number:
-                found.update(map(Decimal, chain.parts))
-            if len(chain.parts) <= _LONGEST_CHAIN:
+                values.update(map(Decimal, chain.parts))
+            if len(chain.parts) <= _MAX_CHAIN:
                 stretches = itertools.combinations(range(len(chain.parts) + 1), 2)
-                found.update(value for start, end in stretches for value in _together(chain, start, end))
-            found.update(_scaled({Decimal(chain.parts[-1]), *_together(chain, 0, len(chain.parts))}, chain.after))
-        found.update(Decimal(str(unicodedata.numeric(c))) for c in text if unicodedata.category(c) == "No")
-        return cls(frozenset(found), frozenset(in_words), frozenset(chain.parts for chain in chains))
+                values.update(value for start, end in stretches for value in _together(chain, start, end))
+            values.update(_scaled({Decimal(chain.parts[-1]), *_together(chain, 0, len(chain.parts))}, chain.after))
+        values.update(Decimal(str(unicodedata.numeric(c))) for c in text if unicodedata.category(c) == "No")
+        return cls(frozenset(values), frozenset(in_words), frozenset(chain.parts for chain in chains))
 
 
 def lost_numbers(src: str, text: str, *, tgt_lang: str | None = None) -> list[str]:
-    """The numbers of src, as they are written there, that the translation holds in no way known here.
+    """Return the numbers of src, as written there, that the translation does not contain in any known form.
 
-    tgt_lang: the translation's language, such as "fr". For one whose number words are not known here, a number up to
-    12 counts as lost only if the translation holds another one in digits that src does not explain.
+    tgt_lang: language of the translation, such as "fr". If its number words are unknown, a number up to 12 counts as
+    lost only if the translation has a number in digits that src does not explain.
     """
     chains = [chain for chain in _chains(src) if not chain.is_in_word]
     if not chains:
         return []
-    found = _Text.of(text)
-    lost = [chain for chain in chains if not _is_kept(chain, found)]
+    parsed = _Text.parse(text)
+    lost = [chain for chain in chains if not _is_kept(chain, parsed)]
     if lost:
         rows = _rows_kept(src, text)
         lost = [chain for chain in lost if not any(chain.start in row for row in rows)]
     if lost and primary_code(tgt_lang) not in LANGUAGES:
-        explained = _Text.of(src)
-        others = [chain for chain in _chains(text) if not _is_kept(chain, explained)]
-        lost = [chain for chain in lost if others or any(Decimal(part) > _SMALL for part in chain.parts)]
+        parsed_src = _Text.parse(src)
+        unexplained = [chain for chain in _chains(text) if not _is_kept(chain, parsed_src)]
+        lost = [chain for chain in lost if unexplained or any(Decimal(part) > _SMALL for part in chain.parts)]
     return [chain.text for chain in lost]
 
 
@@ -117,14 +117,14 @@ def _chains(text: str) -> Iterator[_Chain]:
 
 
 def _with_ascii_digits(text: str) -> str:
-    """The text with the digits of any script as 0 to 9; as long as before."""
+    """Replace the digits of any script by 0 to 9; the length stays."""
     if text.isascii():
         return text
     return re.sub(r"\d", lambda match: str(unicodedata.decimal(match[0])), text.translate(_AS_ASCII))
 
 
 def _together(chain: _Chain, start: int, end: int) -> set[Decimal]:
-    """The numbers that these parts of a chain can be: 1,234 is a thousand and more, or one and a bit."""
+    """Return the values that these parts can have as one number: 1,234 is 1234 or 1.234."""
     parts, separators = chain.parts[start:end], chain.separators[start : end - 1]
     values = _whole(parts, separators)
     if separators and separators[-1] in (".", ","):
@@ -134,7 +134,7 @@ def _together(chain: _Chain, start: int, end: int) -> set[Decimal]:
 
 
 def _scaled(values: set[Decimal], after: str) -> set[Decimal]:
-    """The values as they are and times what follows them ("million")."""
+    """Return the values, and their products with the scale words that follow ("million")."""
     while scale_word := _SCALE_WORD.match(after):  # more than one: mil milhões
         scales = scales_of(scale_word[1].lower())
         if not scales:
@@ -145,7 +145,7 @@ def _scaled(values: set[Decimal], after: str) -> set[Decimal]:
 
 
 def _whole(parts: tuple[str, ...], separators: tuple[str, ...]) -> set[Decimal]:
-    """A whole number in groups of three digits (India: of two but the last), all separated alike."""
+    """Return the whole number written in groups of three digits (India: of two, except the last), if it is one."""
     grouped = len(parts[0]) <= 3 and len(parts[-1]) == 3 and all(len(part) in (2, 3) for part in parts[1:])
     if len(parts) > 1 and grouped and len(set(separators)) == 1 and separators[0] in _GROUPING:
         return {Decimal("".join(parts))}
@@ -153,7 +153,7 @@ def _whole(parts: tuple[str, ...], separators: tuple[str, ...]) -> set[Decimal]:
 
 
 def _is_kept(chain: _Chain, text: _Text) -> bool:
-    """Whether the text holds the chain as one number, or else each of its parts."""
+    """Return whether the text contains the chain as one number, or else each of its parts."""
     values = [Decimal(part) for part in chain.parts]
     together = _together(chain, 0, len(values)) or set(values if len(values) == 1 else [])
     if not _scaled(together, chain.after).isdisjoint(text.values):
@@ -162,7 +162,7 @@ def _is_kept(chain: _Chain, text: _Text) -> bool:
         return True
     if chain.is_one_number:
         return text.in_words.issuperset(values)  # quatre-vingt-dix-neuf virgule neuf
-    missing = [value for number, value in enumerate(values) if _forms(chain, number).isdisjoint(text.values)]
+    missing = [value for index, value in enumerate(values) if _forms(chain, index).isdisjoint(text.values)]
     if chain.is_clock and missing and missing[-1] == 0 and chain.parts[1:] == ("00",):
         del missing[-1]  # 8:00 is "eight"
     if len(values) == 2 and chain.separators[0] == "/" and max(values) <= 10:
@@ -172,12 +172,12 @@ def _is_kept(chain: _Chain, text: _Text) -> bool:
     return not missing
 
 
-def _forms(chain: _Chain, number: int) -> set[Decimal]:
-    """The values that one part of a chain may have in a translation."""
-    value = Decimal(chain.parts[number])
+def _forms(chain: _Chain, index: int) -> set[Decimal]:
+    """Return the values that one part of a chain may have in a translation."""
+    value = Decimal(chain.parts[index])
     forms = {value}
     if chain.is_clock and value < 60:
-        if number == 0:
+        if index == 0:
             forms |= {value + 12, value - 12}  # 3 pm is 15 h
             if chain.parts[1:] and Decimal(chain.parts[1]) >= 15:
                 forms |= {value + 1, value - 11}  # 2:30 is halb drei
@@ -194,7 +194,7 @@ def _forms(chain: _Chain, number: int) -> set[Decimal]:
 
 
 def _rows_kept(src: str, text: str) -> list[range]:
-    """Where src holds a long row of digits, such as a telephone number, that the text holds too, however grouped."""
+    """Return where src has a long row of digits, such as a telephone number, that is in the text, however grouped."""
     digits_of_text = _BETWEEN_DIGITS.sub("", _with_ascii_digits(text))
     rows = [match for pattern in (_CHAIN, _ROW) for match in pattern.finditer(_with_ascii_digits(src))]
     digits_of_rows = [(range(*match.span()), re.sub(r"\D", "", match[0])) for match in rows]

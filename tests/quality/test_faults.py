@@ -1,4 +1,4 @@
-"""Faults of a translation, by cases that people would call broken or well; and what is done about them."""
+"""Faults of a translation, checked on broken and on sound translations."""
 
 import random
 
@@ -90,13 +90,13 @@ LOST = [
 
 
 @pytest.mark.parametrize(("src", "text", "lang"), SAME_NUMBERS)
-def test_a_number_written_another_way_is_no_lost_number(src, text, lang):
+def test_a_number_written_another_way_is_not_lost(src, text, lang):
     assert lost_numbers(src, text, tgt_lang=lang) == []
     assert lost_numbers(text, src, tgt_lang="en") == []
 
 
 @pytest.mark.parametrize(("src", "text", "lang"), WRITTEN_OUT)
-def test_a_number_in_words_is_no_lost_number(src, text, lang):
+def test_a_number_in_words_is_not_lost(src, text, lang):
     assert lost_numbers(src, text, tgt_lang=lang) == []
 
 
@@ -153,7 +153,7 @@ def test_a_number_spelled_out_in_english_is_kept(number):
     assert lost_numbers(f"{number:,}", _spelled_in_english(number), tgt_lang="en") == []
 
 
-def test_the_longest_number_is_no_trouble():
+def test_a_number_of_any_length_is_read():
     nines = "9" * 6000  # int() of it would be refused
     assert lost_numbers(f"a {nines} million b", f"c {nines} d", tgt_lang="fr") == []
     assert lost_numbers(f"a {nines} million b", "c", tgt_lang="fr") == [nines]
@@ -163,7 +163,7 @@ def test_the_longest_number_is_no_trouble():
 
 
 @pytest.mark.parametrize("text", ["", "   ", "...", "?!"])
-def test_nothing_or_punctuation_for_words_is_empty(text):
+def test_no_text_or_only_punctuation_is_empty(text):
     assert kinds(SRC, text) == ["empty"]
 
 
@@ -205,12 +205,12 @@ NO_LOOPS = [
 
 
 @pytest.mark.parametrize(("src", "text"), LOOPS)
-def test_a_text_that_goes_round_and_round_loops(src, text):
+def test_a_text_that_repeats_itself_loops(src, text):
     assert "loop" in kinds(src, text)
 
 
 @pytest.mark.parametrize(("src", "text"), NO_LOOPS)
-def test_what_people_say_several_times_is_no_loop(src, text):
+def test_natural_repetition_is_not_a_loop(src, text):
     assert "loop" not in kinds(src, text, tgt_lang="fr")
 
 
@@ -219,8 +219,9 @@ def test_any_tail_repeated_five_times_and_more_is_found(tail, times):
     assert "loop" in kinds(SRC, " ".join(["Alles", "ist", *(tail * times)]))
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcdefg"), max_size=40))
-def test_a_text_that_repeats_just_as_its_source_does_is_no_loop(words):
+def test_a_text_that_repeats_just_as_its_source_does_is_not_a_loop(words):
     text = " ".join(words)
     assert "loop" not in kinds(text, text)
 
@@ -242,7 +243,7 @@ LENGTHS = [
 
 
 @pytest.mark.parametrize(("src", "text", "expected"), LENGTHS)
-def test_lengths_that_no_translator_would_use_are_told_from_those_that_one_would(src, text, expected):
+def test_unlikely_lengths_are_told_from_likely_ones(src, text, expected):
     assert kinds(src, text, tgt_lang="fr") == expected
 
 
@@ -299,7 +300,7 @@ def test_a_sentence_that_comes_back_untranslated_is_a_copy(src):
 
 
 @pytest.mark.parametrize("src", NO_COPIES)
-def test_a_name_or_a_word_of_both_languages_is_no_copy(src):
+def test_a_name_or_a_word_of_both_languages_is_not_a_copy(src):
     assert kinds(src, src) == []
 
 
@@ -315,14 +316,14 @@ URLS = ["https://example.org/a_b?q=1,5&r=2#x", "http://example.org", "www.exampl
 
 
 @pytest.mark.parametrize("url", [*URLS, "example.com"])
-def test_a_url_must_come_through_letter_by_letter(url):
+def test_a_url_must_be_kept_letter_by_letter(url):
     assert kinds(f"See {url}.", f"Voir {url}.") == []
     assert kinds(f"See ({url}), please.", f"Veuillez voir ({url}) !") == []
     assert kinds(f"See {url} for more about it.", f"Voyez {url[:-2]} pour en savoir plus.") == ["url"]
     assert [f.detail for f in find_faults(f"See {url}, then go home.", "Voyez, et rentrez chez vous.")] == [url]
 
 
-def test_an_abbreviation_is_no_url_and_the_numbers_of_a_url_are_not_looked_for_again():
+def test_an_abbreviation_is_not_a_url_and_the_numbers_of_a_url_are_not_looked_for_again():
     assert kinds("He came e.g. on Monday.", "Il est venu par exemple lundi.") == []
     faults = find_faults(
         "Read https://example.org/2024 again soon.", "Relisez-le bientôt encore une fois.", tgt_lang="fr"
@@ -333,7 +334,7 @@ def test_an_abbreviation_is_no_url_and_the_numbers_of_a_url_are_not_looked_for_a
 # All together
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_two_texts_can_be_compared(src, text):
     assert all(fault.kind for fault in find_faults(src, text))
@@ -352,7 +353,7 @@ def test_a_good_translation_has_no_fault():
 @pytest.mark.parametrize(
     "text", ["a-" * 30_000, "a." * 30_000, "+" * 60_000, "1," * 30_000, "! " * 30_000, "ab" * 30_000]
 )
-def test_a_very_long_line_without_spaces_is_done_in_the_end(text):
+def test_a_very_long_line_without_spaces_is_checked_in_time(text):
     find_faults(text, text[:-1])  # patterns that try every end from every start would take hours
 
 

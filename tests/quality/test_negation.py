@@ -25,7 +25,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("lang", sorted(LANGUAGES))
-def test_what_denies_is_seen_and_what_looks_like_it_is_not(lang):
+def test_negating_words_are_found_and_similar_ones_are_not(lang):
     assert [text for text in DENYING[lang] if not has_negation(text, lang)] == []
     assert [text for text in PLAIN[lang] if has_negation(text, lang)] == []
 
