@@ -12,6 +12,7 @@ import typer.main
 
 from mtkit.cli import app
 from mtkit.cli.commands import CommandGroup
+from mtkit.cli.help import Command
 from mtkit.config.loading import json_schema
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -135,22 +136,20 @@ def _commands(command: Any, parent: Any, path: Sequence[str]) -> Iterator[str]:
 
 
 def _command(command: Any, context: Any, path: Sequence[str]) -> str:
-    name = " ".join(path)
-    usage = " ".join([name, *map(_piece, command.collect_usage_pieces(context))])
-    records = [parameter.get_help_record(context) for parameter in command.params]
-    lines = [f"- `{record[0]}`: {_text(record[1])}" for record in records if record is not None]
+    usage = " ".join([*path, *command.collect_usage_pieces(context)])
     text = "\n\n".join(map(_text, (command.help or "").split("\n\n")))
     level = "##" if len(path) == 2 else "###"
-    return "\n\n".join(part for part in (f"{level} {name}", text, f"`{usage}`", "\n".join(lines)) if part)
+    return "\n\n".join([f"{level} {' '.join(path)}", text, f"`{usage}`", *_options(command, context)])
 
 
-def _piece(piece: str) -> str:
-    """A piece of a usage line, with one pair of brackets and one row of dots: Typer adds its own to those given."""
-    more = "..." if piece.endswith("...") else ""
-    bare = piece.removesuffix(more)
-    if bare.startswith("{"):
-        return bare[1:-1].removesuffix(more) + more
-    return (bare[1:-1] if bare.startswith("[[") and bare.endswith("]]") else bare) + more
+def _options(command: Any, context: Any) -> Iterator[str]:
+    """A list for each heading of a command's help; no heading where there is one list."""
+    sections = command.sections(context) if isinstance(command, Command) else {}
+    lists = {heading: [row for row in rows if row[0] != "--help"] for heading, rows in sections.items()}
+    for heading, rows in lists.items():
+        title = f"{heading}:\n\n" if heading not in ("Arguments", "Options") else ""
+        if rows:
+            yield title + "\n".join(f"- `{written}`: {_text(meaning)}" for written, meaning in rows)
 
 
 def main() -> None:

@@ -15,6 +15,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from mtkit.cli.help import Command
+
 # name: (module:function in mtkit.cli, what it does in one line)
 COMMANDS = {
     "demo": ("demo:demo", "Train and try a small English-French translator."),
@@ -67,7 +69,7 @@ class _Unloaded(TyperCommand):
         with _library_at_first_use():
             callback = getattr(import_module(f"mtkit.cli.{module}"), function)
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(self.name, short_help=self.short_help)(callback)
+        app.command(self.name, cls=Command, short_help=self.short_help)(callback)
         command = typer.main.get_command(app)
         assert isinstance(command, TyperCommand)
         return command

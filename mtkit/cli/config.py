@@ -15,7 +15,7 @@ from mtkit.errors import UsageError
 
 
 def config(
-    config_path: Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="A YAML file.")] = None,
+    config_path: Annotated[Path | None, typer.Argument(metavar="CONFIG", help="A YAML file.")] = None,
     overrides: SetOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
 ) -> None:

@@ -97,3 +97,17 @@ def test_a_group_lists_its_commands(words):
     assert result.exit_code == 0
     for name in [command[1] for command in every_command() if command[0] == words and len(command) == 2]:
         assert f"\n  {name} " in result.stdout
+
+
+def test_help_names_values_plainly_and_says_their_bounds_and_defaults():
+    shown = " ".join(CliRunner().invoke(app, ["evaluate", "--help"]).stdout.split())
+    assert "--bootstrap N " in shown
+    assert "[default: 1000; at least 2]" in shown
+    assert "--split test|dev " in shown
+    assert "[default: test]" in shown
+    shown = " ".join(CliRunner().invoke(app, ["inspect", "positions", "--help"]).stdout.split())
+    assert "[default: 64; 2 to 2048]" in shown
+    for words in every_command():
+        shown = CliRunner().invoke(app, [*words, "--help"]).stdout
+        assert " range>" not in shown
+        assert "<list" not in shown

@@ -45,16 +45,16 @@ def test_every_section_of_the_schema_has_a_row_for_each_of_its_keys(reference):
 
 
 def test_a_row_tells_type_bounds_default_and_meaning(reference):
-    found = sections(reference.config_reference())
+    parts = sections(reference.config_reference())
     assert (
         "| `max_steps` | whole number, at least 1, or `null` | `null` | stop after this many updates |"
-        in found["`train`"]
+        in parts["`train`"]
     )
-    assert "| `seed` | whole number, at least 0, below 4,294,967,296 | `1` |" in found["At the top"]
-    assert "| `tie` | `none`, `decoder`, `all` | `decoder` |" in found["`model`"]
-    assert "| `adam_betas` | 2 numbers, at least 0, below 1 | `[0.9, 0.98]` |" in found["`train`"]
-    assert "| `train` | list of sections, below | must be given |" in found["`data`"]
-    assert r"such as \<2de> or \<news>" in found["`data.dev`, `data.test`"]
+    assert "| `seed` | whole number, at least 0, below 4,294,967,296 | `1` |" in parts["At the top"]
+    assert "| `tie` | `none`, `decoder`, `all` | `decoder` |" in parts["`model`"]
+    assert "| `adam_betas` | 2 numbers, at least 0, below 1 | `[0.9, 0.98]` |" in parts["`train`"]
+    assert "| `train` | list of sections, below | must be given |" in parts["`data`"]
+    assert r"such as \<2de> or \<news>" in parts["`data.dev`, `data.test`"]
 
 
 def test_another_schema_makes_another_reference(reference, monkeypatch):
@@ -65,16 +65,16 @@ def test_another_schema_makes_another_reference(reference, monkeypatch):
     assert reference.config_reference() != before
 
 
-def test_a_usage_line_has_each_bracket_once(reference):
-    found = sections(reference.command_reference())
+def test_a_usage_line_names_the_arguments(reference):
+    parts = sections(reference.command_reference())
     for line in (
         "`mtkit config [OPTIONS] [CONFIG]`",
-        "`mtkit translate [OPTIONS] [text]...`",
+        "`mtkit translate [OPTIONS] [TEXT...]`",
         "`mtkit compare [OPTIONS] [NAME=]PATH...`",
         "`mtkit inspect steps [OPTIONS] SENTENCE`",
         "`mtkit inspect masks [OPTIONS] SENTENCE...`",
     ):
-        assert line in found[line.partition(" [OPTIONS]")[0].strip("`")]
+        assert line in parts[line.partition(" [OPTIONS]")[0].strip("`")]
 
 
 def test_every_option_that_help_prints_is_there(reference):
@@ -82,9 +82,9 @@ def test_every_option_that_help_prints_is_there(reference):
 
     from mtkit.cli import app
 
-    found = sections(reference.command_reference())
+    parts = sections(reference.command_reference())
     for command in ("translate", "evaluate", "doctor decode"):
         printed = CliRunner().invoke(app, [*command.split(), "--help"]).stdout
         options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", printed, re.MULTILINE)) - {"--help"}
         assert options
-        assert options <= set(re.findall(r"--[a-z-]+", found[f"mtkit {command}"]))
+        assert options <= set(re.findall(r"--[a-z-]+", parts[f"mtkit {command}"]))

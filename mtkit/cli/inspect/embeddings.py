@@ -21,9 +21,7 @@ from mtkit.inspection import embeddings, word_map
 def show_embeddings(
     words: Annotated[
         list[str],
-        typer.Argument(
-            callback=valid_text, metavar="WORD...", help="Words as they stand in text; with --pieces, tokens."
-        ),
+        typer.Argument(callback=valid_text, metavar="WORD", help="Words as they stand in text; with --pieces, tokens."),
     ],
     side: Annotated[Literal["src", "tgt"], typer.Option(help="Whose embeddings.")] = "src",
     top: Annotated[int, typer.Option("--top", "-n", min=1, help="Nearest tokens shown for each word.")] = 6,

@@ -19,9 +19,7 @@ from mtkit.inspection import masks
 def show_masks(
     sentences: Annotated[
         list[str],
-        typer.Argument(
-            callback=valid_text, help="Sentences of different lengths, to be padded.", metavar="SENTENCE..."
-        ),
+        typer.Argument(callback=valid_text, help="Sentences of different lengths, to be padded.", metavar="SENTENCE"),
     ],
     target: Annotated[
         list[str] | None,

@@ -1,0 +1,86 @@
+"""How a command's help reads: options under headings, values by plain names such as FILE and N."""
+
+from __future__ import annotations
+
+from enum import Enum
+from inspect import unwrap
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from typer.core import TyperCommand
+
+NAMES = {Path: "FILE", int: "N", float: "X", str: "TEXT"}  # of a value of this type, where an option has no metavar
+
+
+class Command(TyperCommand):
+    """A command with this help."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words after the command's name in its usage line."""
+        arguments = [p for p in self.get_params(ctx) if p.param_type_name == "argument"]
+        names = [_value_name(p, self._hint(p)) for p in arguments]
+        return ["[OPTIONS]", *(n if p.required else f"[{n}]" for p, n in zip(arguments, names, strict=True))]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options under their headings."""
+        for heading, rows in self.sections(ctx).items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    def sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+        """Heading to rows: how an argument or option is written, and what it means.
+
+        An option's heading is its rich_help_panel, as Typer calls it.
+        """
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for param in self.get_params(ctx):
+            is_option = param.param_type_name == "option"
+            heading = (getattr(param, "rich_help_panel", None) or "Options") if is_option else "Arguments"
+            sections.setdefault(heading, []).append(_row(param, self._hint(param)))
+        rest = sections.pop("Options", [])  # last: --help is one of them
+        return {heading: rows for heading, rows in {**sections, "Options": rest}.items() if rows}
+
+    def _hint(self, param: Any) -> Any:
+        """The annotation of the function's parameter; None for --help."""
+        return get_type_hints(unwrap(self.callback), include_extras=True).get(param.name) if self.callback else None
+
+
+def _row(param: Any, hint: Any) -> tuple[str, str]:
+    if param.param_type_name == "argument":
+        written = _value_name(param, hint)
+    else:
+        written = ", ".join(sorted(param.opts, key=lambda option: option.startswith("--")))
+        written += "" if param.is_flag else f" {_value_name(param, hint)}"
+    facts = "; ".join([*_default(param), *_bounds(hint), *(["required"] if param.required else [])])
+    return written, "  ".join(filter(None, [param.help, f"[{facts}]" if facts else ""]))
+
+
+def _value_name(param: Any, hint: Any) -> str:
+    name = param.metavar or _name_of_type(get_args(hint)[0])
+    return f"{name}..." if param.nargs == -1 else str(name)
+
+
+def _name_of_type(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "|".join(map(str, get_args(kind)))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "|".join(str(member.value) for member in kind)
+    if parts := [part for part in get_args(kind) if part is not type(None)]:  # X | None, list[X]
+        return _name_of_type(parts[0])
+    return NAMES[kind]
+
+
+def _default(param: Any) -> list[str]:
+    default = param.default
+    if default is None or isinstance(default, bool) or default in ("", [], ()) or param.required:
+        return []
+    return [f"default: {default:g}" if isinstance(default, float) else f"default: {getattr(default, 'value', default)}"]
+
+
+def _bounds(hint: Any) -> list[str]:
+    """What typer.Option says of the values."""
+    info = get_args(hint)[1] if hint is not None else None
+    low, high = getattr(info, "min", None), getattr(info, "max", None)
+    if low is not None and high is not None:
+        return [f"{low:g} to {high:g}"]
+    return [f"at least {low:g}"] if low is not None else []
