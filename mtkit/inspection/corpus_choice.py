@@ -1,4 +1,4 @@
-"""Corpora to look through: which pairs of them, how many, with a progress bar."""
+"""Read all pairs of corpora, or an evenly spaced sample, with a progress bar."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ _WINDOW_PAIRS = 512
 
 @dataclass
 class Skipped:
-    """Pairs that could not be looked at, by the reason."""
+    """Pairs that could not be used, counted by reason."""
 
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)  # file:line
@@ -25,7 +25,7 @@ class Skipped:
         self.first.setdefault(problem, f"{pair.file}:{pair.line}")
 
     def report(self) -> None:
-        """A warning for each reason."""
+        """Log a warning for each reason."""
         for problem, n in self.counts.items():
             log.warning(f"{n:,} pairs left out: {problem} (first: {self.first[problem]})")
 
@@ -33,33 +33,33 @@ class Skipped:
 def windows_of(
     corpora: Sequence[CorpusFiles], description: str, sample: int | None = None
 ) -> Iterator[tuple[CorpusFiles, list[Pair]]]:
-    """The corpora's pairs with a progress bar, so many at a time; sample: only so many of all, at equal distances.
+    """Yield the corpora's pairs in windows; with a sample, only that many pairs, evenly spaced.
 
-    Raises UsageError for a sample of what can be read only once, such as a pipe.
+    Raises UsageError for a sample of input that can be read only once, such as a pipe.
     """
     total = _total(corpora)
     if sample is not None and total is None:
         raise UsageError(
-            f"--sample {sample}: the pairs have to be counted first, which a pipe does not allow; use files"
+            f"--sample {sample}: a pipe cannot be sampled, because its pairs cannot be counted first; give files"
         )
     wanted = total if total is None or sample is None else min(sample, total)
-    numbers = itertools.count()
+    indices = itertools.count()
     with progress_bar(wanted, description, "pair") as bar:
         for corpus in corpora:
-            pairs = (pair for pair in read_pairs([corpus]) if _is_chosen(next(numbers), total, wanted))
+            pairs = (pair for pair in read_pairs([corpus]) if _is_chosen(next(indices), total, wanted))
             for window in windows(pairs, _WINDOW_PAIRS):
                 yield corpus, window
                 bar.update(len(window))
 
 
 def _total(corpora: Sequence[CorpusFiles]) -> int | None:
-    """How many pairs there are; None if counting them would use them up."""
+    """Return the number of pairs; None if counting would consume the input."""
     paths = [path for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path is not None]
     return None if any(path.exists() and not path.is_file() for path in paths) else count_pairs(corpora)
 
 
-def _is_chosen(number: int, total: int | None, wanted: int | None) -> bool:
-    """Whether the pair with this number, from 0, is one of `wanted` at equal distances; None: all are."""
+def _is_chosen(index: int, total: int | None, wanted: int | None) -> bool:
+    """Return whether the pair at this index is one of `wanted` evenly spaced ones; None: every pair is."""
     if total is None or wanted is None:
         return True
-    return (number + 1) * wanted // total > number * wanted // total
+    return (index + 1) * wanted // total > index * wanted // total

@@ -1,10 +1,9 @@
-"""Corpora in, the pairs that a model finds least likely out: what is often noise, and what it has not learnt."""
+"""Find the pairs of corpora that a model finds least likely: often noise, or what it has not learnt."""
 
 import heapq
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import numpy as np
 import torch
@@ -15,13 +14,12 @@ from mtkit.data.corpus import Pair
 from mtkit.engines.native import NativeEngine
 from mtkit.inspection.corpus_choice import Skipped, windows_of
 from mtkit.scoring.scoring import PairScore, Scorer
-from mtkit.translation.candidates import Candidate
 from mtkit.translation.translator import Translator
 
 
 @dataclass(frozen=True)
 class OwnTranslation:
-    """What the model would have written."""
+    """The model's translation of a pair's source."""
 
     text: str
     nats_per_token: float
@@ -29,7 +27,7 @@ class OwnTranslation:
 
 @dataclass(frozen=True)
 class HardPair:
-    """A pair with the model's loss on its target."""
+    """A pair and the model's loss on its target."""
 
     pair: Pair
     tag: str | None  # of its corpus
@@ -42,12 +40,12 @@ class HardPair:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The pairs with the highest loss, the highest first, and what all the others are like."""
+    """The pairs with the highest loss, highest first, and the distribution over all pairs."""
 
     hardest: list[HardPair]
-    n_pairs: int  # that were looked at
+    n_pairs: int  # read
     n_scored: int
-    nats_per_token: float  # of all scored pairs together; NaN if there is none, as are these two
+    nats_per_token: float  # of all scored pairs together; NaN, like the next two, if none was scored
     median: float  # of the pairs' nats per token
     percentile_99: float
     skipped: Skipped
@@ -56,10 +54,10 @@ class Ranking:
 def rank_pairs(
     bundle: Bundle, corpora: Sequence[CorpusFiles], top: int, *, device: torch.device, sample: int | None = None
 ) -> Ranking:
-    """Score every pair, or a sample at equal distances, and keep those with the highest mean loss of a target token.
+    """Score every pair, or an evenly spaced sample, and return those with the highest mean loss per target token.
 
-    Each corpus' tag is read as in training. Besides the `top` pairs only a number for each pair is kept in memory.
-    Of equal losses the earlier pair comes first.
+    Each corpus' tag is read as in training. Memory holds the `top` pairs and one float for every pair. Of equal
+    losses the earlier pair comes first.
     """
     model = bundle.model.to(device)
     losses, skipped = array("f"), Skipped()
@@ -93,20 +91,16 @@ def _hard_pair(pair: Pair, tag: str | None, score: PairScore) -> HardPair:
 
 
 def with_own_translations(bundle: Bundle, hardest: Sequence[HardPair], *, device: torch.device) -> list[HardPair]:
-    """The same pairs in the same order, with what the model makes of their sources."""
+    """Return the same pairs in the same order, with the model's translations of their sources."""
     engine = NativeEngine([bundle.model], device)
-    cfg = bundle.config
-    found: dict[int, HardPair] = {}
-    by_tag = sorted(enumerate(hardest), key=lambda numbered: numbered[1].tag or "")
-    for tag, group in groupby(by_tag, key=lambda numbered: numbered[1].tag):
-        decode = cfg.decode.model_copy(update={"tag": tag, "on_suspect": "off", "sampling": False})
+    pairs = list(hardest)
+    for tag in dict.fromkeys(hard.tag for hard in hardest):
+        decode = bundle.config.decode.model_copy(update={"tag": tag, "on_suspect": "off", "sampling": False})
         translator = Translator(engine, bundle.src_tokenizer, bundle.tgt_tokenizer, decode)
-        numbered = list(group)
-        translations = translator.stream([hard.pair.src for _, hard in numbered])
-        for (number, hard), translation in zip(numbered, translations, strict=True):
-            found[number] = replace(hard, own=_own(translation.n_best[0]))
-    return [found[number] for number in range(len(hardest))]
-
-
-def _own(candidate: Candidate) -> OwnTranslation:
-    return OwnTranslation(candidate.text, -candidate.log_prob / (len(candidate.ids) + candidate.finished))
+        indices = [index for index, hard in enumerate(hardest) if hard.tag == tag]
+        translations = translator.stream([hardest[index].pair.src for index in indices])
+        for index, translation in zip(indices, translations, strict=True):
+            best = translation.n_best[0]
+            own = OwnTranslation(best.text, -best.log_prob / (len(best.ids) + best.finished))
+            pairs[index] = replace(pairs[index], own=own)
+    return pairs

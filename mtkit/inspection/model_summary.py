@@ -1,7 +1,7 @@
-"""A config in; its model's layers and shapes along one sentence, parameters and multiply-adds by part out.
+"""Summarize a model from its config: layers and shapes along one sentence, parameters and multiply-adds by part.
 
-The model is built without memory for its weights (torch's meta device), so that a large one takes no longer than a
-small one, and one that was never trained can be asked, too.
+The model is built on torch's meta device, without memory for weights: a large one takes no longer than a small one, and
+an untrained config can be summarized, too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,56 +40,56 @@ PARTS = (
 
 @dataclass(frozen=True)
 class Layer:
-    """One module as it was called."""
+    """One call of a module."""
 
     name: str  # as in the state_dict
     kind: str
     inputs: list[Shape]
     output: Shape
-    parameters: int  # its own and those of what it holds; shared ones too
+    parameters: int  # with those of its submodules and shared ones
 
 
 @dataclass(frozen=True)
 class PartSummary:
-    """What a part of the model costs. Multiply-adds are those of matrix products."""
+    """The parameters of a part of the model, and the multiply-adds of its matrix products."""
 
     name: str  # one of PARTS
     parameters: int  # a shared matrix counts in the first part that has it
-    src_multiply_adds: int  # on the source side: computed once, before the first target token
-    tgt_multiply_adds: int  # on the target side
+    src_multiply_adds: int  # computed once per sentence, before the first target token
+    tgt_multiply_adds: int
 
     @property
     def multiply_adds(self) -> int:
-        """For the whole pair."""
+        """Return those of the whole pair."""
         return self.src_multiply_adds + self.tgt_multiply_adds
 
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """A model, and what one sentence pair costs it."""
+    """A model's layers and parts, and the multiply-adds of one sentence pair."""
 
     src_vocab_size: int
     tgt_vocab_size: int
     n_src: int  # tokens, <end> counted
     n_tgt: int
-    layers: list[Layer]  # in the order in which they are called
-    parts: list[PartSummary]  # those that the model has
-    shared: dict[str, str]  # weights that are another one under a second name, with its first
+    layers: list[Layer]  # in the order of their calls
+    parts: list[PartSummary]  # without those that the model lacks
+    shared: dict[str, str]  # second name of a shared weight: first name
 
     @property
     def parameters(self) -> int:
-        """All of them, shared ones once."""
+        """Return the number of parameters; shared ones count once."""
         return sum(part.parameters for part in self.parts)
 
     @property
     def multiply_adds(self) -> int:
-        """For the whole pair."""
+        """Return those of the whole pair."""
         return sum(part.multiply_adds for part in self.parts)
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model's shape, with its tokenizers if there are any yet."""
+    """A model's config and vocabulary sizes, with its tokenizers if it has any yet."""
 
     cfg: ModelConfig
     src_vocab_size: int
@@ -97,14 +97,14 @@ class Architecture:
     tokenizers: tuple[Tokenizer, Tokenizer] | None
 
     @classmethod
-    def of_bundle(cls, files: BundleFiles) -> "Architecture":
-        """That of a trained model; its weights are not read."""
+    def from_bundle(cls, files: BundleFiles) -> "Architecture":
+        """Return the architecture of a trained model without reading its weights."""
         src, tgt = files.src_tokenizer.tagged(files.config.decode.tag), files.tgt_tokenizer
         return cls(files.config.model, src.vocab_size, tgt.vocab_size, (src, tgt))
 
     @classmethod
-    def of_config(cls, config: Config) -> "Architecture":
-        """That of a config; vocabularies are the run's own, if it has tokenizers, else as large as the config asks."""
+    def from_config(cls, config: Config) -> "Architecture":
+        """Return a config's architecture; vocabulary sizes are those of the run's tokenizers, else of the config."""
         folder = config.run_dir
         if folder is not None and all((folder / name).is_file() for name in ("src.spm", "tgt.spm")):
             src, tgt = load_tokenizers(folder)
@@ -114,20 +114,20 @@ class Architecture:
         return cls(config.model, sides.src.vocab_size, tgt_size, None)
 
     def n_tokens(self, sentence: str, target: str | None) -> tuple[int, int]:
-        """Source and target tokens, <end> counted; a target that is not given is taken to be as long as the source.
+        """Return the numbers of source and target tokens, <end> counted; without a target both are equal.
 
-        Raises UsageError if there are no tokenizers to count with, or if a side is blank.
+        Raises UsageError if there are no tokenizers, or if a side is blank.
         """
         if self.tokenizers is None:
             raise UsageError(
-                "this config has no tokenizers yet to cut a sentence with: give its length as --tokens instead, or run "
+                "the config's run has no tokenizers to count tokens with: give --tokens instead of a sentence, or run "
                 "`mtkit train-tokenizer` first"
             )
         src, tgt = self.tokenizers
         n_src = len(src.encode(as_one_line(sentence).strip()))
         n_tgt = n_src if target is None else len(tgt.encode(as_one_line(target).strip()))
         if not n_src or not n_tgt:
-            raise UsageError(f"the {'target' if n_src else 'sentence'} is blank: it has no tokens to follow")
+            raise UsageError(f"the {'target' if n_src else 'sentence'} is blank: give some text")
         return n_src + 1, n_tgt + 1
 
     def summary(self, n_src: int, n_tgt: int) -> ModelSummary:
@@ -136,28 +136,26 @@ class Architecture:
 
 
 def summarize(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, n_src: int, n_tgt: int) -> ModelSummary:
-    """The model of this config, shown one pair of n_src and n_tgt tokens, <end> counted, as training shows it.
+    """Run the config's model on one pair of n_src and n_tgt tokens, <end> counted, as in training, and count its work.
 
-    What is computed number by number (norms, softmax, activations, the cells of a recurrent decoder) is little beside
-    the matrix products, and is not counted.
-    Raises UsageError if a side is longer than the model's learned positions, ConfigError if the two vocabularies differ
-    and one matrix is to serve both.
+    Only matrix products count: elementwise operations (norms, softmax, activations, cells of a recurrent decoder) cost
+    little beside them.
+    Raises UsageError if a side is longer than the model's learned positions, ConfigError if one matrix must serve two
+    different vocabularies.
     """
     if cfg.positions == "learned" and max(n_src, n_tgt) > cfg.max_positions:
-        raise UsageError(
-            f"{max(n_src, n_tgt)} tokens, <end> counted, are more than model.max_positions={cfg.max_positions}"
-        )
+        raise UsageError(f"{max(n_src, n_tgt)} tokens, <end> counted, exceed model.max_positions={cfg.max_positions}")
     try:
         with torch.device("meta"):
             model = Transformer(cfg, src_vocab_size, tgt_vocab_size).eval()
             src, tgt_in = torch.zeros(1, n_src, dtype=torch.long), torch.zeros(1, n_tgt, dtype=torch.long)
     except ValueError as error:
         raise ConfigError(f"model: {error}") from error
-    with torch.no_grad(), _calls_noted(model) as log:
+    with torch.no_grad(), _recorded_calls(model) as log:
         model(src, tgt_in)
     calls = log.calls()
-    unique = dict(model.named_parameters())  # a shared one comes once, under its first name
-    first = {id(parameter): name for name, parameter in unique.items()}
+    unique = dict(model.named_parameters())  # a shared one appears once, under its first name
+    first_names = {id(parameter): name for name, parameter in unique.items()}
     every = model.named_parameters(remove_duplicate=False)
     return ModelSummary(
         src_vocab_size,
@@ -166,12 +164,12 @@ def summarize(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, n_src:
         n_tgt,
         [call.layer for call in calls],
         [part for part in (_part(name, unique, calls) for name in PARTS) if part.parameters or part.multiply_adds],
-        {name: first[id(parameter)] for name, parameter in every if name not in unique},
+        {name: first_names[id(parameter)] for name, parameter in every if name not in unique},
     )
 
 
 def part_of(name: str) -> str:
-    """Which of PARTS a weight or a module belongs to, by its name in the model."""
+    """Return which of PARTS a weight or a module belongs to, by its name in the model."""
     stack, *inner = name.split(".")
     side = "encoder" if stack.startswith("encoder") else "decoder"
     if stack in ("encoder_layers", "decoder_layers") and len(inner) > 1:
@@ -211,7 +209,7 @@ def _is_on_source_side(name: str) -> bool:
 
 @dataclass(frozen=True)
 class _Call:
-    """A module that was called, and the multiply-adds of its own products, without those of what it holds."""
+    """One call of a module and its multiply-adds, without those of its submodules."""
 
     layer: Layer
     multiply_adds: int
@@ -222,7 +220,7 @@ class _CallLog:
 
     def __init__(self) -> None:
         self._calls: list[_Call | None] = []  # None: has not ended yet
-        self._open: list[int] = []
+        self._open: list[int] = []  # indices of those
 
     def begin(self, *_: object) -> None:
         """Forward pre-hook."""
@@ -234,19 +232,19 @@ class _CallLog:
         self._calls[self._open.pop()] = _call(name, module, [x for x in inputs if isinstance(x, Tensor)], out)
 
     def embedding(self, sides: Iterator[tuple[str, nn.Embedding]], _: nn.Module, __: object, out: Tensor) -> None:
-        """Forward hook of word dropout: a look-up is no module's call, and its result is first seen there."""
+        """Forward hook of word dropout, the first module to see an embedding: a look-up calls none."""
         name, module = next(sides)
         layer = Layer(name, "Embedding", [tuple(out.shape[:2])], tuple(out.shape), module.weight.numel())
         self._calls.append(_Call(layer, 0))
 
     def calls(self) -> list[_Call]:
-        """Those that have ended."""
+        """Return those that have ended."""
         return [call for call in self._calls if call is not None]
 
 
 @contextmanager
-def _calls_noted(model: Transformer) -> Iterator[_CallLog]:
-    """A log of the calls of the model's modules during the block; not of those that change nothing."""
+def _recorded_calls(model: Transformer) -> Iterator[_CallLog]:
+    """Record the calls of the model's modules during the block, without those that change nothing."""
     log = _CallLog()
     hooks = []
     for name, module in model.named_modules():

@@ -1,4 +1,4 @@
-"""A kind of positions in; its encoding, how alike positions are by their distance, and the wavelengths out."""
+"""Show how positions are encoded: the vectors, the similarity of positions by distance, and the wavelengths."""
 
 import math
 from collections.abc import Sequence
@@ -21,13 +21,14 @@ Side = Literal["src", "tgt"]
 FORMULA, INITIAL = "by the formula", "as drawn before training"
 MODEL: dict[Side, str] = {"src": "of the model's source side", "tgt": "of the model's target side"}
 _SHADES = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
-_TEXT_ROWS, _TEXT_COLUMNS, _TEXT_LINES = 16, 64, 14  # about, in a terminal
-_MOST_VALUES = 200_000  # of a page, which then has some 2 MB
+_TEXT_ROWS, _TEXT_COLUMNS, _TEXT_LINES = 16, 64, 14  # at most, in a terminal
+_MAX_VALUES = 200_000  # of a page: about 2 MB
+_SAME = 1e-3  # products whose spread at one distance is this share of the largest depend on the distance alone
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A figure over all pairs of positions that are equally far apart."""
+    """Mean and range over all pairs of positions at one distance."""
 
     mean: float
     low: float
@@ -36,39 +37,32 @@ class Spread:
 
 @dataclass(frozen=True)
 class Similarity:
-    """How alike two positions are that are this far apart."""
+    """The similarity of two positions at one distance."""
 
     distance: int
-    dot: Spread  # rotary: of one vector of length 1, turned to each of the two positions
+    dot: Spread  # rotary: of a vector of length 1, rotated to each of the two positions
     cosine: Spread
 
 
 @dataclass(frozen=True)
 class PositionsView:
-    """What is to be seen of an encoding of positions."""
+    """An encoding of positions and its properties."""
 
     kind: PositionKind
     origin: str  # FORMULA, INITIAL or one of MODEL
-    encoding: (
-        Tensor  # float32 (P, D): what is added to an embedding; rotary: cosines, then sines, of the turning angles
-    )
+    encoding: Tensor  # float32 (P, D), added to embeddings; rotary: cosines, then sines, of the rotation angles
     similarity: Sequence[Similarity]  # from distance 0
-    wavelengths: Sequence[float]  # positions in a period, of each column of encoding; learned: of its strongest part
+    wavelengths: Sequence[float]  # of each column, in positions; learned: of its strongest wave
     embedding_length: float | None = None  # mean over the vocabulary, as the model scales embeddings
 
     @property
     def dot_spread(self) -> float:
-        """By how much the product differs at one distance; next to nothing if distance is all that counts."""
-        return max(found.dot.high - found.dot.low for found in self.similarity)
-
-    @property
-    def lengths(self) -> Tensor:
-        """Of each position's vector."""
-        return self.encoding.square().sum(1).sqrt()
+        """Return the largest range of the dot product at one distance; about 0 if only the distance matters."""
+        return max(similarity.dot.high - similarity.dot.low for similarity in self.similarity)
 
 
 def positions_by_formula(kind: PositionKind, width: int, n_positions: int) -> PositionsView:
-    """A kind without a model: of embeddings, or for rotary of heads, of this width. Learned: drawn from seed 0."""
+    """Return a kind of positions without a model, for embeddings (rotary: heads) of this width; learned: random."""
     if kind == "rotary":
         return _view(kind, FORMULA, RotaryPositions(width), width, n_positions)
     module = added_positions(kind, width, n_positions)
@@ -78,11 +72,11 @@ def positions_by_formula(kind: PositionKind, width: int, n_positions: int) -> Po
 
 
 def positions_of_model(model: Transformer, side: Side, n_positions: int) -> PositionsView:
-    """The model's own, on one side. Raises MtkitError if it has fewer."""
+    """Return the model's positions on one side. Raises MtkitError if it has fewer than n_positions."""
     cfg = model.cfg
     if cfg.positions == "learned" and n_positions > cfg.max_positions:
         raise MtkitError(
-            f"the model has {cfg.max_positions} learned positions (model.max_positions), not {n_positions}; "
+            f"the model has only {cfg.max_positions} learned positions (model.max_positions), not {n_positions}; "
             f"give --length {cfg.max_positions} or less"
         )
     embedding, module = (
@@ -107,16 +101,14 @@ def _view(
     *,
     embedding_length: float | None = None,
 ) -> PositionsView:
-    """What the module itself makes of vectors at positions 0 to n_positions - 1."""
+    """Apply the module to vectors at positions 0 to n_positions - 1, and measure the result."""
     if kind == "rotary":
         first_of_each_pair = torch.cat([torch.ones(width // 2), torch.zeros(width // 2)])
         encoding = module(first_of_each_pair.repeat(n_positions, 1))
-        vectors = module(torch.full((n_positions, width), width**-0.5))  # a query, and a key that is its equal
+        vectors = module(torch.full((n_positions, width), width**-0.5))  # a query and an equal key
     else:
         encoding = vectors = module(torch.zeros(n_positions, width))
-    wavelengths = (
-        _strongest_periods(encoding) if kind == "learned" else _periods(encoding, sines_first=kind != "rotary")
-    )
+    wavelengths = _strongest_periods(encoding) if kind == "learned" else _periods(encoding, kind)
     return PositionsView(kind, origin, encoding, _similarity(vectors.double()), wavelengths, embedding_length)
 
 
@@ -133,59 +125,57 @@ def _spread(values: Tensor) -> Spread:
     return Spread(float(values.mean()), float(values.min()), float(values.max()))
 
 
-def _periods(encoding: Tensor, *, sines_first: bool) -> list[float]:
-    """Of columns that are sines and cosines: 2 pi over the angle that one position turns them by."""
+def _periods(encoding: Tensor, kind: PositionKind) -> list[float]:
+    """Return the periods of columns of sines and cosines: 2 pi over the angle from one position to the next."""
     halves = encoding[1].double().chunk(2)
-    sines, cosines = halves if sines_first else halves[::-1]
+    cosines, sines = halves if kind == "rotary" else halves[::-1]
     periods = (2 * math.pi / torch.atan2(sines, cosines)).tolist()
     return [*periods, *periods]
 
 
 def _strongest_periods(encoding: Tensor) -> list[float]:
-    """Of columns of any shape: the wave that holds most of the column's variance (discrete Fourier transform)."""
-    waves = torch.fft.rfft(encoding.double() - encoding.double().mean(0), dim=0).abs()[1:]  # by waves in all positions
+    """Return the period of the wave with most of each column's variance (discrete Fourier transform)."""
+    waves = torch.fft.rfft(encoding.double() - encoding.double().mean(0), dim=0).abs()[1:]  # row n: n + 1 waves
     return [len(encoding) / (strongest + 1) for strongest in waves.argmax(0).tolist()]
 
 
 def heading(view: PositionsView) -> str:
-    """What is shown."""
+    """Return a title for the view."""
     n_positions, width = view.encoding.shape
     of = "heads" if view.kind == "rotary" else "embeddings"
     return f"{view.kind} positions 0 to {n_positions - 1}, {of} {width} wide, {view.origin}"
 
 
 def summary(view: PositionsView) -> list[str]:
-    """Sentences that say what the figures mean."""
+    """Explain the figures in three sentences."""
     if view.kind == "rotary":
-        lines = ["Nothing is added to embeddings: queries and keys are turned, two dimensions together, with position."]
+        first = "Nothing is added to embeddings: each position rotates the pairs of dimensions of queries and keys."
     else:
-        low, high = float(view.lengths.min()), float(view.lengths.max())
+        lengths = view.encoding.norm(dim=1)
+        low, high = float(lengths.min()), float(lengths.max())
         span = f"{low:.2f}" if high - low < 0.005 else f"{low:.2f} to {high:.2f}"
-        lines = [f"Each position adds a vector of length {span} to an embedding"]
-        lines[0] += "." if view.embedding_length is None else f" of length {view.embedding_length:.2f} (mean)."
+        of = "" if view.embedding_length is None else f" of length {view.embedding_length:.2f} (mean)"
+        first = f"Each position adds a vector of length {span} to an embedding{of}."
     largest = max(abs(view.similarity[0].dot.high), abs(view.similarity[0].dot.low))
-    alone = view.dot_spread <= 1e-3 * largest
-    lines.append(
-        "The product of two positions depends on their distance alone"
-        if alone
-        else "The product of two positions depends on where they are, not on their distance alone"
-    )
-    lines[-1] += f": at one distance it differs by {view.dot_spread:.2g} at most."
-    shortest, longest = min(view.wavelengths), max(view.wavelengths)
+    depends = "only on their distance" if view.dot_spread <= _SAME * largest else "on where they are"
     what = "strongest wavelengths" if view.kind == "learned" else "wavelengths"
-    lines.append(f"The dimensions' {what} reach from {shortest:.4g} to {longest:,.0f} positions.")
-    return lines
+    shortest, longest = min(view.wavelengths), max(view.wavelengths)
+    return [
+        first,
+        f"The product of two positions depends {depends}: at one distance it varies by up to {view.dot_spread:.2g}.",
+        f"The dimensions' {what} range from {shortest:.4g} to {longest:,.0f} positions.",
+    ]
 
 
 def as_text(view: PositionsView) -> str:
-    """The encoding in shades, then similarity and wavelengths as tables."""
+    """Return the encoding in shades, then similarity and wavelengths as tables, for a terminal."""
     return "\n".join(
         [heading(view), *summary(view), "", *_shaded(view), "", *_similarity_table(view), "", *_wavelengths(view)]
     )
 
 
 def write_picture(path: Path, view: PositionsView) -> None:
-    """Heat map, similarity by distance and wavelengths as .png or .svg. Raises MtkitError without matplotlib."""
+    """Draw heat map, similarity by distance and wavelengths as .png or .svg. Raises MtkitError without matplotlib."""
     figure = new_figure(path, 11, 8, layout="constrained")
     figure.suptitle(heading(view))
     grid = figure.add_gridspec(2, 3, height_ratios=(1.25, 1))
@@ -200,21 +190,18 @@ def write_picture(path: Path, view: PositionsView) -> None:
 
 
 def write_positions_page(path: Path, view: PositionsView) -> None:
-    """Heat map, charts and a table as one HTML page. Raises MtkitError if it would be too large."""
-    if view.encoding.numel() > _MOST_VALUES:
+    """Write heat map, charts and a table as an HTML page. Raises MtkitError if it would be too large."""
+    if view.encoding.numel() > _MAX_VALUES:
         raise MtkitError(
-            f"{path}: {view.encoding.numel():,} values are too many for a page (at most {_MOST_VALUES:,}); "
-            "give a smaller --length, or --output a name that ends in .png"
+            f"{path}: {view.encoding.numel():,} values are more than the {_MAX_VALUES:,} that a page holds; give a "
+            "smaller --length, or --output a name that ends in .png"
         )
     distances = range(len(view.similarity))
 
     def chart(name: str, title: str) -> Any:
-        spreads = [getattr(found, name) for found in view.similarity]
-        series = [
-            Series(part, distances, [getattr(spread, part) for spread in spreads]) for part in ("mean", "low", "high")
-        ]
-        if view.dot_spread <= 1e-3 * abs(spreads[0].high):
-            series = series[:1]  # they are the same
+        spreads = [getattr(similarity, name) for similarity in view.similarity]
+        parts = ("mean",) if view.dot_spread <= _SAME * abs(spreads[0].high) else ("mean", "low", "high")
+        series = [Series(part, distances, [getattr(spread, part) for spread in spreads]) for part in parts]
         return line_chart(series, x_label="distance", y_label=title.lower(), title=f"{title} by distance")
 
     logs = [float(np.log10(wavelength)) for wavelength in view.wavelengths]
@@ -233,7 +220,7 @@ def write_positions_page(path: Path, view: PositionsView) -> None:
         columns=_column_names(view),
         data={"encoding": [[round(x, 4) for x in row] for row in view.encoding.tolist()]},
         charts=[chart("dot", "Dot product"), chart("cosine", "Cosine"), waves],
-        similarity=[view.similarity[distance] for distance in _told_distances(len(view.similarity))],
+        similarity=[view.similarity[distance] for distance in _shown_distances(len(view.similarity))],
     )
 
 
@@ -247,10 +234,10 @@ def _draw_encoding(figure: Any, axes: Any, view: PositionsView) -> None:
 
 
 def _draw_similarity(axes: Any, view: PositionsView, name: str) -> None:
-    spreads = [getattr(found, name) for found in view.similarity]
+    spreads = [getattr(similarity, name) for similarity in view.similarity]
     axes.fill_between(range(len(spreads)), [s.low for s in spreads], [s.high for s in spreads], alpha=0.25, linewidth=0)
     axes.plot([s.mean for s in spreads])
-    shade = "" if view.dot_spread <= 1e-3 * abs(spreads[0].high) else "\n(mean; shaded: all pairs so far apart)"
+    shade = "" if view.dot_spread <= _SAME * abs(spreads[0].high) else "\n(mean; shaded: range over all pairs)"
     words = "dot product" if name == "dot" else "cosine"
     axes.set(xlabel="distance of two positions", title=f"{words} by distance{shade}")
     axes.grid(alpha=0.3)
@@ -258,13 +245,13 @@ def _draw_similarity(axes: Any, view: PositionsView, name: str) -> None:
 
 def _column_names(view: PositionsView) -> str:
     if view.kind == "learned":
-        return "each by itself"
+        return "independent"
     (first, _, half), (second, _, _) = _halves(view)
     return f"{first} to {half - 1}, {second} from {half}"
 
 
 def _halves(view: PositionsView) -> list[tuple[str, int, int]]:
-    """What the dimensions are, with the first of them and the one after the last."""
+    """Return the kinds of dimensions, each with its first index and the one after its last."""
     width = view.encoding.size(1)
     if view.kind == "learned":
         return [("wavelength", 0, width)]
@@ -277,7 +264,7 @@ def _wavelength_title(view: PositionsView) -> str:
 
 
 def _shaded(view: PositionsView) -> list[str]:
-    """The encoding with one character for each value that there is room for."""
+    """Return the encoding with a character for each value, evenly spaced rows and columns of it."""
     rows, columns = (
         _spaced(size, room) for size, room in zip(view.encoding.shape, (_TEXT_ROWS, _TEXT_COLUMNS), strict=True)
     )
@@ -292,7 +279,7 @@ def _shaded(view: PositionsView) -> list[str]:
 
 def _similarity_table(view: PositionsView) -> list[str]:
     lines = ["distance  dot product     lowest    highest   cosine     lowest    highest"]
-    for distance in _told_distances(len(view.similarity)):
+    for distance in _shown_distances(len(view.similarity)):
         dot, cosine = view.similarity[distance].dot, view.similarity[distance].cosine
         lines.append(
             f"{distance:>8}  {dot.mean:>11.4f}{dot.low:>11.4f}{dot.high:>11.4f}"
@@ -302,18 +289,18 @@ def _similarity_table(view: PositionsView) -> list[str]:
 
 
 def _wavelengths(view: PositionsView) -> list[str]:
-    """Of some dimensions; sines and cosines that belong together have one, so that half of them is enough."""
+    """Return the wavelengths of some dimensions; sine and cosine of a pair share one, so half of them suffice."""
     n = view.encoding.size(1) if view.kind == "learned" else view.encoding.size(1) // 2
     lines = [f"dimension  {'strongest ' if view.kind == 'learned' else ''}wavelength in positions"]
     return lines + [f"{i:>9}  {view.wavelengths[i]:>10,.2f}" for i in _spaced(n, _TEXT_LINES)]
 
 
-def _told_distances(n_positions: int) -> list[int]:
-    """0 to 4, then less and less densely: powers of two, and three quarters of them."""
+def _shown_distances(n_positions: int) -> list[int]:
+    """Return 0 to 4, then powers of two and three quarters of them."""
     sparse = [distance for power in range(3, 20) for distance in (3 * 2 ** (power - 2), 2**power)]
     return [distance for distance in (*range(5), *sparse) if distance < n_positions]
 
 
 def _spaced(n: int, room: int) -> list[int]:
-    """At most room of the numbers below n, evenly spaced, the first and the last among them."""
+    """Return at most `room` evenly spaced indices below n, with the first and the last."""
     return list(dict.fromkeys(int(i) for i in np.linspace(0, n - 1, min(n, room)).round()))

@@ -1,4 +1,4 @@
-"""A sentence in; the sentence and its translation as the model sees them, tokens and ids, out."""
+"""Prepare a sentence and its translation for inspection, as the tokens and ids that the model sees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from mtkit.translation.translator import Translator
 
 _SPECIAL = {PAD_ID: "<pad>", UNK_ID: "<unk>", BOS_ID: "<start>", EOS_ID: "<end>"}
 GIVEN, GREEDY = "given", "greedy search"
+MAX_DRAWN = 80  # tokens of a side in a picture or page that stays readable
 
 
 @dataclass(frozen=True)
@@ -23,26 +24,26 @@ class Tokens:
 
     text: str
     ids: list[int]
-    pieces: list[str]  # what each id stands for
+    pieces: list[str]  # one for each id
 
 
 @dataclass(frozen=True)
 class SentencePair:
     """A source and a translation of it."""
 
-    src: Tokens  # a tag first, if the model is asked with one; <end> last
+    src: Tokens  # with the tag first, if decode.tag has one, and <end> last
     tgt: Tokens  # <end> last, if it is finished
     chosen_by: str  # GIVEN, GREEDY or "beam search of N"
     finished: bool  # False: the length limit ended the translation
 
     @property
     def tgt_in(self) -> list[int]:
-        """What the decoder is given: <start>, then each token but the last."""
+        """Return the decoder's input: <start>, then each token but the last."""
         return [BOS_ID, *self.tgt.ids[:-1]]
 
 
 class Subject:
-    """A bundle's model with its tokenizers and its engine: what is looked into. All of it on the CPU, in float32."""
+    """The model to inspect, with its tokenizers and its engine, on the CPU in float32."""
 
     def __init__(self, bundle: Bundle) -> None:
         self.model = bundle.model.eval()
@@ -52,9 +53,9 @@ class Subject:
         self.tgt_tokenizer = bundle.tgt_tokenizer
 
     def pair(self, text: str, *, target: str | None = None, beam_size: int | None = None) -> SentencePair:
-        """The sentence with a target that is given, or with the model's own translation.
+        """Return the sentence with the given target, or with the model's translation.
 
-        beam_size: of the search for it; 1 is greedy, None what the model's config says.
+        beam_size: of the search for the translation; 1 is greedy, None takes the model's config.
         Raises DataError if a side is blank, MtkitError if one is longer than the model translates in one piece.
         """
         src_text = as_one_line(text).strip()
@@ -80,25 +81,35 @@ class Subject:
     def _encode(self, tokenizer: Tokenizer, text: str, what: str) -> list[int]:
         ids = tokenizer.encode(text)
         if not ids:
-            raise DataError(f"the {what} is blank: there is nothing to look at; give some text")
+            raise DataError(f"the {what} is blank: give some text")
         limit = self._translator.max_src_tokens()
         if len(ids) > limit:
             raise MtkitError(
                 f"the {what} has {len(ids)} tokens, more than the {limit} that the model translates in one piece "
-                "(decode.max_src_tokens, or the end of its learned positions); give a single, shorter sentence"
+                "(decode.max_src_tokens, or its learned positions); give one shorter sentence"
             )
         if UNK_ID in ids:
             characters = UnknownCharacters(tokenizer)
             characters.add(text)
-            unknown = " ".join(found.text for found in characters.all() if found.treatment == "unknown")
+            unknown = " ".join(character.text for character in characters.all() if character.treatment == "unknown")
             log.warning(f"{tokenizer.path}: no pieces for {unknown} of the {what}; the model sees <unk>")
         return ids
 
 
 def named_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each id stands for, the special ones by the names that they have in these pages, such as <start>."""
+    """Return the piece of each id; special ids have the names of the documentation, such as <start>."""
     pieces = tokenizer.pieces(ids)
     return [_SPECIAL.get(token_id, piece) for token_id, piece in zip(ids, pieces, strict=True)]
+
+
+def check_drawable(pair: SentencePair) -> None:
+    """Raise MtkitError if a side has too many tokens for a readable picture or page."""
+    for side, tokens in (("source", pair.src), ("target", pair.tgt)):
+        if len(tokens.ids) > MAX_DRAWN:
+            raise MtkitError(
+                f"the {side} has {len(tokens.ids)} tokens, more than the {MAX_DRAWN} that can be drawn readably; give "
+                "a shorter sentence, or take all figures with --json and no --output"
+            )
 
 
 def _tokens(text: str, tokenizer: Tokenizer, ids: list[int]) -> Tokens:

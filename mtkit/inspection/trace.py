@@ -1,4 +1,4 @@
-"""A model and a sentence pair in; what every head of every attention asked for, was offered and looked at out."""
+"""Record queries, keys and weights of every attention head while a model predicts a sentence pair."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import ModelConfig
-from mtkit.errors import MtkitError, UsageError
+from mtkit.errors import UsageError
 from mtkit.inspection.sentence_pair import SentencePair
 from mtkit.model.attention import CrossAttention, SelfAttention, join_heads, split_heads
 from mtkit.model.transformer import Transformer
@@ -23,34 +23,33 @@ NAMES: dict[Kind, str] = {
     "decoder": "decoder self-attention",
     "cross": "cross-attention",
 }
-MAX_DRAWN = 80  # tokens a side
-_ROUNDING = 1e-4  # of the largest output; float32 in another order was seen to differ by some 1e-6
+_ROUNDING = 1e-4  # relative to the largest output; float32 sums in another order differ by about 1e-6
 
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """The heads of one attention, with one sentence pair: float32, on the CPU."""
+    """The heads of one attention for one sentence pair: float32, on the CPU."""
 
     kind: Kind
-    layer: int  # from 1, the one next to the embeddings
-    heads: tuple[int, ...]  # the numbers, from 1, of those that are here: the H below
-    q: Tensor  # queries (H, Q, d_head), turned by their position if positions are rotary
-    k: Tensor  # keys (H, K, d_head), the same
-    bias: Tensor  # (Q, K): 0 where a query may look, else far below any score
-    weights: Tensor  # (H, Q, K), rows add up to 1
+    layer: int  # from 1, which is next to the embeddings
+    heads: tuple[int, ...]  # from 1; H of them
+    q: Tensor  # queries (H, Q, d_head), rotated if positions are rotary
+    k: Tensor  # keys (H, L, d_head), likewise
+    bias: Tensor  # (Q, L): 0 where a query may look, else far below any score
+    weights: Tensor  # (H, Q, L), rows add up to 1
 
     @property
     def d_head(self) -> int:
-        """Dimensions of a query and of a key."""
+        """Return the number of dimensions of a query and of a key."""
         return self.q.size(2)
 
     @property
     def scores(self) -> Tensor:
-        """q k^T / sqrt(d_head), before the bias and the softmax: (H, Q, K) (Vaswani et al. 2017, equation 1)."""
+        """Return q k^T / sqrt(d_head) (H, Q, L), before bias and softmax (Vaswani et al. 2017, equation 1)."""
         return self.q @ self.k.transpose(-1, -2) / math.sqrt(self.d_head)
 
     def only(self, head: int | None) -> "AttentionMap":
-        """The same with this head alone; None: with all."""
+        """Return the map with this head alone; None: with all."""
         if head is None:
             return self
         row = [self.heads.index(head)]
@@ -58,78 +57,68 @@ class AttentionMap:
 
     @property
     def hidden(self) -> Tensor:
-        """(Q, K), True where a query may not look: in decoder self-attention at later positions."""
+        """Return (Q, L), True where a query may not look: at later positions in decoder self-attention."""
         return self.bias < 0
 
 
 @dataclass(frozen=True)
 class AttentionTrace:
-    """Every attention of a model, for one pair, with the tokens as the model is given them.
+    """Every attention of a model for one pair, with the tokens that the model reads.
 
-    At each of tgt_in the decoder is to say what stands there in pair.tgt.
+    At tgt_in[i] the decoder predicts pair.tgt.pieces[i].
     """
 
     pair: SentencePair
-    tgt_in: list[str]  # <start> and the pieces of the target but its last: what the decoder is given
+    tgt_in: list[str]  # input of the decoder: <start> and the target's pieces but the last
     maps: list[AttentionMap]  # by kind in the order of KINDS, then by layer
-    cfg: ModelConfig  # with decoder=ssru there is no decoder self-attention
+    cfg: ModelConfig  # decoder=ssru has no decoder self-attention
 
-    def of(self, kind: Kind) -> list[AttentionMap]:
-        """The layers of one kind, first to last."""
-        return [found for found in self.maps if found.kind == kind]
+    def layers(self, kind: Kind) -> list[AttentionMap]:
+        """Return the layers of one kind, first to last."""
+        return [attention for attention in self.maps if attention.kind == kind]
 
     def chosen(self, kinds: Sequence[Kind] = (), layer: int | None = None, head: int | None = None) -> "AttentionTrace":
-        """The trace of these kinds, this layer and this head alone, counted from 1; without one, of all.
+        """Return the trace of these kinds, this layer and this head, counted from 1; by default, of all.
 
-        Raises UsageError if nothing is left.
+        Raises UsageError if the model has no such kind, layer or head.
         """
         for kind in kinds:
-            if not self.of(kind):
+            if not self.layers(kind):
                 raise UsageError(f"this model has no {NAMES[kind]}: its decoder is recurrent (model.decoder=ssru)")
-        maps = [found for found in self.maps if not kinds or found.kind in kinds]
-        n_layers, n_heads = max(found.layer for found in maps), max(maps[0].heads)
+        maps = [attention for attention in self.maps if not kinds or attention.kind in kinds]
+        n_layers, n_heads = max(attention.layer for attention in maps), max(maps[0].heads)
         if layer is not None and not 1 <= layer <= n_layers:
-            raise UsageError(f"layer {layer}: there are layers 1 to {n_layers}")
+            raise UsageError(f"layer {layer}: the model has layers 1 to {n_layers}")
         if head is not None and not 1 <= head <= n_heads:
-            raise UsageError(f"head {head}: there are heads 1 to {n_heads}")
-        maps = [found.only(head) for found in maps if layer in (None, found.layer)]
+            raise UsageError(f"head {head}: the model has heads 1 to {n_heads}")
+        maps = [attention.only(head) for attention in maps if layer in (None, attention.layer)]
         return replace(self, maps=maps)
 
     def axes(self, kind: Kind) -> tuple[list[str], list[str]]:
-        """The pieces that look, and those that are looked at."""
+        """Return the tokens of the queries and those of the keys."""
         queries = self.pair.src.pieces if kind == "encoder" else self.tgt_in
         return queries, self.tgt_in if kind == "decoder" else self.pair.src.pieces
 
     @property
     def cross(self) -> AttentionMap:
-        """The cross-attention that best shows what is translated: that of `alignment_layer`, else the last one here."""
-        layers = self.of("cross")
+        """Return the cross-attention that best aligns source and target: of `alignment_layer`, else the last."""
+        layers = self.layers("cross")
         best = 1 + alignment_layer(self.cfg.n_decoder_layers)
-        return next((found for found in layers if found.layer == best), layers[-1])
-
-
-def check_drawable(trace: AttentionTrace) -> None:
-    """Raises MtkitError if a side has too many tokens for lines or maps that one can read."""
-    for side, pieces in (("sentence", trace.pair.src.pieces), ("translation", trace.pair.tgt.pieces)):
-        if len(pieces) > MAX_DRAWN:
-            raise MtkitError(
-                f"the {side} has {len(pieces)} tokens with its end, more than the {MAX_DRAWN} that can be drawn "
-                "readably; choose a shorter sentence, or take all weights with --json"
-            )
+        return next((attention for attention in layers if attention.layer == best), layers[-1])
 
 
 def trace_pair(model: Transformer, pair: SentencePair) -> AttentionTrace:
-    """Every attention of the model while it predicts each token of the pair's target."""
+    """Record every attention of the model while it predicts each token of the pair's target."""
     maps = trace_attention(model, pair.src.ids, pair.tgt_in)
     return AttentionTrace(pair, ["<start>", *pair.tgt.pieces[:-1]], maps, model.cfg)
 
 
-# Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
+# Not inference_mode: tables that the model extends on the way, such as positions, must stay usable in training.
 @torch.no_grad()
 def trace_attention(model: Transformer, src: Sequence[int], tgt_in: Sequence[int]) -> list[AttentionMap]:
-    """Every attention of the model, as in `AttentionTrace.maps`, given a source's ids and the target's from <start> on.
+    """Return every attention of the model, as in `AttentionTrace.maps`, for source ids and target ids from <start> on.
 
-    Raises RuntimeError if what is recorded does not lead to what the model itself has computed.
+    Raises RuntimeError if the recorded weights do not give the model's own output.
     """
     device = next(model.parameters()).device
     maps: list[AttentionMap] = []
@@ -145,17 +134,17 @@ def trace_attention(model: Transformer, src: Sequence[int], tgt_in: Sequence[int
         model.train(was_training)
         for hook in hooks:
             hook.remove()
-    return sorted(maps, key=lambda found: (KINDS.index(found.kind), found.layer))
+    return sorted(maps, key=lambda attention: (KINDS.index(attention.kind), attention.layer))
 
 
 def _attentions(model: Transformer) -> Iterator[tuple[Kind, int, SelfAttention | CrossAttention]]:
-    """Each attention with its kind and layer."""
-    for number, layer in enumerate(model.encoder_layers, start=1):
-        yield "encoder", number, layer.self_attention
-    for number, block in enumerate(model.decoder_layers, start=1):
-        if isinstance(block.self_attention, SelfAttention):  # else a recurrent unit
-            yield "decoder", number, block.self_attention
-        yield "cross", number, block.cross_attention
+    """Yield each attention with its kind and layer, from 1."""
+    for layer, encoder_layer in enumerate(model.encoder_layers, start=1):
+        yield "encoder", layer, encoder_layer.self_attention
+    for layer, decoder_layer in enumerate(model.decoder_layers, start=1):
+        if isinstance(decoder_layer.self_attention, SelfAttention):  # else a recurrent unit
+            yield "decoder", layer, decoder_layer.self_attention
+        yield "cross", layer, decoder_layer.cross_attention
 
 
 def _record(
@@ -166,7 +155,7 @@ def _record(
     inputs: tuple[Tensor, ...],
     output: Tensor,
 ) -> None:
-    """Forward hook: compute once more, step by step, what led from inputs to output, and add it to maps."""
+    """Forward hook: recompute the attention from its inputs, compare it with the output, and add it to maps."""
     if isinstance(attention, CrossAttention):
         x, k, v, bias = inputs
         (q,) = split_heads(attention.q_proj(x), 1, attention.n_heads)
@@ -178,8 +167,8 @@ def _record(
     weights = (q @ k.transpose(-1, -2) * q.size(-1) ** -0.5 + bias).softmax(dim=-1)
     error = (attention.out_proj(join_heads(weights @ v)) - output).abs().max()
     if error > _ROUNDING * output.abs().max():
-        raise RuntimeError(f"the traced {NAMES[kind]} of layer {layer} is not what the model computes")
+        raise RuntimeError(f"the traced {NAMES[kind]} of layer {layer} differs from the model's")
     n_queries, n_keys = weights.shape[-2:]
-    shown = (q[0], k[0], bias.expand(1, 1, n_queries, n_keys)[0, 0], weights[0])
+    parts = (q[0], k[0], bias.expand(1, 1, n_queries, n_keys)[0, 0], weights[0])
     heads = tuple(range(1, attention.n_heads + 1))
-    maps.append(AttentionMap(kind, layer, heads, *(part.cpu() for part in shown)))
+    maps.append(AttentionMap(kind, layer, heads, *(part.cpu() for part in parts)))

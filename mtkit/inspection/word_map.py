@@ -21,9 +21,9 @@ _TITLES = {TRAINED: "Trained", BEFORE: "Before training", CHANGE: "What training
 _COLOURS = ("#1f6fb4", "#b8460b", "#23803c", "#8a3fa8", "#8f6400", "#c2356b", "#0d7780", "#5b5f66")
 WIDTH, HEIGHT, MARGIN = 560.0, 460.0, 46.0  # of a panel, in pixels
 FONT_SIZE = 13.0
-_LETTER = 0.6 * FONT_SIZE  # as wide as most letters are at most
+_LETTER = 0.6 * FONT_SIZE  # width of a wide letter
 _RADIUS = 5.0
-_TEXT = 0.64 * FONT_SIZE  # in points of 1/72 inch; a panel is drawn a little smaller than 100 of its pixels an inch
+_TEXT = 0.64 * FONT_SIZE  # points (1/72 inch): matplotlib draws a panel slightly smaller than 100 pixels per inch
 _SIDES = {"start": "left", "middle": "center", "end": "right"}  # matplotlib's names
 
 _Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -31,16 +31,16 @@ _Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 @dataclass(frozen=True)
 class Plane:
-    """Points as their two principal axes show them (Pearson 1901)."""
+    """Points projected on their two principal axes (Pearson 1901)."""
 
     points: Floats  # (N, 2), their mean at the origin
-    explained: tuple[float, float]  # the share of the points' variance along each axis
+    explained: tuple[float, float]  # share of the variance along each axis
 
 
 def principal_plane(vectors: Tensor) -> Plane:
-    """The plane that keeps most of the variance of the vectors (N, D), N and D 2 at least.
+    """Return the plane that keeps most of the variance of the vectors (N, D); N and D are at least 2.
 
-    The point that lies furthest out along an axis lies on its positive side: the sign is free, and fixed by that.
+    The furthest point along an axis gets a positive coordinate, which fixes the axis' arbitrary sign.
     """
     centred = vectors.double().numpy()
     centred = centred - centred.mean(0)
@@ -55,45 +55,43 @@ def principal_plane(vectors: Tensor) -> Plane:
 
 @dataclass(frozen=True)
 class MapPoint:
-    """A place on the map."""
+    """A word or one of its neighbours on the map."""
 
     label: str
-    group: int  # number of the word that it is, or is a neighbour of
+    group: int  # index of the word
     is_word: bool  # False: a neighbour
 
 
 @dataclass(frozen=True)
 class WordMap:
-    """The same points in each view, each with axes of its own."""
+    """The same points in each view, each with its own axes."""
 
     points: tuple[MapPoint, ...]
-    planes: dict[str, Plane]  # by the view's name, in order of time
+    planes: dict[str, Plane]  # by the view's name, before training first
 
 
-def word_map(views: Views, found: Sequence[NearestOfWord], *, with_neighbours: bool) -> WordMap:
-    """The words and, if wanted, their nearest tokens by cosine in the trained view; each token once.
+def word_map(views: Views, words: Sequence[NearestOfWord], *, with_neighbours: bool) -> WordMap:
+    """Return a map of the words and, optionally, their nearest tokens by cosine after training; each token once.
 
-    Raises UsageError if these are fewer than three.
+    Raises UsageError for fewer than three points.
     """
     points: dict[tuple[int, ...], MapPoint] = {}
-    for group, nearest in enumerate(found):
+    for group, nearest in enumerate(words):
         points.setdefault(nearest.word.ids, MapPoint(nearest.word.text, group, True))
     if with_neighbours:
-        for group, nearest in enumerate(found):
+        for group, nearest in enumerate(words):
             for neighbour in nearest.views[views.views[0].name].cosine:
                 points.setdefault((neighbour.id,), MapPoint(neighbour.token, group, False))
     if len(points) < FEWEST_POINTS:
         raise UsageError(
-            f"a map needs {FEWEST_POINTS} words at least, and these are {len(points)}; name more, or "
+            f"a map needs at least {FEWEST_POINTS} points, not {len(points)}; give more words, or "
             + ("raise --top" if with_neighbours else "add --neighbours")
         )
-    in_time = sorted(views.views, key=lambda view: view.name != BEFORE)
-    planes = {view.name: principal_plane(_stack(view.space.vectors, list(points))) for view in in_time}
+    planes = {}
+    for view in sorted(views.views, key=lambda view: view.name != BEFORE):
+        vectors = [view.space.vectors[list(ids)].mean(0) for ids in points]
+        planes[view.name] = principal_plane(torch.stack(vectors))
     return WordMap(tuple(points.values()), planes)
-
-
-def _stack(vectors: Tensor, ids: Sequence[tuple[int, ...]]) -> Tensor:
-    return torch.stack([vectors[list(token_ids)].mean(0) for token_ids in ids])
 
 
 @dataclass(frozen=True)
@@ -102,29 +100,29 @@ class Placed:
 
     x: float
     y: float
-    label_x: float  # the label's left end
-    label_y: float  # its base line
-    label_width: float  # guessed
-    away: bool  # the label stands so far from its point that a line should lead there
+    label_x: float  # left end of the label
+    label_y: float  # base line of the label
+    label_width: float  # estimated
+    away: bool  # the label is so far from its point that it needs a line
 
     @property
     def anchor(self) -> tuple[float, Literal["start", "middle", "end"]]:
-        """Which part of the text is to stand where: the one next to the point, since the width is but a guess."""
+        """Return x and name of the part of the text next to the point: the estimate of the width moves it least."""
         if self.label_x + self.label_width <= self.x:
             return self.label_x + self.label_width, "end"
         return (self.label_x, "start") if self.label_x >= self.x else (self.label_x + self.label_width / 2, "middle")
 
     @property
     def label_end(self) -> tuple[float, float]:
-        """Where such a line ends: beside the label, or above or below it, whatever is nearest to the point."""
+        """Return where that line ends: the point of the label's box that is nearest to the point."""
         x = min(max(self.x, self.label_x), self.label_x + self.label_width)
         return x, min(max(self.y, self.label_y - 0.8 * FONT_SIZE), self.label_y + 0.2 * FONT_SIZE)
 
 
 def place(points: Floats, labels: Sequence[str]) -> list[Placed]:
-    """Put points (N, 2) with their labels on a panel, one scale for both axes, labels on free ground if there is any.
+    """Place points (N, 2) and their labels on a panel, with one scale for both axes and labels where there is space.
 
-    Points come first in the order given, so that the most important should.
+    Earlier points get their labels first: give the most important ones first.
     """
     low, high = points.min(0), points.max(0)
     extent = np.maximum(high - low, 1e-12)
@@ -142,7 +140,7 @@ def place(points: Floats, labels: Sequence[str]) -> list[Placed]:
 
 
 def _free_box(x: float, y: float, width: float, taken: Sequence[_Box]) -> tuple[_Box, bool]:
-    """The place for a label of this width that covers least of what is there, near ones first; whether it is away."""
+    """Return the nearest box for a label of this width that covers least of the others, and whether it needs a line."""
     best, least, is_away = (x, y, x + width, y + FONT_SIZE), float("inf"), False
     half = FONT_SIZE / 2
     for distance in (_RADIUS + 2, 18.0, 32.0, 48.0):
@@ -173,70 +171,64 @@ def _outside(box: _Box) -> float:
     return 100 * beyond
 
 
-def write_map(path: Path, title: str, words: WordMap, found: Sequence[NearestOfWord], origin: str) -> None:
-    """Draw the map in each view, one beside the other; a page also lists the nearest tokens.
+def write_map(path: Path, title: str, on_map: WordMap, words: Sequence[NearestOfWord], origin: str) -> None:
+    """Draw the map in each view, side by side; a page also lists the nearest tokens of the words.
 
-    The file is written whole or not at all. origin: of the vectors before training, for the page.
-    Raises MtkitError where a picture needs matplotlib.
+    origin: of the vectors before training, for the page. Raises MtkitError if a picture lacks matplotlib.
     """
     if path.suffix.lower() == ".html":
-        _write_page(path, title, words, found, origin)
+        _write_page(path, title, on_map, words, origin)
     else:
-        _write_picture(path, title, words)
+        _write_picture(path, title, on_map)
 
 
-def axis_label(number: int, plane: Plane) -> str:
-    """The name of axis 0 or 1, with its share of the variance."""
-    return f"axis {number + 1}: {plane.explained[number]:.0%} of the variance"
+def _axis_labels(plane: Plane) -> list[str]:
+    return [f"axis {axis}: {share:.0%} of the variance" for axis, share in enumerate(plane.explained, start=1)]
 
 
-def _placed(words: WordMap, name: str) -> list[Placed]:
-    return place(words.planes[name].points, [point.label for point in words.points])
+def _placed(on_map: WordMap, name: str) -> list[Placed]:
+    return place(on_map.planes[name].points, [point.label for point in on_map.points])
 
 
-def _write_page(path: Path, title: str, words: WordMap, found: Sequence[NearestOfWord], origin: str) -> None:
+def _write_page(path: Path, title: str, on_map: WordMap, words: Sequence[NearestOfWord], origin: str) -> None:
     panels = [
         {
             "title": _TITLES[name],
-            "axes": [axis_label(0, plane), axis_label(1, plane)],
+            "axes": _axis_labels(plane),
             "points": [
                 {"point": point, "at": at, "colour": point.group % len(_COLOURS)}
-                for point, at in zip(words.points, _placed(words, name), strict=True)
+                for point, at in zip(on_map.points, _placed(on_map, name), strict=True)
             ],
         }
-        for name, plane in words.planes.items()
+        for name, plane in on_map.planes.items()
     ]
-    tables = [{"word": nearest.word, "views": _columns(nearest, words)} for nearest in found]
+    tables = [
+        {
+            "word": nearest.word,
+            "views": [{"title": _TITLES[name], "neighbours": nearest.views[name]} for name in on_map.planes],
+        }
+        for nearest in words
+    ]
     size = {"width": WIDTH, "height": HEIGHT, "font_size": FONT_SIZE}
     write_page(path, "embeddings", title=title, panels=panels, tables=tables, size=size, origin=origin)
 
 
-def _columns(nearest: NearestOfWord, words: WordMap) -> list[dict[str, Any]]:
-    """In the order of the maps."""
-    found = [(name, nearest.views[name]) for name in words.planes]
-    return [
-        {"title": _TITLES[name], "cosine": neighbours.cosine, "euclidean": neighbours.euclidean}
-        for name, neighbours in found
-    ]
-
-
-def _write_picture(path: Path, title: str, words: WordMap) -> None:
-    n_panels = len(words.planes)
+def _write_picture(path: Path, title: str, on_map: WordMap) -> None:
+    n_panels = len(on_map.planes)
     figure = new_figure(path, n_panels * WIDTH / 100, (HEIGHT + 90) / 100, layout="constrained")
     figure.suptitle(title, parse_math=False)
-    for axes, (name, plane) in zip(figure.subplots(1, n_panels, squeeze=False)[0], words.planes.items(), strict=True):
-        _draw_panel(axes, words, name)
-        axes.set_title(_TITLES[name])
-        axes.set_xlabel(axis_label(0, plane))
-        axes.set_ylabel(axis_label(1, plane))
+    for axes, (name, plane) in zip(figure.subplots(1, n_panels, squeeze=False)[0], on_map.planes.items(), strict=True):
+        _draw_panel(axes, on_map, name)
+        x_label, y_label = _axis_labels(plane)
+        axes.set(title=_TITLES[name], xlabel=x_label, ylabel=y_label)
     save_figure(figure, path)
 
 
-def _draw_panel(axes: Any, words: WordMap, name: str) -> None:
-    """In pixels, as the labels were placed: one unit is a pixel of the panel."""
+def _draw_panel(axes: Any, on_map: WordMap, name: str) -> None:
+    """Draw points and labels; one unit of the axes is one pixel of the panel."""
     axes.set(xlim=(0, WIDTH), ylim=(HEIGHT, 0), xticks=[], yticks=[])
     axes.set_box_aspect(HEIGHT / WIDTH)
-    for point, at in zip(words.points, _placed(words, name), strict=True):
+    for point, at in zip(on_map.points, _placed(on_map, name), strict=True):
         colour = _COLOURS[point.group % len(_COLOURS)]
         size, alpha, weight = (6, 1.0, "bold") if point.is_word else (4, 0.6, "normal")
         if at.away:

@@ -125,7 +125,7 @@ def test_lines_are_the_weights_of_what_is_chosen(browser, path, trace):
 
 
 def test_a_token_that_is_pointed_at_shows_its_weights_as_numbers(browser, path, trace):
-    weights = trace.of("decoder")[1].weights[2]
+    weights = trace.layers("decoder")[1].weights[2]
     with open_page(browser, path) as page:
         choose(page, "decoder self-attention", layer="2", head="3")
         page.locator("#queries button").nth(3).hover()
@@ -142,7 +142,7 @@ def test_a_token_that_is_pointed_at_shows_its_weights_as_numbers(browser, path, 
 
 
 def test_inside_a_head_the_numbers_of_a_pair_are_those_of_the_trace(browser, path, trace):
-    found, query, key = trace.of("cross")[0], 4, 2
+    found, query, key = trace.layers("cross")[0], 4, 2
     q, k = found.q[1, query], found.k[1, key]
     with open_page(browser, path) as page:
         choose(page, "cross-attention", layer="1", head="2")
@@ -175,7 +175,7 @@ def test_keys_choose_maps_tokens_and_dimensions(browser, path, trace):
             page.keyboard.press(key)
             assert selected(page, "Head") == head
         page.keyboard.press("ArrowUp" if chosen == 2 else "ArrowDown")
-        assert_lines(page, trace.of("cross")[2 - chosen].weights[1])
+        assert_lines(page, trace.layers("cross")[2 - chosen].weights[1])
         assert (selected(page, "Layer"), selected(page, "Head")) == (str(3 - chosen), "2")
         page.locator("#queries [aria-checked=true]").focus()
         page.keyboard.press("ArrowDown")

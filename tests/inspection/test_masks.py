@@ -79,7 +79,7 @@ def test_a_broken_padding_mask_fails_the_proof(subject, monkeypatch, broken):
     monkeypatch.setattr("mtkit.model.transformer.padding_bias", broken)
     batch = batch_of(subject)
     assert not batch.holds
-    assert "BROKEN  padding changes figures" in as_text(batch)
+    assert "BROKEN  padding changes" in as_text(batch)
 
 
 def test_without_a_causal_mask_padding_of_the_target_is_seen(subject, monkeypatch):
@@ -173,13 +173,13 @@ def test_the_text_has_masks_and_proof(subject):
 
 def test_a_target_too_wide_for_a_terminal_is_left_to_files(subject):
     text = as_text(batch_of(subject, ["cat", "dog"], ["un " * 70, "un"]))
-    assert "71 tokens are too many to draw here; --output draws them" in text
+    assert any("71 tokens" in line and "--output" in line for line in text.splitlines())
 
 
 def test_a_long_source_is_drawn_in_several_blocks(subject):
     lines = as_text(batch_of(subject, ["cat " * 30, "dog"], ["un", "un"])).splitlines()
     assert max(map(len, lines)) <= 110
-    start = lines.index("padding mask of the source, the same for every token that looks:")
+    [start] = [index for index, line in enumerate(lines) if line.startswith("padding mask of the source")]
     assert lines[start + 6] == "from token 17:"  # 4 + 16 * 5 letters and 16 spaces fill a line
     shown = [line for line in lines[start : start + 11] if line.startswith("   1")]
     assert " ".join(line[4:].strip() for line in shown).split() == ["▁cat"] * 30 + ["<end>"]
@@ -187,7 +187,7 @@ def test_a_long_source_is_drawn_in_several_blocks(subject):
 
 def test_a_recurrent_decoder_is_said_to_need_no_mask(bundle_of_a_run):
     batch = batch_of(subject_with(bundle_of_a_run, decoder="ssru"))
-    assert masks_of(batch, batch.sentences[0])[1].name == "decoder, recurrent: causal by itself"
+    assert "recurrent" in masks_of(batch, batch.sentences[0])[1].name
 
 
 def test_pictures_are_written_and_too_large_ones_refused(subject, tmp_path):
@@ -196,7 +196,7 @@ def test_pictures_are_written_and_too_large_ones_refused(subject, tmp_path):
     write_picture(tmp_path / "masks.svg", batch)
     text = list(ElementTree.parse(tmp_path / "masks.svg").getroot().itertext())
     assert text.count("_sees") == 3 and "cross-attention: padding" in text  # twice in the encoder's, once in cross
-    with pytest.raises(MtkitError, match=r"large.png: the masks of this batch make a picture of .* give fewer"):
+    with pytest.raises(MtkitError, match=r"large\.png: .* pixels; give fewer"):
         write_picture(tmp_path / "large.png", replace(batch, sentences=[*batch.sentences] * 70))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["masks.svg"]
 
@@ -207,7 +207,7 @@ def test_the_page_reads_well_and_is_small(subject, browser, tmp_path):
     check_page(browser, path, tmp_path)
     assert path.stat().st_size < 100_000
     large = batch_of(subject, ["cat " * 180, "dog"], ["un", "un"])
-    with pytest.raises(MtkitError, match=r"x.html: the masks of this batch have 66,254 cells, too many for a page"):
+    with pytest.raises(MtkitError, match=r"x\.html: .* 66,254 cells.* 60,000 .*give fewer"):
         write_masks_page(tmp_path / "x.html", large)
     assert "<h3>1. cat &lt;b&gt; &rarr; un chat &amp; voit</h3>" in path.read_text(encoding="utf-8")
 

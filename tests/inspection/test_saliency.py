@@ -155,7 +155,7 @@ def test_attention_is_that_of_the_layer_with_a_row_for_the_end(subject, pair, la
 
 
 def test_there_is_no_layer_beyond_the_last(subject, pair):
-    with pytest.raises(UsageError, match="layer 3: the decoder has layers 1 to 2"):
+    with pytest.raises(UsageError, match=r"layer 3: .*1 to 2"):
         measure_saliency(subject, pair, layer=3)
 
 
@@ -222,7 +222,7 @@ def test_what_cannot_be_shown_is_refused(run, args, exit_code, message):
 def test_a_pair_that_is_too_long_to_draw_is_refused_before_the_work(run, tmp_path):
     result = run("a" * 90, "--target", "a", "-o", str(tmp_path / "heat.html"))
     assert result.exit_code == 1
-    assert "too many to draw: at most 80 on a side" in result.stderr
+    assert "the source has 92 tokens" in result.stderr and " 80 " in result.stderr
     assert not result.stdout
     assert not list(tmp_path.iterdir())
 

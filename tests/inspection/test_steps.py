@@ -175,15 +175,15 @@ def test_blank_sides_are_refused(subject, blank):
 
 
 def test_a_side_that_is_too_long_is_refused_with_its_length(subject):
-    with pytest.raises(MtkitError, match=r"the sentence has \d{3,} tokens, more than the 200"):
+    with pytest.raises(MtkitError, match=r"the sentence has \d{3,} tokens.* 200 .*decode\.max_src_tokens"):
         subject.pair("cat " * 250)
-    with pytest.raises(MtkitError, match=r"the target has \d{3,} tokens, more than the 200"):
+    with pytest.raises(MtkitError, match=r"the target has \d{3,} tokens.* 200 "):
         subject.pair(SENTENCE, target="cat " * 250)
 
 
 def test_learned_positions_end_before_the_usual_limit(folder, subject_spm):
     subject = Subject(tiny_bundle(folder / "shape", subject_spm, tiny_config(SHAPES["post-norm, learned positions"])))
-    with pytest.raises(MtkitError, match="more than the 63"):  # and <end>
+    with pytest.raises(MtkitError, match=" 63 "):  # and <end>
         subject.pair("a" * 80)
 
 
@@ -193,7 +193,7 @@ def test_unknown_characters_are_named(folder, caplog):
     subject = Subject(tiny_bundle(folder / "unknowing", tiny_tokenizer(folder / "unknown", cfg), cfg))
     pair = subject.pair("I love \u732b.")
     assert "<unk>" in pair.src.pieces
-    assert "no pieces for \u732b of the sentence" in caplog.text
+    assert " \u732b of the sentence" in caplog.text and "<unk>" in caplog.text
 
 
 def test_the_command_tells_the_loop_from_start_to_end(run):

@@ -69,7 +69,7 @@ def test_a_map_holds_the_words_and_on_demand_their_neighbours_each_once(views):
 
 def test_a_map_of_two_words_is_refused(views):
     found = nearest_of(views, [views.vocabulary.word("cat"), views.vocabulary.word("dog")], 1)
-    with pytest.raises(UsageError, match="a map needs 3 words at least, and these are 2; name more, or add --neigh"):
+    with pytest.raises(UsageError, match=r"3 points, not 2; .*--neighbours"):
         word_map(views, found, with_neighbours=False)
 
 

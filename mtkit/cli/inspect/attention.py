@@ -11,7 +11,7 @@ import typer
 from mtkit.cli.inspect.drawing import DrawingOption, say_written
 from mtkit.cli.inspect.sentence import JsonOption, SentenceArgument, TargetOption, load_subject, pair_record
 from mtkit.cli.options import DecodeSetOption, ModelOption
-from mtkit.inspection import attention_views
+from mtkit.inspection import attention_views, sentence_pair
 from mtkit.inspection import trace as traces
 
 KindOption = Annotated[
@@ -42,7 +42,7 @@ def show_attention(
     trace = traces.trace_pair(subject.model, subject.pair(text, target=target))
     chosen = trace.chosen([kind] if kind else [], layer, head)
     if output is not None or not as_json:
-        traces.check_drawable(trace)
+        sentence_pair.check_drawable(trace.pair)
     if output is not None:
         _draw(output, chosen)
         say_written(output)

@@ -74,8 +74,8 @@ def _architecture(model: Path | None, config_path: Path | None, overrides: list[
 
     if config_path is None:
         log.info(f"model: {folder}")
-        return model_summary.Architecture.of_bundle(files)
-    found = model_summary.Architecture.of_config(config)
+        return model_summary.Architecture.from_bundle(files)
+    found = model_summary.Architecture.from_config(config)
     if found.tokenizers is None:
         log.info(f"{config_path}: no tokenizers yet; vocabularies as large as the config asks")
     return found

@@ -19,7 +19,7 @@ from mtkit.cli.inspect.sentence import (
 )
 from mtkit.cli.options import BeamSizeOption, DecodeSetOption, ModelOption
 from mtkit.errors import UsageError
-from mtkit.inspection import saliency
+from mtkit.inspection import saliency, sentence_pair
 
 
 def show_saliency(
@@ -52,7 +52,7 @@ def show_saliency(
 
     pair = subject.pair(sentence, target=target, beam_size=beam_size)
     if output is not None:
-        saliency.check_drawable(pair)  # before the work
+        sentence_pair.check_drawable(pair)  # before the work
     with short_bar(len(pair.tgt.ids), "measuring", "token") as bar:
         found = saliency.measure_saliency(subject, pair, erased_by=erase, layer=layer, advance=bar.update)
     if output is not None:

@@ -121,10 +121,10 @@ def test_json_holds_all_weights_or_those_that_are_chosen(run, subject):
     ("args", "code", "message"),
     [
         (["-o", "a.pdf"], 2, "must end in .png or .svg or .html"),
-        (["--layer", "3"], 2, "layer 3: there are layers 1 to 2"),
-        (["--head", "9"], 2, "head 9: there are heads 1 to 2"),
+        (["--layer", "3"], 2, "layer 3: the model has layers 1 to 2"),
+        (["--head", "9"], 2, "head 9: the model has heads 1 to 2"),
         (["--target", " "], 1, "the target is blank"),
-        (["--target", "a" * 90], 1, "the translation has 92 tokens with its end, more than the 80"),
+        (["--target", "a" * 90], 1, "the target has 92 tokens"),
         (["--target", "a" * 90, "-o", "a.html"], 1, "more than the 80"),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_recurrent_decoder_is_shown_without_self_attention(run, folder, subjec
     }
     result = run(SRC, "--kind", "decoder", model="ssru")
     assert result.exit_code == 2
-    assert "its decoder is recurrent" in result.stderr
+    assert "model.decoder=ssru" in result.stderr
 
 
 # Pictures
@@ -219,13 +219,13 @@ def test_tokens_are_no_formulas(tmp_path, drawn):
 def test_characters_that_the_font_lacks_are_told(subject, tmp_path, drawn, caplog):
     trace = trace_pair(subject.model, subject.pair("a \u732b", target="a"))
     write_attention_picture(tmp_path / "a.png", trace.chosen(["cross"], layer=1))
-    assert "matplotlib's font lacks some of these characters" in caplog.text
+    assert "matplotlib's font lacks" in caplog.text
     assert (tmp_path / "a.png").stat().st_size > 0
 
 
 def test_a_picture_that_would_be_too_large_is_refused(subject, tmp_path, monkeypatch):
     monkeypatch.setattr(attention_views, "MAX_PIXELS", 100_000)
-    with pytest.raises(MtkitError, match=r"12 maps of this sentence make .* pixels; choose some of them with --kind"):
+    with pytest.raises(MtkitError, match=r"12 maps .* pixels; .*--kind, --layer or --head"):
         write_attention_picture(tmp_path / "a.png", trace_pair(subject.model, subject.pair(SRC, target=TGT)))
     assert not list(tmp_path.iterdir())
 

@@ -68,14 +68,14 @@ def test_the_target_side_has_words_of_its_own(run):
 def test_tokens_by_their_spelling(run):
     assert run("▁cat", "--pieces").stdout.splitlines()[2].startswith("▁cat = ▁cat (")
     result = run("▁ca", "--pieces")
-    assert result.exit_code == 1 and "'▁ca': no token of src.spm; spelt most alike: ▁cat" in result.stderr
+    assert result.exit_code == 1 and "'▁ca' " in result.stderr and "src.spm; similar tokens: ▁cat" in result.stderr
 
 
 def test_a_token_that_training_never_saw_is_told(run):
     """No source holds a <s>, so that its vector is the one drawn at the start."""
     result = run("<s>", "▁cat", "▁dog", "--pieces", "-o", "map.html")
     assert "  change by training  none: training never moved this vector" in result.stdout
-    assert result.exit_code == 0 and Path("map.html").read_text().count("none: training never moved it") == 1
+    assert result.exit_code == 0 and Path("map.html").read_text().count("none: training did not change it") == 1
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
@@ -102,14 +102,15 @@ def test_characters_that_the_font_lacks_are_told(tmp_path, monkeypatch):
     for label in ("\U00012000", "cat"):  # a cuneiform sign, which is in none of the usual fonts
         points = tuple(MapPoint(label, number, True) for number in range(3))
         write_map(tmp_path / "map.png", "signs", WordMap(points, {TRAINED: plane}), [], "")
-    assert len(said) == 1 and "map.png: matplotlib's font lacks some of these characters" in said[0]
+    [warning] = said
+    assert "map.png: matplotlib's font lacks" in warning
 
 
 def test_without_matplotlib_a_picture_is_refused_and_a_page_is_drawn(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = run("cat", "dog", "red", "-o", "map.png")
     assert result.exit_code == 1
-    assert "map.png: pictures need matplotlib: pip install mtkit[plot]; or give --output a name" in result.stderr
+    assert "map.png: " in result.stderr and "pip install mtkit[plot]" in result.stderr and ".html" in result.stderr
     assert not Path("map.png").exists()
     assert run("cat", "dog", "red", "-o", "map.html").exit_code == 0
 
@@ -138,15 +139,15 @@ def test_neighbours_make_a_map_of_a_single_word(run):
 @pytest.mark.parametrize(
     ("args", "exit_code", "message"),
     [
-        (["日本"], 1, "'日本': src.spm has no token with 日, 本, so the model reads bytes or an unknown token"),
-        ([" "], 1, "' ': there is nothing to look for"),
+        (["日本"], 1, "'日本': src.spm has no token with 日, 本, "),
+        ([" "], 1, "' ' is blank"),
         (["cat", "-o", "map.pdf"], 2, "--output map.pdf: the name must end in .png or .svg or .html"),
-        (["cat", "dog", "-o", "map.html"], 2, "a map needs 3 words at least, and these are 2; name more, or add"),
+        (["cat", "dog", "-o", "map.html"], 2, "3 points, not 2; give more words, or add --neighbours"),
         (["cat", "--model", "nowhere"], 1, "nowhere: no such folder"),
         (
             ["cat", "--neighbours", "--json", "--top", "1"],
             2,
-            "words at least, and these are 2; name more, or raise --top",
+            "3 points, not 2; give more words, or raise --top",
         ),
         (["cat", "--neighbours"], 2, "--neighbours adds to the map: give --output PICTURE, or --json"),
         (["cat", "--side", "middle"], 2, "'middle' is not one of 'src', 'tgt'"),
