@@ -1,4 +1,4 @@
-"""One text in, its translation out piece by piece, while it is being searched for; what is out is never taken back."""
+"""Translate one text and emit its translation piece by piece during the search; nothing emitted is taken back."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -9,39 +9,39 @@ from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.translation.translator import Translator
 
-_BROKEN = "\ufffd"  # what decoding gives for the first bytes of a character whose others are to come
+_INCOMPLETE = "\ufffd"  # how decoding shows the first bytes of a character whose last bytes are still to come
 
 
 def translate_live(
     translator: Translator, text: str, emit: Callable[[str], None], line: int | None = None
 ) -> tuple[str, bool]:
-    """The text's translation; emit is given each part of it as soon as no hypothesis disagrees about it.
+    """Translate a text, and call emit with each part as soon as all hypotheses agree on it.
 
-    Also returns whether it is finished: False if the length limit ended it, or a segment of it. What is out is not
-    taken back, so nobody looks whether it is suspect.
+    Returns the translation and whether it is finished: False if the length limit ended it, or a segment of it. It is
+    not reviewed for faults, since a second search could not replace what was emitted.
 
-    The parts add up to the translation. With greedy search they are single tokens; a beam holds back what its
-    hypotheses do not have in common. A text that is too long comes segment by segment.
-    line: the text's number, for a message about that; none: no message.
-    Raises MtkitError with an engine or settings that cannot be watched.
+    The parts concatenate to the translation. With greedy search they are single tokens; a beam holds back what its
+    hypotheses do not have in common. A text that is too long is emitted segment by segment.
+    line: line number of the text, for a warning about that; None: do not warn.
+    Raises MtkitError for an engine or settings that do not support streaming.
     """
     engine = translator.engine
     if not isinstance(engine, NativeEngine):
-        raise MtkitError(f"the {engine.name} engine cannot be watched; use decode.engine=native")
+        raise MtkitError(f"the {engine.name} engine cannot stream tokens; use decode.engine=native")
     if translator.decode.mbr_samples or translator.terminology:
-        raise MtkitError("tokens are streamed from a plain search only; leave mbr_samples and terminology out")
+        raise MtkitError("only a plain search can stream tokens; remove decode.mbr_samples and decode.terminology")
     parts: list[str] = []
     finished = True
-    segments, _ = translator.segments([as_one_line(text).strip()], translator.decode, first_line=line)
+    segments, _ = translator.segments([text], translator.decode, first_line=line)
     for segment in segments:
         start = " " if any(parts) else ""
         shown = ""
 
-        def show(found: str, start: str = start) -> None:
+        def show(certain: str, start: str = start) -> None:
             nonlocal shown
-            if len(found) > len(shown) and found.startswith(shown):
-                emit((start if not shown else "") + found[len(shown) :])
-                shown = found
+            if len(certain) > len(shown) and certain.startswith(shown):
+                emit((start if not shown else "") + certain[len(shown) :])
+                shown = certain
 
         def watch(hypotheses: Sequence[Sequence[int]]) -> None:
             show(_certain(_decoded(translator, _common_prefix(hypotheses))))
@@ -64,5 +64,5 @@ def _decoded(translator: Translator, ids: Sequence[int]) -> str:
 
 
 def _certain(text: str) -> str:
-    """The text without an end that later tokens may change: an unfinished character, a space that may be the last."""
-    return text.rstrip(_BROKEN).rstrip()
+    """Remove the end that later tokens may change: an incomplete character, or a space that may be the last."""
+    return text.rstrip(_INCOMPLETE).rstrip()
