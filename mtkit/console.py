@@ -1,4 +1,4 @@
-"""Log lines and progress bars, all on stderr."""
+"""What a person watches while a command works: log lines and progress bars, all on stderr."""
 
 import logging
 import sys
@@ -6,11 +6,11 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-log = logging.getLogger("mtkit")  # --quiet shows warnings only
+log = logging.getLogger("mtkit")  # info: what happened; warning: what the user should know; --quiet leaves warnings
 
 
 class _AroundProgressBars(logging.Handler):
-    """Writes each record as a plain line to stderr, above any progress bar."""
+    """Writes each record as a plain line to stderr, above any progress bar that is being drawn."""
 
     def emit(self, record: logging.LogRecord) -> None:
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
@@ -18,35 +18,35 @@ class _AroundProgressBars(logging.Handler):
 
 
 def set_up_logging(quiet: bool) -> None:
-    """Show mtkit's log lines on stderr; with quiet, only warnings and no progress bars."""
+    """Show mtkit's log lines on stderr; with quiet, warnings only and no progress bars."""
     log.setLevel(logging.WARNING if quiet else logging.INFO)
     log.propagate = False
     log.handlers = [_AroundProgressBars()]
 
 
-_CURSOR_UP = "\x1b[A"
+_LINE_UP = "\x1b[A"
 
 
 class _Lines:
-    """A stream that writes each state of a progress bar as a line of its own, for a file instead of a terminal."""
+    """A stream for a bar that is not drawn over and over, but stands in a file: a line each time."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        """Write the text as a line, without what moves the cursor or erases the old bar."""
-        if line := text.replace(_CURSOR_UP, "").strip():
+        """Leave out what only moves the cursor or covers the old bar."""
+        if line := text.replace(_LINE_UP, "").strip():
             self._stream.write(f"{line}\n")
 
     def flush(self) -> None:
-        """Flush the stream."""
+        """As a stream's."""
         self._stream.flush()
 
 
 def progress_bar(total: int | None, description: str, unit: str, initial: int = 0, **options: Any) -> "tqdm[Any]":
-    """Return a tqdm bar on stderr with an ETA; it shows nothing unless log lines of level INFO are shown.
+    """A tqdm bar on stderr with an ETA; silent unless log lines are shown.
 
-    If stderr is not a terminal, it writes a line every 30 seconds, and nothing for work that takes less.
+    Where stderr is no terminal it is a line every half minute, and none for what takes less.
     """
     on_terminal = sys.stderr.isatty()
     in_a_file = {"mininterval": 30.0, "maxinterval": 30.0, "delay": 1.0}
@@ -63,6 +63,6 @@ def progress_bar(total: int | None, description: str, unit: str, initial: int = 
 
 
 def redraw(bar: "tqdm[Any]") -> None:
-    """Show changes to a bar at once, if it is drawn on a terminal."""
+    """Show at once what has been changed of a bar, where it is drawn over and over."""
     if sys.stderr.isatty():
         bar.refresh()

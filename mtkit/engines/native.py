@@ -1,4 +1,4 @@
-"""The engine in PyTorch: batches of segments through one model, or several at once, and a search."""
+"""The engine in PyTorch: it decodes batches of segments with one model, or an ensemble, and a search."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypedDict
@@ -16,18 +16,24 @@ from mtkit.errors import MtkitError
 from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import choose_device, is_out_of_memory, set_threads
-from mtkit.search.beam import Watch, beam_search, search
+from mtkit.search.beam import BeamSearch, search
+from mtkit.search.constrained import beam_size_for, constrained_search
 from mtkit.search.hypothesis import Hypothesis, Segment
-from mtkit.search.rules import make_rules
+from mtkit.search.rules import Rules, make_rules
 from mtkit.search.sampling import Truncation, sample, uniform_numbers
 from mtkit.search.step import DecodeStep, SearchConfig, SearchResult
 
-# A choice won by less than this many nats could have been lost in another batch: shapes decide how sums are rounded.
-# The log-probability of one and the same sentence was seen to differ by up to 4e-6 between batches.
+# A choice won by less than this many nats might be lost in another batch: shapes decide how sums are rounded.
+# Between batches, the log-probability of the same sentence differed by up to 4e-6 (measured).
 _CLOSE_CALL = 1e-4
 
 
-class _Ends(TypedDict):
+class _Inputs(TypedDict):
+    """The arguments that every search takes."""
+
+    step: DecodeStep
+    max_lens: Tensor
+    rules: Rules
     bos_id: int
     eos_id: int
 
@@ -44,9 +50,9 @@ class NativeEngine:
         precision: str = "fp32",
         shortlist: Shortlist | None = None,
     ) -> None:
-        """Moves the models to the device, and works on copies of them as they are now, made for inference.
+        """Move the models to the device, and decode with copies of them as they are now, prepared for inference.
 
-        shortlist: for the first model's source tokens; looked at where decode.shortlist says so.
+        shortlist: for the first model's source tokens; used where decode.shortlist is set.
         """
         self.device = torch.device(device)
         self.models = [quantize(model.to(self.device), precision) for model in models]
@@ -64,28 +70,44 @@ class NativeEngine:
     def decode(
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Segments of like length share a batch; the n best of each as its batch is done.
+        """Decode segments of like length together; yield the n best of each as its batch is done.
 
-        In fp32 a sentence whose search was decided by less than rounding errors is searched once more, alone: so its
-        translation is the same in any batch.
+        In fp32, if a decision of a sentence's search is within rounding error, decode the sentence again on its own: so
+        its translation is the same in any batch.
         """
         in_training = [model for model in self.models if model.training]
         for model in in_training:
             model.eval()
         try:
-            for numbers in _batches(segments, cfg):
-                results = self._batch([segments[number] for number in numbers], cfg, n_best)
-                for number, result in zip(numbers, results, strict=True):
-                    if result.margin < _CLOSE_CALL and self.precision == "fp32" and len(numbers) > 1:
-                        [result] = self._batch([segments[number]], cfg, n_best)
-                    yield number, result.n_best
+            for batch in _batches(segments, cfg):
+                results = self._decode_batch([segments[index] for index in batch], cfg, n_best)
+                for index, result in zip(batch, results, strict=True):
+                    if result.margin < _CLOSE_CALL and self.precision == "fp32" and len(batch) > 1:
+                        [result] = self._decode_batch([segments[index]], cfg, n_best)
+                    yield index, result.n_best
         finally:
             for model in in_training:
                 model.train()
 
     # Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
     @torch.no_grad()
-    def _batch(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
+    def stream(self, segment: Segment, cfg: DecodeConfig) -> Iterator[list[Hypothesis]]:
+        """Yield after each token the hypotheses of which one will be the translation; in the end that one alone.
+
+        Constraints do not count. Raises MtkitError if the config asks for sampling.
+        """
+        if cfg.sampling:
+            raise MtkitError("decode.sampling=true: only a search shows tokens as they come; leave sampling out")
+        vocabulary = self._local_vocabulary([segment], cfg)
+        beams = BeamSearch(**self._inputs([segment], cfg, vocabulary), cfg=SearchConfig.from_config(cfg, 1))
+        while beams.sentences:
+            beams.advance()
+            yield _globalize(beams.contenders(), vocabulary)
+        [result] = beams.results()
+        yield _globalize(result.n_best, vocabulary)
+
+    @torch.no_grad()
+    def _decode_batch(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
         try:
             return self._search(segments, cfg, n_best)
         except RuntimeError as error:
@@ -99,70 +121,43 @@ class NativeEngine:
             ) from error
 
     def _search(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
-        if any(segment.constraints for segment in segments):
-            from mtkit.search.constrained import beam_size_for
-
-            wider = beam_size_for([segment.constraints for segment in segments], cfg.beam_size)
-            cfg = cfg.model_copy(update={"beam_size": wider})
-        width = n_best if cfg.sampling else cfg.beam_size
-        attention = cfg.coverage_penalty > 0 and not cfg.sampling
+        constraints = [segment.constraints for segment in segments]
+        if cfg.sampling:
+            cfg = cfg.model_copy(update={"beam_size": n_best, "beam_groups": 1})
+        elif any(constraints):
+            cfg = cfg.model_copy(update={"beam_size": beam_size_for(constraints, cfg.beam_size)})
         vocabulary = self._local_vocabulary(segments, cfg)
-        step = self.make_step(segments, width, attention=attention, vocabulary=vocabulary)
-        if vocabulary is None:
-            return self._found(step, segments, cfg, n_best)
-        return vocabulary.globalize(self._found(step, vocabulary.localize(segments), cfg, n_best))
+        inputs = self._inputs(segments, cfg, vocabulary)
+        search_cfg = SearchConfig.from_config(cfg, n_best)
+        if cfg.sampling:
+            uniforms = uniform_numbers(
+                cfg.seed, [segment.ids for segment in segments], n_best, [segment.max_len for segment in segments]
+            )
+            if self.device.type == "mps":  # which has no float64
+                uniforms = uniforms.float()
+            uniforms = uniforms.to(self.device)
+            results = sample(**inputs, cfg=search_cfg, truncation=Truncation.from_config(cfg), uniforms=uniforms)
+        elif any(constraints):
+            results = constrained_search(**inputs, cfg=search_cfg, constraints=constraints)
+        else:
+            results = search(**inputs, cfg=search_cfg)
+        return [SearchResult(_globalize(result.n_best, vocabulary), result.margin) for result in results]
 
     def _local_vocabulary(self, segments: Sequence[Segment], cfg: DecodeConfig) -> LocalVocabulary | None:
-        """The tokens that the shortlist leaves to these segments; None: all."""
+        """Return the tokens that the shortlist leaves to these segments; None for all."""
         # what a constraint demands may be on no list
         if self.shortlist is None or not cfg.shortlist or any(segment.constraints for segment in segments):
             return None
-        return LocalVocabulary.of(self.shortlist, segments, self.device)
+        return LocalVocabulary.from_shortlist(self.shortlist, segments, self.device)
 
-    def _found(
-        self, step: DecodeStep, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
-    ) -> list[SearchResult]:
-        limits = [segment.max_len for segment in segments]
-        max_lens = torch.tensor(limits, device=self.device)
+    def _inputs(self, segments: Sequence[Segment], cfg: DecodeConfig, vocabulary: LocalVocabulary | None) -> _Inputs:
+        attention = cfg.coverage_penalty > 0 and not cfg.sampling
+        step = self.make_step(segments, cfg.beam_size, attention=attention, vocabulary=vocabulary)
+        if vocabulary is not None:
+            segments = vocabulary.localize(segments)
+        max_lens = torch.tensor([segment.max_len for segment in segments], device=self.device)
         rules = make_rules(cfg, segments, EOS_ID, self.device)
-        ends = _Ends(bos_id=BOS_ID, eos_id=EOS_ID)
-        if cfg.sampling:
-            search_cfg = SearchConfig.from_config(
-                cfg.model_copy(update={"beam_size": n_best, "beam_groups": 1}), n_best
-            )
-            numbers = uniform_numbers(cfg.seed, [segment.ids for segment in segments], n_best, limits)
-            if self.device.type == "mps":  # which has no float64
-                numbers = numbers.float()
-            numbers = numbers.to(self.device)
-            return sample(step, max_lens, search_cfg, Truncation.from_config(cfg), numbers, **ends, rules=rules)
-        search_cfg = SearchConfig.from_config(cfg, n_best)
-        constraints = [segment.constraints for segment in segments]
-        if any(constraints):
-            from mtkit.search.constrained import constrained_search
-
-            return constrained_search(step, max_lens, search_cfg, constraints, **ends, rules=rules)
-        return search(step, max_lens, search_cfg, **ends, rules=rules)
-
-    @torch.no_grad()
-    def watch(self, segment: Segment, cfg: DecodeConfig, watch: Watch) -> Hypothesis:
-        """The segment's best hypothesis; at each step `watch` is told all that may still become it.
-
-        Not for sampling and constraints. Raises MtkitError if the config asks for sampling.
-        """
-        if cfg.sampling:
-            raise MtkitError("decode.sampling=true: tokens are streamed from a search only; leave sampling out")
-        vocabulary = self._local_vocabulary([segment], cfg)
-        step = self.make_step([segment], cfg.beam_size, attention=cfg.coverage_penalty > 0, vocabulary=vocabulary)
-        if vocabulary is not None:
-            [segment] = vocabulary.localize([segment])
-            watch = vocabulary.globalized(watch)
-        limit = torch.tensor([segment.max_len], device=self.device)
-        rules = make_rules(cfg, [segment], EOS_ID, self.device)
-        ends = _Ends(bos_id=BOS_ID, eos_id=EOS_ID)
-        [result] = beam_search(step, limit, SearchConfig.from_config(cfg, 1), **ends, rules=rules, watch=watch)
-        if vocabulary is not None:
-            [result] = vocabulary.globalize([result])
-        return result.n_best[0]
+        return _Inputs(step=step, max_lens=max_lens, rules=rules, bos_id=BOS_ID, eos_id=EOS_ID)
 
     def make_step(
         self,
@@ -172,7 +167,7 @@ class NativeEngine:
         attention: bool = False,
         vocabulary: LocalVocabulary | None = None,
     ) -> DecodeStep:
-        """What a search over these segments asks for its log-probabilities; with a vocabulary, of its tokens only."""
+        """Return the step of a search over these segments; with a vocabulary, over its tokens only."""
         steps: list[DecodeStep] = []
         for member, model in enumerate(self.models):
             src = pad([[*segment.src(member), EOS_ID] for segment in segments]).to(self.device)
@@ -194,24 +189,27 @@ def native_engine(
     return NativeEngine([load_model(files) for files in members], choose_device(device), decode.precision, shortlist)
 
 
+def _globalize(hypotheses: list[Hypothesis], vocabulary: LocalVocabulary | None) -> list[Hypothesis]:
+    return hypotheses if vocabulary is None else vocabulary.globalize(hypotheses)
+
+
 def _batches(segments: Sequence[Segment], cfg: DecodeConfig) -> Iterator[list[int]]:
-    """Numbers of segments that are decoded together: of like length, within decode.batch_*; constrained ones alone."""
-    by_length = sorted(range(len(segments)), key=lambda number: len(segments[number].ids))
+    """Yield indices of segments to decode together: of like length, within decode.batch_*; constrained ones alone."""
     batch: list[int] = []
-    for number in by_length:
-        if segments[number].constraints is not None:
-            yield [number]
+    for index in sorted(range(len(segments)), key=lambda index: len(segments[index].ids)):
+        if segments[index].constraints is not None:
+            yield [index]
             continue
-        if len(batch) == cfg.batch_sentences or (1 + len(batch)) * len(segments[number].ids) > cfg.batch_tokens:
+        if len(batch) == cfg.batch_sentences or (1 + len(batch)) * len(segments[index].ids) > cfg.batch_tokens:
             if batch:
                 yield batch
             batch = []
-        batch.append(number)
+        batch.append(index)
     if batch:
         yield batch
 
 
 def pad(sequences: Sequence[Sequence[int]]) -> Tensor:
-    """Sequences of ids as one tensor (B, longest), PAD on the right."""
+    """Return sequences of ids as one tensor (B, longest), with PAD on the right."""
     longest = max(map(len, sequences))
     return torch.tensor([[*ids, *[PAD_ID] * (longest - len(ids))] for ids in sequences])

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.rows import IndependentHypotheses
 from mtkit.search.rules import NO_RULES, Rules
-from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number, rows_to_keep
+from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number
 
 _ROWS_AT_ONCE = 256  # in between, their probabilities stay in the processor's cache
 
@@ -76,51 +76,18 @@ def sample(
     n-th of its row. log_prob is the model's own, without temperature and truncation.
     Raises MtkitError if the step's log-probabilities are not numbers.
     """
-    limits: list[int] = max_lens.tolist()
-    n_sentences, n_draws, _ = uniforms.shape
-    found: list[list[Hypothesis | None]] = [[None] * n_draws for _ in limits]
-    sentences = list(range(n_sentences))
-    ids = torch.full((n_sentences, n_draws, 1), bos_id, device=max_lens.device)
-    log_prob = torch.zeros(n_sentences, n_draws, device=max_lens.device)
-    while sentences:
-        n_tokens = ids.size(2)
-        own = step(ids[:, :, -1])
-        check_number(float(own.max()))  # a NaN anywhere is the largest
-        last_ids = truncation.draw(rules.apply(own, ids), uniforms[:, :, n_tokens - 1])
-        log_prob = log_prob + own.gather(2, last_ids.unsqueeze(2)).squeeze(2)
-        ids = torch.cat([ids, last_ids.unsqueeze(2)], dim=2)
-        _collect(found, sentences, limits, ids, log_prob, cfg, eos_id)
-        rows = rows_to_keep([None not in found[sentence] for sentence in sentences])
-        if rows is not None:
-            sentences = [sentences[row] for row in rows]
-            kept = torch.tensor(rows, dtype=torch.long, device=ids.device)
-            ids, log_prob, uniforms = (x.index_select(0, kept) for x in (ids, log_prob, uniforms))
-            if rows:
-                step.select(kept)
-                rules.select(kept)
-    # No margin is kept: a draw comes out otherwise in another batch only where a uniform number meets the edge of a
-    # token's share, or a probability meets epsilon or the edge of top_k or top_p, within rounding errors. That is rare.
-    return [SearchResult([h for h in draws if h is not None], float("inf")) for draws in found]
-
-
-def _collect(
-    found: list[list[Hypothesis | None]],
-    sentences: Sequence[int],
-    limits: Sequence[int],
-    ids: Tensor,
-    log_prob: Tensor,
-    cfg: SearchConfig,
-    eos_id: int,
-) -> None:
-    """Note the hypotheses that have just ended, or reached their sentence's limit."""
-    n_tokens = ids.size(2) - 1
-    for row, (last_ids, values) in enumerate(zip(ids[:, :, -1].tolist(), log_prob.tolist(), strict=True)):
-        draws = found[sentences[row]]
-        for k, (last_id, value) in enumerate(zip(last_ids, values, strict=True)):
-            finished = last_id == eos_id
-            if draws[k] is None and (finished or n_tokens == limits[sentences[row]]):
-                text_ids = ids[row, k, 1 : n_tokens if finished else None].tolist()
-                draws[k] = Hypothesis(text_ids, check_number(value), value / cfg.divisor(n_tokens), finished)
+    live = IndependentHypotheses(max_lens, uniforms.size(1), cfg, step, rules, bos_id)
+    while live.sentences:
+        model_log_probs = step(live.ids[:, :, -1])
+        check_number(float(model_log_probs.max()))  # a NaN anywhere is the largest
+        adjusted_log_probs = rules.apply(model_log_probs, live.ids)
+        last_ids = truncation.draw(adjusted_log_probs, uniforms[:, :, live.ids.size(2) - 1][live.sentences])
+        log_prob = live.log_prob + model_log_probs.gather(2, last_ids.unsqueeze(2)).squeeze(2)
+        live.extend(last_ids, log_prob, log_prob, eos_id)
+    # The margin stays infinite: a draw comes out differently in another batch only if a uniform number meets the edge
+    # of a token's share, or a probability meets epsilon or the edge of top_k or top_p, within rounding errors. That is
+    # rare.
+    return live.results()
 
 
 def uniform_numbers(seed: int, src_ids: Sequence[Sequence[int]], n_draws: int, max_lens: Sequence[int]) -> Tensor:

@@ -1,7 +1,6 @@
-"""What a search asks of a model, how it is set up, and what it returns for a sentence."""
+"""What a search asks of a model, how it is set up, and what it returns for each sentence."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,23 +10,21 @@ from mtkit.config.schema import DecodeConfig, tags_of
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis, length_divisor
 
-_LEAVE_SHARE = 0.25  # finished sentences leave the batch at this share: every copy costs, idle rows cost too
-
 
 class DecodeStep(Protocol):
-    """What a search needs to know about a model: B sentences, K hypotheses each, and their next tokens."""
+    """A model as a search sees it: it extends K hypotheses for each of B sentences, one token a call."""
 
     def __call__(self, last_ids: Tensor) -> Tensor:
-        """Extend each hypothesis by its newest id (B, K); returns log-probabilities (B, K, V) of the next, all <= 0.
+        """Extend each hypothesis by its newest id (B, K); return log-probabilities (B, K, V) of the next, all <= 0.
 
-        The tensor is new at each call: the search writes into it.
+        Return a new tensor at each call: the search writes into it.
         """
         ...
 
     def attention(self) -> Tensor:
-        """How much each hypothesis looked at each source token in the latest call: (B, K, S), rows add up to 1.
+        """Return how much each hypothesis looked at each source token in the latest call: (B, K, S), rows sum to 1.
 
-        Padding gets 0. Asked for only where the coverage of the source counts.
+        Padding gets 0. A search calls this only if the coverage of the source counts.
         """
         ...
 
@@ -36,13 +33,13 @@ class DecodeStep(Protocol):
         ...
 
     def select(self, sentences: Tensor) -> None:
-        """Drop all sentences but these (B',), given by their current numbers in rising order."""
+        """Keep only these sentences (B',), given by their current indices in rising order."""
         ...
 
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How wide to search, how to compare lengths, and how many results to be sure of."""
+    """How wide to search, how to compare hypotheses of different lengths, and how many to return."""
 
     beam_size: int = 4
     length_penalty: float = 0.6  # alpha of gnmt
@@ -65,7 +62,7 @@ class SearchConfig:
 
     @classmethod
     def from_config(cls, cfg: DecodeConfig, n_best: int) -> "SearchConfig":
-        """What the config's decode section says."""
+        """Take the settings from the config's decode section."""
         return cls(
             beam_size=cfg.beam_size,
             length_penalty=cfg.length_penalty,
@@ -77,36 +74,26 @@ class SearchConfig:
             diversity_penalty=cfg.diversity_penalty,
         )
 
+    @property
+    def group_size(self) -> int:
+        """Hypotheses in each group of the beam."""
+        return self.beam_size // self.beam_groups
+
     def divisor(self, n_tokens: int) -> float:
-        """What a sum of n_tokens log-probabilities, EOS counted, is divided by; it never falls as n_tokens grows."""
+        """Return what a sum of n_tokens log-probabilities, EOS counted, is divided by; it never falls with n_tokens."""
         return length_divisor(self.length_normalization, self.length_penalty, n_tokens)
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What was found for one sentence."""
+    """The hypotheses for one sentence, and how close the search came to another result."""
 
     n_best: list[Hypothesis]  # best first
     margin: float  # nats by which its closest decision was won: below rounding errors, chance decided
 
 
-def rows_to_keep(closed: Sequence[bool]) -> list[int] | None:
-    """Rows of the open sentences if the closed ones shall leave now, else None."""
-    if sum(closed) < max(1, _LEAVE_SHARE * len(closed)):
-        return None
-    return [row for row, is_closed in enumerate(closed) if not is_closed]
-
-
 def check_number(value: float) -> float:
-    """The value; raises MtkitError if it is not a number."""
+    """Return the value; raise MtkitError if it is NaN."""
     if math.isnan(value):
         raise MtkitError("the model's output is not a number (NaN): its weights are damaged, or its training diverged")
     return value
-
-
-def checked_limits(max_lens: Tensor) -> list[int]:
-    """Return max_lens as a list; raise ValueError unless all are at least 1."""
-    limits: list[int] = max_lens.tolist()
-    if min(limits, default=1) < 1:
-        raise ValueError(f"max_lens must be at least 1, not {min(limits)}")
-    return limits

@@ -1,4 +1,4 @@
-"""Fine-tune an imported model: post-norm, Marian's positions, and new text with tokens that it never chooses."""
+"""An imported model trains on: post-norm, Marian's positions, and tokens that it never writes in the new text."""
 
 import json
 

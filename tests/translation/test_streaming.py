@@ -26,13 +26,13 @@ def test_the_parts_add_up_to_what_is_translated_at_once(shared_bundle, beam_size
 
 def test_a_segment_translated_as_nothing_leaves_the_space_to_the_next(shared_bundle, monkeypatch):
     translator = Translator.load(shared_bundle, threads=1, beam_size=1, max_src_tokens=30)
-    real, calls = translator.engine.watch, []
+    real, calls = translator.engine.stream, []
 
-    def watch(segment, cfg, look):
+    def stream(segment, cfg):
         calls.append(segment)
-        return Hypothesis([], 0.0, 0.0, True) if len(calls) == 2 else real(segment, cfg, look)
+        return [[Hypothesis([], 0.0, 0.0, True)]] if len(calls) == 2 else real(segment, cfg)
 
-    monkeypatch.setattr(translator.engine, "watch", watch)
+    monkeypatch.setattr(translator.engine, "stream", stream)
     parts: list[str] = []
     whole, _ = translate_live(translator, "It rains. " * 9, parts.append)
     assert len(calls) > 2
@@ -43,17 +43,15 @@ def test_only_what_no_hypothesis_disagrees_about_is_shown(shared_bundle):
     """At every step, what is out begins every hypothesis that the engine says may still be the best."""
     translator = Translator.load(shared_bundle, threads=1, beam_size=2)
     shown: list[str] = []
-    real = translator.engine.watch
+    real = translator.engine.stream
 
-    def checked(segment, cfg, watch):
-        def look(hypotheses):
-            watch(hypotheses)
-            for ids in hypotheses:
-                assert translator.tgt_tokenizer.decode(ids).lstrip().startswith("".join(shown))
+    def checked(segment, cfg):
+        for hypotheses in real(segment, cfg):
+            yield hypotheses
+            for hypothesis in hypotheses:
+                assert translator.tgt_tokenizer.decode(hypothesis.ids).lstrip().startswith("".join(shown))
 
-        return real(segment, cfg, look)
-
-    translator.engine.watch = checked
+    translator.engine.stream = checked
     n_parts = 0
     for text in TEXTS[:4]:
         shown.clear()
@@ -81,7 +79,7 @@ def test_a_translation_that_the_length_limit_ended_is_not_finished(shared_bundle
     assert {finished for _, finished in live} == {True, False}
 
 
-def test_settings_that_cannot_stream_are_refused(shared_bundle):
+def test_what_cannot_be_shown_live_is_said(shared_bundle):
     with pytest.raises(MtkitError, match=r"decode\.sampling=true"):
         translate_live(Translator.load(shared_bundle, sampling=True), "Hello", print)
     with pytest.raises(MtkitError, match="mbr_samples"):
