@@ -1,5 +1,6 @@
 """Files written whole or not at all: temporary name, fsync, rename; the checksum that tells a changed one; a lock."""
 
+import errno
 import hashlib
 import os
 import shutil
@@ -9,11 +10,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, TrainingError
 
 # The ends of hidden names that no other program gives: what is being written, and a folder that is being replaced.
 _TEMPORARY = ".mtkit-tmp"
 _MOVED_ASIDE = ".old" + _TEMPORARY
+MAKE_ROOM = "what was saved before is untouched: make room and run the same command again"
 
 
 def sha256_file(path: Path) -> str:
@@ -184,3 +186,14 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@contextmanager
+def disk_full_explained(folder: Path) -> Iterator[None]:
+    """Turn the system's error for a full disk into one that says where and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise TrainingError(f"{error.filename or folder}: {error.strerror}; {MAKE_ROOM}") from error

@@ -11,15 +11,14 @@ from mtkit.config.differences import differences
 from mtkit.config.schema import Config, TrainConfig
 from mtkit.console import log
 from mtkit.errors import BundleError, TrainingError
+from mtkit.files import MAKE_ROOM
 from mtkit.model.transformer import Transformer
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.report import refresh_report
-from mtkit.training.disk_full import MAKE_ROOM
 from mtkit.training.prepare import Prepared
-from mtkit.training.ranking import plainly_better, quality, scored
 from mtkit.training.schedule import limits_reached
 from mtkit.training.state import TrainState
-from mtkit.training.validation import DevScores
+from mtkit.training.validation import DevScores, plainly_better, quality, scored
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from mtkit.config.schema import Config, DistillConfig, TrainConfig
 from mtkit.console import progress_bar
 from mtkit.data.special_ids import UNK_ID
 from mtkit.evaluation.metrics.scores import evaluate
+from mtkit.files import disk_full_explained
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.folder import with_its_choices
 from mtkit.runs.memory_growth import Growth, resident_now, shapes_of_run
@@ -25,7 +26,6 @@ from mtkit.runs.record import parameters_by_part
 from mtkit.training.auto_batch import longest_batch, resident_memory
 from mtkit.training.budget import VALIDATE_EVERY, Timing, check_budget, expected_ending, expected_validations
 from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.disk_full import disk_full_explained
 from mtkit.training.forecast import forecast_validation
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.prepare import prepare

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from mtkit.console import log
 from mtkit.errors import CheckpointError
 from mtkit.files import atomic_folder, sha256_file
-from mtkit.training.moving_average import MovingAverage
 from mtkit.training.state import TrainState
+from mtkit.training.update import MovingAverage
 
 _MODEL, _OPTIMIZER, _STATE, _MANIFEST = "model.safetensors", "optimizer.pt", "state.json", "manifest.json"
 _AVERAGE = "ema.safetensors"  # with train.ema: the running mean of the weights, which is what counts

@@ -16,8 +16,8 @@ from mtkit.distributed.sharding import own_part
 from mtkit.errors import TrainingError
 
 if TYPE_CHECKING:
-    from mtkit.training.moving_average import MovingAverage
     from mtkit.training.state import TrainState
+    from mtkit.training.update import MovingAverage
 
 LR_FACTOR = 0.5  # of the learning rate after going back
 _N_HIGH = 20  # updates in a row; a single one may have met bad lines, and comes back by itself

@@ -5,20 +5,24 @@ all cores busy: on two of them, 12 % more tokens a second in bf16 and 8 % in fp3
 """
 
 import copy
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import TypeVar
 
 import torch
 from torch import nn
 
+from mtkit.console import log
 from mtkit.data.batching import Batch
+from mtkit.data.special_ids import PAD_ID
 from mtkit.model.transformer import Transformer
-from mtkit.training.memory import in_shares, size_of
 
 _SHARE_TOKENS = 1024  # no thread gets a smaller share: products of few rows are slow
 
 _T = TypeVar("_T")
+CutPath = tuple[int, ...]  # which half was taken at each cut, 1 or 2; () is the whole batch
 
 
 class Replicas:
@@ -80,3 +84,51 @@ def _twin(model: Transformer) -> Transformer:
     """A copy whose parameters lie where the model's do."""
     parameters = {id(p): nn.Parameter(p.detach(), requires_grad=p.requires_grad) for p in model.parameters()}
     return copy.deepcopy(model, parameters)
+
+
+def size_of(batch: Batch) -> int:
+    """Pairs times longest sentence on the longer side, as train.batch_tokens counts."""
+    return max(batch.src.numel(), batch.tgt_in.numel())
+
+
+def parts_of(batch: Batch, limit: int | None, path: CutPath = ()) -> Iterator[tuple[CutPath, Batch]]:
+    """The batch in parts of at most `limit` tokens, or of a single pair; the same ones each time."""
+    n_pairs = len(batch.indices)
+    if limit is None or n_pairs == 1 or size_of(batch) <= limit:
+        yield path, batch
+        return
+    for number, half in enumerate(in_shares(batch, 2), start=1):
+        yield from parts_of(half, limit, (*path, number))
+
+
+def in_shares(batch: Batch, n_shares: int) -> list[Batch]:
+    """The batch cut into so many parts, the first with most pairs, none with fewer by more than one."""
+    ends = [-(-len(batch.indices) * number // n_shares) for number in range(n_shares + 1)]
+    return [_pairs(batch, slice(start, end)) for start, end in itertools.pairwise(ends)]
+
+
+def lower_limit(part: Batch, step: int, reason: str, batch_tokens: object) -> int:
+    """The limit under which this part, which did not fit, will come in two; says so. The part has several pairs."""
+    n_pairs, size = len(part.indices), size_of(part)
+    limit = (n_pairs + 1) // 2 * (size // n_pairs)
+    log.warning(
+        f"step {step}: {n_pairs} pairs of {size // n_pairs} tokens do not fit into memory ({reason}): from now on "
+        f"batches of more than {limit:,} tokens go through it in parts. Every update stays as it is; only "
+        f"train.batch_tokens={batch_tokens} is more than this machine can hold at once"
+    )
+    return limit
+
+
+def _pairs(batch: Batch, some: slice) -> Batch:
+    """A batch of some of the pairs, no longer than their longest sentence."""
+    tgt_out = batch.tgt_out[some]
+    src, tgt_in = batch.src[some], batch.tgt_in[some]
+    n_src, n_tgt = (int((side != PAD_ID).sum(dim=1).max()) for side in (src, tgt_out))
+    return replace(
+        batch,
+        src=src[:, :n_src].contiguous(),
+        tgt_in=tgt_in[:, :n_tgt].contiguous(),
+        tgt_out=tgt_out[:, :n_tgt].contiguous(),
+        indices=batch.indices[some],
+        n_tgt_tokens=int((tgt_out != PAD_ID).sum()),
+    )

@@ -7,7 +7,7 @@ from typing import Self
 from mtkit.config.schema import TrainConfig
 from mtkit.console import progress_bar
 from mtkit.training.schedule import Progress, fraction_done
-from mtkit.training.stats import UpdateStats
+from mtkit.training.state import UpdateStats
 
 _REFRESH_S = 0.5
 

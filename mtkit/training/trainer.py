@@ -12,7 +12,7 @@ from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.distributed.processes import ALONE, Processes
 from mtkit.errors import ConfigError
-from mtkit.files import locked, remove_leftovers
+from mtkit.files import disk_full_explained, locked, remove_leftovers
 from mtkit.model.transformer import Transformer
 from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
 from mtkit.runs.folder import check_run, with_its_choices, write_config
@@ -21,18 +21,15 @@ from mtkit.runs.report import refresh_report
 from mtkit.runtime import environment
 from mtkit.training.budget import Budget, Timing
 from mtkit.training.checkpoint import Checkpoint, Checkpoints
-from mtkit.training.disk_full import disk_full_explained
 from mtkit.training.divergence import Divergence, Recovery, Start
 from mtkit.training.forecast import forecast_validation
 from mtkit.training.interruption import StopRequest, stop_request
 from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
 from mtkit.training.prepare import Prepared, check_early, prepare
-from mtkit.training.ranking import rank
 from mtkit.training.run_bar import RunBar
 from mtkit.training.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
-from mtkit.training.state import TrainState
-from mtkit.training.stats import Interval, UpdateStats
-from mtkit.training.validation import DevScores
+from mtkit.training.state import Interval, TrainState, UpdateStats
+from mtkit.training.validation import DevScores, rank
 from mtkit.training.warm_start import inherit
 
 

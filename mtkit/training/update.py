@@ -1,5 +1,6 @@
 """One optimizer step: batches in, moved weights and the figures of the step out."""
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,13 +19,10 @@ from mtkit.errors import TrainingError
 from mtkit.model.dropout import seeded_dropout
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
-from mtkit.training.compiled import compile_layers
 from mtkit.training.divergence import Divergence
 from mtkit.training.loss import smoothed_cross_entropy_sum
-from mtkit.training.memory import lower_limit, parts_of
-from mtkit.training.micro_batches import Replicas
-from mtkit.training.moving_average import MovingAverage
-from mtkit.training.stats import UpdateStats
+from mtkit.training.micro_batches import Replicas, lower_limit, parts_of
+from mtkit.training.state import UpdateStats
 
 _LINES_NAMED = 5  # of a batch that cannot be learnt from
 
@@ -179,6 +177,38 @@ class _Passes:
     def not_finite(self) -> list[Batch]:
         """The parts whose loss is not finite."""
         return [part for (part, _), sums in zip(self.parts, self.sums, strict=True) if not bool(sums.isfinite().all())]
+
+
+class MovingAverage:
+    """An exponential running mean of a model's weights, held by a second model that is never trained itself.
+
+    After update n it moves by 1 - d of the way to the new weights, d = min(decay, (1 + n) / (10 + n)): at first it
+    follows closely, so that the weights drawn at the start are soon forgotten. The idea is Polyak and Juditsky 1992,
+    the warm-up of the decay that of tf.train.ExponentialMovingAverage with num_updates.
+    """
+
+    def __init__(self, model: Transformer, decay: float) -> None:
+        self.decay = decay
+        self.model = copy.deepcopy(model).requires_grad_(False).eval()
+        self._means: list[Tensor] = list(self.model.parameters())  # float32, as the weights are in any precision
+        self._weights: list[Tensor] = list(model.parameters())
+
+    @torch.no_grad()
+    def update(self, n: int) -> None:
+        """Take in the weights that the model has after update number n, counted from 1."""
+        torch._foreach_lerp_(self._means, self._weights, 1 - min(self.decay, (1 + n) / (10 + n)))
+
+
+def compile_layers(model: Transformer) -> None:
+    """Have each layer compiled when it is first used, for batches of any size; in place.
+
+    Layer by layer instead of the whole network: all of a stack share one piece of code, so that compiling takes a
+    fraction of the time. Weights, their names and copies of the model stay what they were. A decoder of recurrent units
+    is left as it is: its loop over the positions would be compiled anew for each length.
+    """
+    decoder_layers = () if model.cfg.decoder == "ssru" else model.decoder_layers
+    for layer in (*model.encoder_layers, *decoder_layers):
+        layer.compile(dynamic=True)
 
 
 def make_optimizer(model: nn.Module, cfg: TrainConfig) -> torch.optim.AdamW:

@@ -4,7 +4,7 @@ import pytest
 
 from mtkit.config.schema import ModelConfig
 from mtkit.model.transformer import Transformer
-from mtkit.training.compiled import compile_layers
+from mtkit.training.update import compile_layers
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own

@@ -6,10 +6,9 @@ from safetensors.torch import load_file
 from mtkit.config.schema import ModelConfig
 from mtkit.model.transformer import Transformer
 from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.moving_average import MovingAverage
 from mtkit.training.state import Scored, TrainState
 from mtkit.training.trainer import train
-from mtkit.training.update import Updater
+from mtkit.training.update import MovingAverage, Updater
 from mtkit.training.validation import Validator
 
 
