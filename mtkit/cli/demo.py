@@ -15,7 +15,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.metrics import scores as metrics
 from mtkit.files import write_text
 from mtkit.runs import report
-from mtkit.training import trainer
+from mtkit.runs import train as training
 
 if TYPE_CHECKING:
     from mtkit.config.schema import Config
@@ -29,7 +29,7 @@ def demo() -> None:
     config = _load_config()
     _write_corpus()
 
-    bundle = trainer.train(config).bundle
+    bundle = training.train(config).bundle
     runtime.set_threads(config.train.threads)
     translator = mtkit.Translator.load(bundle)
     print(_test_score(config, translator, bundle))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, get_args
 from mtkit.cli.options import ConfigOption, SetOption
 from mtkit.cli.run_config import load_run_config
 from mtkit.console import log
-from mtkit.distributed.processes import processes_of_job
+from mtkit.distributed.launch import processes_of_job
 from mtkit.interop.support import Target, export_problems
-from mtkit.training import trainer
+from mtkit.runs import train as training
 
 if TYPE_CHECKING:
     from mtkit.config.schema import ModelConfig
@@ -29,7 +29,7 @@ def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
         if config.run_dir and not config.run_dir.exists():
             _say_exports(config.model)
 
-        result = trainer.train(config, since, processes)
+        result = training.train(config, since, processes)
     if processes.is_main:
         print(result.bundle)
 

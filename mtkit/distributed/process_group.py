@@ -1,164 +1,149 @@
-"""Several processes that train one model: torch.distributed's groups, DDP, and an end that all of them come to."""
+"""Several processes that train one model: torch.distributed's groups, DDP or FSDP2, and one clear error if one dies."""
 
 import hashlib
-import json
 import os
-import pickle
 import signal
 import socket
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from logging import ERROR
-from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public all the same
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public, but not in __all__
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from mtkit.config.schema import TrainConfig
-from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.distributed.processes import Processes
+from mtkit.distributed.communicator import Communicator
 from mtkit.distributed.sharding import Sharding, must_shard
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
-from mtkit.training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
-    from mtkit.distributed.processes import BatchLoss
-    from mtkit.training.update import Updater
+    from mtkit.distributed.communicator import BatchLoss
 
 _T = TypeVar("_T")
 _Part = tuple[Batch, tuple[int, ...]]
+_NO_LIMIT = timedelta(days=365)  # process 0 may work for hours while the others wait
 _POLL_S = 0.02
-_PIECE = 1 << 22  # bytes
-_DEATH_SHOWS_S = 5.0  # how long after a connection has broken the system may still show its process
-_ERRORS = "errors"  # how many processes have something to report
+_DEATH_SHOWS_S = 5.0  # after a connection breaks, the system may list the dead process for this long
+_ERRORS = "errors"  # store key: how many processes have an error to report
 
 
-class ProcessGroup(Processes):
-    """This process among the several that torchrun started.
+class ProcessGroup(Communicator):
+    """This process among those that torchrun started.
 
-    What takes long is awaited at the store, which torchrun keeps, without a limit; what is quick goes through
-    collective operations on the CPU (gloo), and gradients through those of their device (NCCL on GPUs).
+    Gradients go through the backend of their device (NCCL on GPUs); everything else goes through gloo, on the CPU.
     """
 
-    def __init__(self) -> None:
-        self.local_rank, self.n_local = (_number_of_torchrun(name) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-        self._store, self.rank, self.size = next(rendezvous("env://"))
-        self._store = PrefixStore("mtkit", self._store)
-        self._n_waits = 0
+    def __init__(self, local_rank: int, n_local: int) -> None:
+        """local_rank: this process's number on its machine; n_local: processes on it."""
+        self.local_rank, self.n_local = local_rank, n_local
+        store, self.rank, self.size = next(rendezvous("env://"))
+        self._store = PrefixStore("mtkit", store)
         self._sharding: Sharding | None = None
         self._ddp: DistributedDataParallel | None = None
         self._store.set(f"process {self.rank}", f"{socket.gethostname()} {os.getpid()}")
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=PrefixStore("group", self._store), rank=self.rank, world_size=self.size)
+        self._messages = dist.new_group(backend="gloo", timeout=_NO_LIMIT)
+
+    def close(self) -> None:
+        """Leave the group."""
+        dist.destroy_process_group()
 
     @property
     def threads(self) -> int | None:
-        """An equal part of this machine's cores."""
+        """Share this machine's cores equally."""
         return max(1, usable_cores() // self.n_local)
 
     def check(self, cfg: TrainConfig) -> None:
-        """An update's batches have to be shared out evenly."""
+        """Raise ConfigError if an update's batches cannot be divided equally."""
         if cfg.accumulate % self.size:
             less, more = cfg.accumulate // self.size * self.size, -(-cfg.accumulate // self.size) * self.size
             raise ConfigError(
-                f"train.accumulate={cfg.accumulate}: an update's batches are shared out evenly among the {self.size} "
-                f"processes; set it to a multiple of {self.size}, such as {less or more}"
+                f"train.accumulate={cfg.accumulate}: {self.size} processes divide the batches of an update equally; "
+                f"set it to a multiple of {self.size}, such as {less or more}"
             )
 
     def device(self, device: torch.device) -> torch.device:
-        """On a machine with several GPUs the one with the number of this process."""
+        """Return the GPU with this process's number on the machine, or the CPU."""
         if device.type == "cpu":
             return device
         if device.type != "cuda":
-            raise MtkitError(f"train.device={device}: several processes train on CPUs or on CUDA devices only")
+            raise MtkitError(f"train.device={device}: several processes train only on CPUs or on CUDA devices")
         if self.n_local > torch.cuda.device_count():
             raise MtkitError(
-                f"torchrun started {self.n_local} processes, this machine has {torch.cuda.device_count()} CUDA "
+                f"torchrun started {self.n_local} processes, but this machine has {torch.cuda.device_count()} CUDA "
                 "devices: lower --nproc-per-node, or set train.device=cpu"
             )
         torch.cuda.set_device(self.local_rank)
         return torch.device("cuda", self.local_rank)
 
     def on_main(self, work: Callable[[], _T]) -> _T:
-        """The others ask the store for the result again and again: no collective operation could run out of time."""
+        """Process 0 broadcasts the result."""
         if not self.is_main:
-            key = self._next_key()
-            pieces = [self._read(f"{key}.{number}") for number in range(int(self._read(key)))]
-            kind, value = pickle.loads(b"".join(pieces))  # written by process 0 of this very job
+            kind, value = self._broadcast(None)
             if kind == "interrupted":
                 raise KeyboardInterrupt
-            return cast(_T, value)
-        key = self._next_key()
+            result: _T = value
+            return result
         try:
             result = work()
         except KeyboardInterrupt:
-            self._tell(key, ("interrupted", None))
+            self._broadcast(("interrupted", None))
             raise
-        self._tell(key, ("done", result))
+        self._broadcast(("done", result))
         return result
-
-    def _tell(self, key: str, value: object) -> None:
-        """To all that read the key: in pieces, as the store refuses values above 8 MiB, and then their number."""
-        data = pickle.dumps(value)
-        starts = range(0, len(data), _PIECE)
-        for number, start in enumerate(starts):
-            self._store.set(f"{key}.{number}", data[start : start + _PIECE])
-        self._store.set(key, str(len(starts)))
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        """The others wait as in `on_main`."""
+        """The others wait for a broadcast."""
         if not self.is_main:
-            self.on_main(lambda: None)
+            self._broadcast(None)
         yield
         if self.is_main:
-            self.on_main(lambda: None)
+            self._broadcast(None)
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
-        """By a collective operation on the CPU: some tenths of a millisecond on one machine."""
+        """One collective operation, which takes some tenths of a millisecond on one machine."""
         mine = torch.tensor(values, dtype=torch.float64)
-        all_of_them = [torch.empty_like(mine) for _ in range(self.size)]
+        rows = [torch.empty_like(mine) for _ in range(self.size)]
         with self._loss_explained():
-            dist.all_gather(all_of_them, mine)
-        return [row.tolist() for row in all_of_them]
+            dist.all_gather(rows, mine, group=self._messages)
+        return [row.tolist() for row in rows]
 
     def text_of_first(self, text: str, *, is_mine: bool) -> str:
-        """Through the store, since texts differ in length."""
-        owners = [rank for rank, [is_so] in enumerate(self.gather([is_mine])) if is_so]
-        key = self._next_key()
-        if self.rank == (owners or [0])[0]:
-            self._store.set(key, text)
-            return text
-        return self._read(key).decode("utf-8")
+        """Every process sends its text to all."""
+        texts: list[Any] = [None] * self.size
+        with self._loss_explained():
+            dist.all_gather_object(texts, (is_mine, text), group=self._messages)
+        chosen: str = next((text for is_so, text in texts if is_so), texts[0][1])
+        return chosen
 
     def parallel(self, model: Transformer, loss: "BatchLoss", cfg: TrainConfig) -> "BatchLoss":
-        """By DDP, or by FSDP2 if the model is larger than train.shard_above_gib."""
+        """Use DDP, or FSDP2 if the model is larger than train.shard_above_gib."""
         module = _LossModule(model, loss)
         if must_shard(model, cfg):
             self._sharding = Sharding(module, model, self.size, cfg)
             return module
         self._ddp = DistributedDataParallel(module, gradient_as_bucket_view=True)
-        # Buffers are tables of positions, which each process makes itself and lets grow with its longest sentence: sent
-        # from process 0 before each pass, they would not fit. (The constructor's argument has a warning.)
+        # The buffers are position tables that each process grows to its own longest sentence. DDP would broadcast those
+        # of process 0 before each pass, in the wrong size. (The constructor's argument for this raises a warning.)
         self._ddp.broadcast_buffers = False
         return self._ddp
 
     @contextmanager
     def summing(self, *, last: bool) -> Iterator[None]:
-        """DDP and FSDP2 sum while the last backward pass goes on."""
+        """DDP and FSDP2 sum gradients during the last backward pass."""
         if self._sharding:
             self._sharding.sum_gradients(last)
         accumulating: AbstractContextManager[None] = nullcontext()
@@ -168,75 +153,75 @@ class ProcessGroup(Processes):
             yield
 
     def filled_up(self, parts: list[_Part]) -> list[_Part]:
-        """FSDP2 gathers weights in each pass, DDP sums in the last one: all processes have to take part."""
+        """All processes must take part: FSDP2 gathers weights in each pass, DDP sums gradients in the last."""
         n_parts = max(int(n) for [n] in self.gather([len(parts)]))
         return [*parts, *[(empty_batch(), ())] * (n_parts - len(parts))]
 
     def whole_norm(self, norm: Tensor) -> Tensor:
-        """With FSDP2 each process knows a part of it."""
+        """With FSDP2 each process knows a part of the norm."""
         return self._sharding.whole_norm(norm) if self._sharding else norm
 
     def whole(self, model: Transformer) -> Transformer:
-        """With FSDP2 put together from all processes' parts."""
-        return self._sharding.whole(model, here=self.is_main) if self._sharding else model
+        """With FSDP2, gather the parts of all processes."""
+        return self._sharding.whole(model) if self._sharding else model
 
-    def whole_optimizer(self, optimizer: torch.optim.Optimizer) -> Any:
-        """With FSDP2 put together from all processes' parts."""
-        return self._sharding.whole_optimizer(optimizer, here=self.is_main) if self._sharding else optimizer
+    def weights(self, model: Transformer) -> dict[str, Tensor]:
+        """With FSDP2, gather the parts of all processes."""
+        return self._sharding.weights(model) if self._sharding else super().weights(model)
 
-    def restore(self, checkpoint: Checkpoint, updater: "Updater") -> None:
-        """Each process reads the files, which are those of one process."""
+    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """With FSDP2, gather the parts of all processes."""
         if self._sharding:
-            self._sharding.restore(checkpoint, updater)
+            return self._sharding.optimizer_state(optimizer, here=self.is_main)
+        return super().optimizer_state(optimizer)
+
+    def load_weights(self, model: Transformer, weights: Mapping[str, Tensor]) -> None:
+        """With FSDP2, process 0 sends each process its parts."""
+        if self._sharding:
+            self._sharding.load_weights(model, weights)
         else:
-            super().restore(checkpoint, updater)
+            super().load_weights(model, weights)
+
+    def load_optimizer_state(self, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+        """With FSDP2, keep this process's parts."""
+        if self._sharding:
+            state = self._sharding.own_optimizer_state(optimizer, state)
+        super().load_optimizer_state(optimizer, state)
 
     def check_equal(self, model: Transformer, step: int) -> None:
-        """By a checksum; with FSDP2 there is nothing to compare."""
+        """Compare checksums; with FSDP2 there is nothing to compare."""
         if self._sharding:
             return
         digest = hashlib.sha256()
         for parameter in model.parameters():
             digest.update(parameter.detach().cpu().numpy().tobytes())
-        number = int.from_bytes(digest.digest()[:6])  # a float64 holds it exactly
-        [first], *others = self.gather([number])
+        checksum = int.from_bytes(digest.digest()[:6])  # a float64 holds 48 bits exactly
+        [first], *others = self.gather([checksum])
         different = [str(rank) for rank, [other] in enumerate(others, start=1) if other != first]
         if different:
             raise TrainingError(
-                f"step {step}: the weights of process {', '.join(different)} are no longer those of process 0, so that "
-                "this step is not saved; run the same command again: it goes on from the newest checkpoint. If it "
-                "happens again, look for faulty memory, or for processes on unlike hardware"
+                f"step {step}: the weights of process {', '.join(different)} differ from those of process 0, so this "
+                "step is not saved; run the same command again to go on from the newest checkpoint. If it happens "
+                "again, look for faulty memory or for processes on different hardware"
             )
 
     def report_here(self) -> bool:
-        """Whether this process is the first that has an error to report; the others stay silent."""
+        """Whether this process is the first with an error to report; the others stay silent."""
         try:
             return bool(self._store.add(_ERRORS, 1) == 1)
-        except RuntimeError:  # the store is gone, and with it those who would report
+        except RuntimeError:  # the store is gone, and with it every process that could report
             return True
 
-    def _next_key(self) -> str:
-        self._n_waits += 1
-        return f"wait {self._n_waits}"
-
-    def _read(self, key: str) -> bytes:
-        """What another process sets under the key, however long that takes; ends this one if the other has failed."""
+    def _broadcast(self, value: object) -> Any:
+        """Return process 0's value in all processes."""
+        values = [value]
         with self._loss_explained():
-            while not self._store.check([key]):
-                if self._is_reported():
-                    raise SystemExit(1)
-                if self._dead() and not self._store.check([key]):
-                    self._explain_death()
-                time.sleep(_POLL_S)
-            value: bytes = self._store.get(key)
-            if self._store.add(f"{key}, read", 1) == self.size - 1:  # by all: values of a long run must not pile up
-                self._store.delete_key(key)
-                self._store.delete_key(f"{key}, read")
-        return value
+            dist.broadcast_object_list(values, src=0, group=self._messages)
+        return values[0]
 
     @contextmanager
     def _loss_explained(self) -> Iterator[None]:
-        """Turn the errors of a connection that has broken into one that names the process that has died."""
+        """Turn the error of a broken connection into one that names the process that died."""
         try:
             yield
         except RuntimeError as error:
@@ -245,7 +230,7 @@ class ProcessGroup(Processes):
             self._explain_death()
 
     def _explain_death(self) -> NoReturn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, which has seen it too: first we report
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun, which saw it too, sends it: report first
         until = time.monotonic() + _DEATH_SHOWS_S
         while not (dead := self._dead()) and not self._is_reported() and time.monotonic() < until:
             time.sleep(_POLL_S)
@@ -254,18 +239,18 @@ class ProcessGroup(Processes):
         who = " and ".join(f"process {rank} (pid {pid})" for rank, pid in dead)
         who = who or "torchrun, or a process on another machine,"
         raise TrainingError(
-            f"{who} of the {self.size} that train together has died, and so all end (was it killed by hand, or by the "
-            "system for want of memory?); run the same command again: it goes on from the newest checkpoint"
+            f"{who} of the {self.size} that train together has died, so all of them end (did a user kill it, or the "
+            "system because memory ran out?); run the same command again to go on from the newest checkpoint"
         )
 
     def _is_reported(self) -> bool:
-        """Whether a process has said what went wrong, so that nobody else need."""
+        """Whether a process has reported an error, so that the others can stay silent."""
         with suppress(RuntimeError):  # the store is gone
             return bool(self._store.add(_ERRORS, 0) > 0)
         return False
 
     def _dead(self) -> list[tuple[int, int]]:
-        """Rank and process id of those on this machine that are no longer there."""
+        """Return rank and process id of the processes on this machine that no longer exist."""
         dead = []
         for rank in range(self.size):
             with suppress(RuntimeError):
@@ -276,7 +261,7 @@ class ProcessGroup(Processes):
 
 
 class _LossModule(nn.Module):
-    """The loss of a batch as a module, since DDP and FSDP2 work in a module's forward pass."""
+    """The loss of a batch as a module, because DDP and FSDP2 act in a module's forward pass."""
 
     def __init__(self, model: Transformer, loss: "BatchLoss") -> None:
         super().__init__()
@@ -284,56 +269,12 @@ class _LossModule(nn.Module):
         self.loss = loss
 
     def forward(self, *args: Any) -> tuple[Tensor, Tensor]:
-        """What loss(model, ...) returns."""
+        """Return loss(model, ...)."""
         return self.loss(self.model, *args)
 
 
-@contextmanager
-def joined() -> Iterator[ProcessGroup]:
-    """Take part in the job that torchrun started, for a block; see `processes_of_job`."""
-    if _number_of_torchrun("RANK"):
-        log.setLevel(ERROR)
-    processes = ProcessGroup()
-    signal.signal(signal.SIGTERM, _leave)
-    try:
-        yield processes
-    except KeyboardInterrupt:
-        if processes.is_main:
-            raise
-        raise SystemExit(130) from None
-    except Exception as error:
-        if not processes.report_here():
-            raise SystemExit(1) from None
-        _tell_torchrun(error)
-        raise
-    finally:
-        if sys.exc_info()[0] is None:  # else there may be nobody left to take leave of
-            dist.destroy_process_group()
-
-
-def _tell_torchrun(error: Exception) -> None:
-    """Leave the message where torchrun looks for it: its own long report comes after ours, and is to end with that."""
-    if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
-        with suppress(OSError):
-            Path(path).write_text(json.dumps({"message": str(error), "timestamp": int(time.time())}), encoding="utf-8")
-
-
-def _number_of_torchrun(name: str) -> int:
-    try:
-        return int(os.environ[name])
-    except KeyError:
-        raise MtkitError(
-            f"WORLD_SIZE={os.environ['WORLD_SIZE']} is set in the environment, but not {name}: start several processes "
-            "with torchrun, or unset WORLD_SIZE to train with one"
-        ) from None
-
-
-def _leave(signal_number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(128 + signal_number)
-
-
 def empty_batch() -> Batch:
-    """A batch with nothing to predict: its loss and its gradients are zero."""
+    """Return a batch with nothing to predict, so that its loss and gradients are zero."""
     src, tgt_in, tgt_out = (torch.tensor([[token]]) for token in (EOS_ID, BOS_ID, PAD_ID))
     return Batch(src, tgt_in, tgt_out, indices=np.empty(0, dtype=np.int64), n_tgt_tokens=0)
 

@@ -12,6 +12,7 @@ from mtkit.config.loading import load_config
 from mtkit.console import log
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import load_tokenizers
+from mtkit.distributed.communicator import ALONE
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.transformer import Transformer
 from mtkit.training.checkpoint import Checkpoints
@@ -35,7 +36,7 @@ def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[
             raise CheckpointError(f"{checkpoints.folder}: the weights of step {step} are damaged; leave it out")
     cfg, (src, tgt) = load_config(run_dir / "config.yaml"), load_tokenizers(run_dir)
     model = Transformer(cfg.model, src.vocab_size, tgt.vocab_size, PAD_ID)
-    checkpoints.load_average(steps, model)
+    ALONE.load_weights(model, checkpoints.mean_weights(steps))
     spm = run_dir / "src.spm", run_dir / "tgt.spm"
     save_bundle(out, model.state_dict(), cfg, *spm, training={"step": steps[-1], "averaged_steps": steps})
     return steps

@@ -10,6 +10,7 @@ from mtkit.bundle import MANIFEST, load_bundle, save_bundle
 from mtkit.config.differences import differences
 from mtkit.config.schema import Config, TrainConfig
 from mtkit.console import log
+from mtkit.distributed.communicator import ALONE
 from mtkit.errors import BundleError, TrainingError
 from mtkit.files import MAKE_ROOM
 from mtkit.model.transformer import Transformer
@@ -111,7 +112,7 @@ def _load_chosen(run: Prepared, state: TrainState, model: Transformer) -> tuple[
     cfg = run.cfg.train
 
     def load(steps: Sequence[int]) -> DevScores:
-        run.checkpoints.load_average(steps, model)
+        ALONE.load_weights(model, run.checkpoints.mean_weights(steps))
         return run.validator.run(model)
 
     wanted = (cfg.average_last and state.last[-cfg.average_last :]) or state.best[: cfg.average_best]

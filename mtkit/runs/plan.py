@@ -17,6 +17,7 @@ from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config, DistillConfig, TrainConfig
 from mtkit.console import progress_bar
 from mtkit.data.special_ids import UNK_ID
+from mtkit.distributed.communicator import ALONE
 from mtkit.evaluation.metrics.scores import evaluate
 from mtkit.files import disk_full_explained
 from mtkit.runs.curves import plot_curves
@@ -171,7 +172,7 @@ class _Probe:
     def plan(self, seconds: float) -> RunPlan:
         trainer, timing = self.trainer, self.timing
         self._time_updates(seconds)
-        timing.validation = forecast_validation(trainer.validator, trainer.updater.kept_model, seconds / 2)
+        timing.validation = forecast_validation(trainer.validator, trainer.updater.eval_model, seconds / 2)
         checkpoint = self._time_save()
         timing.report = self._time_report()
         steps_per_epoch = trainer.epoch_size.n_updates
@@ -256,7 +257,9 @@ class _Probe:
         """Save a checkpoint and note the time; returns its folder."""
         trainer, updater = self.trainer, self.trainer.updater
         started = time.monotonic()
-        folder = trainer.checkpoints.save(trainer.state, updater.model, updater.optimizer, updater.average)
+        average = ALONE.weights(updater.average.model) if updater.average else None
+        weights, optimizer_state = ALONE.weights(updater.model), ALONE.optimizer_state(updater.optimizer)
+        folder = trainer.checkpoints.save(trainer.state, weights, optimizer_state, average)
         self.timing.save = time.monotonic() - started
         return folder
 

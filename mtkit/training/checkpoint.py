@@ -1,45 +1,72 @@
-"""Checkpoints of a run: weights, optimizer and state in one folder, written whole or not at all, verified when read.
+"""Checkpoints of a run: weights, optimizer and state in a folder that is written atomically and verified when read.
 
-checkpoints/step-N/ can be resumed from; checkpoints/best-N/ (or one of the last, with train.average_last) has lost its
-optimizer and is kept for averaging.
+A run can resume from checkpoints/step-N/. checkpoints/best-N/ keeps only weights, for averaging: those of the best
+steps, or of the last ones with train.average_last.
 """
 
+import copy
 import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from mtkit.console import log
 from mtkit.errors import CheckpointError
 from mtkit.files import atomic_folder, sha256_file
 from mtkit.training.state import TrainState
-from mtkit.training.update import MovingAverage
 
 _MODEL, _OPTIMIZER, _STATE, _MANIFEST = "model.safetensors", "optimizer.pt", "state.json", "manifest.json"
-_AVERAGE = "ema.safetensors"  # with train.ema: the running mean of the weights, which is what counts
+_AVERAGE = "ema.safetensors"  # with train.ema: the moving average of the weights, which becomes the model
 _N_RESUMABLE = 2  # so that a damaged newest checkpoint costs one interval, not the run
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A verified checkpoint: where the run stood, and the way back there."""
+    """A verified checkpoint."""
 
     folder: Path
     state: TrainState
 
-    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None = None) -> None:
-        """Give model, optimizer and running mean the values that they had."""
-        _set_weights(model, load_file(self.folder / _MODEL))
-        if average:
-            _set_weights(average.model, load_file(self.folder / _AVERAGE))
-        device = next(model.parameters()).device
-        optimizer.load_state_dict(torch.load(self.folder / _OPTIMIZER, map_location=device, weights_only=True))
+    def weights(self) -> dict[str, Tensor]:
+        """Read the weights, by name."""
+        return load_file(self.folder / _MODEL)
+
+    def average(self) -> dict[str, Tensor]:
+        """Read the moving average of the weights, by name; only a run with train.ema has one."""
+        return load_file(self.folder / _AVERAGE)
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """Read the optimizer's state_dict."""
+        state: dict[str, Any] = torch.load(self.folder / _OPTIMIZER, map_location="cpu", weights_only=True)
+        return state
+
+
+class Start:
+    """A copy in memory of a run before its first update, to go back to while there is no checkpoint."""
+
+    def __init__(self, state: TrainState, weights: Mapping[str, Tensor], optimizer_state: dict[str, Any]) -> None:
+        self.state = copy.deepcopy(state)
+        self._weights = {name: weight.to("cpu", copy=True) for name, weight in weights.items()}
+        self._optimizer_state = copy.deepcopy(optimizer_state)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the weights, by name."""
+        return self._weights
+
+    def average(self) -> dict[str, Tensor]:
+        """Return the moving average of the weights, which begins with the weights."""
+        return self._weights
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """Return the optimizer's state_dict."""
+        return self._optimizer_state
 
 
 class Checkpoints:
@@ -47,30 +74,30 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.made_with: dict[str, str] = {}  # to be noted beside what is saved
+        self.made_with: dict[str, str] = {}  # the machine and precision, for the manifest
 
     def exist(self) -> bool:
-        """Whether there is any to resume from, readable or not."""
+        """Whether there is one to resume from, readable or not."""
         return bool(self._steps("step"))
 
     def save(
         self,
         state: TrainState,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        average: MovingAverage | None = None,
+        weights: Mapping[str, Tensor],
+        optimizer_state: Mapping[str, Any],
+        average: Mapping[str, Tensor] | None = None,
     ) -> Path:
-        """Write step-N, then remove what is no longer needed.
+        """Write step-N, then remove what the run no longer needs; average: that of the weights, with train.ema.
 
-        Raises CheckpointError if it cannot be written, for example because the disk is full; those before it stay.
+        Raises CheckpointError if it cannot write, for example because the disk is full; earlier checkpoints stay.
         """
         folder = self.folder / f"step-{state.step}"
         try:
             with atomic_folder(folder) as temporary:
-                _save_weights(model, temporary / _MODEL)
+                save_file(dict(weights), temporary / _MODEL)
                 if average:
-                    _save_weights(average.model, temporary / _AVERAGE)
-                torch.save(optimizer.state_dict(), temporary / _OPTIMIZER)
+                    save_file(dict(average), temporary / _AVERAGE)
+                torch.save(optimizer_state, temporary / _OPTIMIZER)
                 (temporary / _STATE).write_text(json.dumps(state.to_dict(), indent=1), encoding="utf-8")
                 _write_manifest(temporary, self.made_with)
         except (OSError, RuntimeError, SafetensorError) as error:  # torch and safetensors wrap the system's error
@@ -79,13 +106,13 @@ class Checkpoints:
         return folder
 
     def resumable(self) -> list[int]:
-        """The steps that can be gone on from, oldest first, damaged or not."""
+        """Return the steps that a run can resume from, oldest first, damaged or not."""
         return self._steps("step")
 
     def newest(self, before: int | None = None) -> Checkpoint | None:
-        """The newest checkpoint that is whole; a damaged one is named in a warning and passed over.
+        """Return the newest undamaged checkpoint; warn about each damaged one.
 
-        before: those of earlier steps come first; of the others, only if there is none, the oldest.
+        before: prefer checkpoints of steps before this one, newest first; then the others, oldest first.
         Returns None for a run without checkpoints; raises CheckpointError if all are damaged.
         """
         steps = self._steps("step")
@@ -98,51 +125,51 @@ class Checkpoints:
             log.warning(f"{problem}; trying another checkpoint")
         if steps:
             raise CheckpointError(
-                f"{self.folder}: none of the {len(steps)} checkpoints can be read (see the warnings above); restore "
-                "them from a copy, or remove this folder to train from the beginning"
+                f"{self.folder}: all {len(steps)} checkpoints are damaged (see the warnings above); restore them from "
+                "a copy, or remove this folder to train from the beginning"
             )
         return None
 
     def usable(self, steps: Sequence[int]) -> list[int]:
-        """Those of the steps, in order, whose weights are whole; if none are, the newest of the others.
+        """Return the steps with undamaged weights, in order; if there are none, the newest other step that has them.
 
-        What is missing or damaged is named in a warning. Raises CheckpointError if no weights are left.
+        Warns about missing or damaged weights. Raises CheckpointError if no weights are left.
         """
         whole = [step for step in sorted(steps) if self.has_weights(step)]
         if whole:
             return whole
         for step in sorted(set(self.kept_steps()) - set(steps), reverse=True):
             if self.has_weights(step):
-                log.warning(f"{self.folder}: none of the best checkpoints is left: taking the weights of step {step}")
+                log.warning(f"{self.folder}: none of the best checkpoints is left; using the weights of step {step}")
                 return [step]
         raise CheckpointError(
-            f"{self.folder}: no checkpoint has weights that can be read (see the warnings above); restore them from a "
-            "copy, or remove this folder to train from the beginning"
+            f"{self.folder}: no checkpoint has undamaged weights (see the warnings above); restore them from a copy, "
+            "or remove this folder to train from the beginning"
         )
 
     def kept_steps(self) -> list[int]:
-        """The steps whose weights are there, whole or not, in order."""
+        """Return the steps with weights, damaged or not, in order."""
         return sorted({*self._steps("step"), *self._steps("best")})
 
-    def load_average(self, steps: Sequence[int], model: nn.Module) -> None:
-        """Give the model the mean of the weights that it had at these steps; the sum is made in float64."""
+    def mean_weights(self, steps: Sequence[int]) -> dict[str, Tensor]:
+        """Return the mean, in float64, of the weights that were validated at these steps, by name."""
         sums: dict[str, Tensor] = {}
         for step in sorted(steps):
             folder = self._holding(step)
             for name, weight in load_file(folder / _kept_weights(folder)).items():
                 sums[name] = sums[name].add_(weight) if name in sums else weight.double()
-        _set_weights(model, {name: total / len(steps) for name, total in sums.items()})
+        return {name: total / len(steps) for name, total in sums.items()}
 
     def has_weights(self, step: int) -> bool:
-        """Whether the weights that were validated at this step are whole; if not, a warning names what is wrong."""
+        """Whether the weights that were validated at this step are undamaged; warns if they are not."""
         folder = self._holding(step)
         problem = find_damage(folder, (_kept_weights(folder),))
         if problem is not None:
-            log.warning(f"{problem}; the model is made without this checkpoint")
+            log.warning(f"{problem}; leaving this checkpoint out of the model")
         return problem is None
 
     def _holding(self, step: int) -> Path:
-        """The checkpoint of this step, whether it can be resumed from or not."""
+        """Return the folder of this step, step-N or best-N."""
         resumable = self.folder / f"step-{step}"
         return resumable if resumable.exists() else self.folder / f"best-{step}"
 
@@ -151,10 +178,10 @@ class Checkpoints:
         return sorted(int(name) for name in names if name.isdecimal())
 
     def _prune(self, state: TrainState) -> None:
-        """Keep the newest to resume from, and the weights that they or the run want to average.
+        """Keep the newest checkpoints, and the weights that they or the run will average.
 
-        While the loss is high, the newest whose next update's was not stays, too: should this be a divergence, the run
-        goes back there.
+        While the loss is high, also keep the newest checkpoint from before it rose: if the run has diverged, it goes
+        back there.
         """
         steps = [step for step in self._steps("step") if step <= state.step]
         before_high = [step for step in steps if step < state.step - state.loss_watch.n_high]
@@ -167,7 +194,7 @@ class Checkpoints:
             if step in wanted and step not in resumable and step < state.step:
                 shutil.rmtree(self.folder / f"best-{step}", ignore_errors=True)
                 folder.replace(self.folder / f"best-{step}")
-            elif step not in resumable:  # a newer one was damaged, or the run would have gone on from there
+            elif step not in resumable:  # not needed any more; or newer than `state`, left when it was damaged
                 shutil.rmtree(folder, ignore_errors=True)
         for step in self._steps("best"):
             folder = self.folder / f"best-{step}"
@@ -181,28 +208,28 @@ class Checkpoints:
         place = next(path for path in (self.folder, *self.folder.parents) if path.exists())
         free = shutil.disk_usage(place).free // 2**20
         steps = self._steps("step")
-        resume = f"the run goes on from step {steps[-1]}" if steps else "the run starts anew"
+        resume = f"it resumes after step {steps[-1]}" if steps else "it starts from the beginning"
         return (
-            f"{folder}: the checkpoint cannot be written: {error} ({free} MiB are free there); earlier checkpoints "
-            f"are untouched: make room and run the same command again, {resume}"
+            f"{folder}: cannot write the checkpoint: {error} ({free} MiB are free there); earlier checkpoints are "
+            f"untouched: free some space and run the same command again; {resume}"
         )
 
 
 def find_damage(folder: Path, names: Sequence[str] = ()) -> str | None:
-    """What is wrong with these of a checkpoint's files, naming the file; None if each is what the manifest says.
+    """Return what is wrong with a checkpoint, naming the file, or None if its files match the manifest.
 
-    Without names: all that resuming needs.
+    names: the files to check; without any, all that a run needs to resume.
     """
     try:
         checksums = _read_checksums(folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        return f"{folder / _MANIFEST}: missing or not readable ({error})"
+        return f"{folder / _MANIFEST}: missing or unreadable ({error})"
     for name in names or (_MODEL, _OPTIMIZER, _STATE, *([_AVERAGE] if _AVERAGE in checksums else [])):
         path = folder / name
         if not path.exists():
             return f"{path}: missing"
         if sha256_file(path) != checksums.get(name):
-            return f"{path}: damaged ({path.stat().st_size} bytes, its checksum is not the manifest's)"
+            return f"{path}: damaged ({path.stat().st_size} bytes; its checksum differs from the manifest's)"
     return None
 
 
@@ -211,38 +238,25 @@ def _read_checksums(folder: Path) -> dict[str, str]:
 
 
 def _kept_weights(folder: Path) -> str:
-    """The file of a checkpoint with the weights that were validated: their running mean, if the run has one."""
+    """Return the name of the file with the weights that were validated: their moving average if there is one."""
     try:
         return _AVERAGE if _AVERAGE in _read_checksums(folder) else _MODEL
-    except (OSError, ValueError, KeyError, TypeError):  # `find_damage` will say so
+    except (OSError, ValueError, KeyError, TypeError):  # `find_damage` reports it
         return _MODEL
-
-
-def _save_weights(model: nn.Module, path: Path) -> None:
-    save_file({name: weight.detach() for name, weight in model.named_parameters()}, path)
 
 
 def _read_state(path: Path) -> TrainState:
     try:
         return TrainState.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (KeyError, TypeError) as error:  # undamaged, and yet not what this version writes
-        found = f"it lacks {error}" if isinstance(error, KeyError) else error
+    except (KeyError, TypeError) as error:  # undamaged, but not in this version's format
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise CheckpointError(
-            f"{path}: written by another version of mtkit ({found}); go on with that version, or start a new run"
+            f"{path}: written by another version of mtkit ({reason}); continue with that version, or start a new run"
         ) from error
 
 
-@torch.no_grad()
-def _set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    parameters = dict(model.named_parameters())  # a shared one comes once
-    if parameters.keys() != weights.keys():
-        raise CheckpointError(f"a checkpoint of another model; weights differ: {parameters.keys() ^ weights.keys()}")
-    for name, parameter in parameters.items():
-        parameter.copy_(weights[name])
-
-
 def made_with(folder: Path) -> dict[str, str]:
-    """What the checkpoint's manifest says of torch, device, precision and threads; a `find_damage` must have passed."""
+    """Return torch version, device, precision and threads from the manifest of an undamaged checkpoint."""
     return dict(json.loads((folder / _MANIFEST).read_text(encoding="utf-8")).get("made_with", {}))
 
 

@@ -16,7 +16,7 @@ from mtkit.data.overlap import pairs_also_in
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.distributed.processes import ALONE, Processes
+from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import DataError
 from mtkit.evaluation.behaviour.suite import Suite, load_suite
 from mtkit.model.transformer import Transformer
@@ -57,7 +57,7 @@ class _Text:
     suite: Suite | None
 
 
-def check_early(cfg: Config, processes: Processes = ALONE) -> None:
+def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
     """Raise MtkitError for what `prepare` would find soon, where something that takes hours comes before it."""
     processes.check(cfg.train)
     choose_precision(cfg.train.precision, choose_device(cfg.train.device))
@@ -72,7 +72,7 @@ def check_early(cfg: Config, processes: Processes = ALONE) -> None:
         load_suite(cfg.train.suite)
 
 
-def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Processes = ALONE) -> Prepared:
+def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Communicator = ALONE) -> Prepared:
     """Tokenizers, encoded corpora, and a model with initial weights: drawn from cfg.seed, or those of train.init_from.
 
     Raises MtkitError for text, settings or a machine that make the run impossible.
@@ -168,7 +168,7 @@ def _load_suite(cfg: Config) -> Suite | None:
     return suite
 
 
-def _make_feed(cfg: Config, text: _Text, processes: Processes) -> BatchStream:
+def _make_feed(cfg: Config, text: _Text, processes: Communicator) -> BatchStream:
     """The batches of the training text, of which this process gets its part."""
     return BatchStream(
         text.train,

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from mtkit.data.feed import Position
 from mtkit.training.budget import Timing
-from mtkit.training.divergence import LossWatch, Recovery
+from mtkit.training.divergence import DivergenceDetector, Recovery
 from mtkit.training.schedule import Progress
 
 
@@ -85,7 +85,7 @@ class TrainState:
     interval: Interval = field(default_factory=Interval)
     grad_scaler: dict[str, float] = field(default_factory=dict)  # of fp16; else empty
     batch_limit: int | None = None  # batches of more tokens go through memory in parts: one has not fitted
-    loss_watch: LossWatch = field(default_factory=LossWatch)
+    loss_watch: DivergenceDetector = field(default_factory=DivergenceDetector)
     recovery: Recovery | None = None  # once the run has diverged and gone back
     timing: Timing = field(default_factory=Timing)  # of what train.budget has to fit
     train_fingerprint: str = ""
@@ -103,9 +103,13 @@ class TrainState:
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """What `to_dict` gave; raises TypeError if a key is missing or unknown."""
         best, last = ([Scored(**entry) for entry in values[key]] for key in ("best", "last"))
-        watch, recovery = LossWatch(**values["loss_watch"]), values["recovery"] and Recovery(**values["recovery"])
-        interval = Interval(**values["interval"])
-        parts = {"best": best, "last": last, "interval": interval, "loss_watch": watch, "recovery": recovery}
-        parts["timing"] = Timing(**values["timing"])
-        parts["position"] = Position(**values["position"])
+        parts = {
+            "position": Position(**values["position"]),
+            "best": best,
+            "last": last,
+            "interval": Interval(**values["interval"]),
+            "loss_watch": DivergenceDetector(**values["loss_watch"]),
+            "recovery": values["recovery"] and Recovery(**values["recovery"]),
+            "timing": Timing(**values["timing"]),
+        }
         return cls(**{**values, **parts})

@@ -1,92 +1,49 @@
-"""From a config to a trained bundle: trains, validates, saves, goes back after a divergence, resumes."""
+"""The training loop: update, validate, save, go back after a divergence, stop at a limit or on request."""
 
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import astuple
-from pathlib import Path
+from typing import Any
 
-from mtkit.augmentation.distillation import with_teachers_text
+from torch import Tensor
+
 from mtkit.config.durations import seconds_of
-from mtkit.config.schema import Config
 from mtkit.console import log
-from mtkit.distributed.processes import ALONE, Processes
 from mtkit.errors import ConfigError
-from mtkit.files import disk_full_explained, locked, remove_leftovers
 from mtkit.model.transformer import Transformer
-from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
-from mtkit.runs.folder import check_run, with_its_choices, write_config
-from mtkit.runs.record import note_start
-from mtkit.runs.report import refresh_report
 from mtkit.runtime import environment
 from mtkit.training.budget import Budget, Timing
-from mtkit.training.checkpoint import Checkpoint, Checkpoints
-from mtkit.training.divergence import Divergence, Recovery, Start
+from mtkit.training.checkpoint import Checkpoint, Start
+from mtkit.training.divergence import Divergence, Recovery
 from mtkit.training.forecast import forecast_validation
 from mtkit.training.interruption import StopRequest, stop_request
 from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
-from mtkit.training.prepare import Prepared, check_early, prepare
+from mtkit.training.prepare import Prepared
 from mtkit.training.run_bar import RunBar
 from mtkit.training.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
 from mtkit.training.state import Interval, TrainState, UpdateStats
 from mtkit.training.validation import DevScores, rank
-from mtkit.training.warm_start import inherit
 
 
-def train(cfg: Config, since: float | None = None, processes: Processes = ALONE) -> TrainResult:
-    """Train the model that cfg describes in cfg.run_dir, from where an earlier start of it stopped.
+class Observer:
+    """Learns what a trainer does, in process 0. This one ignores it; a subclass need not."""
 
-    Makes the tokenizers if the run has none. A run that has reached its limits is left as it is.
-    since: the value of time.monotonic() from which train.budget counts; without it, now. processes: those that train
-    the model together; each of them has to call this.
-    Raises KeyboardInterrupt after saving if the user stops it (Ctrl-C, SIGTERM, SIGHUP), and MtkitError for whatever
-    input or the machine makes impossible, and if another process is working in the run.
-    """
-    run_dir = cfg.run_dir
-    if run_dir is None:
-        raise ValueError("cfg.run_dir is not set")
-    if run_dir.exists() and not run_dir.is_dir():
-        raise ConfigError(f"run_dir={run_dir}: this is a file; give a folder, or a name that is not there yet")
-    since = time.monotonic() if since is None else since
-    with disk_full_explained(run_dir), locked(run_dir) if processes.is_main else nullcontext():
-        cfg, checkpoints = inherit(cfg), Checkpoints(run_dir / "checkpoints")
-        teachers, started = cfg.distill.teachers, checkpoints.exist()
-        if teachers and not started:
-            check_early(cfg, processes)
-        cfg = processes.on_main(lambda: with_teachers_text(cfg))
-        cfg = with_its_choices(cfg, started=started)
-        checkpoint = processes.on_main(lambda: open_run(cfg, run_dir, checkpoints))
-        if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, run_dir, checkpoint.state))):
-            return result
-        trainer = Trainer(prepare(cfg, run_dir, checkpoints, processes), since)
-        if checkpoint:
-            trainer.resume(checkpoint)
-            trainer.budget.resume(checkpoint.state.timing)
-        processes.on_main(lambda: trainer.note_start(teachers))
-        try:
-            limits = trainer.fit()
-        except KeyboardInterrupt:
-            if processes.is_main and (steps := checkpoints.kept_steps()):
-                log.info(f"step {steps[-1]} is saved; the same command goes on from there")
-            raise
-        model = processes.whole(trainer.updater.model)
-        return processes.on_main(lambda: finish(trainer.run, trainer.state, model, limits))
+    def started(self, step: int) -> None:
+        """The first update of this start comes next, after `step` updates of earlier ones."""
 
+    def saved(self) -> None:
+        """The trainer has written a checkpoint."""
 
-def open_run(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> Checkpoint | None:
-    """Tidy up the run's folder, see whether cfg may go on with it, and find the checkpoint to go on from."""
-    for folder in (run_dir, run_dir / "checkpoints", run_dir / "cache"):
-        remove_leftovers(folder)
-    check_run(cfg, started=checkpoints.exist())
-    return checkpoints.newest()
+    def rehearse_end(self, scores: DevScores) -> None:
+        """Do, once in a run with a budget, what takes time at its end; the trainer measures it."""
 
 
 class Trainer:
-    """A run under way: `state` says where it stands, `updater` holds model and optimizer."""
+    """A run in progress: `state` says where it is, `updater` holds model and optimizer."""
 
-    def __init__(self, run: Prepared, since: float | None = None) -> None:
-        """since: the value of time.monotonic() from which train.budget counts; without it, now."""
+    def __init__(self, run: Prepared, since: float | None = None, observer: Observer | None = None) -> None:
+        """since: the time.monotonic() from which train.budget counts; default: now."""
         self.run = run
+        self.observer = observer or Observer()
         self.cfg, self.run_dir, self.checkpoints = run.cfg, run.run_dir, run.checkpoints
         self.corpus, self.feed, self.epoch_size = run.corpus, run.feed, run.epoch_size
         self.validator, self.updater = run.validator, run.updater
@@ -97,46 +54,39 @@ class Trainer:
         self.state = TrainState(
             train_fingerprint=run.corpus.fingerprint, dev_fingerprint=run.validator.corpus.fingerprint
         )
-        self._saved: tuple[int, int] | None = None  # the step, and the last one validated, of the newest checkpoint
-        self._start: Start | None = None  # the way back while there is no checkpoint
+        self._saved: tuple[int, int] | None = None  # the newest checkpoint's step, and the last one validated by then
+        self._start: Start | None = None  # to go back to while there is no checkpoint
         self._running_since = time.monotonic()
         self._seconds_before = 0.0
-        self._r_drop: float | None = None  # the weight of the update before, of this start
+        self._r_drop: float | None = None  # the weight of the previous update of this start
 
-    def resume(self, checkpoint: Checkpoint | Start) -> None:
-        """Go back to a checkpoint, or to the start.
-
-        Raises ConfigError if it was made with other text.
-        """
-        state, now = checkpoint.state, self.state
+    def resume(self, start: Checkpoint | Start) -> None:
+        """Go back to a checkpoint, or to the start. Raises ConfigError if it was made with other text."""
+        state, now = start.state, self.state
         for part in ("train", "dev"):
             key = f"{part}_fingerprint"
             if getattr(state, key) != getattr(now, key):
                 raise ConfigError(
-                    f"{self.run_dir}: the text of data.{part}, or a tokenizer, is not what this run was started with; "
+                    f"{self.run_dir}: the text of data.{part}, or a tokenizer, has changed since this run started; "
                     "start a new run (another run_dir), or restore it"
                 )
-        if isinstance(checkpoint, Start):
-            checkpoint.restore(self.updater.model, self.updater.optimizer, self.updater.average)
-        else:
-            self.processes.restore(checkpoint, self.updater)
+        updater = self.updater
+        self.processes.load_weights(updater.model, start.weights())
+        self.processes.load_optimizer_state(updater.optimizer, start.optimizer_state())
+        if updater.average:
+            self.processes.load_weights(updater.average.model, start.average())
         if state.grad_scaler:
-            self.updater.grad_scaler.load_state_dict(state.grad_scaler)
-        self.updater.batch_limit = state.batch_limit
+            updater.grad_scaler.load_state_dict(state.grad_scaler)
+        updater.batch_limit = state.batch_limit
         self.state = state
         self._seconds_before = state.seconds
         log.info(
-            f"{self.run_dir}: resuming after step {state.step}, in epoch {state.position.epoch + 1}, "
-            f"{state.seconds / 60:.1f} minutes of training behind"
+            f"{self.run_dir}: resuming after step {state.step}, in epoch {state.position.epoch + 1}, after "
+            f"{state.seconds / 60:.1f} minutes of training"
         )
 
-    def note_start(self, teachers: Sequence[Path] = ()) -> None:
-        """Write config.yaml and run.json, which tell what the run works with; teachers: who translated its text."""
-        write_config(self.cfg)
-        note_start(self.run, self.state.step, self.checkpoints.made_with, teachers)
-
     def fit(self) -> list[str]:
-        """Train until a limit is reached, validate and save; returns the limit's key (or keys): ["max_steps"]."""
+        """Train until a limit is reached, validate and save; return the keys of the limits: ["max_steps"]."""
         self._begin()
         with (
             stop_request() as request,
@@ -144,42 +94,49 @@ class Trainer:
             RunBar(self.cfg.train, self.state.progress(), self.epoch_size.n_updates) as bar,
             self.feed,
         ):
-            while True:
-                if self.processes.of_main(self.budget.validation_due(self.state.step))[0]:
-                    self.validate(request)
-                self._update_clock()
-                if limits := limits_reached(self.cfg.train, self.state.progress()):
-                    break
-                if self.processes.any(request.received):
-                    self.save()
-                    raise KeyboardInterrupt
+            while not (limits := self._limits_after_validation(request)):
+                self._stop_if_asked(request)
                 try:
                     bar.add(self.update(), self.state.progress())
                 except Divergence as error:
                     self.go_back(error)
             self.validate(request)
-            if self.processes.any(request.received):
-                raise KeyboardInterrupt
+            self._stop_if_asked(request)
         return limits
 
     def _begin(self) -> None:
-        """Plan the budget's end, and keep the weights of the start while there is no checkpoint to go back to."""
-        budget, model = self.cfg.train.budget, self.processes.whole(self.updater.kept_model)
-        # a start that goes on with a budget knows from the one before how long a validation takes
+        """Plan the end of the budget; keep a copy of the start while there is no checkpoint to go back to."""
+        self.processes.on_main(lambda: self.observer.started(self.state.step))
+        budget, model = self.cfg.train.budget, self.processes.whole(self.updater.eval_model)
+        # a run that resumes with a budget knows how long a validation takes
         in_time = seconds_of(budget) / 30 if budget is not None and not self.state.timing.validation else 0.0
         self.processes.on_main(  # whose clock counts
             lambda: self.budget.begin(forecast_validation(self.validator, model, in_time) if in_time else 0.0)
         )
         self._running_since = time.monotonic()
         if not self.checkpoints.exist():
-            self._start = Start(self.state, self.updater.model, self.updater.grad_scaler)
+            self.state.grad_scaler = self.updater.grad_scaler.state_dict()
+            self._start = Start(self.state, *self._values())
+
+    def _limits_after_validation(self, request: StopRequest) -> list[str]:
+        """Validate if that is due; return the limits that the run has reached."""
+        if self.processes.of_main(self.budget.validation_due(self.state.step))[0]:
+            self.validate(request)
+        self._update_clock()
+        return limits_reached(self.cfg.train, self.state.progress())
+
+    def _stop_if_asked(self, request: StopRequest) -> None:
+        """Save and raise KeyboardInterrupt if the user has asked to stop."""
+        if self.processes.any(request.received):
+            self.save()
+            raise KeyboardInterrupt
 
     def _metrics_log(self) -> MetricsLog:
         kind = MetricsLog if self.processes.is_main else NoMetricsLog
         return kind(self.run_dir, self.state.step, self.state.recovery, self.state.validated_step)
 
     def go_back(self, error: Divergence) -> None:
-        """After a divergence, go on from a checkpoint before it with a lower learning rate; the second time, raise."""
+        """Go back to a checkpoint before a divergence and lower the learning rate; the second time, raise the error."""
         if self.state.recovery:
             raise error
         failed_step = self.state.step
@@ -195,7 +152,7 @@ class Trainer:
         self.state.recovery = recovery
         log.warning(
             f"{error.finding}\nThe run went back to step {recovery.step} and goes on from there with the learning rate "
-            f"x {recovery.lr_factor:g}; should it diverge again, it stops"
+            f"x {recovery.lr_factor:g}; if it diverges again, it stops"
         )
         if isinstance(place, Checkpoint):
             self._saved = None
@@ -203,9 +160,9 @@ class Trainer:
         self.metrics.go_back(recovery, self.state.validated_step)
 
     def update(self) -> UpdateStats:
-        """Make the next update of the plan, and the line of the metrics log if it is time for one.
+        """Make the next update, and write a line of the metrics log every train.log_every updates.
 
-        Raises Divergence if it cannot be made, or if the loss has exploded.
+        Raises Divergence if the update is impossible, or if the loss has exploded.
         """
         cfg, state = self.cfg.train, self.state
         started = time.monotonic()
@@ -228,7 +185,7 @@ class Trainer:
         return stats
 
     def _r_drop_of(self, fraction: float) -> float:
-        """R-Drop's weight for the next update; where it is another than before, that is said."""
+        """Return R-Drop's weight for the next update; log it if it has changed."""
         cfg = self.cfg.train
         weight = r_drop_weight(cfg, fraction)
         if cfg.r_drop_from and weight != self._r_drop:
@@ -238,13 +195,13 @@ class Trainer:
         return weight
 
     def validate(self, request: StopRequest) -> None:
-        """Score the model on dev, note whether it is among the best, and save; nothing if that is done already.
+        """Score the model on dev, rank it among the best, and save; do nothing if this step is validated.
 
-        Raises KeyboardInterrupt, with the run saved, if the user stops it meanwhile.
+        Raises KeyboardInterrupt, after saving, if the user stops the run meanwhile.
         """
         if self.state.step == self.state.validated_step:
             return
-        model = self.processes.whole(self.updater.kept_model)
+        model = self.processes.whole(self.updater.eval_model)
         try:
             with self.budget.measuring("validation"):
                 scores = self.processes.on_main(lambda: self._scores(request, model))
@@ -256,28 +213,33 @@ class Trainer:
         self.save()
         if self.processes.is_main and self.budget.wants_report():
             with self.budget.measuring("report"):
-                rehearse(self.run, scores)
+                self.observer.rehearse_end(scores)
 
     def _scores(self, request: StopRequest, model: Transformer) -> DevScores:
         with request.breaking_off():
             return self.validator.run(model)
 
     def save(self) -> None:
-        """Write a checkpoint of where the run stands, unless this start of it has done so."""
-        standing = self.state.step, self.state.validated_step
-        if standing == self._saved:
+        """Write a checkpoint, unless this start has written one for the present state."""
+        present = self.state.step, self.state.validated_step
+        if present == self._saved:
             return
         self._update_clock()
         self.state.grad_scaler = self.updater.grad_scaler.state_dict()
         self.metrics.sync()
         self.processes.check_equal(self.updater.model, self.state.step)
-        model = self.processes.whole(self.updater.model)
-        optimizer = self.processes.whole_optimizer(self.updater.optimizer)
+        average = self.processes.weights(self.updater.average.model) if self.updater.average else None
+        values = self._values()
         with self.budget.measuring("save"):
-            self.processes.on_main(lambda: self.checkpoints.save(self.state, model, optimizer, self.updater.average))
-            self.processes.on_main(lambda: refresh_report(self.run_dir))
-        self._saved = standing
+            self.processes.on_main(lambda: self.checkpoints.save(self.state, *values, average))
+            self.processes.on_main(self.observer.saved)
+        self._saved = present
         self._start = None
+
+    def _values(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the weights and the optimizer's state, whole in process 0."""
+        weights = self.processes.weights(self.updater.model)
+        return weights, self.processes.optimizer_state(self.updater.optimizer)
 
     def _update_clock(self) -> None:
         seconds = self._seconds_before + time.monotonic() - self._running_since
@@ -290,7 +252,7 @@ class Trainer:
         epochs = state.progress().epochs
         note = "the best so far" if is_best else f"{state.bad_validations} since the best"
         if patience is not None and not is_best:
-            note += f", at {patience} the run ends"
+            note += f"; at {patience} the run ends"
         samples = self.validator.samples(scores)
         lines = [f"step {state.step}, epoch {epochs:.2f}: dev {scores} ({note})"]
         lines += [

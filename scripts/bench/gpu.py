@@ -26,7 +26,8 @@ from synthetic import SHAPES, Shape, now, random_lengths, source
 from torch import Tensor
 
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.distributed.processes import Processes, processes_of_job
+from mtkit.distributed.communicator import Communicator
+from mtkit.distributed.launch import processes_of_job
 from mtkit.engines.steps import ModelStep
 from mtkit.model.quantization import quantize
 from mtkit.model.transformer import Transformer
@@ -104,7 +105,7 @@ class Result:
 
 
 def measure(
-    shape_name: str, precision: Precision, device: torch.device, processes: Processes, arguments: argparse.Namespace
+    shape_name: str, precision: Precision, device: torch.device, processes: Communicator, arguments: argparse.Namespace
 ) -> Result:
     """Compare, train, decode; what is found is printed as it comes."""
     shape = SHAPES[shape_name]
@@ -130,7 +131,7 @@ def measure(
     return result
 
 
-def systems_of(arguments: argparse.Namespace, processes: Processes) -> list[str]:
+def systems_of(arguments: argparse.Namespace, processes: Communicator) -> list[str]:
     """The systems that can train here."""
     if arguments.only == "decoding":
         return []

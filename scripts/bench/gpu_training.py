@@ -16,7 +16,7 @@ from torch import nn
 from mtkit.config.schema import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.distributed.processes import ALONE, Processes
+from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast
 from mtkit.training.update import Updater, make_optimizer
@@ -44,7 +44,7 @@ class Training:
 
 
 def train(
-    system: str, shape: Shape, device: torch.device, precision: Precision, n_steps: int, processes: Processes = ALONE
+    system: str, shape: Shape, device: torch.device, precision: Precision, n_steps: int, processes: Communicator = ALONE
 ) -> Training:
     """Time so many updates of the shape from fresh weights."""
     torch.compiler.reset()  # of what other shapes have compiled: torch gives up after eight versions of a layer
@@ -73,7 +73,7 @@ def train(
     return Training(system, (losses[0], losses[-1]), n_tokens / seconds, rate, utilization, peak_bytes)
 
 
-def make_step(system: str, shape: Shape, device: torch.device, precision: Precision, processes: Processes) -> Step:
+def make_step(system: str, shape: Shape, device: torch.device, precision: Precision, processes: Communicator) -> Step:
     """The system's update."""
     if system == "marianmt":
         return marianmt_step(shape, device, precision)
@@ -153,7 +153,7 @@ def marianmt(shape: Shape) -> Any:
     return MarianMTModel(config).train()
 
 
-def batches_of(shape: Shape, processes: Processes) -> Iterator[Batch]:
+def batches_of(shape: Shape, processes: Communicator) -> Iterator[Batch]:
     """This process's share of the batches: every process.size-th."""
     for number, batch in enumerate(synthetic_batches(shape.vocab_size, shape.batch_tokens)):
         if number % processes.size == processes.rank:

@@ -57,7 +57,7 @@ def main() -> int:
     command = [sys.executable, "-m", "mtkit", "train", "--config", str(config), *options]
     print("$", " ".join(command[1:]), flush=True)
     if args.fork:
-        import mtkit.training.trainer  # noqa: F401
+        import mtkit.runs.train  # noqa: F401
     started = time.monotonic()
     faults = _faults("the run that is never stopped", _Child(command, reference, args.fork).wait())
     print(f"never stopped: {time.monotonic() - started:.1f} s", flush=True)

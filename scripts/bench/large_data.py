@@ -64,7 +64,7 @@ def config(folder: Path) -> Any:
 
 def only_import(folder: Path) -> str:
     """Load the libraries."""
-    import mtkit.training.trainer  # noqa: F401
+    import mtkit.runs.train  # noqa: F401
 
     return ""
 

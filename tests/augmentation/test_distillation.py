@@ -20,8 +20,8 @@ from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import BundleError, ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
+from mtkit.runs.train import train
 from mtkit.search.hypothesis import Hypothesis
-from mtkit.training.trainer import train
 
 MEANINGS = {"red": "rouge", "cats": "chats", "sleep": "dorment", "dogs": "chiens", "run": "courent", "now": "ici"}
 SOURCES = ["red cats sleep", "dogs run now", "", "red dogs sleep now"]
@@ -128,13 +128,13 @@ def test_teachers_that_were_forgotten_are_asked_for(student, engine):
     cfg = student()
     made = with_teachers_text(cfg)
     forgotten = cfg.model_copy(update={"distill": DistillConfig()})
-    with pytest.raises(ConfigError, match=r"distilled: this run learns from the translations of teachers, .*give them"):
+    with pytest.raises(ConfigError, match=r"distilled: .*distill\.teachers"):
         with_teachers_text(forgotten)
     assert with_teachers_text(made) is made  # as the run's own config.yaml has it
     moved = cfg.run_dir.rename(cfg.run_dir.with_name("moved"))
     assert with_teachers_text(made.model_copy(update={"run_dir": moved}))  # the text's own absence is then the error
     without = cfg.model_copy(update={"distill": DistillConfig(n_best=2, beam_size=4)})
-    with pytest.raises(ConfigError, match=r"^distill\.beam_size, distill\.n_best: set, but there is no teacher: set"):
+    with pytest.raises(ConfigError, match=r"^distill\.beam_size, distill\.n_best: .*distill\.teachers"):
         with_teachers_text(without)
 
 
@@ -199,7 +199,7 @@ def test_a_single_tag_names_no_language(student, teacher, text, make_config):
     shutil.rmtree(teacher)
     save_teacher(teacher, make_config(data={"train": [text], "dev": text, "tgt_lang": "de"}), tag="<news>")
     cfg = student(data={"train": [{**text, "tag": "<news>"}], "dev": text, "tgt_lang": "fr"})
-    with pytest.raises(ConfigError, match=r"has data\.tgt_lang=de, but this config has fr"):
+    with pytest.raises(ConfigError, match=r"data\.tgt_lang=de\b.*\bfr\b"):
         with_teachers_text(cfg)
     assert not (cfg.run_dir / "distilled").exists(), "which would say that there were teachers"
 
@@ -208,7 +208,7 @@ def test_a_teacher_of_the_same_language_in_another_form_will_do(student, teacher
     shutil.rmtree(teacher)
     save_teacher(teacher, make_config(data={"train": [text], "dev": text, "tgt_lang": "pt-BR"}))
     assert with_teachers_text(student(data={"train": [text], "dev": text, "tgt_lang": "pt"}))
-    with pytest.raises(ConfigError, match="pt-BR, but this config has pt_PT"):
+    with pytest.raises(ConfigError, match=r"data\.tgt_lang=pt-BR\b.*\bpt_PT\b"):
         with_teachers_text(student(data={"train": [text], "dev": text, "tgt_lang": "pt_PT"}))
 
 
@@ -244,14 +244,14 @@ def test_what_is_translated_is_not_translated_again_even_without_the_teacher(stu
     shutil.rmtree(teacher)
     assert with_teachers_text(student()) == made
     assert engine.texts == []
-    with pytest.raises(ConfigError, match=rf"runs/nope: not all .* are there, and .*1\.tsv was made by {teacher};"):
+    with pytest.raises(ConfigError, match=rf"runs/nope: .*1\.tsv .*{teacher};"):
         with_teachers_text(student(["runs/nope"]))
 
 
 def test_other_teachers_are_named(student, teacher, engine, text, make_config, tmp_path):
     with_teachers_text(student())
     save_teacher(tmp_path / "other", make_config(data={"train": [text], "dev": text}), letters="x")
-    with pytest.raises(ConfigError, match=rf"another way: the teachers were {teacher}, now {tmp_path / 'other'};"):
+    with pytest.raises(ConfigError, match=rf"1\.tsv .*{teacher}, now {tmp_path / 'other'};"):
         with_teachers_text(student([tmp_path / "other"]))
 
 
@@ -259,7 +259,7 @@ def test_translations_chosen_by_bleu_of_another_kind_are_refused(student, engine
     cfg = student(n_best=3, choose="bleu")
     with_teachers_text(cfg)
     japanese = cfg.model_copy(update={"data": cfg.data.model_copy(update={"tgt_lang": "ja"})})
-    with pytest.raises(ConfigError, match=r"1\.tsv was made in another way: bleu was None, now char; start a new run"):
+    with pytest.raises(ConfigError, match=r"1\.tsv .*: bleu was None, now char; start a new run"):
         with_teachers_text(japanese)
 
 
@@ -269,7 +269,7 @@ def test_translations_chosen_by_bleu_of_another_kind_are_refused(student, engine
 )
 def test_translations_made_in_another_way_are_refused(student, engine, change, message):
     with_teachers_text(student())
-    with pytest.raises(ConfigError, match=rf"1\.tsv was made in another way: {message}; start a new run"):
+    with pytest.raises(ConfigError, match=rf"1\.tsv .*: {message}; start a new run"):
         with_teachers_text(student(**change))
 
 
@@ -279,7 +279,7 @@ def test_a_teacher_of_other_languages_is_refused(student, engine, text):
         folder = teacher_cfg.run_dir.parent / f"other-{key}"
         save_teacher(folder, teacher_cfg)
         ours = {"src_lang": "en", "tgt_lang": "pt"}
-        with pytest.raises(ConfigError, match=f"data.{key}={value}, but this config has {ours[key]}"):
+        with pytest.raises(ConfigError, match=rf"data\.{key}={value}\b.*{ours[key]}"):
             with_teachers_text(student([folder], data={"train": [text], "dev": text, **ours}))
 
 
@@ -320,7 +320,7 @@ def test_what_makes_training_impossible_is_found_before_anything_is_translated(
 def test_text_without_a_usable_translation_is_an_error(student, engine, tmp_path):
     for side in ("en", "fr"):
         (tmp_path / f"text.{side}").write_text("\n\n")
-    with pytest.raises(DataError, match="no line has a usable translation by the teachers"):
+    with pytest.raises(DataError, match="no line has a usable translation"):
         with_teachers_text(student())
 
 
@@ -328,7 +328,7 @@ def test_a_damaged_record_is_explained(student, engine):
     cfg = student()
     with_teachers_text(cfg)
     (cfg.run_dir / distillation.FOLDER / "1.json").write_text("{")
-    with pytest.raises(DataError, match=r"1\.json: cannot be read .*; remove it to have the text translated again"):
+    with pytest.raises(DataError, match=r"1\.json: .*; remove it"):
         with_teachers_text(cfg)
 
 

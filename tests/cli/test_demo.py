@@ -11,7 +11,6 @@ from mtkit.cli import app
 from mtkit.cli.demo import config_file
 from mtkit.console import log
 from mtkit.data.sample import DEMO_PAIRS
-from mtkit.training import trainer
 from mtkit.translation.translator import Translator
 
 EN, FR = (
@@ -64,7 +63,7 @@ def world(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mtkit.data.sample.write_sample", write_corpus)
-    monkeypatch.setattr(trainer, "train", train)
+    monkeypatch.setattr("mtkit.runs.train.train", train)
     monkeypatch.setattr(Translator, "load", lambda bundle: seen.translator)
     return seen
 

@@ -16,13 +16,14 @@ from mtkit.config.loading import dump_config
 from mtkit.config.schema import ModelConfig, TrainConfig
 from mtkit.data.special_ids import PAD_ID
 from mtkit.distributed import sharding
+from mtkit.distributed.communicator import Communicator
+from mtkit.distributed.launch import processes_of_job
 from mtkit.distributed.process_group import ProcessGroup, empty_batch
-from mtkit.distributed.processes import Processes, processes_of_job
 from mtkit.distributed.sharding import Sharding, must_shard
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
+from mtkit.runs.train import train
 from mtkit.training.metrics_log import read_metrics
-from mtkit.training.trainer import train
 from mtkit.training.update import batch_loss
 
 pytestmark = pytest.mark.skipif(
@@ -150,8 +151,7 @@ def test_a_worker_that_is_killed_ends_the_job_and_the_next_start_goes_on(config_
         code, printed = job.finish()
     assert code == 1
     assert printed.count("mtkit: ") == 1
-    assert f"mtkit: process 1 (pid {killed}) of the 2 that train together has died" in printed
-    assert "run the same command again" in printed
+    assert re.search(rf"mtkit: process 1 \(pid {killed}\) of the 2 .* run the same command again", printed)
     assert "forcefully exiting" not in printed, "the other ends by itself, torchrun need not kill it after 30 s"
     newest = max(int(path.name.removeprefix("step-")) for path in (cfg.run_dir / "checkpoints").glob("step-*"))
     train(config_of(cfg.run_dir, **{**SETTINGS, "max_steps": max(newest + 5, STEPS)}))
@@ -198,7 +198,7 @@ main()
     assert code == 1
     if "memory" in error:
         assert ours.count("mtkit: ") == 1
-        assert "mtkit: step 1: the memory does not suffice (CUDA out of memory); halve train.batch_tokens=265" in ours
+        assert re.search(r"mtkit: step 1: .*\(CUDA out of memory\).* train\.batch_tokens=265", ours)
     else:
         assert "mtkit: " not in ours
         assert ours.count("ValueError: a fault of the code") == 1
@@ -210,7 +210,7 @@ def test_processes_that_diverge_before_the_first_checkpoint_go_back_to_the_start
     with Job(config_of(tmp_path / "run", **{**SETTINGS, "lr": 1e30})) as job:
         code, printed = job.finish()
     assert code == 1
-    assert printed.count("The run went back to step 0 and goes on from there with the learning rate x 0.5") == 1
+    assert len(re.findall(r"went back to step 0 .* learning rate x 0\.5", printed)) == 1
     assert printed.count("mtkit: step 2: the loss is nan") == 1
 
 
@@ -270,7 +270,7 @@ def group_of(size, **attributes):
 
 def test_batches_that_cannot_be_shared_out_are_refused():
     group = group_of(4)
-    with pytest.raises(ConfigError, match=r"train\.accumulate=6: .* among the 4 processes; .* such as 4"):
+    with pytest.raises(ConfigError, match=r"train\.accumulate=6: .*\b4\b.* such as 4"):
         group.check(TrainConfig(accumulate=6, max_steps=5000))
     group.check(TrainConfig(accumulate=8, max_steps=5000))
 
@@ -279,9 +279,9 @@ def test_a_process_without_a_device_of_its_own_is_refused(monkeypatch):
     group = group_of(4, n_local=4, local_rank=3)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert group.device(torch.device("cpu")) == torch.device("cpu")
-    with pytest.raises(MtkitError, match=r"4 processes, this machine has 2 CUDA devices: lower --nproc-per-node"):
+    with pytest.raises(MtkitError, match=r"4 processes.* 2 CUDA.* --nproc-per-node"):
         group.device(torch.device("cuda"))
-    with pytest.raises(MtkitError, match=r"train\.device=mps: .* CPUs or on CUDA devices only"):
+    with pytest.raises(MtkitError, match=r"train\.device=mps: "):
         group.device(torch.device("mps"))
 
 
@@ -290,7 +290,7 @@ def test_weights_that_have_come_apart_are_not_saved():
     same = group_of(3, _sharding=None, gather=lambda values: [values] * 3)
     same.check_equal(model, step=7)
     other = group_of(3, _sharding=None, gather=lambda values: [values, values, [0.0]])
-    with pytest.raises(TrainingError, match="step 7: the weights of process 2 are no longer those of process 0"):
+    with pytest.raises(TrainingError, match=r"step 7: .* process 2 .* process 0"):
         other.check_equal(model, step=7)
 
 
@@ -306,44 +306,53 @@ def test_an_empty_batch_adds_zero_to_every_gradient():
 @pytest.mark.parametrize(("settings", "key"), [({"ema": 0.99}, "ema"), ({"precision": "fp16"}, "precision=fp16")])
 def test_what_weights_that_are_spread_cannot_do_is_refused(settings, key):
     model = torch.nn.Linear(2, 1)
-    with pytest.raises(ConfigError, match=rf"train\.{key} does not go with .* raise train\.shard_above_gib"):
+    with pytest.raises(ConfigError, match=rf"train\.{key} .* train\.shard_above_gib"):
         Sharding(model, model, 2, TrainConfig(max_steps=5000, **settings))
 
 
 def test_fp16_is_refused_where_it_is_what_auto_stands_for_too(monkeypatch):
     monkeypatch.setattr(sharding, "choose_precision", lambda name, device: "fp16" if name == "auto" else name)
     model = torch.nn.Linear(2, 1)
-    with pytest.raises(ConfigError, match=r"train\.precision=fp16 does not go with "):
+    with pytest.raises(ConfigError, match=r"train\.precision=fp16 "):
         Sharding(model, model, 2, TrainConfig(max_steps=5000))
 
 
 def test_several_processes_that_torchrun_has_not_started_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.delenv("RANK", raising=False)
-    with pytest.raises(MtkitError, match=r"WORLD_SIZE=2 is set .* but not RANK: .* with torchrun"), processes_of_job():
+    with pytest.raises(MtkitError, match=r"WORLD_SIZE=2 .* RANK: .* torchrun"), processes_of_job():
         pass
 
 
-def test_what_one_process_tells_another_may_be_larger_than_the_store_takes(monkeypatch):
-    from torch.distributed import HashStore
+def test_process_0_sends_the_others_large_results_and_its_interruption(config_of, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import time
+from mtkit.distributed.launch import processes_of_job
 
-    from mtkit.distributed import process_group
+def interrupt():
+    raise KeyboardInterrupt
 
-    monkeypatch.setattr(process_group, "_PIECE", 10)
-    store = HashStore()
-    group = []
-    for rank in range(2):
-        process = process_group.ProcessGroup.__new__(process_group.ProcessGroup)
-        process._store, process.rank, process.size, process._n_waits = store, rank, 2, 0
-        group.append(process)
-    told = [("a long text " * 9, number) for number in range(3)]
-    assert [group[0].on_main(lambda told=one: told) for one in told] == told
-    assert [group[1].on_main(lambda: None) for _ in told] == told
-    assert store.num_keys() == 0, "what all have read does not pile up"
+with processes_of_job() as processes:
+    for _ in range(2):
+        text = processes.on_main(lambda: "a long text " * 1_000_000)
+        print(f"length {len(text)}", flush=True)
+    print(processes.text_of_first(f"by {processes.rank}", is_mine=processes.rank == 1), flush=True)
+    try:
+        processes.on_main(interrupt)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+""")
+    with Job(config_of(tmp_path / "run", **SETTINGS), [str(program)]) as job:
+        code, printed = job.finish()
+    assert code == 0, printed
+    assert printed.count("length 12000000") == 4
+    assert printed.count("by 1") == 2
+    assert printed.count("interrupted") == 2
 
 
-def test_a_process_alone_shares_with_nobody():
-    alone = Processes()
+def test_a_single_process_returns_its_own_values():
+    alone = Communicator()
     assert alone.is_main
     assert alone.on_main(lambda: 3) == 3
     assert alone.sums(1, 2.5) == [1, 2.5]

@@ -27,7 +27,7 @@ from mtkit.config.loading import load_config
 from mtkit.console import log
 from mtkit.data.corpus import open_output
 from mtkit.data.sample import read_sample
-from mtkit.training.trainer import train
+from mtkit.runs.train import train
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

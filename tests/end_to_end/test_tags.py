@@ -14,8 +14,8 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import ConfigError, DataError
+from mtkit.runs.train import train
 from mtkit.scoring.alignment import align
-from mtkit.training.trainer import train
 from mtkit.translation.translator import Translator
 
 # Words of one letter and few sentences: there is nothing to learn but which word stands for which.

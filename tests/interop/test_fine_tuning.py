@@ -8,7 +8,7 @@ from mtkit.bundle import load_bundle
 from mtkit.config.schema import Config
 from mtkit.interop import marian
 from mtkit.runs import finish
-from mtkit.training import trainer
+from mtkit.runs.train import train
 
 
 @pytest.mark.parametrize("pre", [True, False])
@@ -27,7 +27,7 @@ def test_an_imported_model_learns_new_text(make_marian, tmp_path, monkeypatch, p
             "decode": {"beam_size": 1, "max_len": 8},
         }
     )
-    tuned = load_bundle(trainer.train(cfg).bundle)
+    tuned = load_bundle(train(cfg).bundle)
     base = load_bundle(tmp_path / "base")
     assert tuned.config.model == base.config.model
     assert (tuned.config.model.positions, tuned.config.model.norm_position) == ("marian", "pre" if pre else "post")

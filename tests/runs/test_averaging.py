@@ -11,7 +11,7 @@ from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.runs.averaging import average_bundles, average_checkpoints
-from mtkit.training.trainer import train
+from mtkit.runs.train import train
 
 
 @pytest.fixture(scope="module")
@@ -65,23 +65,23 @@ def test_several_models_are_averaged(runs, tmp_path):
 
 def test_models_that_began_apart_are_warned_of(runs, tmp_path, config_of, caplog):
     average_bundles([runs / name / "model" for name in ("a", "b")], tmp_path / "apart")
-    assert "the mean of models that were trained apart is of no use" in caplog.text
+    assert "(train.init_from)" in caplog.text
     caplog.clear()
     average_checkpoints(runs / "a", [18, 20], tmp_path / "mean")
     train(config_of(tmp_path / "tuned", init_from=str(runs / "a")))
     average_bundles([runs / "a" / "model", tmp_path / "mean", tmp_path / "tuned" / "model"], tmp_path / "together")
-    assert "trained apart" not in caplog.text
+    assert "(train.init_from)" not in caplog.text
 
 
 def test_a_step_that_is_not_there_is_named_with_those_that_are(runs, tmp_path):
-    with pytest.raises(UsageError, match=r"there is no step 7, 8; the run keeps .*18, 20"):
+    with pytest.raises(UsageError, match=r"step 7, 8; .*18, 20"):
         average_checkpoints(runs / "a", [8, 7, 20], tmp_path / "out")
 
 
 def test_a_damaged_checkpoint_is_not_averaged(runs, tmp_path):
     run = shutil.copytree(runs / "a", tmp_path / "run")
     checkpoint_file(run, 20).write_bytes(b"")
-    with pytest.raises(CheckpointError, match="the weights of step 20 are damaged"):
+    with pytest.raises(CheckpointError, match="step 20"):
         average_checkpoints(run, [18, 20], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -95,7 +95,7 @@ def test_models_of_other_shapes_or_tokenizers_are_refused(runs, tmp_path):
     state = {**bundle.model.state_dict()}
     state["src_embedding.weight"] = state["tgt_embedding.weight"].clone()
     save_bundle(tmp_path / "other", state, bundle.config, run / "src.spm", run / "tgt.spm", training={})
-    with pytest.raises(BundleError, match=r"its src\.spm is not that of"):
+    with pytest.raises(BundleError, match=r"src\.spm"):
         average_bundles([runs / "a" / "model", tmp_path / "other"], tmp_path / "out")
 
 

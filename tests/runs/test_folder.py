@@ -41,13 +41,13 @@ def test_what_shapes_the_result_may_not_change(make_config):
         "  model.d_model: 16 there, 24 now",
         "  train.lr: 0.01 there, 0.5 now",
     ]
-    assert "start a new run (another run_dir), or restore these keys to go on" in str(caught.value)
+    assert "start a new run (another run_dir)" in str(caught.value)
 
 
 def test_nor_may_what_the_bleu_of_validations_is_made_of(make_config, corpus):
     write_config(make_config(data={**corpus, "tgt_lang": "fr"}))
     check_run(make_config(data={**corpus, "tgt_lang": "de"}), started=True)
-    with pytest.raises(ConfigError, match=r"  data\.tgt_lang .*, by which BLEU cuts text: 13a there, char now"):
+    with pytest.raises(ConfigError, match=r"  data\.tgt_lang .*: 13a .*, char "):
         check_run(make_config(data={**corpus, "tgt_lang": "ja"}), started=True)
 
 
@@ -55,7 +55,7 @@ def test_the_weights_of_the_corpora_may_not_change_while_the_files_may(make_conf
     write_config(make_config())
     [files] = corpus["train"]
     check_run(make_config(data={**corpus, "train": [{**files, "src": "elsewhere.en"}]}), started=True)
-    with pytest.raises(ConfigError, match=r"  data\.train\[\]\.weight: \[1\.0\] there, \[2\.0\] now"):
+    with pytest.raises(ConfigError, match=r"  data\.train\[\]\.weight: \[1\.0\] .*, \[2\.0\] "):
         check_run(make_config(data={**corpus, "train": [{**files, "weight": 2.0}]}), started=True)
 
 

@@ -12,9 +12,9 @@ from mtkit.cli import app
 from mtkit.errors import CheckpointError, ConfigError, TrainingError
 from mtkit.files import sha256_file
 from mtkit.runs.replay import first_difference, replay
+from mtkit.runs.train import train
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.divergence import Divergence
-from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 
 SAMPLED = {"type": "bpe", "vocab_size": 310, "sampling": 0.1}
@@ -116,15 +116,15 @@ def test_fewer_steps_compare_the_metrics_alone(run):
 def test_without_two_checkpoints_it_says_what_is_there(run):
     shutil.rmtree(run / "checkpoints" / "step-12")
     (run / "checkpoints").rename(run / "later")
-    with pytest.raises(CheckpointError, match=r"here is no checkpoint; it has finished"):
+    with pytest.raises(CheckpointError, match=r"/checkpoints: .*\bno checkpoint\b"):
         replay(run)
     (run / "later").rename(run / "checkpoints")
-    with pytest.raises(CheckpointError, match=r"here is only step-18; it has finished"):
+    with pytest.raises(CheckpointError, match=r"/checkpoints: .*\bonly step-18\b"):
         replay(run)
 
 
 def test_too_few_steps_to_compare_anything_are_refused(finished_run):
-    with pytest.raises(ConfigError, match=r"nothing to compare after 1 steps: .* a line every 4; raise --steps"):
+    with pytest.raises(ConfigError, match=r"after 1 steps: .*\b4\b.* --steps"):
         replay(finished_run, steps=1)
 
 
@@ -164,18 +164,18 @@ def test_a_rate_or_an_r_drop_that_followed_the_clock_is_refused(run, old, new):
     text = config.read_text()
     assert old in text
     config.write_text(text.replace(old, new).replace("max_minutes: null", "max_minutes: 5"))
-    with pytest.raises(ConfigError, match=r"the run followed the clock \(train.max_minutes\)"):
+    with pytest.raises(ConfigError, match=r"train\.max_minutes"):
         replay(run)
 
 
 def test_a_damaged_checkpoint_is_named(run):
     (run / "checkpoints" / "step-12" / "optimizer.pt").write_bytes(b"")
-    with pytest.raises(CheckpointError, match=r"optimizer\.pt: damaged .*; a replay needs two whole checkpoints"):
+    with pytest.raises(CheckpointError, match=r"optimizer\.pt: damaged "):
         replay(run)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="not the folder of a run"):
+    with pytest.raises(ConfigError, match=r"config\.yaml"):
         replay(tmp_path)
 
 

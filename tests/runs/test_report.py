@@ -22,9 +22,10 @@ from mtkit.runs import report as report_module
 from mtkit.runs.folder import write_config
 from mtkit.runs.record import read_record
 from mtkit.runs.report import note_test_scores, refresh_report, thinned, write_report
+from mtkit.runs.train import train
 from mtkit.training import prepare
 from mtkit.training.metrics_log import MetricsLog, read_metrics
-from mtkit.training.trainer import Trainer, train
+from mtkit.training.trainer import Trainer
 from mtkit.training.validation import Sample
 
 SCORES = [MetricScore("BLEU", 61.25, "made:up|version:9", 58.5, 64.0, 61.0)]

@@ -8,9 +8,9 @@ from mtkit.config.loading import load_config
 from mtkit.data.batching import plan_epoch
 from mtkit.data.encoded import EncodedSide
 from mtkit.errors import TrainingError
+from mtkit.runs.train import train
 from mtkit.training import auto_batch
 from mtkit.training.auto_batch import longest_batch, most_for, with_batch_tokens
-from mtkit.training.trainer import train
 
 
 class Corpus:
@@ -90,7 +90,7 @@ def test_on_a_gpu_whose_memory_runs_out_sooner_than_it_seemed_less_is_taken(chos
 
 def test_a_gpu_that_holds_nothing_is_an_error(chosen, gpu):
     gpu(1e9, lambda number: 2e9)
-    with pytest.raises(TrainingError, match="not even a small batch fits"):
+    with pytest.raises(TrainingError, match=r"train\.batch_tokens=auto: "):
         chosen("cuda", Corpus(200_000))
 
 

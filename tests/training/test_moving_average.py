@@ -5,9 +5,9 @@ from safetensors.torch import load_file
 
 from mtkit.config.schema import ModelConfig
 from mtkit.model.transformer import Transformer
+from mtkit.runs.train import train
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.state import Scored, TrainState
-from mtkit.training.trainer import train
 from mtkit.training.update import MovingAverage, Updater
 from mtkit.training.validation import Validator
 
@@ -96,14 +96,15 @@ def test_the_mean_alone_is_kept_of_the_best_and_a_damaged_one_is_named(tmp_path,
     checkpoints = Checkpoints(tmp_path)
     for step in (10, 20, 30):
         set_all(average.model, float(step))
-        checkpoints.save(TrainState(step=step, best=[Scored(10, 1.0, 2.0)]), model, optimizer, average)
+        weights, means = (dict(each.named_parameters()) for each in (model, average.model))
+        checkpoints.save(TrainState(step=step, best=[Scored(10, 1.0, 2.0)]), weights, optimizer.state_dict(), means)
     assert sorted(path.name for path in (tmp_path / "best-10").iterdir()) == [
         "ema.safetensors",
         "manifest.json",
         "state.json",
     ]
-    checkpoints.load_average([10, 30], model)
-    assert all(torch.equal(parameter, torch.full_like(parameter, 20.0)) for parameter in model.parameters())
+    weights = checkpoints.mean_weights([10, 30]).values()
+    assert all(torch.equal(weight, torch.full_like(weight, 20.0)) for weight in weights)
     path = tmp_path / "step-30" / "ema.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     assert checkpoints.newest().state.step == 20

@@ -10,11 +10,12 @@ from mtkit.engines.native import NativeEngine
 from mtkit.errors import ConfigError
 from mtkit.evaluation.behaviour.report import run_suite
 from mtkit.evaluation.behaviour.suite import load_suite
+from mtkit.runs.train import train
 from mtkit.training import forecast
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.prepare import prepare
-from mtkit.training.trainer import Trainer, train
+from mtkit.training.trainer import Trainer
 from mtkit.translation.translator import Translator
 
 SUITE = """

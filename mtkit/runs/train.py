@@ -1,0 +1,92 @@
+"""Train a run from its config to its bundle, or resume it: distillation first, then the training loop, then the end."""
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from mtkit.augmentation.distillation import with_teachers_text
+from mtkit.config.schema import Config
+from mtkit.console import log
+from mtkit.distributed.communicator import ALONE, Communicator
+from mtkit.errors import ConfigError
+from mtkit.files import disk_full_explained, locked, remove_leftovers
+from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
+from mtkit.runs.folder import check_run, with_its_choices, write_config
+from mtkit.runs.record import note_start
+from mtkit.runs.report import refresh_report
+from mtkit.training.checkpoint import Checkpoint, Checkpoints
+from mtkit.training.prepare import Prepared, check_early, prepare
+from mtkit.training.trainer import Observer, Trainer
+from mtkit.training.validation import DevScores
+from mtkit.training.warm_start import inherit
+
+
+def train(cfg: Config, since: float | None = None, processes: Communicator = ALONE) -> TrainResult:
+    """Train the model of cfg in cfg.run_dir, from where an earlier start of the run stopped.
+
+    Trains the tokenizers if the run has none. Leaves a run that has reached its limits as it is.
+    since: the time.monotonic() from which train.budget counts; default: now. processes: those that train the model
+    together; each calls this function.
+    Raises KeyboardInterrupt, after saving, if the user stops the run (Ctrl-C, SIGTERM, SIGHUP), and MtkitError if the
+    input or the machine makes it impossible, or if another process works in the run.
+    """
+    run_dir = cfg.run_dir
+    if run_dir is None:
+        raise ValueError("cfg.run_dir is not set")
+    if run_dir.exists() and not run_dir.is_dir():
+        raise ConfigError(f"run_dir={run_dir}: this is a file; give a folder, or a new name")
+    since = time.monotonic() if since is None else since
+    with disk_full_explained(run_dir), locked(run_dir) if processes.is_main else nullcontext():
+        cfg, checkpoints = inherit(cfg), Checkpoints(run_dir / "checkpoints")
+        teachers, started = cfg.distill.teachers, checkpoints.exist()
+        if teachers and not started:
+            check_early(cfg, processes)
+        cfg = processes.on_main(lambda: with_teachers_text(cfg))
+        cfg = with_its_choices(cfg, started=started)
+        checkpoint = processes.on_main(lambda: _open_run(cfg, run_dir, checkpoints))
+        if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, run_dir, checkpoint.state))):
+            return result
+        run = prepare(cfg, run_dir, checkpoints, processes)
+        trainer = Trainer(run, since, _RunFolder(run, teachers))
+        if checkpoint:
+            trainer.resume(checkpoint)
+            trainer.budget.resume(checkpoint.state.timing)
+        try:
+            limits = trainer.fit()
+        except KeyboardInterrupt:
+            if processes.is_main and (steps := checkpoints.kept_steps()):
+                log.info(f"step {steps[-1]} is saved; the same command resumes from there")
+            raise
+        model = processes.whole(trainer.updater.model)
+        return processes.on_main(lambda: finish(run, trainer.state, model, limits))
+
+
+class _RunFolder(Observer):
+    """Keeps config.yaml, run.json and report.html of the run up to date."""
+
+    def __init__(self, run: Prepared, teachers: Sequence[Path]) -> None:
+        """teachers: the models that translated the training text."""
+        self.run = run
+        self.teachers = teachers
+
+    def started(self, step: int) -> None:
+        """Write config.yaml and run.json."""
+        write_config(self.run.cfg)
+        note_start(self.run, step, self.run.checkpoints.made_with, self.teachers)
+
+    def saved(self) -> None:
+        """Write report.html."""
+        refresh_report(self.run.run_dir)
+
+    def rehearse_end(self, scores: DevScores) -> None:
+        """Write the report and the curves as `finish` will."""
+        rehearse(self.run, scores)
+
+
+def _open_run(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> Checkpoint | None:
+    """Remove leftovers from the run's folder, check that cfg may go on with the run, and return where to resume."""
+    for folder in (run_dir, run_dir / "checkpoints", run_dir / "cache"):
+        remove_leftovers(folder)
+    check_run(cfg, started=checkpoints.exist())
+    return checkpoints.newest()
