@@ -146,12 +146,6 @@ def bound_kernel_stores(n_threads: int) -> None:
     os.environ.setdefault(_TORCH_STORE, str(max(64, _KERNELS_KEPT // n_threads)))
 
 
-def kernels_kept(n_threads: int) -> int:
-    """How many kernels there are at most while products run in so many threads: both stores full of others."""
-    shared, own = (int(os.environ.get(store, 1024)) for store in (_ONEDNN_STORE, _TORCH_STORE))
-    return shared + n_threads * own
-
-
 _ONEDNN_STORE, _TORCH_STORE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"  # environment variables
 _KERNELS_KEPT = 512  # of some 50 for an update of one shape: those of the latest shapes
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # malloc.h

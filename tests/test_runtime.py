@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mtkit.cores import made_by_intel
-from mtkit.runtime import bound_kernel_stores, kernels_kept
+from mtkit.runtime import bound_kernel_stores
 
 STORES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
@@ -20,7 +20,6 @@ def test_all_threads_together_keep_about_as_many_kernels_as_one(n_threads, kept,
         monkeypatch.delenv(name)
     bound_kernel_stores(n_threads)
     assert tuple(os.environ[name] for name in STORES) == kept
-    assert kernels_kept(n_threads) == int(kept[0]) + n_threads * int(kept[1])
 
 
 def test_what_the_user_has_set_stays(monkeypatch):

@@ -58,16 +58,12 @@ def _lines(plan: plan.RunPlan, exports: dict[str, list[str]]) -> list[str]:
 def _model_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
     parts = ", ".join(f"{part} {number:,}" for part, number in plan.parameters.items() if part != "total")
     where = f"{plan.device}, {plan.n_threads} threads" if plan.device == "cpu" else plan.device
-    memory = plan.memory
+    memory, libraries = plan.memory, ", libraries included" if plan.device == "cpu" else ""
     return [
         ("machine", f"{plan.precision} on {where}"),
         ("parameters", f"{plan.parameters['total']:,} ({parts})"),
-        ("memory", f"{_size(memory.peak)} at most{', all libraries counted' if plan.device == 'cpu' else ''}"),
-        (
-            "",
-            f"{_size(memory.measured)} of that in the probe; {_size(memory.estimated)} by estimate for weights, "
-            "gradients, optimizer and activations",
-        ),
+        ("memory", f"{_size(memory.peak)} at the peak of the probe{libraries}"),
+        ("", f"{_size(memory.estimated)} by estimate for weights, gradients, optimizer and activations"),
     ]
 
 

@@ -1,7 +1,7 @@
-"""A config in, what training it will mean out: size, memory, steps, time, disk; from a probe of real updates.
+"""Forecast a run from a short probe of real updates: size, memory, steps, time and disk.
 
-Nothing is left in the run's folder: the probe works in a scratch folder, with the run's tokenizers and encoded text if
-it has them.
+The probe works in a scratch folder, with the tokenizers and the encoded text of the run if it has them; it writes
+nothing to the run's folder.
 """
 
 import math
@@ -22,7 +22,6 @@ from mtkit.evaluation.metrics.scores import evaluate
 from mtkit.files import disk_full_explained
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.folder import with_its_choices
-from mtkit.runs.memory_growth import Growth, resident_now, shapes_of_run
 from mtkit.runs.record import parameters_by_part
 from mtkit.training.auto_batch import longest_batch, resident_memory
 from mtkit.training.budget import VALIDATE_EVERY, Timing, check_budget, expected_ending, expected_validations
@@ -35,10 +34,10 @@ from mtkit.training.trainer import Trainer
 from mtkit.training.update import Updater
 from mtkit.training.warm_start import inherit
 
-_WARM_UP = 3  # updates that are not timed
-_TOKENS_LOOKED_AT = 5_000_000  # of each side, for the shares of bytes and unknown tokens
-_LINE_BYTES = 330  # of metrics.jsonl
-_SAMPLES_BYTES = 1_500  # of its lines with translations
+_WARM_UP = 3  # updates before the timing starts
+_TOKENS_COUNTED = 5_000_000  # of each side, for the shares of bytes and unknown tokens
+_LINE_BYTES = 330  # of a line of metrics.jsonl
+_SAMPLES_BYTES = 1_500  # of one of its lines with translations
 _CURVES_BYTES = 120_000
 _REPORT_BYTES = 150_000
 _BYTES = 4  # of a weight, of its gradient, of each of Adam's two means
@@ -46,7 +45,7 @@ _BYTES = 4  # of a weight, of its gradient, of each of Adam's two means
 
 @dataclass(frozen=True)
 class SidePlan:
-    """One side's text as the tokenizer cuts it."""
+    """The text of one side, as its tokenizer splits it."""
 
     vocab_size: int
     tokens_per_sentence: float
@@ -56,20 +55,19 @@ class SidePlan:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes at the height of training."""
+    """Bytes of memory."""
 
-    estimated: int  # weights, gradients, optimizer, activations of the largest batch
-    measured: int  # in the probe; on a CPU of the whole process, the interpreter and its libraries counted
-    peak: int  # to be expected in the run: what was measured, and on a CPU what further shapes of batches will add
+    estimated: int  # weights, gradients, optimizer and activations
+    peak: int  # measured in the probe; on a CPU for the whole process, libraries included
 
 
 @dataclass(frozen=True)
 class DiskPlan:
     """Bytes that the run's folder will hold."""
 
-    checkpoint: int  # one that can be resumed from
+    checkpoint: int  # one to resume from
     n_checkpoints: int
-    best: int  # the weights of one that is kept for averaging
+    best: int  # the weights of one checkpoint kept for averaging
     n_best: int
     bundle: int
     cache: int  # the encoded text
@@ -80,44 +78,44 @@ class DiskPlan:
 
 @dataclass(frozen=True)
 class TimePlan:
-    """Seconds; of the whole command."""
+    """Seconds of the whole command."""
 
     preparing: float  # from the start of the command to the first update
-    update: float  # one
-    validation: float  # one, of a trained model
-    saving: float  # one checkpoint
+    update: float  # each
+    validation: float  # each, with a trained model
+    saving: float  # each checkpoint
     ending: float  # averaging, last scores, writing the model
     n_validations: int | None
-    total: float | None  # None: only train.patience will tell
+    total: float | None  # None: depends on train.patience
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What training a config will mean on this machine."""
+    """What training a config takes on this machine."""
 
     device: str
     precision: str
     n_threads: int
-    parameters: dict[str, int]  # by part, and `total`; a shared matrix counts where it comes first
+    parameters: dict[str, int]  # by part, and `total`; a shared matrix counts for the first of its parts
     batch_tokens: int
-    pairs: dict[str, int]  # read, blank, too_long, ratio (left out for these), kept
+    pairs: dict[str, int]  # read; filtered out as blank, too_long, ratio; kept
     src: SidePlan
     tgt: SidePlan
     padding_share: float
     tgt_tokens_per_s: float
     steps_per_epoch: int
     steps: int | None  # in all
-    ends: dict[str, int | None]  # each limit with the step at which it is reached; None: not to be foreseen
+    ends: dict[str, int | None]  # each limit, and the step that reaches it; None: unpredictable
     memory: MemoryPlan
     time: TimePlan
     disk: DiskPlan
-    left_out: list[str]  # what the figures do not contain, in words
+    left_out: list[str]  # what the figures do not include, in words
 
 
 def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) -> RunPlan:
-    """What training cfg from the beginning will mean; the updates of the probe take so many seconds.
+    """Plan a run of cfg from its beginning; seconds: how long the probe makes updates.
 
-    since: the value of time.monotonic() when the command began. Raises MtkitError for whatever would stop training.
+    since: the time.monotonic() when the command began. Raises MtkitError for whatever would stop training.
     """
     run_dir = cfg.run_dir
     if run_dir is None:
@@ -125,11 +123,11 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
     since = time.monotonic() if since is None else since
     started = Checkpoints(run_dir / "checkpoints").exist()
     cfg = with_its_choices(inherit(cfg), started=started)
-    if started:  # all that it took from another model is in its folder; that model may be gone
+    if started:  # the run has its own copy of what it took from train.init_from, which may be gone
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
     left_out = []
     if cfg.distill.teachers:
-        left_out.append("the time in which the teachers translate (their text is taken to be as long as the given one)")
+        left_out.append("the time that the teachers translate (the plan assumes text as long as the given text)")
         cfg = _as_if_distilled(cfg)
     with tempfile.TemporaryDirectory(prefix="mtkit-plan-") as name, disk_full_explained(Path(name)):
         scratch = Path(name)
@@ -140,7 +138,7 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
 
 
 def _as_if_distilled(cfg: Config) -> Config:
-    """The config with as much text as it has after distillation, the translations being those of the given text."""
+    """Return the config with as much text as distillation gives, the given translations in place of the teachers'."""
     distill = cfg.distill
     times = distill.original_weight + (distill.n_best if distill.choose == "all" else 1)
     train = [corpus.model_copy(update={"weight": corpus.weight * times}) for corpus in cfg.data.train]
@@ -149,7 +147,7 @@ def _as_if_distilled(cfg: Config) -> Config:
 
 
 def _borrow(run_dir: Path, scratch: Path) -> None:
-    """Let the scratch folder begin with what the run's folder has: copies of tokenizers, links to encoded text."""
+    """Copy the run's tokenizers to the scratch folder, and link its encoded text there."""
     for name in ("src.spm", "tgt.spm", "tokenizers.json"):
         if (run_dir / name).exists():
             shutil.copy(run_dir / name, scratch / name)
@@ -159,15 +157,14 @@ def _borrow(run_dir: Path, scratch: Path) -> None:
 
 
 class _Probe:
-    """A trainer that has just been prepared, and what is found out with it."""
+    """A newly prepared trainer, and what it measures."""
 
     def __init__(self, trainer: Trainer, preparing: float) -> None:
         self.trainer = trainer
         self.cfg: TrainConfig = trainer.cfg.train
         self.timing = Timing(prepared=preparing)
-        self.update_by_clock = 0.0  # seconds of an update in a run whose shares, of r_drop_from, are of its time
+        self.update_by_clock = 0.0  # seconds of an update if r_drop_from is a share of the run's time
         self.tokens_per_update = 0.0
-        self.growth = Growth()
 
     def plan(self, seconds: float) -> RunPlan:
         trainer, timing = self.trainer, self.timing
@@ -193,7 +190,7 @@ class _Probe:
             steps_per_epoch=steps_per_epoch,
             steps=steps,
             ends=ends,
-            memory=self._memory(steps),
+            memory=MemoryPlan(_estimated_memory(trainer), _peak_memory(trainer.updater)),
             time=TimePlan(
                 preparing=timing.prepared,
                 update=timing.update,
@@ -210,8 +207,7 @@ class _Probe:
     def _time_updates(self, seconds: float) -> None:
         trainer = self.trainer
         longest = longest_batch(trainer.corpus, self.cfg.n_batch_tokens)
-        trainer.updater.update([longest] * self.cfg.accumulate, 1, 0.0)  # the height of memory use
-        self.growth.note([longest], resident_now(), self.cfg.r_drop)
+        trainer.updater.update([longest] * self.cfg.accumulate, 1, 0.0)  # needs the most memory
         shares = r_drop_shares(self.cfg)
         n_updates, n_tokens, took = 0, 0, {}
         with trainer.feed, progress_bar(None, "probe", "step") as bar:
@@ -229,32 +225,17 @@ class _Probe:
         self.tokens_per_update = n_tokens / n_updates
 
     def _update(self, r_drop: float) -> int:
-        """The next update of the run; returns its target tokens."""
+        """Make the next update; return its number of target tokens."""
         trainer = self.trainer
         state, started = trainer.state, time.monotonic()
         batches, state.position = trainer.feed.next_after(state.position)
         state.step += 1
         stats = trainer.updater.update(batches, state.step, learning_rate(self.cfg, state.step, 0.0), r_drop=r_drop)
         state.interval.add(stats, time.monotonic() - started)
-        self.growth.note(batches, resident_now(), r_drop)
         return stats.n_tgt_tokens
 
-    def _memory(self, steps: int | None) -> MemoryPlan:
-        trainer, cfg = self.trainer, self.cfg
-        measured = _measured_memory(trainer.updater)
-        to_come = 0.0
-        if trainer.updater.device.type == "cpu":
-            n_batches = 10**9 if steps is None else steps * cfg.accumulate
-            seed, size = trainer.cfg.seed, cfg.n_batch_tokens
-            once = r_drop_shares(cfg).get(0.0, 0.0)
-            shapes = shapes_of_run(
-                trainer.corpus, batch_tokens=size, seed=seed, n_batches=n_batches, without_r_drop=once
-            )
-            to_come = self.growth.to_come(shapes)
-        return MemoryPlan(_estimated_memory(trainer), measured, measured + int(to_come))
-
     def _time_save(self) -> Path:
-        """Save a checkpoint and note the time; returns its folder."""
+        """Save a checkpoint and measure the time; return its folder."""
         trainer, updater = self.trainer, self.trainer.updater
         started = time.monotonic()
         average = ALONE.weights(updater.average.model) if updater.average else None
@@ -264,7 +245,7 @@ class _Probe:
         return folder
 
     def _time_report(self) -> float:
-        """Seconds for scores with intervals, of translations that are neither right nor wrong, and the curves."""
+        """Return the seconds for the curves and for scores with intervals, on translations that are partly right."""
         trainer = self.trainer
         with MetricsLog(trainer.run_dir, 0) as metrics:
             for step in range(20):
@@ -276,12 +257,12 @@ class _Probe:
         return time.monotonic() - started
 
     def _seconds(self, steps: int, n_validations: int) -> float:
-        """Seconds to the end of the last validation."""
+        """Return the seconds to the end of the last validation."""
         timing = self.timing
         return timing.prepared + steps * timing.update + n_validations * (timing.validation + timing.save)
 
     def _ends(self, steps_per_epoch: int) -> tuple[dict[str, int | None], int | None, int | None]:
-        """At which step each limit is reached, the steps in all, and the validations in all."""
+        """Return the step that reaches each limit, the number of steps, and the number of validations."""
         cfg, timing = self.cfg, self.timing
         looking = timing.validation + timing.save
         if cfg.budget is not None:
@@ -307,10 +288,10 @@ class _Probe:
             timing.update = self.update_by_clock
         return ends, total, total and math.ceil(total / every)
 
-    def _side(self, number: int) -> SidePlan:
-        corpus, tokenizer = self.trainer.corpus, self.trainer.validator.tokenizers[number]
-        side = (corpus.src, corpus.tgt)[number]
-        ids = side.ids[:_TOKENS_LOOKED_AT]
+    def _side(self, index: int) -> SidePlan:
+        corpus, tokenizer = self.trainer.corpus, self.trainer.validator.tokenizers[index]
+        side = (corpus.src, corpus.tgt)[index]
+        ids = side.ids[:_TOKENS_COUNTED]
         counts = torch.bincount(torch.tensor(ids, dtype=torch.int64), minlength=tokenizer.vocab_size)
         return SidePlan(
             vocab_size=tokenizer.vocab_size,
@@ -320,13 +301,13 @@ class _Probe:
         )
 
     def _disk(self, checkpoint: Path, steps: int | None, n_validations: int | None) -> DiskPlan:
-        """Sizes, supposing that the run gets better to its end: then the best are the latest."""
+        """Return sizes, assuming that the run improves to its end, so that its best checkpoints are the latest."""
         run_dir = self.trainer.run_dir
         weights = _size(checkpoint / "model.safetensors")
         n_saved = n_validations or 10**9
         n_checkpoints = min(2, n_saved)
         n_ranked = self.cfg.average_last or self.cfg.average_best
-        # those that count for the older of the two as well: one more than are averaged
+        # one more than the run averages: the older of the two checkpoints needs its own best
         n_best = max(0, min(n_ranked + 1, n_saved) - 2)
         tokenizers = sum(_size(run_dir / name) for name in ("src.spm", "tgt.spm"))
         metrics = _LINE_BYTES * ((steps or 0) // self.cfg.log_every) + (_LINE_BYTES + _SAMPLES_BYTES) * (
@@ -343,10 +324,10 @@ class _Probe:
 
 
 def _estimated_memory(trainer: Trainer) -> int:
-    """Weights, gradients (of each replica), Adam's means, and the activations that wait for the backward pass.
+    """Return bytes for weights, gradients (of each replica), Adam's means, and activations kept for the backward pass.
 
-    A layer keeps the input of each of its products: some 8 widths in the encoder, 14 in the decoder, and 2 inner
-    widths of the feed-forward.
+    A layer keeps the input of each matrix product: some 8 x d_model in the encoder, 14 x d_model in the decoder,
+    and 2 x d_ff.
     """
     model, cfg = trainer.cfg.model, trainer.cfg.train
     n_weights = sum(parameter.numel() for parameter in trainer.updater.model.parameters())
@@ -357,14 +338,14 @@ def _estimated_memory(trainer: Trainer) -> int:
     return _BYTES * (copies * n_weights + twice * cfg.n_batch_tokens * (encoder + decoder))
 
 
-def _measured_memory(updater: Updater) -> int:
+def _peak_memory(updater: Updater) -> int:
     if updater.device.type == "cuda":
         return torch.cuda.max_memory_allocated(updater.device)
     return int(resident_memory())
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
+    """Return the bytes of a file, or of all files in a folder."""
     if path.is_file():
         return path.stat().st_size
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
