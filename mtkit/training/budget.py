@@ -1,7 +1,7 @@
-"""train.budget: when training has to end so that the whole command fits its wall time, and when to validate until then.
+"""train.budget: when to validate, and when to end training so that the whole command fits into its wall time.
 
-The end takes a last validation, those of the averaged weights, and writing the model: their times are measured as the
-run goes. As it follows the clock, such a run is not the same twice, nor the same if it is stopped and resumed.
+The end consists of a last validation, those of the averaged weights, and writing the model; the run measures how long
+these take. Because it follows the clock, such a run is not repeatable, and differs if it is stopped and resumed.
 """
 
 import time
@@ -14,27 +14,27 @@ from mtkit.config.durations import duration_of, seconds_of
 from mtkit.config.schema import TrainConfig
 from mtkit.errors import TrainingError
 
-VALIDATE_EVERY = 500  # updates, where neither the config nor a budget says anything else
-_INTERVALS = (10, 24)  # of the training time, between validations, in its first and in its second half
-_MOST_VALIDATION = 0.15  # share of the time that validations may take
-_LEAST_TRAINING = 0.2  # share of the budget below which it is not worth while
-_MARGIN_S, _MARGIN = 0.5, 0.005  # the interpreter's own end; and a share of the budget
-# What the end reads and writes, in saved checkpoints: the model (a third of one), and the averaged ones, read and
-# checked (a third each, at about half the cost of writing).
+VALIDATE_EVERY = 500  # updates, unless the config or a budget says otherwise
+_INTERVALS = (10, 24)  # validations, if they came at the pace of the first or of the second half of the training time
+_MOST_VALIDATION = 0.15  # of the training time
+_LEAST_TRAINING = 0.2  # of the budget; less is an error
+_MARGIN_S, _MARGIN = 0.5, 0.005  # for the interpreter's exit; and a share of the budget
+# What the end writes and reads, in times of saving a checkpoint: the model (a third), and each averaged checkpoint (a
+# third, read and verified at about half the cost of writing).
 _BUNDLE, _AVERAGED = 1 / 3, 1 / 6
-_AVERAGED_VALIDATIONS = 1.5  # the mean's; and now and then that of the best alone, if the mean is worse
+_AVERAGED_VALIDATIONS = 1.5  # of the mean, and sometimes of the best alone, if the mean is worse
 
 Part = Literal["validation", "save", "report"]
 
 
 @dataclass
 class Timing:
-    """What the parts of a run take, in seconds. In what a run remembers: how much of its budget is used up."""
+    """Seconds that the parts of a run take, and how much of its budget it has used."""
 
-    spent: float = 0.0  # since the command began, all starts added up
-    prepared: float = 0.0  # of that, before the first update
-    validated: float = 0.0  # of that, when the latest validation ended
-    ending: float = 0.0  # what comes after the last update
+    spent: float = 0.0  # since the command began, in all starts
+    prepared: float = 0.0  # before the first update
+    validated: float = 0.0  # `spent` at the end of the latest validation
+    ending: float = 0.0  # after the last update
     update: float = 0.0
     validation: float = 0.0
     save: float = 0.0  # of a checkpoint
@@ -42,34 +42,34 @@ class Timing:
 
 
 def share_used(cfg: TrainConfig, timing: Timing) -> float | None:
-    """Share of the budget's training time that is used up: 0 at the first update, 1 at the last; None: no budget."""
+    """Return the used share of the training time: 0 at the first update, 1 at the last; None: no budget."""
     if cfg.budget is None:
         return None
     return (timing.spent - timing.prepared) / max(seconds_of(cfg.budget) - timing.ending - timing.prepared, 1e-9)
 
 
 def check_budget(cfg: TrainConfig, timing: Timing) -> None:
-    """Raise TrainingError if what comes before the first and after the last update leaves too little of a budget."""
+    """Raise TrainingError if preparation and end leave too little of the budget for training."""
     if cfg.budget is None:
         return
     seconds = seconds_of(cfg.budget)
     if seconds - timing.prepared - timing.ending < _LEAST_TRAINING * seconds:
         raise TrainingError(
-            f"train.budget={cfg.budget} leaves too little for training: {duration_of(timing.prepared)} went by before "
-            f"the first update, and the end will take {duration_of(timing.ending)} (a validation takes "
+            f"train.budget={cfg.budget} leaves too little for training: preparation took "
+            f"{duration_of(timing.prepared)}, and the end will take {duration_of(timing.ending)} (a validation takes "
             f"{duration_of(timing.validation)}); raise the budget, or lower train.validate_sentences"
         )
 
 
 def expected_ending(cfg: TrainConfig, timing: Timing) -> float:
-    """Seconds from the last validation to the end of the command: averaging, the report, the model on disk."""
+    """Return the seconds from the last validation to the end of the command: averaging, report, writing the model."""
     n_averaged = cfg.average_last or cfg.average_best
     validations = (_AVERAGED_VALIDATIONS if n_averaged > 1 else 1) * timing.validation
     return validations + (_BUNDLE + _AVERAGED * n_averaged) * timing.save + (timing.report or timing.validation / 2)
 
 
 def expected_validations(cfg: TrainConfig, timing: Timing, training: float) -> int:
-    """About how many validations fit into so many seconds of training under a budget, the one at its end counted."""
+    """Estimate the number of validations in `training` seconds under a budget, including the last."""
     looking = timing.validation + timing.save
     if cfg.validate_every != "auto":
         return 1 + int(training / (cfg.validate_every * timing.update + looking))
@@ -78,18 +78,18 @@ def expected_validations(cfg: TrainConfig, timing: Timing, training: float) -> i
 
 
 def _interval(timing: Timing, training: float, second_half: bool) -> float:
-    """Seconds from the end of a validation to the next."""
+    """Return the seconds from the end of a validation to the next."""
     often_enough = (timing.validation + timing.save) * (1 / _MOST_VALIDATION - 1)
     return max(training / _INTERVALS[second_half], often_enough)
 
 
 class Budget:
-    """The clock of a run: it measures what things take, and says when to validate."""
+    """The clock of a run: measures its parts, and says when to validate."""
 
     def __init__(
         self, cfg: TrainConfig, since: float | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """since: the clock's time when the command began; without it, now."""
+        """since: the clock's time when the command began; default: now."""
         self.cfg = cfg
         self.timing = Timing()
         self._clock = clock
@@ -97,19 +97,19 @@ class Budget:
         self._spent_before = 0.0
 
     def resume(self, timing: Timing) -> None:
-        """Go on with what an earlier start of the run has spent and measured."""
+        """Continue from what earlier starts of the run have spent and measured."""
         self.timing = timing
         self._spent_before = timing.spent
         self.tick()
 
     def begin(self, validation_s: float) -> None:
-        """The first update is next; validation_s: what a validation is expected to take, until one is measured.
+        """Start the first update; validation_s: the expected time of a validation, until one is measured.
 
-        Raises TrainingError if a budget leaves too little for training.
+        Raises TrainingError if the budget leaves too little for training.
         """
         self.tick()
         timing = self.timing
-        if timing.update:  # it has begun in an earlier start
+        if timing.update:  # an earlier start made updates
             self._plan_end()
             return
         timing.prepared = timing.validated = timing.spent
@@ -118,16 +118,16 @@ class Budget:
         check_budget(self.cfg, timing)
 
     def tick(self) -> None:
-        """Bring timing.spent up to now."""
+        """Update timing.spent."""
         self.timing.spent = self._spent_before + self._clock() - self._since
 
     def updated(self, seconds: float) -> None:
-        """Note what an update took."""
+        """Note the seconds of an update."""
         self.timing.update += (seconds - self.timing.update) * (0.05 if self.timing.update else 1.0)
 
     @contextmanager
     def measuring(self, part: Part) -> Iterator[None]:
-        """A block whose time is that of a validation, of saving, or of the report; if it fails, nothing is noted."""
+        """Measure the time of a block; note nothing if it fails."""
         started = self._clock()
         yield
         seconds, timing = self._clock() - started, self.timing
@@ -139,12 +139,12 @@ class Budget:
         self._plan_end()
 
     def wants_report(self) -> bool:
-        """Whether it is time to find out, once, what the report at the end will take."""
+        """Whether it is time to measure, once, what the report at the end will take."""
         share = share_used(self.cfg, self.timing)
         return share is not None and share >= 0.5 and not self.timing.report
 
     def validation_due(self, step: int) -> bool:
-        """Whether to validate after this many updates, as train.validate_every says."""
+        """Whether to validate after `step` updates, according to train.validate_every."""
         every = self.cfg.validate_every
         if every != "auto":
             return step % every == 0
@@ -154,7 +154,7 @@ class Budget:
         timing = self.timing
         training = seconds_of(self.cfg.budget) - timing.ending - timing.prepared
         interval = _interval(timing, training, share >= 0.5)
-        left = (1 - share) * training  # the last validation is due at the end of it anyway
+        left = (1 - share) * training  # at its end comes the last validation anyway
         return timing.spent - timing.validated >= interval and left >= interval / 2
 
     def _plan_end(self) -> None:

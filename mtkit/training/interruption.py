@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: finish the running update and save, then leave; a second Ctrl-C leaves at once."""
+"""Handle Ctrl-C, SIGTERM and SIGHUP: the run finishes its update, saves and exits; a second Ctrl-C exits at once."""
 
 import signal
 import threading
@@ -19,7 +19,7 @@ class StopRequest:
 
     @contextmanager
     def breaking_off(self) -> Iterator[None]:
-        """A block that changes nothing worth keeping: a request raises KeyboardInterrupt in its midst."""
+        """Let a request interrupt this block, by KeyboardInterrupt; it must change nothing that matters."""
         self._may_break_off = True
         try:
             if self.received:
@@ -29,12 +29,12 @@ class StopRequest:
             self._may_break_off = False
 
     def receive(self, signal_number: int, _frame: FrameType | None) -> None:
-        """Handle a signal: note it, or, in a block that may break off or the second time, raise KeyboardInterrupt."""
+        """Handle a signal: note it; the second time, or in `breaking_off`, raise KeyboardInterrupt."""
         again, self.received = self.received, True
         if not again:
             name = "Ctrl-C" if signal_number == signal.SIGINT else signal.Signals(signal_number).name
             with suppress(OSError):  # after SIGHUP the terminal may be gone
-                log.warning(f"{name}: saving a checkpoint, then leaving; Ctrl-C (again) leaves without")
+                log.warning(f"{name}: saving a checkpoint before exiting; press Ctrl-C (again) to exit without")
         if again or self._may_break_off:
             raise KeyboardInterrupt
 
@@ -43,7 +43,7 @@ class StopRequest:
 def stop_request() -> Iterator[StopRequest]:
     """Receive SIGINT, SIGTERM and SIGHUP as a request during the block; only the main thread can.
 
-    One that is ignored stays so: the run was started with nohup, or in a script with & (Ctrl-C is for others then).
+    Ignored signals stay ignored: the user started the run with nohup, or with & in a script.
     """
     request = StopRequest()
     previous: dict[signal.Signals, Any] = {}

@@ -1,6 +1,6 @@
-"""metrics.jsonl: a line per interval of training, and per validation two: its figures, and a few translations.
+"""metrics.jsonl: a line per interval of training, and two per validation: its scores, and a few translations.
 
-The figures go to TensorBoard, too, if it is installed.
+The figures also go to TensorBoard, if it is installed.
 """
 
 import json
@@ -16,17 +16,17 @@ from mtkit.files import atomic_file
 from mtkit.training.divergence import Recovery
 from mtkit.training.validation import Sample
 
-_RECOVERY = "recovery"  # the kind of the line that notes one
+_RECOVERY = "recovery"  # the kind of line that records one
 _SAMPLE_CHARACTERS = 400
 
 
 class MetricsLog:
-    """Appends lines to RUN/metrics.jsonl; first drops those that a run resumed at `step` will write again."""
+    """Appends lines to RUN/metrics.jsonl, after removing those that a run resumed at `step` will write again."""
 
     def __init__(
         self, run_dir: Path, step: int, recovery: Recovery | None = None, validated_step: int | None = None
     ) -> None:
-        """validated_step: that of the run's last validation, if that is not one of `step`."""
+        """validated_step: that of the run's last validation; default: `step`."""
         self.path = run_dir / "metrics.jsonl"
         self._open(step, recovery, validated_step)
 
@@ -58,7 +58,7 @@ class MetricsLog:
             self._board.close()
 
     def go_back(self, recovery: Recovery, validated_step: int) -> None:
-        """Drop the lines after recovery.step, as if the run were resumed there, and note why."""
+        """Remove the lines after recovery.step, as if the run resumed there, and record why."""
         self._close()
         self._open(recovery.step, recovery, validated_step)
 
@@ -71,7 +71,7 @@ class MetricsLog:
                 self._board.add_scalar(f"{kind}/{name}", value, step)
 
     def write_samples(self, step: int, samples: Sequence[Sample]) -> None:
-        """Add a line of kind "samples": what the model makes of a few dev sentences; long texts are shortened."""
+        """Add a line of kind "samples" with the translations of a few dev sentences; shorten long texts."""
         texts = [{name: _shortened(text) for name, text in asdict(sample).items()} for sample in samples]
         self._file.write(_line({"kind": "samples", "step": step, "samples": texts}))
         self._file.flush()
@@ -82,7 +82,7 @@ class MetricsLog:
 
 
 class NoMetricsLog(MetricsLog):
-    """Writes nothing: for those of several processes that leave it to the first."""
+    """Writes nothing, in processes other than 0."""
 
     def _open(self, step: int, recovery: Recovery | None, validated_step: int | None) -> None:
         pass
@@ -91,19 +91,19 @@ class NoMetricsLog(MetricsLog):
         pass
 
     def write(self, kind: str, step: int, values: dict[str, float]) -> None:
-        """Leave it out."""
+        """Write nothing."""
 
     def write_samples(self, step: int, samples: Sequence[Sample]) -> None:
-        """Leave them out."""
+        """Write nothing."""
 
     def sync(self) -> None:
-        """Nothing is to be waited for."""
+        """Do nothing."""
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl, in order.
+    """Return the lines of a metrics.jsonl, in order.
 
-    A last line that was cut off when a process died is left out; others that cannot be read too, with a warning.
+    Skips a last line that is incomplete because its process died, and other unreadable lines with a warning.
     """
     entries, unreadable = [], []
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -114,14 +114,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
             elif line.endswith("\n"):
                 unreadable.append(number)
     if unreadable:
-        log.warning(f"{path}: {len(unreadable)} lines cannot be read, the first is line {unreadable[0]}; left out")
+        log.warning(f"{path}: skipped {len(unreadable)} unreadable lines, the first of them line {unreadable[0]}")
     return entries
 
 
 def _with_recovery(entries: list[dict[str, Any]], recovery: Recovery | None) -> list[dict[str, Any]]:
-    """The entries and, after those of the step that the run went back to, a line that says so.
+    """Return the entries with a line about the recovery after those of the step that the run went back to.
 
-    It is always made from the state: a process killed between saving that and writing the line loses nothing.
+    The line always comes from the state, so a process killed between saving that and writing the line loses nothing.
     """
     entries = [entry for entry in entries if entry["kind"] != _RECOVERY]
     if recovery is None:

@@ -1,4 +1,4 @@
-"""The progress bar of a whole run: updates made, loss, speed, time left."""
+"""The progress bar of a run: updates, loss, speed, time left."""
 
 import time
 from types import TracebackType
@@ -13,7 +13,7 @@ _REFRESH_S = 0.5
 
 
 class RunBar:
-    """A tqdm bar counted in updates. Limits in epochs or minutes give an estimate of the total that follows the run."""
+    """A tqdm bar that counts updates. With limits in epochs or minutes it estimates the total as it goes."""
 
     def __init__(self, cfg: TrainConfig, progress: Progress, epoch_length: int) -> None:
         self._cfg = cfg
@@ -21,7 +21,7 @@ class RunBar:
         self._n_tokens = 0
         self._since = time.monotonic()
         total = estimated_steps(cfg, progress, epoch_length)
-        # smoothing=0: the time left follows from the mean speed, pauses for validation included
+        # smoothing=0: the time left follows from the mean speed, including validations
         self._bar = progress_bar(total, "train", "step", initial=progress.step, smoothing=0)
 
     def __enter__(self) -> Self:
@@ -33,7 +33,7 @@ class RunBar:
         self._bar.close()
 
     def add(self, stats: UpdateStats, progress: Progress) -> None:
-        """Count an update."""
+        """Add an update."""
         self._n_tokens += stats.n_tgt_tokens
         elapsed = time.monotonic() - self._since
         if elapsed > _REFRESH_S:
@@ -41,11 +41,11 @@ class RunBar:
             loss, speed = stats.loss_sum / stats.n_tgt_tokens, self._n_tokens / elapsed
             self._bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
             self._since, self._n_tokens = time.monotonic(), 0
-        self._bar.update(progress.step - self._bar.n)  # less than it was, if the run went back
+        self._bar.update(progress.step - self._bar.n)  # negative if the run went back
 
 
 def estimated_steps(cfg: TrainConfig, progress: Progress, epoch_length: int) -> int | None:
-    """How many updates the run will have made at its end, as far as limits and speed tell; None if they do not."""
+    """Estimate the run's number of updates from its limits and its speed; None if they do not tell."""
     fraction = fraction_done(cfg, progress)
     if fraction and progress.step:
         return max(progress.step, round(progress.step / fraction))

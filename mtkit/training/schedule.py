@@ -1,4 +1,4 @@
-"""How fast to learn and when to stop: pure functions of the config and of how far the run has come."""
+"""Learning rate, weight of R-Drop and limits: pure functions of the config and of a run's progress."""
 
 import math
 from dataclasses import dataclass, field
@@ -11,24 +11,24 @@ _LONGEST_WARMUP = 0.1  # of a budget
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come."""
+    """How far a run is."""
 
     step: int  # updates made
-    epochs: float  # passes over the training data, with the fraction of the running one
-    minutes: float  # training and validating, all starts of the run added up
-    bad_validations: int = 0  # validations since the best one
-    timing: Timing = field(default_factory=Timing)  # what tells how much of a budget is used up
+    epochs: float  # passes over the training data, with fractions
+    minutes: float  # training and validation, in all starts
+    bad_validations: int = 0  # validations since the best
+    timing: Timing = field(default_factory=Timing)  # for the used share of a budget
 
 
 def learning_rate(cfg: TrainConfig, step: int, fraction: float) -> float:
-    """The rate of update `step` (the first is 1), made when `fraction` (0 to 1) of the run lies behind.
+    """Return the learning rate of update `step` (the first is 1), after `fraction` (0 to 1) of the run.
 
-    It rises linearly to cfg.lr over the warm-up, which takes no more of a budget than a tenth. Then inverse_sqrt gives
-    lr x sqrt(warmup_steps / step) (Vaswani et al. 2017, section 5.3; with a warm-up cut short, the share of the run
-    takes the steps' place) and constant stays. cosine multiplies the warm-up by half a cosine over the whole run, from
+    It rises linearly to cfg.lr over the warm-up, which takes at most a tenth of a budget. Then inverse_sqrt gives
+    lr x sqrt(warmup_steps / step) (Vaswani et al. 2017, section 5.3; if a budget shortens the warm-up, shares of the
+    run replace the steps), and constant stays. cosine multiplies the warm-up by half a cosine over the whole run, from
     1 to lr_floor (Loshchilov and Hutter 2017, eq. 5, without restarts).
     """
-    warmups = step / max(cfg.warmup_steps, 1)  # that lie behind; 1 at the end of the warm-up
+    warmups = step / max(cfg.warmup_steps, 1)  # 1 at the end of the warm-up
     if cfg.budget is not None:
         warmups = max(warmups, fraction / _LONGEST_WARMUP)
     rate = cfg.lr * min(1.0, warmups)
@@ -40,17 +40,17 @@ def learning_rate(cfg: TrainConfig, step: int, fraction: float) -> float:
 
 
 def r_drop_weight(cfg: TrainConfig, fraction: float) -> float:
-    """R-Drop's alpha for an update made when `fraction` (0 to 1) of the run lies behind; 0: without R-Drop."""
+    """Return R-Drop's alpha for an update after `fraction` (0 to 1) of the run; 0: no R-Drop."""
     return cfg.r_drop if fraction >= cfg.r_drop_from else 0.0
 
 
 def r_drop_shares(cfg: TrainConfig) -> dict[float, float]:
-    """Each of R-Drop's weights in a run, with its share of the run: {0.0: 0.3, 3.0: 0.7}."""
+    """Return each weight of R-Drop with its share of the run: {0.0: 0.3, 3.0: 0.7}."""
     return {0.0: cfg.r_drop_from, cfg.r_drop: 1 - cfg.r_drop_from} if cfg.r_drop_from else {cfg.r_drop: 1.0}
 
 
 def fraction_done(cfg: TrainConfig, progress: Progress) -> float | None:
-    """Share of the nearest of the limits on steps, epochs, minutes and budget that is used up; None if none is set."""
+    """Return the used share of the nearest limit on steps, epochs, minutes or budget; None if there is none."""
     shares = [
         used / limit
         for used, limit in (
@@ -65,7 +65,7 @@ def fraction_done(cfg: TrainConfig, progress: Progress) -> float | None:
 
 
 def limits_reached(cfg: TrainConfig, progress: Progress) -> list[str]:
-    """The keys of the limits that the run has reached, such as ["max_steps"]; none while it goes on."""
+    """Return the keys of the limits that the run has reached, such as ["max_steps"]."""
     reached = {
         "max_steps": cfg.max_steps is not None and progress.step >= cfg.max_steps,
         "max_epochs": cfg.max_epochs is not None and progress.epochs >= cfg.max_epochs,

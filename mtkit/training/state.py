@@ -1,4 +1,4 @@
-"""What a run must remember between two updates, besides weights and optimizer; to JSON and back."""
+"""The state of a run besides its weights and its optimizer, to and from JSON; the figures of its updates."""
 
 import math
 from dataclasses import asdict, dataclass, field
@@ -16,10 +16,10 @@ class UpdateStats:
 
     loss_sum: float  # nats, label smoothing included
     nll_sum: float  # nats, without smoothing
-    grad_norm: float  # before clipping; not finite if fp16 overflowed and the update was left out
+    grad_norm: float  # before clipping; not finite if fp16 overflowed and the update was skipped
     n_tgt_tokens: int  # predicted tokens
-    n_tokens: int  # both sides, padding left out
-    n_slots: int  # both sides, padding counted
+    n_tokens: int  # both sides, without padding
+    n_slots: int  # both sides, with padding
 
 
 @dataclass
@@ -28,16 +28,16 @@ class Interval:
 
     n_updates: int = 0
     loss_sum: float = 0.0  # nats, label smoothing included
-    nll_sum: float = 0.0  # nats, without smoothing: comparable with the loss on dev
+    nll_sum: float = 0.0  # nats, without smoothing, like the loss on dev
     grad_norm_sum: float = 0.0
     n_tgt_tokens: int = 0  # predicted tokens
-    n_tokens: int = 0  # both sides, padding left out
-    n_slots: int = 0  # both sides, padding counted
-    n_left_out: int = 0  # updates that fp16 left out because the gradient overflowed
-    seconds: float = 0.0  # spent in updates; validation is not counted
+    n_tokens: int = 0  # both sides, without padding
+    n_slots: int = 0  # both sides, with padding
+    n_left_out: int = 0  # updates skipped because the gradient overflowed in fp16
+    seconds: float = 0.0  # in updates, without validation
 
     def add(self, stats: UpdateStats, seconds: float) -> None:
-        """Count an update that took so many seconds."""
+        """Add an update that took `seconds`."""
         self.n_updates += 1
         self.loss_sum += stats.loss_sum
         self.nll_sum += stats.nll_sum
@@ -51,7 +51,7 @@ class Interval:
         self.seconds += seconds
 
     def means(self) -> dict[str, float]:
-        """Name to figure: nats per target token, target tokens per second, share of padding in the batches."""
+        """Return the figures by name: nats per target token, target tokens per second, share of padding."""
         return {
             "loss": self.loss_sum / self.n_tgt_tokens,
             "nll": self.nll_sum / self.n_tgt_tokens,
@@ -64,44 +64,44 @@ class Interval:
 
 @dataclass
 class Scored:
-    """A validated step and how good it was."""
+    """A validated step and its score."""
 
     step: int
     value: float  # of train.metric
-    loss: float  # on dev: decides between equal values, such as BLEU 0 at the start
+    loss: float  # on dev; decides between equal values, such as BLEU 0 at the start
 
 
 @dataclass
 class TrainState:
-    """Where a run stands. Random numbers are derived from (seed, step), the data's order from (seed, epoch)."""
+    """How far a run is. Random numbers derive from (seed, step), the order of the data from (seed, epoch)."""
 
     step: int = 0  # updates made
     position: Position = field(default_factory=Position)  # in the training data
-    seconds: float = 0.0  # of training and validation, all starts added up
+    seconds: float = 0.0  # of training and validation, in all starts
     validated_step: int = 0
-    bad_validations: int = 0  # since the best one
+    bad_validations: int = 0  # since the best
     best: list[Scored] = field(default_factory=list)  # best first, at most train.average_best; 1 with average_last
-    last: list[Scored] = field(default_factory=list)  # validated last, newest at the end; with train.average_last
+    last: list[Scored] = field(default_factory=list)  # the last validated, newest at the end; with train.average_last
     interval: Interval = field(default_factory=Interval)
-    grad_scaler: dict[str, float] = field(default_factory=dict)  # of fp16; else empty
-    batch_limit: int | None = None  # batches of more tokens go through memory in parts: one has not fitted
+    grad_scaler: dict[str, float] = field(default_factory=dict)  # with fp16; else empty
+    batch_limit: int | None = None  # split batches of more tokens, because one did not fit into memory
     loss_watch: DivergenceDetector = field(default_factory=DivergenceDetector)
-    recovery: Recovery | None = None  # once the run has diverged and gone back
-    timing: Timing = field(default_factory=Timing)  # of what train.budget has to fit
+    recovery: Recovery | None = None  # if the run has diverged and gone back
+    timing: Timing = field(default_factory=Timing)  # of what must fit into train.budget
     train_fingerprint: str = ""
     dev_fingerprint: str = ""
 
     def progress(self) -> Progress:
-        """As the schedule and the limits want it."""
+        """Return what the schedule and the limits depend on."""
         return Progress(self.step, self.position.epochs, self.seconds / 60, self.bad_validations, self.timing)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, texts, lists and dictionaries."""
+        """Return the state as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """What `to_dict` gave; raises TypeError if a key is missing or unknown."""
+        """Return the state of `to_dict`'s values. Raises KeyError or TypeError if a key is missing or unknown."""
         best, last = ([Scored(**entry) for entry in values[key]] for key in ("best", "last"))
         parts = {
             "position": Position(**values["position"]),

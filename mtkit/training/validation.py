@@ -1,4 +1,4 @@
-"""How good the model is on the dev corpus: loss per token, BLEU and chrF of what it translates, and its behaviour."""
+"""Score a model on the dev corpus (loss, BLEU, chrF, behaviour checks), and rank a run's validated steps."""
 
 import math
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _N_SAMPLES = 3
 
 @dataclass(frozen=True)
 class Sample:
-    """A dev sentence, its reference, and what the model makes of it."""
+    """A dev sentence, its reference and the model's translation."""
 
     src: str
     reference: str
@@ -38,7 +38,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class DevScores:
-    """The model's figures on dev."""
+    """The model's scores on dev."""
 
     loss: float  # nats per target token, end included, without label smoothing
     perplexity: float
@@ -48,7 +48,7 @@ class DevScores:
     suite: SuiteResult | None = None  # of train.suite
 
     def figures(self) -> dict[str, float]:
-        """Name to number; of a suite the shares that passed, 0 to 1."""
+        """Return the scores by name; of a suite the shares that passed, 0 to 1."""
         scores = {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
         return {**scores, **(self.suite.figures() if self.suite else {})}
 
@@ -58,7 +58,7 @@ class DevScores:
 
 
 class Validator:
-    """Scores a model on dev: the loss over all of it, the translations over train.validate_sentences."""
+    """Scores a model on dev: the loss on all of it, translations of train.validate_sentences sentences."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Validator:
         precision: Precision,
         suite: Suite | None = None,
     ) -> None:
-        """corpus: the dev pairs as token ids; pairs: as text; suite: what else the translations are judged by."""
+        """corpus: the dev pairs as token ids; pairs: the same as text; suite: behaviour checks to run besides."""
         self.cfg = cfg
         self.corpus = corpus
         self.pairs = evenly_spaced(pairs, cfg.train.validate_sentences or len(pairs))
@@ -87,11 +87,11 @@ class Validator:
         )
 
     def run(self, model: Transformer) -> DevScores:
-        """Score the model; it is left in evaluation mode."""
+        """Score the model, and leave it in evaluation mode."""
         model.eval()
         loss = self._loss(model)
         device = next(model.parameters()).device
-        # what the model says by itself: no second try, no words put into its mouth
+        # the model alone: no second attempts, no terminology
         update = {"on_suspect": "off", "terminology": None, "tag": self.cfg.data.dev.tag}
         decode = self.cfg.decode.model_copy(update=update)
         translator = Translator(NativeEngine([model], device), *self.tokenizers, decode)
@@ -107,32 +107,32 @@ class Validator:
 
     @property
     def references(self) -> list[str]:
-        """What the sentences that are translated should become."""
+        """The references of the sentences to translate."""
         return [pair.tgt for pair in self.pairs]
 
     def samples(self, scores: DevScores) -> list[Sample]:
-        """A few of the translations, always of the same sentences."""
+        """Return a few of the translations, always of the same sentences."""
         rows = zip(self.pairs, scores.translations, strict=True)
         return evenly_spaced([Sample(pair.src, pair.tgt, text) for pair, text in rows], _N_SAMPLES)
 
     def signed_scores(self, scores: DevScores) -> list[MetricScore]:
-        """BLEU, chrF2 and TER of the translations with their signatures and intervals."""
+        """Return BLEU, chrF2 and TER of the translations with signatures and intervals."""
         return evaluate(scores.translations, self.references, settings=self.settings)
 
     @property
     def bleu_signature(self) -> str:
-        """How the BLEU of a validation is computed, for others to compare with."""
+        """The signature of the BLEU of a validation."""
         metric = self.settings.load("BLEU")
-        metric.corpus_score([""], [[""]])  # the signature counts the references, whatever they are
+        metric.corpus_score([""], [[""]])  # the signature needs the number of references
         return str(metric.get_signature())
 
     def _behaviour(self, translator: Translator) -> SuiteResult | None:
         if self.suite is None:
             return None
-        # by search: a text's lines would bring the same messages about long ones at each validation
+        # `search` does not log warnings about long lines, which would come at each validation
         return run_suite(self.suite, lambda lines: [best.text for best, *_ in translator.search(lines)])
 
-    @torch.no_grad()  # not inference_mode: tables that the model makes on the way are used in training too
+    @torch.no_grad()  # not inference_mode: training also uses the position tables that the model may grow here
     def _loss(self, model: Transformer) -> float:
         batches = [make_batch(self.corpus, indices) for indices in self.plan]
         sums = []
@@ -150,32 +150,32 @@ class Validator:
         lengths = np.maximum(corpus.src_lengths[batch.indices], corpus.tgt_lengths[batch.indices])
         longest = int(lengths.argmax())
         return TrainingError(
-            f"{corpus.line_of(int(batch.indices[longest]))}: the memory does not suffice for the loss of this dev pair "
-            f"of {lengths[longest]:,} tokens with {len(lengths) - 1} others; in a new run, shorten it if it is much "
-            "longer than usual, or lower train.batch_tokens"
+            f"{corpus.line_of(int(batch.indices[longest]))}: out of memory for the loss of this dev pair of "
+            f"{lengths[longest]:,} tokens with {len(lengths) - 1} others; in a new run, shorten it if it is unusually "
+            "long, or lower train.batch_tokens"
         )
 
 
 def scored(step: int, scores: DevScores, cfg: TrainConfig) -> Scored:
-    """The step with what its scores are compared by."""
+    """Return the step with the scores that rank it."""
     return Scored(step, scores.figures()[cfg.metric], scores.loss)
 
 
 def quality(one: Scored, cfg: TrainConfig) -> tuple[float, float]:
-    """More is better; equal values of the metric are told apart by the loss."""
+    """Return a sort key that rises with quality: the metric, then the loss."""
     return (-one.value if cfg.metric == "loss" else one.value, -one.loss)
 
 
 def plainly_better(best: Scored, other: Scored, cfg: TrainConfig) -> bool:
-    """Whether the best of many validations is better than another model by the metric and by the loss.
+    """Whether the best of many validations beats another model in both the metric and the loss.
 
-    The metric alone would favour it: the best BLEU of many is in part luck, the more the fewer dev sentences there are.
+    The metric alone would favour it: the best BLEU of many is partly luck, above all on few dev sentences.
     """
     return quality(best, cfg) > quality(other, cfg) and not best.loss >= other.loss
 
 
 def rank(state: TrainState, scores: DevScores, cfg: TrainConfig) -> bool:
-    """Note the state's step among the best if it is one, and that it is validated; returns whether it is the best."""
+    """Add the state's step to its validated steps, and to the best if it is one; return whether it is the best."""
     new = scored(state.step, scores, cfg)
     is_best = not state.best or quality(new, cfg) > quality(state.best[0], cfg)
     n_best = 1 if cfg.average_last else cfg.average_best

@@ -138,9 +138,7 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     message = str(caught.value)
-    assert "step-20: the checkpoint cannot be written" in message
-    assert "MiB are free" in message
-    assert "the run goes on from step 10" in message
+    assert re.search(r"step-20: .* \(\d+ MiB .* run the same command again.* step 10", message)
     assert names(tmp_path) == ["step-10"]
     assert find_damage(tmp_path / "step-10") is None
 
