@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import sys
 
 import pytest
@@ -55,9 +56,8 @@ def test_lines_that_cannot_be_read_are_left_out_with_one_warning(tmp_path, caplo
     path.write_bytes(first + damaged + b"\n" + damaged + b"\n" + b"".join(rest))
     write(tmp_path, 30, resumed_at=20)
     assert [entry["step"] for entry in read_metrics(path)] == [10, 10, 20, 20, 30, 30]
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{path}: 2 lines cannot be read, the first is line 2; left out"
-    ]
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert re.search(rf"^{re.escape(str(path))}: .*\b2\b.*line 2\b", warning)
 
 
 def test_tensorboard_gets_the_same_figures(tmp_path):
