@@ -1,10 +1,18 @@
 #!/usr/bin/env bash
-# Installs what developing needs into .venv, then checks format, style, types, import layers and behaviour.
-# Arguments go to pytest: `scripts/test.sh -k tokenizer`, `scripts/test.sh -m slow`.
+# Installs what development needs into .venv, then checks format, style, types, import layers and behaviour.
+#   scripts/test.sh          the checks and the default tests
+#   scripts/test.sh unit     the checks and the quickest tests, under a minute
+#   scripts/test.sh slow     the checks and the tests that the default leaves out
+# Further arguments go to pytest: `scripts/test.sh -k tokenizer`. Tests run on all cores; `-n 0` runs them in one process.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 
+tier=()
+if [[ ${1:-} == unit || ${1:-} == slow ]]; then
+    tier=(-m "$1")
+    shift
+fi
 set_up dev,fast,plot,tensorboard
 run() {
     echo "+ $*" >&2
@@ -14,4 +22,5 @@ run ruff format --check .
 run ruff check .
 run mypy
 run lint-imports
-run pytest "$@"
+export OMP_NUM_THREADS=1 # a core for each process of the tests
+run pytest -n auto "${tier[@]}" "$@"

@@ -1,8 +1,9 @@
-"""What tests of any folder may ask for, a browser, and what each finds as usual: logging, and signals."""
+"""Define the tier `unit`, a browser for tests of any folder, and restore logging and signals for each test."""
 
 import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,24 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["fixtures.bundles", "fixtures.interop", "fixtures.runs", "fixtures.subjects", "fixtures.text"]
 
+TESTS = Path(__file__).parent
+# Folders and files whose tests run whole commands or further processes, or compile kernels.
+LONG_TESTS = (
+    *("augmentation", "cli", "distributed", "end_to_end", "pages", "runs", "scripts"),
+    *("model/cpu/test_fused.py", "model/test_linear.py", "training/test_micro_batches.py"),
+    *("test_runtime.py", "translation/test_consistency.py", "translation/test_file_job.py"),
+)
+LONG_FIXTURES = {"browser", "bundle_of_a_run", "config_of", "make_config"}  # the last two: of tests that train
 CHROMIUMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `unit` what is neither slow nor long."""
+    for item in items:
+        place = item.path.relative_to(TESTS)
+        long = any(place.is_relative_to(name) for name in LONG_TESTS)
+        if not (long or item.get_closest_marker("slow") or LONG_FIXTURES.intersection(item.fixturenames)):
+            item.add_marker("unit")
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +51,7 @@ def browser() -> "Iterator[Browser]":
 
 @pytest.fixture(autouse=True)
 def _logging_as_it_was() -> Iterator[None]:
-    before = log.level, log.propagate, log.handlers
+    before = log.level, log.propagate, [*log.handlers]
     yield
     log.setLevel(before[0])
     log.propagate, log.handlers = before[1:]
@@ -41,7 +59,7 @@ def _logging_as_it_was() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _signals_are_not_ignored() -> Iterator[None]:
-    """As in a terminal, also where the tests were started in the background or by nohup."""
+    """Handle signals as in a terminal, also if nohup or a script started the tests in the background."""
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield

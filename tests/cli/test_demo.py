@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.cli.demo import config_file
-from mtkit.console import log
 from mtkit.data.sample import DEMO_PAIRS
 from mtkit.translation.translator import Translator
 
@@ -31,14 +30,6 @@ class Perfect:
 
     def translate(self, lines):
         return ["J'aime les oranges." if line == "I love oranges." else "?" for line in lines]
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was():
-    level, propagate, handlers = log.level, log.propagate, log.handlers
-    yield
-    log.setLevel(level)
-    log.propagate, log.handlers = propagate, handlers
 
 
 @pytest.fixture

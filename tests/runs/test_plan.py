@@ -48,6 +48,7 @@ def test_the_run_s_folder_is_used_and_left_as_it_is(make_config, caplog):
     cfg = make_config(max_steps=4, validate_every=4, warmup_steps=1)
     train(cfg)
     before = {path: path.stat().st_mtime_ns for path in cfg.run_dir.rglob("*")}
+    caplog.clear()
     with caplog.at_level("INFO", "mtkit"):
         plan = make_plan(cfg, PROBE_S)
     assert "learning" not in caplog.text  # of tokenizers

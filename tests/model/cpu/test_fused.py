@@ -306,7 +306,7 @@ def test_blocked_positions_weigh_nothing_however_low_the_others_are():
 def test_kernels_give_the_same_bits_whether_they_are_compiled_or_found_kept(tmp_path):
     program = """
 import sys, torch
-from mtkit.model import fused
+from mtkit.model.cpu import fused
 if "softmax first" in sys.argv:
     fused.softmax(torch.randn(3, 5, 7), None, 1.0, 1)
 torch.manual_seed(0)
@@ -324,7 +324,7 @@ print(loss.hex(), nll.hex(), by_bias.tolist(), logits.tolist())
 
 _ONE_KERNEL = """
 import sys, torch
-from mtkit.model import fused
+from mtkit.model.cpu import fused
 dtype = torch.bfloat16 if "bf16" in sys.argv else torch.float32
 print(fused.softmax(torch.zeros(1, 1, 4, dtype=dtype), None, 1.0, 1).tolist())
 """
@@ -374,7 +374,7 @@ def test_a_numba_that_does_not_work_is_said_and_done_without(tmp_path, error):
     (tmp_path / "numba" / "__init__.py").write_text(f"raise {error}('Numba needs NumPy 2.3 or less')\n", "utf-8")
     program = """
 import torch
-from mtkit.model import fused
+from mtkit.model.cpu import fused
 from mtkit.model.dropout import Dropout
 print(fused.has_numba(), Dropout(0.1)(torch.zeros(4)).tolist())
 """
