@@ -1,4 +1,4 @@
-"""`mtkit check`: a suite of behaviour checks and a model in, or given translations; what passes and what fails out."""
+"""`mtkit check`: check a model's translations, or given ones, by a suite of behaviour checks."""
 
 from __future__ import annotations
 
@@ -11,44 +11,66 @@ import typer
 
 import mtkit
 from mtkit import bundle
-from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EngineOption, EnsembleOption, file_named
+from mtkit.cli.options import (
+    OUTPUT,
+    TEXT,
+    BeamSizeOption,
+    DecodeSetOption,
+    DeviceOption,
+    EngineOption,
+    EnsembleOption,
+    JsonOption,
+    file_named,
+)
 from mtkit.cli.systems import Translating
-from mtkit.cli.translating import with_bar
+from mtkit.cli.translating import model_folders, with_bar
 from mtkit.console import log
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.behaviour import report
 from mtkit.evaluation.behaviour import suite as suites
 
+SuiteArgument = Annotated[
+    Path, typer.Argument(metavar="SUITE", help="YAML file of checks; see configs/sample-suite.yaml.")
+]
+GivenOption = Annotated[
+    Path | None,
+    typer.Option(rich_help_panel=TEXT, help="Check this file: translations of the lines that --sources prints."),
+]
+SourcesOption = Annotated[
+    bool,
+    typer.Option("--sources", rich_help_panel=TEXT, help="Print the lines to translate for the suite, and stop."),
+]
+ShowOption = Annotated[int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Failed cases to show of each check.")]
+JunitOption = Annotated[
+    Path | None,
+    typer.Option(
+        callback=file_named(), rich_help_panel=OUTPUT, help="Also write the result as JUnit XML, for build servers."
+    ),
+]
+
 
 def check(
-    suite_path: Annotated[Path, typer.Argument(metavar="SUITE", help="YAML file; see configs/sample-suite.yaml.")],
+    suite_path: SuiteArgument,
     models: EnsembleOption = None,
-    hyp: Annotated[
-        Path | None, typer.Option(help="Check these translations of the lines that --sources prints; no model.")
-    ] = None,
-    sources: Annotated[
-        bool, typer.Option("--sources", help="Print the lines that the suite has translated, and do no more.")
-    ] = False,
+    hyp: GivenOption = None,
+    sources: SourcesOption = False,
     beam_size: BeamSizeOption = None,
     engine: EngineOption = None,
     device: DeviceOption = "auto",
     overrides: DecodeSetOption = None,
-    show: Annotated[int, typer.Option(min=0, help="Failing cases shown of each check.")] = 5,
-    junit: Annotated[
-        Path | None, typer.Option(callback=file_named(), help="Write the result as JUnit XML, too, for build servers.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON, with every case.")] = False,
+    show: ShowOption = 5,
+    junit: JunitOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Check how a translator behaves: numbers, negation, names and emoji kept, long lines whole, and more.
+    """Check how a translator behaves: that it keeps numbers, negation, names and emoji, long lines, and more.
 
-    A suite lists sentences and what must hold of their translations. Exit code 1 if any check fails.
+    A suite lists sentences and what must hold of their translations. The exit code is 1 if a check fails.
     """
-
     suite = suites.load_suite(suite_path)
     translating = Translating(beam_size, engine, device, overrides or [])
     if (sources or hyp) and (models or translating.is_changed):
-        raise UsageError("--sources and --hyp need no model: leave out --model and what is for translating")
+        raise UsageError("--sources and --hyp need no model: leave out --model and the options for translating")
     if sources:
         for line in suite.sources:
             print(line)
@@ -83,11 +105,11 @@ def _given(hyp: Path, suite: suites.Suite, suite_path: Path) -> list[str]:
 
 
 def _load(models: Sequence[Path], translating: Translating, suite: suites.Suite) -> tuple[mtkit.Translator, list[str]]:
-    folders = [bundle.find_model(model) for model in models] if models else [bundle.find_model()]
+    folders = model_folders(models)
     data = bundle.read_bundle(folders[0]).config.data
     if warning := suite.languages.warning(data.src_lang, data.tgt_lang):
         log.warning(f"{folders[0]}: {warning}")
-    return translating.loader([])(*folders), [str(folder) for folder in folders]
+    return translating.load(folders), [str(folder) for folder in folders]
 
 
 def _translated(translator: mtkit.Translator, suite: suites.Suite) -> list[str]:

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import SetOption
-from mtkit.cli.run_config import load_run_config
+from mtkit.cli.options import SetOption, load_run_config
 from mtkit.config import loading
 from mtkit.errors import UsageError
 

@@ -1,14 +1,23 @@
-"""Options that several commands have."""
+"""Options that several commands have, and checks of their values."""
+
+from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
+from mtkit.config import loading
 from mtkit.errors import DataError, UsageError
+from mtkit.training import warm_start
+
+if TYPE_CHECKING:
+    from mtkit.config.schema import Config
+
+TEXT, MODEL, OUTPUT = "Text", "Model and search", "Output"  # headings of a command's options
 
 _Text = TypeVar("_Text", str, str | None, list[str], list[str] | None)
 
@@ -18,7 +27,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="SECTION.KEY=VALUE",
-        help="Change one key of the config; repeat as needed. Paths start from the current folder.",
+        help="Change one key of the config; repeat for several. Paths are relative to the current folder.",
     ),
 ]
 DecodeSetOption = Annotated[
@@ -26,32 +35,62 @@ DecodeSetOption = Annotated[
     typer.Option(
         "--set",
         metavar="decode.KEY=VALUE",
-        help="Change one key of the model's decode section; repeat as needed. Paths start from the current folder.",
+        rich_help_panel=MODEL,
+        help="Change one key of the model's decode section; repeat for several. Paths are relative to the current "
+        "folder.",
     ),
 ]
 ModelOption = Annotated[
     Path | None,
-    typer.Option("--model", help="Run or bundle folder; default: $MTKIT_MODEL, else the newest run in ./runs."),
+    typer.Option(
+        "--model",
+        metavar="FOLDER",
+        rich_help_panel=MODEL,
+        help="Run or bundle. Default: $MTKIT_MODEL, else the newest run in ./runs.",
+    ),
 ]
 EnsembleOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--model",
-        help="Run or bundle folder; default: $MTKIT_MODEL, else the newest run in ./runs. Several are an ensemble.",
+        metavar="FOLDER",
+        rich_help_panel=MODEL,
+        help="Run or bundle; repeat for an ensemble. Default: $MTKIT_MODEL, else the newest run in ./runs.",
     ),
 ]
 BeamSizeOption = Annotated[
     int | None,
-    typer.Option("--beam-size", min=1, help="Hypotheses kept; 1 is greedy. Default: the model's config."),
+    typer.Option(
+        "--beam-size",
+        min=1,
+        rich_help_panel=MODEL,
+        help="Hypotheses kept at each step; 1 is greedy search. Default: from the model's config.",
+    ),
 ]
-InputOption = Annotated[Path | None, typer.Option("--input", "-i", help="Text file, .gz too; default: stdin.")]
+InputOption = Annotated[
+    Path | None,
+    typer.Option("--input", "-i", rich_help_panel=TEXT, help="Text file, may end in .gz. Default: standard input."),
+]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write here (.gz by name) once all is done; default: stdout.")
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        rich_help_panel=OUTPUT,
+        help="Write to this file, which appears once all is done; may end in .gz. Default: standard output.",
+    ),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print the result as JSON.")]
+
+
+def load_run_config(path: Path, overrides: list[str] | None) -> Config:
+    """Load and check a config; with train.init_from, that model sets the model and tokenizer keys left out."""
+    config = loading.load_config(path, overrides or [])
+    return config if config.train.init_from is None else warm_start.inherit(config)
 
 
 def valid_text(param: typer.CallbackParam, given: _Text) -> _Text:
-    """Callback of each argument and option that takes text. Raises DataError if one is not valid UTF-8."""
+    """Check an argument or option that takes text. Raises DataError if it is not valid UTF-8."""
     texts = given if isinstance(given, list) else [given]
     for number, text in enumerate(texts, start=1):
         try:
@@ -63,9 +102,9 @@ def valid_text(param: typer.CallbackParam, given: _Text) -> _Text:
 
 
 def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], Path | None]:
-    """A callback that lets only files pass whose name ends in one of these, if any, and whose folder can be written to.
+    """Make a check of an output file's name and folder, so that a mistake shows before long work.
 
-    For what is written after long work, and would be lost.
+    suffixes: what the name may end in; none allows any name.
     """
 
     def check(param: typer.CallbackParam, output: Path | None) -> Path | None:
@@ -80,7 +119,7 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
             return output
         folder = next(parent for parent in output.parents if parent.exists())  # those that are missing will be made
         if not folder.is_dir():
-            raise UsageError(f"{option} {output}: {folder} is a file, no folder")
+            raise UsageError(f"{option} {output}: {folder} is a file, not a folder")
         if not os.access(folder, os.W_OK):
             raise UsageError(f"{option} {output}: no permission to write to {folder}; choose another folder")
         return output
@@ -89,13 +128,13 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
 
 
 def check_other_folder(out: Path) -> None:
-    """Raises UsageError if this is the folder that the user is in: another one would take its place."""
+    """Raise UsageError if this is the current folder, which writing would replace."""
     if out.resolve() == Path.cwd().resolve():
-        raise UsageError(f"--out {out}: the folder that you are in; give a new one, such as {out}/model")
+        raise UsageError(f"--out {out}: this is the current folder; give a new one, such as {out}/model")
 
 
 def check_new_folder(out: Path) -> None:
-    """Raises UsageError if writing this folder would replace something."""
+    """Raise UsageError if writing this folder would replace something."""
     check_other_folder(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {out}: exists and is not empty; give a new folder, or remove it first")
@@ -107,9 +146,22 @@ def _known_device(name: str) -> str:
     return name
 
 
-DeviceOption = Annotated[str, typer.Option("--device", callback=_known_device, help="auto, cpu, mps, cuda or cuda:N.")]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        callback=_known_device,
+        rich_help_panel=MODEL,
+        help="Device to compute on: auto, cpu, mps, cuda or cuda:N.",
+    ),
+]
 Engine = Literal["auto", "native", "ctranslate2"]
 EngineOption = Annotated[
     Engine | None,
-    typer.Option(help="auto takes CTranslate2 where the bundle has its model and it knows all options."),
+    typer.Option(
+        rich_help_panel=MODEL,
+        help="auto uses CTranslate2 if the bundle has a CTranslate2 model and it supports all options. "
+        "Default: from the model's config.",
+    ),
 ]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from mtkit.cli.options import ConfigOption, SetOption
-from mtkit.cli.run_config import load_run_config
+from mtkit.cli.options import ConfigOption, SetOption, load_run_config
 from mtkit.config.durations import duration_of
 from mtkit.interop.support import Target, export_problems
 from mtkit.runs import plan

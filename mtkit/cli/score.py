@@ -13,9 +13,8 @@ from typing import Annotated
 import typer
 
 from mtkit import bundle, runtime
+from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, OutputOption
-from mtkit.cli.output import line_writer
-from mtkit.cli.standard_input import arriving_windows
 from mtkit.config import schema
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus

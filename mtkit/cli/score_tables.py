@@ -1,4 +1,4 @@
-"""Scores of one system, or of several beside a baseline, as a person reads them and as a program does."""
+"""Print the scores of one system, or of several beside a baseline, as tables or as JSON."""
 
 from __future__ import annotations
 
@@ -10,99 +10,67 @@ from mtkit.evaluation.comparison import text
 from mtkit.evaluation.metrics import significance
 
 if TYPE_CHECKING:
-    from mtkit.evaluation.comparison.comparison import Comparison
-    from mtkit.evaluation.comparison.systems import System, TestSet
+    from mtkit.evaluation.evaluate import Evaluation
     from mtkit.evaluation.metrics.scores import MetricScore
 
 
-def as_text(
-    test_set: TestSet,
-    systems: Sequence[significance.SystemScores],
-    groups: Sequence[significance.SeedScores],
-    chance: significance.Chance,
-    comparison: Comparison | None = None,
-) -> Iterator[str]:
-    """Lines for the terminal. comparison: of the same systems, by kind of sentence."""
-    yield from _scores(test_set, systems, groups, chance)
-    if comparison is not None:
+def as_text(result: Evaluation) -> Iterator[str]:
+    """Yield lines for the terminal."""
+    scores, references = result.scores, result.test_set.references
+    n = f"{len(references[0]):,} sentences"
+    if len(references) > 1:
+        n += f", {len(references)} references of each"
+    if len(scores) == 1:
+        yield f"{n}, {scores[0].length_ratio:.3f} words for each word of the reference"
+        yield from _one_system(scores[0].scores)
+    else:
+        yield f"{n}, {len(scores)} systems; baseline: {_baseline(scores)}"
         yield ""
-        yield from text.breakdown(comparison)
-
-
-def _scores(
-    test_set: TestSet,
-    systems: Sequence[significance.SystemScores],
-    groups: Sequence[significance.SeedScores],
-    chance: significance.Chance,
-) -> Iterator[str]:
-    n = f"{len(test_set.references[0]):,} sentences"
-    if (n_references := len(test_set.references)) > 1:
-        n += f", {n_references} references of each"
-    if len(systems) == 1:
-        yield f"{n}, {systems[0].length_ratio:.3f} words for each word of the reference"
-        yield from _one_system(systems[0].scores)
-        return
-    baseline = next(system.name for system in systems if not system.differences)
-    yield f"{n}, {len(systems)} systems; baseline: {baseline}"
-    yield ""
-    yield from _several_systems(systems, chance)
-    if groups:
+        yield from _several_systems(scores, result.chance)
+        if result.groups:
+            yield ""
+            yield from _groups(result.groups)
+    if result.comparison is not None:
         yield ""
-        yield from _groups(groups)
+        yield from text.breakdown(result.comparison)
 
 
-def as_record(
-    test_set: TestSet,
-    found: Sequence[System],
-    systems: Sequence[significance.SystemScores],
-    groups: Sequence[significance.SeedScores],
-    chance: significance.Chance,
-    comparison: Comparison | None = None,
-) -> dict[str, Any]:
-    """For JSON: one system's scores stand at the top, several systems' in a list; what comparison tells, below."""
-    record = _record(test_set, found, systems, groups, chance)
-    if comparison is not None:
-        record["breakdown"] = text.breakdown_structure(comparison)
-    return record
-
-
-def _record(
-    test_set: TestSet,
-    found: Sequence[System],
-    systems: Sequence[significance.SystemScores],
-    groups: Sequence[significance.SeedScores],
-    chance: significance.Chance,
-) -> dict[str, Any]:
-    n = {"n_sentences": len(test_set.references[0])}
-    if len(systems) == 1:
-        [system], scores = systems, [asdict(score) for score in systems[0].scores]
-        return {**found[0].origin, **test_set.origin, **n, "length_ratio": system.length_ratio, "scores": scores}
-    return {
-        **test_set.origin,
-        **n,
-        "baseline": next(system.name for system in systems if not system.differences),
-        **asdict(chance),
-        "systems": [
+def as_record(result: Evaluation) -> dict[str, Any]:
+    """Return the result for JSON: one system's scores at the top, those of several in a list, then the breakdown."""
+    record: dict[str, Any] = {**result.test_set.origin, "n_sentences": len(result.test_set.references[0])}
+    scores = result.scores
+    if len(scores) == 1:
+        [system], all_scores = scores, [asdict(score) for score in scores[0].scores]
+        record = {**result.systems[0].origin, **record, "length_ratio": system.length_ratio, "scores": all_scores}
+    else:
+        record |= {"baseline": _baseline(scores), **asdict(result.chance)}
+        record["systems"] = [
             {
                 "name": system.name,
                 **texts.origin,
                 "length_ratio": system.length_ratio,
                 "n_different": system.n_different,
-                "scores": [_score_record(systems, system, number) for number in range(len(system.scores))],
+                "scores": [_score_record(scores, system, index) for index in range(len(system.scores))],
             }
-            for texts, system in zip(found, systems, strict=True)
-        ],
-        "groups": [asdict(group) for group in groups],
-    }
+            for texts, system in zip(result.systems, scores, strict=True)
+        ]
+        record["groups"] = [asdict(group) for group in result.groups]
+    if result.comparison is not None:
+        record["breakdown"] = text.breakdown_structure(result.comparison)
+    return record
+
+
+def _baseline(scores: Sequence[significance.SystemScores]) -> str:
+    return next(system.name for system in scores if not system.differences)
 
 
 def _score_record(
-    systems: Sequence[significance.SystemScores], system: significance.SystemScores, number: int
+    systems: Sequence[significance.SystemScores], system: significance.SystemScores, index: int
 ) -> dict[str, Any]:
-    score = system.scores[number]
-    is_best = score.score == significance.best([other.scores[number] for other in systems])
+    score = system.scores[index]
+    is_best = score.score == significance.best([other.scores[index] for other in systems])
     nothing = dict.fromkeys(("difference", "p_bootstrap", "p_randomization"))
-    difference = asdict(system.differences[number]) if system.differences else nothing
+    difference = asdict(system.differences[index]) if system.differences else nothing
     return {**asdict(score), "best": is_best, **difference}
 
 
@@ -115,18 +83,18 @@ def _one_system(scores: Sequence[MetricScore]) -> Iterator[str]:
 
 
 def _several_systems(systems: Sequence[significance.SystemScores], chance: significance.Chance) -> Iterator[str]:
-    """A block for each metric, then what the marks mean."""
+    """Yield a block for each metric, then what the marks mean."""
 
     width = max(7, *(len(system.name) for system in systems))
-    for number, first in enumerate(systems[0].scores):
+    for index, first in enumerate(systems[0].scores):
         columns = f"{'95 % interval':<16}{'differs':>8}{'p bs':>8}{'p ar':>9}"
-        yield f"{first.name:<{width}}{'score':>8}       {columns}" + (f"{'length':>9}" if number == 0 else "")
-        top = significance.best([system.scores[number] for system in systems])
+        yield f"{first.name:<{width}}{'score':>8}       {columns}" + (f"{'length':>9}" if index == 0 else "")
+        top = significance.best([system.scores[index] for system in systems])
         for system in systems:
-            score = system.scores[number]
+            score = system.scores[index]
             mark = "best" if score.score == top else ""
-            compared = _compared(system.differences[number]) if system.differences else "baseline"
-            length = f"{system.length_ratio:>8.3f}" if number == 0 else ""
+            compared = _compared(system.differences[index]) if system.differences else "baseline"
+            length = f"{system.length_ratio:>8.3f}" if index == 0 else ""
             figures = f"{score.score:>8.2f} {mark:<4}  {_interval(score):<16}{compared:<26}{length}"
             yield f"{system.name:<{width}}{figures}".rstrip()
         yield from (f"signature: {first.signature}", "")
@@ -137,7 +105,7 @@ def _several_systems(systems: Sequence[significance.SystemScores], chance: signi
     bootstrap, randomization = f"{chance.n_bootstrap:,} samples", f"{chance.n_randomization:,} trials"
     yield f"   by paired bootstrap (bs, {bootstrap}) and approximate randomization (ar, {randomization})."
     if any(difference.difference == 0 for system in systems for difference in system.differences):
-        yield "same: the very score of the baseline, so there is nothing to test."
+        yield "same: the same score as the baseline, so there is nothing to test."
 
 
 def _compared(difference: significance.Difference) -> str:

@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from mtkit import bundle
+from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import InputOption, OutputOption
-from mtkit.cli.output import line_writer
-from mtkit.cli.standard_input import arriving_windows
 from mtkit.data import corpus
 from mtkit.data import tokenizer as tokenizers
 from mtkit.errors import BundleError, DataError

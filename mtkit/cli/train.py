@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, get_args
 
-from mtkit.cli.options import ConfigOption, SetOption
-from mtkit.cli.run_config import load_run_config
+from mtkit.cli.options import ConfigOption, SetOption, load_run_config
 from mtkit.console import log
 from mtkit.distributed.launch import processes_of_job
 from mtkit.interop.support import Target, export_problems

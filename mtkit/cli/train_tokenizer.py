@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import ConfigOption, SetOption
-from mtkit.cli.run_config import load_run_config
+from mtkit.cli.options import ConfigOption, SetOption, load_run_config
 from mtkit.data import corpus, tokenizer_report
 from mtkit.files import locked
 from mtkit.training import run_tokenizers, warm_start

@@ -13,6 +13,7 @@ import typer
 
 import mtkit
 from mtkit import __version__, bundle
+from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import (
     BeamSizeOption,
     DecodeSetOption,
@@ -22,9 +23,7 @@ from mtkit.cli.options import (
     InputOption,
     valid_text,
 )
-from mtkit.cli.output import line_writer
 from mtkit.cli.rendering import Rendering
-from mtkit.cli.standard_input import arriving_windows
 from mtkit.cli.translating import load_translator
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus, unseen_characters

@@ -1,4 +1,4 @@
-"""What the commands that translate share: a translator ready for work, and a bar that shows how far it is."""
+"""What the commands that translate share: folders of models, a translator ready for work, a progress bar."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from mtkit.cores import usable_cores
 _T = TypeVar("_T")
 
 
+def model_folders(models: Sequence[Path] | None) -> list[Path]:
+    """Return the bundle folders of these runs or bundles; without any, the default model's."""
+    return [bundle.find_model(model) for model in models] if models else [bundle.find_model()]
+
+
 def load_translator(
     folders: Sequence[Path], *, overrides: Sequence[str] = (), beam_size: int | None = None, device: str = "auto"
 ) -> mtkit.Translator:
-    """The translator of a bundle, or of an ensemble of several; it uses as many threads as decode.threads says."""
-
+    """Load a bundle, or an ensemble of several; it uses decode.threads threads, by default all usable cores."""
     log.info(f"model: {', '.join(map(str, folders))}")
     overrides = [*overrides, *([f"decode.beam_size={beam_size}"] if beam_size else [])]
     members = [bundle.read_bundle(folder, overrides) for folder in folders]
-    translator = mtkit.Translator.from_bundles(
-        members, device=device, threads=members[0].config.decode.threads or usable_cores()
-    )
-    if translator.engine.name == "native":  # the other one loads no torch
+    threads = members[0].config.decode.threads or usable_cores()
+    translator = mtkit.Translator.from_bundles(members, device=device, threads=threads)
+    if translator.engine.name == "native":  # the other engine loads no torch
         runtime.keep_freed_memory()
     return translator
 
 
 def with_bar(items: Iterable[_T], total: int | None, description: str, unit: str) -> Iterator[_T]:
-    """The items as they come, with a progress bar; total: how many there will be, None if that is not known."""
-
+    """Yield the items with a progress bar. total: how many there will be; None if unknown."""
     with progress_bar(total, description, unit) as bar:
         for item in items:
             yield item

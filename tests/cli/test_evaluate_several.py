@@ -122,7 +122,7 @@ def test_the_table_marks_what_is_best_and_what_is_sure():
     assert "best: the highest score; of TER, which counts edits, the lowest." in notes
     assert "*: differs from the baseline, p < 0.05" in notes
     assert "by paired bootstrap (bs, 100 samples) and approximate randomization (ar, 200 trials)" in notes
-    assert "same: the very score" in notes
+    assert "same: the same score" in notes
 
 
 def test_tests_on_few_sentences_are_warned_of():

@@ -13,8 +13,8 @@ import typer
 from mtkit import runtime
 from mtkit.cli.inspect.drawing import say_written
 from mtkit.cli.inspect.sentence import JsonOption, load_model
+from mtkit.cli.lines import line_writer
 from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, file_named, valid_text
-from mtkit.cli.output import line_writer
 from mtkit.config import schema
 from mtkit.console import log
 from mtkit.data import corpus

@@ -12,8 +12,7 @@ import typer
 
 from mtkit import bundle
 from mtkit.cli.inspect.sentence import JsonOption
-from mtkit.cli.options import ModelOption, SetOption, valid_text
-from mtkit.cli.run_config import load_run_config
+from mtkit.cli.options import ModelOption, SetOption, load_run_config, valid_text
 from mtkit.console import log
 from mtkit.errors import UsageError
 from mtkit.inspection import model_summary

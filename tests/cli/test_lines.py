@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mtkit.cli.standard_input import arriving_windows
+from mtkit.cli.lines import arriving_windows
 from mtkit.errors import DataError, UsageError
 
 

@@ -1,0 +1,74 @@
+"""Lines that a command reads from standard input, and lines that it writes to standard output or a file."""
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mtkit.data import corpus
+from mtkit.errors import UsageError
+
+_CHUNK_BYTES = 1 << 16
+
+
+@contextmanager
+def line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """Give a function that writes one line: at once to stdout, or to the file, which appears when all is done."""
+    if path is None:
+        yield lambda line: print(line, flush=True)
+        return
+    with corpus.open_output(path) as file:
+        yield lambda line: print(line, file=file)
+
+
+def arriving_windows(max_lines: int) -> Iterator[list[str]]:
+    """Yield standard input in lists of 1 to max_lines lines, as soon as a line is there.
+
+    So `tail -f` gives single lines, and a file gives full windows. Strict UTF-8; a BOM and the CR of CRLF are dropped;
+    the last line needs no LF. Raises DataError with line and byte where the input is not UTF-8, UsageError if there is
+    no standard input.
+    """
+    if sys.stdin is None:  # closed (<&-)
+        raise UsageError("standard input is closed; give a file with --input, or pipe lines into the command")
+    n_lines = 0
+    for raw_lines in _arriving(max_lines):
+        lines = [corpus.decode_line(raw, n_lines + i, "standard input") for i, raw in enumerate(raw_lines, start=1)]
+        n_lines += len(lines)
+        yield lines
+
+
+def _arriving(max_lines: int) -> Iterator[list[bytes]]:
+    whole: list[bytes] = []  # lines that have arrived
+    partial = b""  # the beginning of the next one
+    while chunk := _read():
+        *lines, partial = (partial + chunk).split(b"\n")
+        whole += lines
+        while len(whole) >= max_lines or (whole and not _more_is_ready()):
+            yield whole[:max_lines]
+            whole = whole[max_lines:]
+    whole += [partial] if partial else []
+    for start in range(0, len(whole), max_lines):
+        yield whole[start : start + max_lines]
+
+
+def _read() -> bytes:
+    """Return what has arrived, waiting for at least a byte; b"" at the end."""
+    try:
+        descriptor = sys.stdin.fileno()
+    except OSError:  # an object in memory, which has no file descriptor
+        return sys.stdin.buffer.readline()
+    while True:
+        try:
+            return os.read(descriptor, _CHUNK_BYTES)
+        except BlockingIOError:  # another process set it not to wait: nothing is there yet
+            select.select([descriptor], [], [])
+
+
+def _more_is_ready() -> bool:
+    """Tell whether reading would return at once; True at the end of the input, too."""
+    try:
+        return bool(select.select([sys.stdin.fileno()], [], [], 0)[0])
+    except OSError:  # no file descriptor, or a pipe on Windows, which select does not know
+        return False

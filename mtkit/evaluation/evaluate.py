@@ -1,0 +1,362 @@
+"""Evaluate systems on a test set: models translate it here, files hold translations, and sacreBLEU's metrics judge."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mtkit.bundle import find_model
+from mtkit.config.loading import load_config
+from mtkit.config.schema import Config, CorpusFiles
+from mtkit.console import log, progress_bar
+from mtkit.cores import usable_cores
+from mtkit.data.corpus import first_missing, open_output, read_lines, read_side, require_files
+from mtkit.errors import DataError, UsageError
+from mtkit.evaluation.comparison import comparison as comparisons
+from mtkit.evaluation.comparison.comparison import Comparison, SortedTestSet
+from mtkit.evaluation.comparison.features import TrainingWords, find_features, language_in_name
+from mtkit.evaluation.comparison.systems import (
+    Place,
+    System,
+    TestSet,
+    find_places,
+    read_files,
+    read_test_set,
+    translate_others,
+    translate_system,
+    warn_of_other_settings,
+    warn_of_tokens,
+)
+from mtkit.evaluation.metrics import significance
+from mtkit.evaluation.metrics.scores import MetricScore
+from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings, TokenizerName, tokenizer_for
+from mtkit.evaluation.metrics.significance import Chance, SeedScores, SystemScores
+from mtkit.translation.translator import Translator, decode_overrides
+
+Split = Literal["test", "dev"]
+Paths = str | Path | Sequence[str | Path]
+_CHANCE = Chance()
+_REMEDY = "give --src and --ref"
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """Scores of one system or several on one test set."""
+
+    test_set: TestSet
+    systems: list[System]  # with their translations
+    scores: list[SystemScores]  # of the systems, in their order
+    groups: list[SeedScores]
+    chance: Chance
+    comparison: Comparison | None  # by kind of sentence, the baseline first; None unless it was asked for
+
+    def score(self, metric: MetricName = "BLEU", system: str | None = None) -> MetricScore:
+        """Return a system's score by one metric, with interval and signature; of the first system by default.
+
+        Raises KeyError if there is no such system, or no score by this metric.
+        """
+        for scores in self.scores:
+            if system in (None, scores.name):
+                return {score.name: score for score in scores.scores}[metric]
+        raise KeyError(system)
+
+    def __repr__(self) -> str:
+        systems = [
+            f"{system.name}: " + ", ".join(f"{score.name} {score.score:.2f}" for score in system.scores)
+            for system in self.scores
+        ]
+        return f"Evaluation({len(self.test_set.references[0]):,} sentences; {'; '.join(systems)})"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A test set, the systems to judge on it, and how metrics see the text."""
+
+    test_set: TestSet
+    places: Sequence[Place]  # none: the models below are one ensemble, or a single model
+    folders: Sequence[Path]  # of the models
+    given: dict[str, System]  # the systems that are files, by name
+    overrides: list[str]  # of the models' configs, for this test set
+    settings: MetricSettings
+    kinds: SortedTestSet | None  # the test set by kinds of sentences
+
+    def translate(self, load: Callable[..., Translator]) -> list[System]:
+        """Return every system with its translations. load: bundle folders to their translator."""
+
+        def translator(*folders: Path) -> Translator:
+            return load(folders, overrides=self.overrides)
+
+        if self.places:
+            systems = translate_others(self.places, self.given, self.test_set, translator)
+        else:
+            name = ", ".join(map(str, self.folders))
+            sources = self.test_set.sources or []
+            systems = [translate_system(name, self.folders, translator(*self.folders), sources)]
+        if self.settings.tokenize != "none":
+            warn_of_tokens(systems)
+        return systems
+
+
+def evaluate(
+    systems: Paths = (),
+    *,
+    ensemble: Sequence[str | Path] = (),
+    groups: Sequence[str] = (),
+    src: str | Path | None = None,
+    ref: Paths = (),
+    split: Split = "test",
+    src_lang: str | None = None,
+    tgt_lang: str | None = None,
+    baseline: str | None = None,
+    metrics: Sequence[MetricName] = METRICS,
+    tokenize: TokenizerName | None = None,
+    lowercase: bool = False,
+    chance: Chance = _CHANCE,
+    breakdown: bool = False,
+    train_text: Sequence[Path] = (),
+    output: Path | None = None,
+    load: Callable[..., Translator] = Translator.load,
+    **decode: object,
+) -> Evaluation:
+    """Score models, or files of translations, on a test set; compare them if there are several.
+
+    systems: run or bundle folders, or files; NAME=PATH gives one a name. Without any, the ensemble is scored, else the
+        model that `Translator.load` takes by default.
+    groups: systems that differ by their seed, as NAME=SYSTEM,SYSTEM.
+    src, ref: the text and its references, one file or several; by default the split of the models' configs.
+    src_lang, tgt_lang: such as "en"; by default what a model's config or the files' names say.
+    baseline: the system that the others are compared with; by default the first.
+    tokenize, lowercase: how BLEU cuts the text into words, and whether BLEU and chrF ignore case.
+    chance: samples of the intervals and trials of the tests.
+    breakdown: compare by kind of sentence, too; train_text tells which words are rare.
+    output: a file that keeps the translations of the one model.
+    decode: keys of the models' decode section, such as beam_size=1.
+
+    Raises DataError or BundleError if files do not fit together, and UsageError where the test set is not clear.
+    """
+    places, members = find_places(_texts(systems), groups)
+    _check_baseline(baseline, places)
+    if output is not None and places:
+        _check_one_model(places)
+    warn_of_other_settings(members, places)
+    task = prepare(
+        places,
+        [Path(folder) for folder in ensemble],
+        src=None if src is None else Path(src),
+        refs=[Path(path) for path in _texts(ref)],
+        split=split,
+        languages=(src_lang, tgt_lang),
+        tokenize=tokenize,
+        lowercase=lowercase,
+        metrics=metrics,
+        train_text=train_text if breakdown else None,
+        overrides=decode_overrides(decode),
+    )
+    translated = task.translate(load)
+    if output is not None:
+        _write(output, translated)
+    return judge(task, translated, members, baseline=baseline, metrics=metrics, chance=chance)
+
+
+def _texts(paths: Paths) -> list[str]:
+    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]
+
+
+def _write(output: Path, systems: Sequence[System]) -> None:
+    """Write the one model's translations."""
+    with open_output(output) as file:
+        file.writelines(f"{text}\n" for system in systems if "model" in system.origin for text in system.texts)
+    log.info(f"written: {output}")
+
+
+def prepare(
+    places: Sequence[Place],
+    ensemble: Sequence[Path] = (),
+    *,
+    src: Path | None,
+    refs: Sequence[Path],
+    split: Split,
+    languages: tuple[str | None, str | None],
+    tokenize: TokenizerName | None,
+    metrics: Sequence[MetricName],
+    lowercase: bool = False,
+    train_text: Sequence[Path] | None,
+    overrides: Sequence[str] = (),
+) -> Task:
+    """Read and check all that can be wrong before a model has worked for minutes.
+
+    ensemble: models to score where there are no places; by default the default model.
+    train_text: training text that tells rare words, if sentences are to be sorted by kind; else None.
+    """
+    any_model = not places or any(place.is_model for place in places)
+    _check_test_set(src, refs, split, any_model=any_model, src_needed=train_text is not None)
+    folders = [find_model(place.path) for place in places if place.is_model]
+    if not places:
+        folders = [find_model(folder) for folder in ensemble] or [find_model()]
+    test_set, of_test_set = find_test_set(folders if places else folders[:1], src, refs, split)
+    configs = [load_config(folder / "config.yaml") for folder in folders]
+    src_lang, tgt_lang = find_languages(test_set, languages, configs)
+    settings = MetricSettings(tokenize or tokenizer_for(tgt_lang), lowercase)
+    for metric in metrics:
+        settings.load(metric)
+    given = read_files(places, test_set)
+    kinds = None
+    if train_text is not None:
+        kinds = sort_sentences(test_set, configs, train_text, (src_lang, tgt_lang))
+    return Task(test_set, places, folders, given, [*of_test_set, *overrides], settings, kinds)
+
+
+def _check_test_set(src: Path | None, refs: Sequence[Path], split: Split, *, any_model: bool, src_needed: bool) -> None:
+    """Raise UsageError where these give no test set."""
+    if any_model and (src is None) != (not refs):
+        raise UsageError("give both --src and --ref, or neither for the test set of the model's config")
+    if split != "test" and (src is not None or not any_model):
+        why = "--src and --ref name the files" if src is not None else "no system is a model"
+        raise UsageError(f"--split {split} is a set of a model's config, but {why}: leave it out")
+    if not any_model and (not refs or (src_needed and src is None)):
+        files = "--src and --ref" if src_needed else "--ref"
+        raise UsageError(f"files of translations do not say what was translated, and how it should read: give {files}")
+
+
+def _check_one_model(places: Sequence[Place]) -> None:
+    n_models = sum(place.is_model for place in places)
+    if not n_models:
+        raise UsageError("--output keeps a model's translations, but no system is a model")
+    if n_models > 1:
+        raise UsageError("--output keeps the translations of one model; `mtkit translate --output` writes each one's")
+
+
+def _check_baseline(baseline: str | None, places: Sequence[Place]) -> None:
+    names = [place.name for place in places]
+    if baseline is not None and len(names) < 2:
+        raise UsageError(f"--baseline {baseline}: there is nothing to compare; give several systems with --system")
+    if baseline is not None and baseline not in names:
+        raise UsageError(f"--baseline {baseline}: no system has this name; there are {', '.join(names)}")
+
+
+def judge(
+    task: Task,
+    systems: list[System],
+    groups: dict[str, list[str]],
+    *,
+    baseline: str | None,
+    metrics: Sequence[MetricName],
+    chance: Chance,
+) -> Evaluation:
+    """Score systems whose translations are there. groups: name to systems that differ by their seed."""
+    scores = significance.compare(
+        {system.name: system.texts for system in systems},
+        task.test_set.references,
+        baseline,
+        metrics=metrics,
+        settings=task.settings,
+        chance=chance,
+        jobs=usable_cores(),
+    )
+    significance.warn_of_few(scores)
+    comparison = None
+    if task.kinds is not None:
+        baseline_first = sorted(systems, key=lambda system: system.name != baseline)
+        comparison = compare_kinds(baseline_first, task.kinds, task.settings, chance)
+    return Evaluation(task.test_set, systems, scores, significance.over_seeds(groups, scores), chance, comparison)
+
+
+def find_test_set(
+    folders: Sequence[Path], src: Path | None, refs: Sequence[Path], split: Split
+) -> tuple[TestSet, list[str]]:
+    """Return the test set, and the overrides of a config that translate it as its config means.
+
+    It is what src and refs name, else this split of the configs of these models, which then must agree.
+    """
+    files, overrides = None, []
+    if src is not None:
+        files, refs = CorpusFiles(src=src, tgt=refs[0]), refs[1:]
+    elif folders:
+        files = _files_of_configs(folders, split)
+        overrides = [f"decode.tag={files.tag or 'null'}"]
+    test_set = read_test_set(files, refs)
+    test_set.warn_of_blanks()
+    return test_set, overrides
+
+
+def _files_of_configs(folders: Sequence[Path], split: Split) -> CorpusFiles:
+    key = f"data.{split}"
+    corpora: list[CorpusFiles] = []
+    for folder in folders:
+        config = folder / "config.yaml"
+        corpus: CorpusFiles | None = getattr(load_config(config).data, split)
+        if corpus is None:
+            raise DataError(f"{config}: no test set ({key}); {_REMEDY}")
+        require_files(key, [corpus], config=config, remedy=_REMEDY)
+        corpora.append(corpus)
+        if corpus != corpora[0]:
+            raise DataError(f"{folders[0]} and {folder} have unlike {split} sets in their configs ({key}); {_REMEDY}")
+    return corpora[0]
+
+
+def find_languages(
+    test_set: TestSet, given: tuple[str | None, str | None], configs: Sequence[Config]
+) -> tuple[str | None, str | None]:
+    """Return source and target language: as given, else by the first config or the files' names; None: unknown."""
+    tgt = test_set.reference_files[0] if "tsv" not in test_set.origin else ""
+    sides = (("src", "src_lang", test_set.origin.get("src", "")), ("tgt", "target_language", tgt))
+    languages = []
+    for option, (side, key, path) in zip(given, sides, strict=True):
+        in_config = getattr(configs[0].data, key) if configs else side
+        in_name = language_in_name(Path(str(path)))
+        languages.append(option or (in_config if in_config != side else in_name))  # src, tgt: the config's defaults
+    return languages[0], languages[1]
+
+
+def sort_sentences(
+    test_set: TestSet,
+    configs: Sequence[Config],
+    train_text: Sequence[Path],
+    languages: tuple[str | None, str | None],
+) -> SortedTestSet:
+    """Return the test set with the kinds of its sentences; log why some kinds cannot be told apart.
+
+    configs: the models', which name the training text if train_text is empty; languages: of source and target.
+    """
+    src_lang, tgt_lang = languages
+    sources = test_set.sources or []
+    training = _training_words(sources, train_text, configs)
+    kinds = find_features(sources, test_set.references, src_lang=src_lang, training=training)
+    if all(feature.name != "negation" for feature in kinds):
+        reason = "the source language is not known; give --src-lang" if src_lang is None else f"no words for {src_lang}"
+        log.info(f"negated sentences cannot be told apart: {reason}")
+    return SortedTestSet(sources, test_set.references, kinds, tgt_lang)
+
+
+def _training_words(
+    sources: Sequence[str], train_text: Sequence[Path], configs: Sequence[Config]
+) -> TrainingWords | None:
+    here = [cfg.data.train for cfg in configs if first_missing(cfg.data.train) is None]
+    if train_text:
+        lines = (line for path in train_text for line in read_lines(path))
+    elif here:
+        lines = (line for line in read_side(here[0], "src"))
+    else:
+        log.info("rare words cannot be told: no training text is here; give --train-text")
+        return None
+    words = TrainingWords(sources)
+    with progress_bar(None, "reading training text", "line") as bar:
+        for line in lines:
+            words.add(line)
+            bar.update()
+    return words
+
+
+def compare_kinds(
+    systems: Sequence[System], test_set: SortedTestSet, settings: MetricSettings, chance: Chance = _CHANCE
+) -> Comparison:
+    """Compare systems by kinds of sentences, the first as baseline, with a progress bar."""
+    with progress_bar(comparisons.n_stages(systems, test_set), "comparing", "part") as bar:
+        return comparisons.compare(
+            systems,
+            test_set,
+            settings=settings,
+            n_bootstrap=chance.n_bootstrap,
+            seed=chance.seed,
+            advance=bar.update,
+        )
