@@ -1,7 +1,8 @@
-"""A text in one language in, sentence pairs to learn from out: what a model makes of it, without the unusable.
+"""Make a training corpus from text in one language: translate it, and leave out unusable translations.
 
-Back-translation gives target text a source (Sennrich et al. 2016), forward-translation gives source text a target. What
-it does is a job of `file_job`: resumable, in bounded memory. Its records, one a line of the text, become the corpus.
+Back-translation translates target text into the source side (Sennrich et al. 2016), forward-translation source text
+into the target side. The work is a `file_job`, resumable and in bounded memory: it writes one record per line of the
+text, and the corpus is made from the records.
 """
 
 import json
@@ -32,63 +33,64 @@ from mtkit.version import __version__
 
 Direction = Literal["back", "forward"]
 
-_DROPPED = 0.1  # share of words that noise leaves out, and
-_FARTHEST = 3  # places that it moves a word at most: Edunov et al. 2018, section 3
+# Noise of Edunov et al. (2018), section 3
+_DROP_RATE = 0.1  # share of words that noise drops
+_MAX_MOVE = 3  # places by which it moves a word at most
 _FIRST_NOT_LATIN = "\u0250"
-_LETTERS_ABOVE = "\N{THAI CHARACTER SARA AM}\N{LAO VOWEL SIGN AM}"  # marks that Unicode counts among the letters
-_STACKERS = "\N{KHMER SIGN COENG}\N{MYANMAR SIGN VIRAMA}"  # what follows stands below what came before
+_LETTERS_ABOVE = "\N{THAI CHARACTER SARA AM}\N{LAO VOWEL SIGN AM}"  # vowel signs that Unicode counts as letters
+_STACKERS = "\N{KHMER SIGN COENG}\N{MYANMAR SIGN VIRAMA}"  # the next character is written below the previous one
 
 
 @dataclass(frozen=True)
 class Translated:
-    """One line of a text with those of its translations that can be learnt from."""
+    """One line of a text with its usable translations."""
 
     text: str
-    translations: list[str]  # best first, no two alike
-    reason: str = ""  # why there is none: blank, too long, or a kind of fault such as loop
-    refused: str = ""  # the best translation, if there is none
+    translations: list[str]  # best first, all different
+    reason: str = ""  # why there is no usable one: blank, too long, or a kind of fault such as loop
+    refused: str = ""  # the best translation, if none is usable
 
     def to_json(self) -> str:
-        """One line of text."""
+        """Return the record as one line of JSON."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, record: str) -> Self:
-        """What `to_json` gave."""
+        """Read what `to_json` returned."""
         return cls(**json.loads(record))
 
 
 class UsableTranslations:
-    """Translates windows of lines, and tells what of it can be learnt from.
+    """Translates windows of lines and selects the translations that are usable for training.
 
-    Left out are blank lines, lines too long to be translated in one piece, and translations that look broken by the
-    rules of `suspects`, unfinished ones included. What decode.on_suspect says about these is done first.
+    Blank lines, lines too long to be translated in one piece, and translations with faults (see `quality.faults`),
+    unfinished ones included, are not. decode.on_suspect applies first.
     """
 
     def __init__(self, translator: Translator, *, n_best: int = 1, keep_suspect: bool = False) -> None:
-        """n_best: translations a line, at most the beam size; keep_suspect: leave out only the empty ones."""
+        """n_best: translations a line, at most the beam size; keep_suspect: leave out only empty translations."""
         self.translator = translator
         self.keep_suspect = keep_suspect
         self.session = translator.session(n_best=n_best)
 
-    def of(self, lines: Sequence[str], first_line: int) -> list[Translated]:
-        """What became of each line; first_line: the number of the first."""
+    def translate(self, lines: Sequence[str], first_line: int) -> list[Translated]:
+        """Translate lines; first_line: line number of the first one."""
         texts = [_one_column(line) for line in lines]
         _, owners = self.translator.segments(texts, self.translator.decode)
         n_segments = Counter(owners)
-        whole = [row for row in range(len(lines)) if n_segments[row] == 1]
-        found: dict[int, Translation] = {}
-        if whole:
-            translations = self.session.translate([texts[row] for row in whole], first_line)
-            found = dict(zip(whole, translations, strict=True))
+        in_one_piece = [row for row in range(len(lines)) if n_segments[row] == 1]
+        translations: dict[int, Translation] = {}
+        if in_one_piece:
+            results = self.session.translate([texts[row] for row in in_one_piece], first_line)
+            translations = dict(zip(in_one_piece, results, strict=True))
         return [
-            self._looked_at(text, found[row].n_best)
-            if row in found
+            self._usable(text, translations[row].n_best)
+            if row in translations
             else Translated(text, [], "too long" if n_segments[row] else "blank")
             for row, text in enumerate(texts)
         ]
 
-    def _looked_at(self, text: str, candidates: Sequence[Candidate]) -> Translated:
+    def _usable(self, text: str, candidates: Sequence[Candidate]) -> Translated:
         tgt_lang, usable, reason = self.translator.tgt_lang, dict[str, None](), ""
         for candidate in candidates:
             faults = find_faults(text, candidate.text, finished=candidate.finished, tgt_lang=tgt_lang)
@@ -102,24 +104,24 @@ class UsableTranslations:
         return Translated(text, [], reason, _one_column(candidates[0].text))
 
 
-def counts_of(made: Sequence[Translated]) -> Counter[str]:
-    """Lines with a usable translation ("lines"), their pairs ("pairs"), and the other lines by reason."""
-    counts = Counter(line.reason for line in made if not line.translations)
-    counts.update(lines=sum(bool(line.translations) for line in made))
-    counts.update(pairs=sum(len(line.translations) for line in made))
+def counts_of(translated: Sequence[Translated]) -> Counter[str]:
+    """Count lines with a usable translation ("lines"), their pairs ("pairs"), and the other lines by reason."""
+    counts = Counter(line.reason for line in translated if not line.translations)
+    counts.update(lines=sum(bool(line.translations) for line in translated))
+    counts.update(pairs=sum(len(line.translations) for line in translated))
     return counts
 
 
 def summary(n_lines: int, counts: Mapping[str, int]) -> str:
-    """What became of the lines, for people."""
+    """Return a one-line summary of the counts for the log."""
     reasons = {reason: n for reason, n in counts.items() if reason not in ("lines", "pairs") and n}
     left_out = ", ".join(f"{n:,} {reason}" for reason, n in sorted(reasons.items(), key=lambda item: -item[1]))
     kept, pairs = counts.get("lines", 0), counts.get("pairs", 0)
-    return f"{pairs:,} pairs of {kept:,} of {n_lines:,} lines" + (f" (left out: {left_out})" if left_out else "")
+    return f"{pairs:,} pairs from {kept:,} of {n_lines:,} lines" + (f" (left out: {left_out})" if left_out else "")
 
 
 def identity_of(members: Sequence[BundleFiles], decode: DecodeConfig) -> dict[str, Any]:
-    """All of the models and their settings that translations depend on, as JSON."""
+    """Return everything about models and settings that translations depend on, as JSON."""
     shortlists = [files.manifest["sha256"].get(SHORTLIST) for files in members]
     return {
         "models": [{name: files.manifest["sha256"][name] for name in SHAPING_FILES} for files in members],
@@ -131,13 +133,13 @@ def identity_of(members: Sequence[BundleFiles], decode: DecodeConfig) -> dict[st
 
 @dataclass(frozen=True)
 class Synthesis:
-    """How a text becomes a corpus."""
+    """Settings for making a corpus from a text."""
 
-    direction: Direction  # back: the text is the corpus' target side
+    direction: Direction  # back: the text becomes the corpus' target side
     n_best: int = 1  # pairs a line, at most
-    noise: bool = False  # whether the synthetic side is disturbed
-    keep_suspect: bool = False  # whether translations that look broken stay
-    rejected: Path | None = None  # where to list what is left out: line number, reason, text, translation
+    noise: bool = False  # add noise to the synthetic side
+    keep_suspect: bool = False  # keep translations with faults
+    rejected: Path | None = None  # where to list lines left out: line number, reason, text, translation
 
 
 def synthesize(
@@ -149,14 +151,14 @@ def synthesize(
     *,
     restart: bool = False,
 ) -> JobResult:
-    """Write the corpus' files: pairs of the text and its translations, in the text's order.
+    """Write the files of the corpus: pairs of the text's lines and their translations, in the text's order.
 
-    members: the bundles that the translator is made of. Goes on where an interrupted call with the same settings
-    stopped, unless told to restart; raises MtkitError as `run_job` does. The counts are those of `counts_of`.
+    members: the translator's bundles. Resumes an interrupted call with the same settings, unless restart is True.
+    Raises MtkitError as `run_job` does. The counts are those of `counts_of`.
     """
     output = corpus.tsv or corpus.src
-    assert output is not None  # the schema sees to it
-    _check_places(text, corpus, settings.rejected)
+    assert output is not None  # the schema requires one of them
+    _check_paths(text, corpus, settings.rejected)
     if problem := n_best_problem(settings.n_best, translator.decode):
         raise UsageError(problem)
     identity = {
@@ -171,33 +173,39 @@ def synthesize(
 
     def finish(records: Iterator[str]) -> None:
         seed = translator.decode.seed if settings.noise else None
-        made = (Translated.from_json(record) for record in records)
+        translated = (Translated.from_json(record) for record in records)
         lang = translator.tgt_lang
-        write_corpus(made, corpus, settings.direction, noise_seed=seed, lang=lang, rejected=settings.rejected)
+        write_corpus(translated, corpus, settings.direction, noise_seed=seed, lang=lang, rejected=settings.rejected)
 
     return run_job(
-        text, output, window_of(usable.of), identity, window_lines=translator.window, restart=restart, finish=finish
+        text,
+        output,
+        window_of(usable.translate),
+        identity,
+        window_lines=translator.window,
+        restart=restart,
+        finish=finish,
     )
 
 
 def as_entries(corpora: Sequence[TrainCorpus]) -> str:
-    """The corpora as YAML, indented as they stand below data.train."""
-    given = [corpus.model_dump(mode="json", exclude_none=True) for corpus in corpora]
-    return textwrap.indent(format_yaml(given), "    ")
+    """Return the corpora as YAML entries, indented as below data.train."""
+    entries = [corpus.model_dump(mode="json", exclude_none=True) for corpus in corpora]
+    return textwrap.indent(format_yaml(entries), "    ")
 
 
 def window_of(translate: Callable[[Sequence[str], int], list[Translated]]) -> TranslateWindow:
-    """The function as `run_job` wants it: its results as records, and counted."""
+    """Adapt a function to `run_job`: return its results as records, with their counts."""
 
     def translate_window(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
-        made = translate(lines, first_line)
-        return [line.to_json() for line in made], dict(counts_of(made))
+        translated = translate(lines, first_line)
+        return [line.to_json() for line in translated], dict(counts_of(translated))
 
     return translate_window
 
 
 def write_corpus(
-    made: Iterator[Translated],
+    translated: Iterator[Translated],
     corpus: CorpusFiles,
     direction: Direction,
     *,
@@ -205,56 +213,56 @@ def write_corpus(
     lang: str | None = None,
     rejected: Path | None = None,
 ) -> None:
-    """Write every pair, and the lines without one to `rejected`; the files appear when all is written.
+    """Write all pairs, and list the other lines in `rejected`; the files appear when they are complete.
 
-    noise_seed: disturb the synthetic side, whose language is lang.
+    noise_seed: add noise to the synthetic side, in the language lang.
     """
     with ExitStack() as stack:
         write_pair = stack.enter_context(_pair_writer(corpus))
-        refuse = stack.enter_context(open_output(rejected)).write if rejected else None
+        write_rejected = stack.enter_context(open_output(rejected)).write if rejected else None
         bar = stack.enter_context(progress_bar(None, "writing", "line"))
-        for number, line in enumerate(made, start=1):
+        for line_number, line in enumerate(translated, start=1):
             for translation in line.translations:
                 synthetic = translation if noise_seed is None else noised(translation, noise_seed, lang)
                 write_pair(*((synthetic, line.text) if direction == "back" else (line.text, synthetic)))
-            if refuse and not line.translations:
-                refuse(f"{number}\t{line.reason}\t{line.text}\t{line.refused}\n")
+            if write_rejected and not line.translations:
+                write_rejected(f"{line_number}\t{line.reason}\t{line.text}\t{line.refused}\n")
             bar.update()
 
 
 def noised(text: str, seed: int, lang: str | None = None) -> str:
-    """The text's words, a tenth of them left out and each moved a little; the same text always in the same way.
+    """Drop a tenth of the text's words and move the others a little; the same text always gives the same result.
 
-    Of a language that writes no spaces between words, its characters (see `_characters`). It is the noise that Edunov
-    et al. (2018) add to beam output, but for the words that they blank: model.word_dropout does that.
+    In a language without spaces between words, drop and move characters (see `_characters`). This is the noise that
+    Edunov et al. (2018) add to beam output, except for blanking words, which model.word_dropout does.
     """
     by_character = primary_code(lang) in WITHOUT_SPACES
     words = _characters(text) if by_character else text.split()
     rng = random.Random(f"{seed}\n{text}")
-    kept = [word for word in words if rng.random() >= _DROPPED] or words
-    # A word whose place is raised by less than n + 1 is overtaken by at most n words (Lample et al. 2018).
-    places = [place + rng.uniform(0, _FARTHEST + 1) for place in range(len(kept))]
+    kept = [word for word in words if rng.random() >= _DROP_RATE] or words
+    # Adding less than n + 1 to each place moves a word by at most n places (Lample et al. 2018)
+    places = [place + rng.uniform(0, _MAX_MOVE + 1) for place in range(len(kept))]
     return ("" if by_character else " ").join(kept[place] for place in sorted(range(len(kept)), key=places.__getitem__))
 
 
 def _characters(text: str) -> list[str]:
-    """Characters with what stands above and below them; what is Latin, or a number, is not taken apart: GPU, 3.5%."""
-    found: list[str] = []
+    """Split into characters with their marks above and below; do not split Latin words and numbers: GPU, 3.5%."""
+    parts: list[str] = []
     for character in text:
-        if found and (
+        if parts and (
             unicodedata.category(character).startswith("M")
             or character in _LETTERS_ABOVE
-            or found[-1][-1] in _STACKERS
-            or (_is_latin(found[-1][0]) and _is_latin(character))
+            or parts[-1][-1] in _STACKERS
+            or (_is_latin(parts[-1][0]) and _is_latin(character))
         ):
-            found[-1] += character
+            parts[-1] += character
         else:
-            found.append(character)
-    return found
+            parts.append(character)
+    return parts
 
 
 def _is_latin(character: str) -> bool:
-    """Whether it may be part of a word in Latin script, or of a number."""
+    """Return whether a character can be part of a word in Latin script, or of a number."""
     if character < _FIRST_NOT_LATIN:
         return not character.isspace()
     is_apostrophe = character == "\N{RIGHT SINGLE QUOTATION MARK}"
@@ -267,21 +275,21 @@ def _pair_writer(corpus: CorpusFiles) -> Iterator[Callable[[str, str], object]]:
         with open_output(corpus.tsv) as file:
             yield lambda src, tgt: file.write(f"{src}\t{tgt}\n")
         return
-    assert corpus.src is not None and corpus.tgt is not None  # the schema sees to it
+    assert corpus.src is not None and corpus.tgt is not None  # the schema requires both without tsv
     with open_output(corpus.src) as src_file, open_output(corpus.tgt) as tgt_file:
         yield lambda src, tgt: (src_file.write(f"{src}\n"), tgt_file.write(f"{tgt}\n"))
 
 
 def _one_column(text: str) -> str:
-    """The text as it can stand in one column of a TSV."""
+    """Replace line breaks and tabs, which would break the TSV."""
     return as_one_line(text).replace("\t", " ").strip()
 
 
-def _check_places(text: Path, corpus: CorpusFiles, rejected: Path | None) -> None:
-    places = [path for path in (corpus.src, corpus.tgt, corpus.tsv, rejected) if path is not None]
-    for path in places:
+def _check_paths(text: Path, corpus: CorpusFiles, rejected: Path | None) -> None:
+    outputs = [path for path in (corpus.src, corpus.tgt, corpus.tsv, rejected) if path is not None]
+    for path in outputs:
         if path.exists() and not path.is_file():
-            raise UsageError(f"{path}: not a file that could be written; give the name of one")
-    resolved = [path.resolve() for path in (text, *places)]
+            raise UsageError(f"{path}: not a regular file; give the name of a file to write")
+    resolved = [path.resolve() for path in (text, *outputs)]
     if len(set(resolved)) < len(resolved):
-        raise UsageError("input and outputs must be different files: " + ", ".join(map(str, (text, *places))))
+        raise UsageError("input and outputs must be different files: " + ", ".join(map(str, (text, *outputs))))

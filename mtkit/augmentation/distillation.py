@@ -227,10 +227,10 @@ def _translate(
 
         def translate(lines: Sequence[str], first_line: int) -> list[Translated]:
             sources, references = columns.of(lines, first_line)
-            found = usable.of(sources, first_line)
+            translated = usable.translate(sources, first_line)
             if references is None or distill.choose == "all":
-                return found
-            pairs = zip(found, references, strict=True)
+                return translated
+            pairs = zip(translated, references, strict=True)
             return [_choose(line, reference, distill.choose, teachers.settings) for line, reference in pairs]
 
         engine = {"engine": translator.engine.name, "arithmetic": translator.engine.arithmetic, "mtkit": __version__}

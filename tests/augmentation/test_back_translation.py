@@ -1,6 +1,6 @@
-"""`mtkit back-translate` and `forward-translate`: corpora of a text and its translations, the broken ones left out.
+"""`mtkit back-translate` and `forward-translate` make corpora from a text and its usable translations.
 
-The translator is a real one but for its engine, which turns every letter into the one 13 places further on.
+The translator is real except for its engine, which shifts every letter by 13 places.
 """
 
 import codecs
@@ -88,7 +88,7 @@ def test_back_translation_makes_the_text_the_target_side(run):
     assert sorted(path.name for path in Path().iterdir()) == ["bt.tsv", "left.tsv", "mono.txt"]
 
 
-def test_what_looks_broken_stays_if_it_is_to(run):
+def test_keep_suspect_keeps_translations_with_faults(run):
     options = ("-i", "mono.txt", "-o", "bt.tsv", "--rejected", "left.tsv", "--keep-suspect")
     assert run("back-translate", *options).exit_code == 0
     assert Path("bt.tsv").read_text().splitlines()[1] == f"la la la la la la la la la\t{LINES[2]}"
@@ -104,12 +104,12 @@ def test_forward_translation_makes_it_the_source_side(run):
 
 
 @pytest.mark.parametrize(("command", "tag"), [("back-translate", "<bt>"), ("forward-translate", None)])
-def test_what_is_printed_is_an_entry_of_data_train(run, command, tag):
+def test_the_command_prints_an_entry_for_data_train(run, command, tag):
     [entry] = parse_yaml(run(command, "-i", "mono.txt", "-o", "made.tsv").stdout).value
     assert TrainCorpus.model_validate(entry) == TrainCorpus(tsv=Path("made.tsv").absolute(), tag=tag)
 
 
-def test_several_translations_of_a_line_follow_each_other_and_no_two_are_alike(run):
+def test_several_translations_of_a_line_follow_each_other_and_all_differ(run):
     assert run("forward-translate", "-i", "mono.txt", "-o", "ft.tsv", "--n-best", "3").exit_code == 0
     pairs = [line.split("\t") for line in Path("ft.tsv").read_text().splitlines()]
     both = [(text, made) for text in GOOD for made in (shifted(text), f"{shifted(text)} lrf")]
@@ -144,7 +144,7 @@ def test_what_was_translated_is_kept_when_writing_the_corpus_fails(run, engine, 
     assert gzip.decompress(Path("bt.tsv.gz").read_bytes()).decode().count("\n") == len(GOOD)
 
 
-def test_the_summary_counts_what_a_former_process_did_too(run, engine, caplog):
+def test_the_summary_includes_what_an_earlier_process_did(run, engine, caplog):
     caplog.set_level("INFO", "mtkit")
     Path("long.txt").write_text("\n" * 20 + "I love oranges.\n" * 20)
     args = ("forward-translate", "-i", "long.txt", "-o", "ft.tsv", "--set", "decode.batch_sentences=1")
@@ -152,7 +152,7 @@ def test_the_summary_counts_what_a_former_process_did_too(run, engine, caplog):
     assert run(*args).exit_code == 130
     engine.stop_at = "nothing"
     result = run(*args)
-    assert "ft.tsv: 20 pairs of 20 of 40 lines (left out: 20 blank)" in result.stderr
+    assert "ft.tsv: 20 pairs from 20 of 40 lines (left out: 20 blank)" in result.stderr
 
 
 WORDS = st.lists(st.integers(0, 10**6).map(str), max_size=40, unique=True)
@@ -160,7 +160,7 @@ WORDS = st.lists(st.integers(0, 10**6).map(str), max_size=40, unique=True)
 
 @settings(max_examples=50, deadline=None)
 @given(WORDS, st.integers(0, 5))
-def test_noise_only_leaves_words_out_and_moves_each_three_places_at_most(words, seed):
+def test_noise_drops_words_and_moves_each_three_places_at_most(words, seed):
     found = noised(" ".join(words), seed).split()
     assert set(found) <= set(words)
     assert bool(found) == bool(words)
@@ -169,14 +169,14 @@ def test_noise_only_leaves_words_out_and_moves_each_three_places_at_most(words, 
     assert noised(" ".join(words), seed).split() == found
 
 
-def test_noise_takes_the_characters_of_text_without_spaces_for_words():
+def test_noise_treats_characters_of_text_without_spaces_as_words():
     text = "".join(map(chr, range(0x4E00, 0x4E00 + 1000)))
     found = noised(text, 1, "zh-Hans")
     assert 850 < len(found) < 950 and set(found) < set(text) and found != "".join(sorted(found))
     assert noised(text, 1, "fr") == text
 
 
-def test_noise_takes_no_number_latin_word_or_syllable_with_its_marks_apart():
+def test_noise_splits_no_number_latin_word_or_syllable_with_its_marks():
     text = "在2026年有3.5%的GPU-2是café的ก้กิ่"
     parts = {"2026", "3.5%", "GPU-2", "café", "ก้", "กิ่", *"在年有的是"}
     for seed in range(50):
@@ -195,7 +195,7 @@ def test_noise_takes_no_number_latin_word_or_syllable_with_its_marks_apart():
         ("th", ["น้ำ", "ก้"]),
     ],
 )
-def test_what_stands_above_or_below_a_character_goes_with_it(lang, words):
+def test_marks_above_or_below_a_character_move_with_it(lang, words):
     """Between two Latin words stands a character of another script, as their spaces do not count."""
     text = "在".join(words) if lang == "zh" else "".join(words)
     for seed in range(50):
@@ -205,7 +205,7 @@ def test_what_stands_above_or_below_a_character_goes_with_it(lang, words):
         assert not found.strip()
 
 
-def test_noise_leaves_out_a_tenth_and_depends_on_the_text():
+def test_noise_drops_a_tenth_and_depends_on_the_text():
     text = " ".join(map(str, range(20_000)))
     found = noised(text, 1).split()
     assert 17_800 < len(found) < 18_200  # 18,000, with a standard deviation of 42
@@ -221,9 +221,9 @@ def test_noise_leaves_out_a_tenth_and_depends_on_the_text():
         (("-i", "mono.txt"), "give either --output, or both --out-src and --out-tgt"),
         (("-i", "mono.txt", "--out-src", "a"), "give either --output, or both --out-src and --out-tgt"),
         (("-i", "none.txt", "-o", "a"), "--input none.txt: no such file"),
-        (("-i", "mono.txt", "-o", "mono.txt"), "input and outputs must be different files"),
-        (("-i", "mono.txt", "-o", "a", "--rejected", "a"), "input and outputs must be different files"),
-        (("-i", "mono.txt", "-o", "."), "not a file that could be written"),
+        (("-i", "mono.txt", "-o", "mono.txt"), "different files: mono.txt, "),
+        (("-i", "mono.txt", "-o", "a", "--rejected", "a"), "different files: mono.txt, "),
+        (("-i", "mono.txt", "-o", "."), "not a regular file"),
         (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag bt: must be angle brackets around a name without spaces"),
         (
             ("-i", "mono.txt", "-o", "a", "--n-best", "9"),
@@ -231,7 +231,7 @@ def test_noise_leaves_out_a_tenth_and_depends_on_the_text():
         ),
     ],
 )
-def test_what_cannot_work_is_refused(run, args, message):
+def test_arguments_that_cannot_work_are_refused(run, args, message):
     result = run("back-translate", *args)
     assert result.exit_code == 2
     assert message in result.stderr
