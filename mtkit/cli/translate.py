@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,6 +26,7 @@ from mtkit.cli.rendering import Rendering
 from mtkit.cli.translating import load_translator
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus, unseen_characters
+from mtkit.data.unseen_characters import UnknownCharacters
 from mtkit.errors import UsageError
 from mtkit.files import sha256_file
 from mtkit.translation import file_job, streaming
@@ -117,84 +117,72 @@ def translate(
         raise UsageError(f"--n-best: {problem}")
     if alignments and not as_json and translator.decode.on_suspect == "mark":
         raise UsageError("--alignments counts words, and decode.on_suspect=mark adds some: take --json, too")
-    unknown = _unknown(translator) if explain_unknown else None
+    unknown = UnknownCharacters(translator.src_tokenizer.tagged(None)) if explain_unknown else None
+    rendering = Rendering(translator, as_json, tokens, alignments)
     if live:
         _show_live(translator, _noted(_windows(translator, text, input_path), unknown))
+    elif input_path and output_path and file_job.can_resume(input_path, output_path):
+        identity = {**_checksums(folders, translator.decode.terminology), "prefix": prefix, "n_best": n_best}
+        session = translator.session(n_best=n_best or 1, prefix=prefix)
+        _translate_file(input_path, output_path, session, rendering, unknown, identity, restart=restart)
     else:
-        work = _Work(
-            translator.session(n_best=n_best or 1, prefix=prefix),
-            Rendering(translator, as_json, tokens, alignments),
-            {**_checksums(folders, translator.decode.terminology), "prefix": prefix, "n_best": n_best},
-        )
-        if input_path and output_path and _can_resume(input_path, output_path):
-            work.as_job(input_path, output_path, unknown, restart=restart)
-        else:
-            work.as_stream(_noted(_windows(translator, text, input_path), unknown), output_path)
-    if unknown is not None:
-        _print_unknown(unknown)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """Lines to be translated, and how they are given out."""
-
-    session: translators.Session
-    rendering: Rendering
-    origin: dict[str, Any]  # what the output depends on, beside settings and input
-
-    def as_stream(self, line_windows: Iterable[Sequence[str]], output_path: Path | None) -> None:
+        session = translator.session(n_best=n_best or 1, prefix=prefix)
         with line_writer(output_path) as write:
-            for window in line_windows:
-                first_line = self.session.n_lines + 1
-                for line in self.rendering.lines(self.session.translate(window), first_line):
+            for window in _noted(_windows(translator, text, input_path), unknown):
+                for line in rendering.lines(session.translate(window), session.n_lines - len(window) + 1):
                     write(line)
-        self.session.report()
-
-    def as_job(
-        self, input_path: Path, output_path: Path, unknown: unseen_characters.UnknownCharacters | None, *, restart: bool
-    ) -> None:
-        """From file to file, in windows that are kept as they are done."""
-
-        session, rendering = self.session, self.rendering
-        translator = session.translator
-
-        def translate_window(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
-            for number, line in enumerate(lines, start=first_line):
-                if unknown is not None:
-                    unknown.add(line, number)
-            before = session.counts()
-            found = rendering.lines(session.translate(lines, first_line), first_line)
-            return found, dict(session.counts() - before)
-
-        decode = translator.decode.model_dump(mode="json", exclude={"threads"})
-        output = {"json": rendering.as_json, "tokens": rendering.tokens, "alignments": rendering.alignments}
-        identity = {
-            **self.origin,
-            "decode": decode,
-            "engine": translator.engine.name,
-            "arithmetic": translator.engine.arithmetic,
-            "output": output,
-            "mtkit": __version__,
-        }
-        result = file_job.run_job(
-            input_path, output_path, translate_window, identity, window_lines=translator.window, restart=restart
-        )
-        if result.n_lines_before:
-            _report_resumed(result.n_lines, result.n_lines_before, result.counts)
-            if unknown is not None:
-                log.warning(f"characters are listed from line {result.n_lines_before + 1:,} on only")
         session.report()
+    for line in unseen_characters.table(unknown.all()) if unknown is not None else ():
+        print(line, file=sys.stderr)
+
+
+def _translate_file(
+    input_path: Path,
+    output_path: Path,
+    session: translators.Session,
+    rendering: Rendering,
+    unknown: UnknownCharacters | None,
+    identity: dict[str, Any],
+    *,
+    restart: bool,
+) -> None:
+    """Translate a file as a job that can be interrupted; identity: what the output depends on, beside settings."""
+    translator = session.translator
+
+    def translate_window(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
+        for line_number, line in enumerate(lines, start=first_line):
+            if unknown is not None:
+                unknown.add(line, line_number)
+        before = session.counts()
+        output = rendering.lines(session.translate(lines, first_line), first_line)
+        return output, dict(session.counts() - before)
+
+    identity = {
+        **identity,
+        "decode": translator.decode.model_dump(mode="json", exclude={"threads"}),
+        "engine": translator.engine.name,
+        "arithmetic": translator.engine.arithmetic,
+        "output": {"json": rendering.as_json, "tokens": rendering.tokens, "alignments": rendering.alignments},
+        "mtkit": __version__,
+    }
+    result = file_job.run_job(
+        input_path, output_path, translate_window, identity, window_lines=translator.window, restart=restart
+    )
+    if result.n_lines_before:
+        _report_resumed(result.n_lines, result.n_lines_before, result.counts)
+        if unknown is not None:
+            log.warning(f"characters are listed from line {result.n_lines_before + 1:,} on only")
+    session.report()
 
 
 def _report_resumed(n_lines: int, n_before: int, counts: Any) -> None:
-    log.info(f"{n_lines:,} lines, of which {n_before:,} had been translated before; noticed in all of them:")
-    found = ", ".join(f"{number:,} {kind.replace('_', ' ')}" for kind, number in counts.items() if number)
-    log.info(f"  {found or 'nothing'}")
+    log.info(f"{n_lines:,} lines, {n_before:,} of them translated by an earlier process; noticed in all of them:")
+    noticed = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in counts.items() if n)
+    log.info(f"  {noticed or 'nothing'}")
 
 
 def _windows(translator: mtkit.Translator, text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
-    """The lines to translate, as many at once as are worth it, or as have arrived."""
-
+    """Yield the lines to translate in windows; from standard input, as many as have arrived."""
     if text:
         return corpus.windows(text, translator.window)
     if input_path:
@@ -226,12 +214,8 @@ def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str
     translators.warn_unfinished(n_unfinished, n_lines)
 
 
-def _can_resume(input_path: Path, output_path: Path) -> bool:
-    return file_job.can_resume(input_path, output_path)
-
-
 def _engine_for(engine: str | None, *, looked_into: bool, few_lines: bool) -> dict[str, object]:
-    """Settings of the engine that follow from what is wanted; looked_into: its model must be in this process."""
+    """Return engine settings that follow from the options; looked_into: its model must be in this process."""
     if looked_into and engine == "ctranslate2":
         raise UsageError("--engine ctranslate2 knows no --live, --alignments, --tokens: leave the engine to mtkit")
     if looked_into:
@@ -240,8 +224,7 @@ def _engine_for(engine: str | None, *, looked_into: bool, few_lines: bool) -> di
 
 
 def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, Any]:
-    """Of all files, beside the input, that a translation depends on."""
-
+    """Return checksums of all files, except the input, that a translation depends on."""
     manifests = [json.loads((folder / "manifest.json").read_text(encoding="utf-8")) for folder in folders]
     return {
         "models": [manifest["sha256"] for manifest in manifests],
@@ -249,24 +232,13 @@ def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, A
     }
 
 
-def _unknown(translator: mtkit.Translator) -> unseen_characters.UnknownCharacters:
-    return unseen_characters.UnknownCharacters(translator.src_tokenizer.tagged(None))
-
-
-def _noted(
-    line_windows: Iterable[Sequence[str]], unknown: unseen_characters.UnknownCharacters | None
-) -> Iterator[Sequence[str]]:
-    """The windows as they come; their characters are noted on the way if that is wanted."""
+def _noted(line_windows: Iterable[Sequence[str]], unknown: UnknownCharacters | None) -> Iterator[Sequence[str]]:
+    """Yield the windows, and note their characters in `unknown` if it is given."""
     for window in line_windows:
         if unknown is not None:
             for line in window:
                 unknown.add(line)
         yield window
-
-
-def _print_unknown(unknown: unseen_characters.UnknownCharacters) -> None:
-    for line in unseen_characters.table(unknown.all()):
-        print(line, file=sys.stderr)
 
 
 def _check_together(text: list[str] | None, input_path: Path | None, *, no_place: bool, taken_back: bool) -> None:
