@@ -21,28 +21,28 @@ Differences = Mapping[PartMetric, PairedDifference]
 
 
 @dataclass(frozen=True)
-class Habits:
-    """What a system does that good ones rarely do."""
+class Diagnostics:
+    """Faults that cost a system points: loops, copies, untranslated words, wrong confidence."""
 
-    length_ratio: float  # words, over those of the reference
-    faults: dict[FaultKind, int]  # how many sentences have one: loops, copies, lost numbers, ...
-    untranslated: float  # the share of the translations' words that are taken over from the source for no good reason
+    length_ratio: float  # words over words of the reference
+    faults: dict[FaultKind, int]  # number of sentences with this fault
+    untranslated: float  # share of words copied from the source that no reference has
     unknown_src: UnknownPieces | None
     unknown_tgt: UnknownPieces | None
-    calibration: Reliability | None  # of the confidence; None if the system gives none
+    calibration: Reliability | None  # of the confidence; None if the system has none
     good_chrf: float | None
 
 
-def find_habits(
+def diagnose(
     system: System,
     sources: Sequence[str],
     references: Sequence[Sequence[str]],
     counted: CountedSentences,
     faults: Sequence[tuple[Fault, ...]],
-) -> Habits:
-    """A system's habits. references: one or several whole sets; faults: of each sentence, from `faults_of`."""
-    kinds = Counter(kind for found in faults for kind in {fault.kind for fault in found})
-    return Habits(
+) -> Diagnostics:
+    """Return a system's diagnostics. references: one or more whole sets; faults: of each sentence, by `faults_of`."""
+    kinds = Counter(kind for of_sentence in faults for kind in {fault.kind for fault in of_sentence})
+    return Diagnostics(
         length_ratio=counted.length_ratio(),
         faults={kind: kinds[kind] for kind in FAULT_KINDS},
         untranslated=untranslated_share(system.texts, sources, references),
@@ -54,7 +54,7 @@ def find_habits(
 
 
 def faults_of(system: System, sources: Sequence[str], tgt_lang: str | None = None) -> list[tuple[Fault, ...]]:
-    """What looks wrong with each translation, as `find_faults` sees it."""
+    """Return the faults that `find_faults` finds in each translation."""
     finished = system.finished or [True] * len(sources)
     return [
         find_faults(source, text, finished=ended, tgt_lang=tgt_lang)
@@ -63,18 +63,18 @@ def faults_of(system: System, sources: Sequence[str], tgt_lang: str | None = Non
 
 
 def untranslated_share(texts: Sequence[str], sources: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """The share of the translations' words that stand in the source just so, in small letters, and in no reference."""
-    n_words, n_kept = 0, 0
+    """Return the share of the translations' words that are lower-case, in the source and in no reference."""
+    n_words, n_copied = 0, 0
     for text, source, *given in zip(texts, sources, *references, strict=True):
         words = words_of(text)
         n_words += len(words)
         suspicious = set(words_of(source)) - {word for reference in given for word in words_of(reference)}
-        n_kept += sum(word in suspicious and word.islower() for word in words)
-    return n_kept / n_words if n_words else 0.0
+        n_copied += sum(word in suspicious and word.islower() for word in words)
+    return n_copied / n_words if n_words else 0.0
 
 
 def _calibration(system: System, counted: CountedSentences) -> Reliability | None:
-    """How well the confidences fit what came of it, over the sentences that have one."""
+    """Return how well the confidences fit the sentence scores, over the sentences that have one."""
     if system.confidences is None or system.good_chrf is None:
         return None
     pairs = [
@@ -89,7 +89,7 @@ def _calibration(system: System, counted: CountedSentences) -> Reliability | Non
 
 @dataclass(frozen=True)
 class SortedTestSet:
-    """What is translated, how it should read, and of what kinds it is. references: one or several whole sets."""
+    """Sources, references (one or more whole sets), and the features that sort the sentences into kinds."""
 
     sources: Sequence[str]
     references: Sequence[Sequence[str]]
@@ -103,19 +103,19 @@ class Judged:
 
     system: System
     score: PartScore
-    habits: Habits
+    diagnostics: Diagnostics
     sentence_chrf: list[float]
     faults: list[tuple[Fault, ...]]  # of each sentence
 
     @property
     def name(self) -> str:
-        """The system's."""
+        """Return the system's name."""
         return self.system.name
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Sentences of one kind: each system's score, and what each but the first gains over the first."""
+    """Sentences of one kind: each system's score, and the differences of all but the first from the first."""
 
     name: str
     n: int
@@ -125,7 +125,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class FeatureComparison:
-    """The buckets of one feature; the counts behind their scores add up to those of the whole test set."""
+    """The buckets of one feature; the counts behind their scores add up to those of the test set."""
 
     name: str
     how: str
@@ -134,7 +134,7 @@ class FeatureComparison:
 
 @dataclass(frozen=True)
 class Pair:
-    """A system against the baseline; sentences are compared by their chrF2."""
+    """A system and the baseline; sentences are compared by their chrF2."""
 
     baseline: str
     system: str
@@ -142,21 +142,21 @@ class Pair:
     wins: int  # sentences on which the system is better
     ties: int
     losses: int
-    n_identical: int  # translations that are the same text
-    gains: list[float]  # of each sentence, chrF2 of the system - chrF2 of the baseline
+    n_identical: int  # equal translations
+    gains: list[float]  # of each sentence: chrF2 of the system - chrF2 of the baseline
 
     def largest_gains(self, n: int) -> list[int]:
-        """The sentences, from 0, on which the system is better, by the most first; at most n."""
-        return sorted(_positive(self.gains), key=lambda number: -self.gains[number])[:n]
+        """Return the indices of at most n sentences on which the system is better, largest gain first."""
+        return sorted(_positive(self.gains), key=lambda index: -self.gains[index])[:n]
 
     def largest_losses(self, n: int) -> list[int]:
-        """The sentences, from 0, on which the system is worse, by the most first; at most n."""
-        return sorted(_positive([-gain for gain in self.gains]), key=lambda number: self.gains[number])[:n]
+        """Return the indices of at most n sentences on which the system is worse, largest loss first."""
+        return sorted(_positive([-gain for gain in self.gains]), key=lambda index: self.gains[index])[:n]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that was found; systems[0] is the baseline. Of a single system there are no pairs."""
+    """The whole comparison; systems[0] is the baseline. A single system has no pairs."""
 
     test_set: SortedTestSet
     systems: list[Judged]
@@ -168,12 +168,17 @@ class Comparison:
 
     @property
     def names(self) -> list[str]:
-        """Of the systems."""
+        """Return the systems' names."""
         return [judged.name for judged in self.systems]
+
+    def sides(self, pair: Pair) -> tuple[Judged, Judged]:
+        """Return the pair's baseline and its system."""
+        by_name = dict(zip(self.names, self.systems, strict=True))
+        return by_name[pair.baseline], by_name[pair.system]
 
     @property
     def everything(self) -> Bucket:
-        """The whole test set as one bucket."""
+        """Return the whole test set as one bucket."""
         scores = [judged.score for judged in self.systems]
         return Bucket("all", len(self.test_set.sources), scores, [pair.differences for pair in self.pairs])
 
@@ -187,38 +192,38 @@ def compare(
     seed: int = SEED,
     advance: Callable[[], object] = lambda: None,
 ) -> Comparison:
-    """Break every system's score down, and compare it with the first one. advance: called `n_stages` times.
+    """Break down every system's score, and compare it with the first one. advance: called `n_stages` times.
 
-    Raises DataError if the systems do not have as many translations as there are sources, or if there are none.
+    Raises DataError if the numbers of translations and sources differ or are 0.
     """
     _check(systems, test_set)
     judged, counted = [], []
     for system in systems:
         counts = CountedSentences(system.texts, test_set.references, settings)
         faults = faults_of(system, test_set.sources, test_set.tgt_lang)
-        habits = find_habits(system, test_set.sources, test_set.references, counts, faults)
-        judged.append(Judged(system, counts.score(), habits, counts.sentence_chrf(), faults))
+        diagnostics = diagnose(system, test_set.sources, test_set.references, counts, faults)
+        judged.append(Judged(system, counts.score(), diagnostics, counts.sentence_chrf(), faults))
         counted.append(counts)
         advance()
 
-    def differences(numbers: list[int] | None = None) -> list[Differences]:
-        return compare_parts(counted[0], counted[1:], numbers, n_bootstrap=n_bootstrap, seed=seed)
+    def differences(indices: list[int] | None = None) -> list[Differences]:
+        return compare_parts(counted[0], counted[1:], indices, n_bootstrap=n_bootstrap, seed=seed)
 
-    pairs = [_pair(judged[0], other, found) for other, found in zip(judged[1:], differences(), strict=True)]
+    pairs = [_pair(judged[0], other, by_metric) for other, by_metric in zip(judged[1:], differences(), strict=True)]
     features = []
     for feature in test_set.features:
         buckets = []
         for name in feature.buckets:
-            numbers = feature.numbers(name)
-            scores = [counts.score(numbers) for counts in counted]
-            buckets.append(Bucket(name, len(numbers), scores, differences(numbers)))
+            indices = feature.indices(name)
+            scores = [counts.score(indices) for counts in counted]
+            buckets.append(Bucket(name, len(indices), scores, differences(indices)))
         features.append(FeatureComparison(feature.name, feature.how, buckets))
         advance()
     return Comparison(test_set, judged, pairs, features, counted[0].signatures, n_bootstrap, seed)
 
 
 def n_stages(systems: Sequence[System], test_set: SortedTestSet) -> int:
-    """How often `compare` reports that it has come further."""
+    """Return how often `compare` reports progress."""
     return len(systems) + len(test_set.features)
 
 
@@ -228,9 +233,7 @@ def _check(systems: Sequence[System], test_set: SortedTestSet) -> None:
         raise DataError("the source text has 0 lines: nothing to compare")
     for given in test_set.references:
         if len(given) != n:
-            raise DataError(
-                f"{len(given):,} references for {n:,} source lines; line n of one must be that of the other"
-            )
+            raise DataError(f"{len(given):,} references for {n:,} source lines; each source line needs one reference")
     for system in systems:
         if len(system.texts) != n:
             raise DataError(f"{system.name}: {len(system.texts):,} translations of {n:,} source lines")
@@ -253,4 +256,4 @@ def _pair(baseline: Judged, other: Judged, differences: Differences) -> Pair:
 
 
 def _positive(gains: Sequence[float]) -> list[int]:
-    return [number for number, gain in enumerate(gains) if gain > _SAME]
+    return [index for index, gain in enumerate(gains) if gain > _SAME]

@@ -1,6 +1,6 @@
-"""What kind of sentence is it? Sources and references in, partitions of the test set by length, rarity and content out.
+"""Sort the sentences of a test set into buckets by features: length, rarity, names, numbers, negation, questions.
 
-All are rules of thumb that need no model; each feature says how it is told. A sentence is in one bucket of each.
+All features are rules of thumb that need no model. Each sentence is in one bucket of every feature.
 """
 
 import itertools
@@ -16,34 +16,34 @@ from mtkit.quality import negation, number_words
 from mtkit.quality.faults import words_of
 from mtkit.quality.negation import has_negation
 
-_LENGTHS = (5, 10, 20, 40)  # the longest sentences, in words, of all length buckets but the last
-_FREQUENCIES = (1, 10, 100, 1000)  # the fewest occurrences of all rarity buckets but the first
+_LENGTHS = (5, 10, 20, 40)  # largest number of words in each length bucket but the last
+_FREQUENCIES = (1, 10, 100, 1000)  # smallest count in each rarity bucket but the first
 NO_WORDS = "no words"
 _QUESTION = re.compile(r"[?？؟;]\s*[\"'”’»›)\]」』\s]*$|^\s*[\"'“‘«(]?¿")
 _GREEK_QUESTION = ";"
-_CAPITALS_ARE_NO_NAMES = frozenset({"de", "lb"})  # languages that write all nouns with a capital letter
+_CAPITALISED_NOUNS = frozenset({"de", "lb"})  # languages that capitalise every noun
 _SENTENCE_START = re.compile(r"(?:^|[.!?…:;]|\s[-–—])[\s\"'“”‘’«»„‚(\[¿¡-]*$")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_FEW_LETTERS = 3  # a capitalised word of fewer may stand in the reference by chance
-_CAPITAL_PRONOUNS = frozenset({"i"})  # written with a capital letter in English
+_MIN_LETTERS = 3  # the reference may have shorter capitalised words by chance
+_CAPITAL_PRONOUNS = frozenset({"i"})  # English capitalises it
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A way to tell sentences apart."""
+    """A property that sorts sentences into buckets."""
 
     name: str
-    how: str  # how it is told, for people
+    how: str  # how it is determined, for reports
     buckets: tuple[str, ...]  # in their natural order, each with at least one sentence
     bucket_of: tuple[str, ...]  # of each sentence
 
-    def numbers(self, bucket: str) -> list[int]:
-        """The sentences of this bucket, from 0."""
-        return [number for number, found in enumerate(self.bucket_of) if found == bucket]
+    def indices(self, bucket: str) -> list[int]:
+        """Return the indices of the sentences in this bucket."""
+        return [index for index, name in enumerate(self.bucket_of) if name == bucket]
 
 
 class TrainingWords:
-    """How often the words of a test set occur in the training text. Of other words nothing is kept."""
+    """How often the words of a test set occur in the training text; other words are not counted."""
 
     def __init__(self, sources: Iterable[str]) -> None:
         self.counts: Counter[str] = Counter()
@@ -63,62 +63,62 @@ def find_features(
     src_lang: str | None = None,
     training: TrainingWords | None = None,
 ) -> list[Feature]:
-    """The features of a test set that can be told; those that need what is not given are left out.
+    """Return the features of a test set, without those that need missing information.
 
-    references: one or several whole sets. src_lang: such as "en", for negation; training: for rarity.
+    references: one or more whole sets. src_lang: such as "en", for negation; training: for rarity.
     """
-    found = [_source_length(sources)]
+    features = [_source_length(sources)]
     if training is not None:
-        found.append(_rarest_word(sources, training))
-    found.append(_numbers(sources, src_lang))
+        features.append(_rarest_word(sources, training))
+    features.append(_numbers(sources, src_lang))
     if (names := _names(sources, references, src_lang)) is not None:
-        found.append(names)
+        features.append(names)
     if src_lang is not None and has_negation("", src_lang) is not None:
-        how = f"a word of the source that denies in the language {src_lang!r}"
-        denied = [bool(has_negation(source, src_lang)) for source in sources]
-        found.append(_yes_or_no("negation", how, "negated", "not negated", denied))
+        how = f"a negating word of the language {src_lang!r} in the source"
+        negated = [bool(has_negation(source, src_lang)) for source in sources]
+        features.append(_yes_or_no("negation", how, "negated", "not negated", negated))
     how = "a question mark at the end of the source"
-    asked = [is_question(source, src_lang) for source in sources]
-    found.append(_yes_or_no("questions", how, "question", "no question", asked))
-    return found
+    questions = [is_question(source, src_lang) for source in sources]
+    features.append(_yes_or_no("questions", how, "question", "no question", questions))
+    return features
 
 
 def language_in_name(path: Path) -> str | None:
-    """The language that a text file's name ends with, such as "en" of test.en or test.en.gz, if it is known here."""
+    """Return the language at the end of a text file's name, such as "en" of test.en or test.en.gz, if it is known."""
     ending = name_ending(path)
     known = negation.LANGUAGES | number_words.LANGUAGES | WITHOUT_SPACES
     return ending if primary_code(ending) in known else None
 
 
 def is_question(text: str, lang: str | None = None) -> bool:
-    """Whether the text ends with a question mark of any script, or begins with an inverted one."""
+    """Return whether the text ends with a question mark of any script, or begins with an inverted one."""
     match = _QUESTION.search(text)
     return match is not None and (_GREEK_QUESTION not in match[0] or lang == "el")
 
 
 def names_in(source: str, references: Sequence[str], lang: str | None = None) -> list[str]:
-    """The words of the source that look like names.
+    """Return the words of the source that look like names.
 
-    Those are capitalised words within a sentence, and capitalised words anywhere that a reference holds, too. In
-    languages that write every noun with a capital letter the second rule alone counts. Where all is in capitals, and
-    in scripts without capital letters, there is nothing to go by.
+    These are capitalised words within a sentence, and capitalised words anywhere that a reference has, too. In
+    languages that capitalise every noun only the second rule counts. A text in capitals, or in a script without them,
+    has no names by these rules.
     """
     if source.upper() == source:
         return []
     of_references = {_without_s(word) for reference in references for word in _WORD.findall(reference)}
-    found = []
+    names = []
     for match in _WORD.finditer(source):
         word = match[0]
         if not word[0].isupper() or word.split("'")[0].split("’")[0].casefold() in _CAPITAL_PRONOUNS:
             continue
-        inside = lang not in _CAPITALS_ARE_NO_NAMES and not _SENTENCE_START.search(source[: match.start()])
-        if inside or (len(word) >= _FEW_LETTERS and _without_s(word) in of_references):
-            found.append(word)
-    return found
+        inside = lang not in _CAPITALISED_NOUNS and not _SENTENCE_START.search(source[: match.start()])
+        if inside or (len(word) >= _MIN_LETTERS and _without_s(word) in of_references):
+            names.append(word)
+    return names
 
 
 def _without_s(word: str) -> str:
-    """Tom of Tom's."""
+    """Return Tom for Tom's."""
     return re.sub(r"['’]s$", "", word)
 
 
@@ -142,17 +142,17 @@ def _rarest_word(sources: Sequence[str], training: TrainingWords) -> Feature:
         rarest = min(training.counts[word] for word in words)
         return names[sum(rarest >= fewest for fewest in _FREQUENCIES)]
 
-    how = f"how often the source's rarest word (without digits) is in the {training.n_lines:,} training lines"
+    how = f"count of the source's rarest word (without digits) in the {training.n_lines:,} training lines"
     return _feature("rarest word", how, (*names, NO_WORDS), map(bucket, sources))
 
 
 def _names(sources: Sequence[str], references: Sequence[Sequence[str]], lang: str | None) -> Feature | None:
-    """None where the script has no capital letters."""
+    """Return the feature; None for a script without capital letters."""
     if not any(c.isupper() or c.islower() for source in sources for c in source):
         return None
     language = primary_code(lang)
-    inside = "" if language in _CAPITALS_ARE_NO_NAMES else "a capitalised word within a sentence, or "
-    how = f"{inside}a capitalised word that is in the reference, too"
+    inside = "" if language in _CAPITALISED_NOUNS else "a capitalised word within a sentence, or "
+    how = f"{inside}a capitalised word that the reference has, too"
     given = zip(*references, strict=True)
     named = [bool(names_in(source, refs, language)) for source, refs in zip(sources, given, strict=True)]
     return _yes_or_no("names", how, "with names", "without names", named)
@@ -173,13 +173,12 @@ def _numbers(sources: Sequence[str], lang: str | None) -> Feature:
 
 
 def _yes_or_no(name: str, how: str, yes: str, no: str, is_so: Sequence[bool]) -> Feature:
-    return _feature(name, how, (yes, no), (yes if found else no for found in is_so))
+    return _feature(name, how, (yes, no), (yes if holds else no for holds in is_so))
 
 
 def _feature(name: str, how: str, buckets: Sequence[str], bucket_of: Iterable[str]) -> Feature:
-    found = tuple(bucket_of)
-    present = set(found)
-    return Feature(name, how, tuple(bucket for bucket in buckets if bucket in present), found)
+    by_sentence = tuple(bucket_of)
+    return Feature(name, how, tuple(bucket for bucket in buckets if bucket in by_sentence), by_sentence)
 
 
 def _has_digit(text: str) -> bool:
@@ -187,12 +186,12 @@ def _has_digit(text: str) -> bool:
 
 
 def _plain_words(text: str) -> list[str]:
-    """The words that count for rarity: folded, and without those that hold digits."""
+    """Return the words that count for rarity: case-folded, without words that contain digits."""
     return [word for word in words_of(text.casefold()) if not _has_digit(word)]
 
 
 def _ranges(first: int, starts: Sequence[int], unit: str) -> list[str]:
-    """Such as "1-5 words", "6-10 words", "11+ words"."""
+    """Return bucket names such as "1–5 words", "6–10 words", "11+ words"."""
     bounds = [first, *starts, math.inf]
     names = []
     for low, high in itertools.pairwise(bounds):

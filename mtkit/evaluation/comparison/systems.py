@@ -1,4 +1,4 @@
-"""Systems to score side by side, and their test set: files of translations, and models that translate it here."""
+"""Collect the systems to score on a test set: files of translations, and models that translate it."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,63 +22,63 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a system's translations come from: a file that has them, or a run or bundle folder."""
+    """A system's name and path: a file of translations, or a run or bundle folder."""
 
     name: str
     path: Path
 
     @property
     def is_model(self) -> bool:
-        """Whether it translates here."""
+        """Return whether the path is a model, which has to translate."""
         return self.path.is_dir()
 
 
 @dataclass(frozen=True)
 class UnknownPieces:
-    """How much of a text a tokenizer has no piece for, so that bytes or <unk> stand there."""
+    """How many pieces of a tokenized text are bytes or <unk> because the tokenizer lacks the characters."""
 
     n_pieces: int
     n_unknown: int
 
     @property
     def share(self) -> float:
-        """Of all pieces."""
+        """Return the share of unknown pieces."""
         return self.n_unknown / self.n_pieces if self.n_pieces else 0.0
 
     @classmethod
-    def of(cls, lines: Sequence[Sequence[int]], tokenizer: "Tokenizer") -> "UnknownPieces":
-        """lines: token ids."""
+    def from_ids(cls, lines: Sequence[Sequence[int]], tokenizer: "Tokenizer") -> "UnknownPieces":
+        """Count the unknown ones among the ids of each line."""
         unknown = {UNK_ID, *tokenizer.byte_ids()}
         return cls(sum(map(len, lines)), sum(token in unknown for ids in lines for token in ids))
 
 
 @dataclass(frozen=True)
 class System:
-    """Translations of a whole test set, and what only a model can tell of them."""
+    """Translations of a whole test set, and what is known of them if a model made them."""
 
     name: str
     texts: Sequence[str]
     origin: dict[str, object] = field(default_factory=dict)  # file, or model and speed, for JSON
     finished: Sequence[bool] | None = None  # False: the length limit ended it
     confidences: Sequence[float | None] | None = None  # by the bundle's calibration
-    good_chrf: float | None = None  # from which sentence chrF on the calibration calls a translation good
+    good_chrf: float | None = None  # lowest sentence chrF of a good translation, in the calibration
     unknown_src: UnknownPieces | None = None  # of the source text
     unknown_tgt: UnknownPieces | None = None  # of the translations
 
 
 @dataclass(frozen=True)
 class TestSet:
-    """References, and the sources if models are to translate them."""
+    """References, and sources for models to translate."""
 
-    references: list[list[str]]  # one list or more, line by line beside each other
+    references: list[list[str]]  # one or more lists, line by line
     reference_files: list[Path]
     sources: list[str] | None
-    origin: dict[str, object]  # its files by role, for JSON
+    origin: dict[str, object]  # files by role, for JSON
 
-    __test__ = False  # pytest would take it for a test
+    __test__ = False  # not a pytest class
 
     def warn_of_blanks(self) -> None:
-        """Log how many references are blank: a translation has nothing in common with them."""
+        """Log how many references are blank: they match no translation."""
         for path, lines in zip(self.reference_files, self.references, strict=True):
             if n_blank := sum(not line.strip() for line in lines):
                 where = f"{path}: " if len(self.references) > 1 else ""
@@ -86,11 +86,10 @@ class TestSet:
 
 
 def find_places(systems: Sequence[str], groups: Sequence[str]) -> tuple[list[Place], dict[str, list[str]]]:
-    """Every system, in order, and the names of each group's systems.
+    """Return every system, in order, and the names of each group's systems.
 
-    systems: PATH or NAME=PATH; without a name, the path is the name. groups: NAME=SYSTEM,SYSTEM,..., each the name of
-    one of the systems, or the path of one more. Raises UsageError for a name that stands for two, and DataError for a
-    path where nothing is.
+    systems: PATH or NAME=PATH; the default name is the path. groups: NAME=SYSTEM,SYSTEM,..., each the name of one of
+    the systems, or the path of another one. Raises UsageError for a name used twice, DataError for a missing path.
     """
     places: dict[str, Place] = {}
     for text in systems:
@@ -100,17 +99,17 @@ def find_places(systems: Sequence[str], groups: Sequence[str]) -> tuple[list[Pla
         name, _, rest = text.partition("=")
         members = [member.strip() for member in rest.split(",") if member.strip()]
         if not name or len(members) < 2:
-            raise UsageError(f"--group {text}: not of the form NAME=SYSTEM,SYSTEM with two systems or more")
+            raise UsageError(f"--group {text}: write NAME=SYSTEM,SYSTEM,... with two or more systems")
         for member in members:
             if member not in places:
                 _add(places, Place(member, _existing(member, f"--group {text}: ")))
         if twice := next((member for member in members if members.count(member) > 1), None):
-            raise UsageError(f"--group {text}: has {twice} twice")
+            raise UsageError(f"--group {text}: lists {twice} twice")
         if name in named_groups:
-            raise UsageError(f"two groups are named {name}; give each a name of its own")
+            raise UsageError(f"two groups are named {name}; give each its own name")
         named_groups[name] = members
     if both := next((name for name in named_groups if name in places), None):
-        raise UsageError(f"a group and a system are named {both}; give each a name of its own")
+        raise UsageError(f"a group and a system are named {both}; give each its own name")
     return list(places.values()), named_groups
 
 
@@ -119,7 +118,7 @@ def _place(text: str) -> Place:
     if not equals or Path(text).exists():
         return Place(text, _existing(text))
     if not name or not rest:
-        raise UsageError(f"{text}: not of the form NAME=PATH")
+        raise UsageError(f"{text}: write NAME=PATH")
     return Place(name, _existing(rest))
 
 
@@ -130,24 +129,24 @@ def _existing(text: str, place: str = "") -> Path:
             f"{place}{path}: no such file or folder; a system is a file of translations, or a run or bundle folder"
         )
     if path.is_dir():
-        find_model(path)  # raises BundleError, before anything is done with the other systems
+        find_model(path)  # raises BundleError before any other system does its work
     return path
 
 
 def _add(places: dict[str, Place], place: Place) -> None:
     if (other := places.get(place.name)) is not None:
         raise UsageError(
-            f"two systems are named {place.name}: {other.path} and {place.path}; give each a name of its own, NAME=PATH"
+            f"two systems are named {place.name}: {other.path} and {place.path}; give each its own name with NAME=PATH"
         )
     places[place.name] = place
 
 
 def read_test_set(files: CorpusFiles | None, references: Sequence[Path]) -> TestSet:
-    """Sources and references; files: what models translate, with its first references; references: all others.
+    """Read sources and references; files: sources with the first references; references: all others.
 
-    Raises DataError, with files and counts, if lines have no counterpart, or if there are none to translate.
+    Raises DataError, with files and counts, if the numbers of lines differ or are 0.
     """
-    found: list[list[str]] = []
+    texts: list[list[str]] = []
     paths: list[Path] = []
     sources = None
     if files is not None:
@@ -156,15 +155,15 @@ def read_test_set(files: CorpusFiles | None, references: Sequence[Path]) -> Test
             empty = [f"{path} has 0 lines" for path in (files.src, files.tgt, files.tsv) if path is not None]
             raise DataError(f"{'; '.join(empty)}: nothing to score")
         sources = [pair.src for pair in pairs]
-        found.append([pair.tgt for pair in pairs])
+        texts.append([pair.tgt for pair in pairs])
     for path in references:
         lines = list(read_lines(path))
-        if found and len(lines) != len(found[0]):
+        if texts and len(lines) != len(texts[0]):
             raise DataError(
-                f"{path} has {len(lines):,} lines, {paths[0]} has {len(found[0]):,}; line n of both must be references "
+                f"{path} has {len(lines):,} lines, {paths[0]} has {len(texts[0]):,}; line n of both must be references "
                 "of the same sentence"
             )
-        found.append(lines)
+        texts.append(lines)
         paths.append(path)
     origin: dict[str, object] = {}
     if files is not None and files.tsv is not None:
@@ -173,27 +172,27 @@ def read_test_set(files: CorpusFiles | None, references: Sequence[Path]) -> Test
         if files is not None:
             origin["src"] = str(files.src)
         origin |= {"ref": str(paths[0])} if len(paths) == 1 else {"refs": [str(path) for path in paths]}
-    return TestSet(found, paths, sources, origin)
+    return TestSet(texts, paths, sources, origin)
 
 
 def read_system(place: Place, test_set: TestSet) -> System:
-    """A file's translations. Raises DataError if it does not have as many lines as the references, or none."""
+    """Read a file of translations. Raises DataError if the numbers of its lines and the references differ or are 0."""
     translations, references = list(read_lines(place.path)), test_set.references[0]
     counts = f"{place.path} has {len(translations):,} lines, {test_set.reference_files[0]} has {len(references):,}"
     if len(translations) != len(references):
-        raise DataError(f"{counts}; line n of one must be the reference for line n of the other")
+        raise DataError(f"{counts}; line n of one must be the reference of line n of the other")
     if not references:
         raise DataError(f"{counts}: nothing to score")
     return System(place.name, translations, {"hyp": str(place.path)})
 
 
 def translate_system(name: str, folders: Sequence[Path], translator: "Translator", sources: Sequence[str]) -> System:
-    """What a model, or an ensemble, makes of a test set's sources; its speed is logged."""
+    """Translate a test set's sources with a model or an ensemble, and log its speed."""
     start = time.perf_counter()
-    found = []
+    translations = []
     with progress_bar(len(sources), "translating", "sentence") as bar:
         for translation in translator.stream(sources):
-            found.append(translation)
+            translations.append(translation)
             bar.update()
     seconds = time.perf_counter() - start
     beam, speed = translator.decode.beam_size, len(sources) / seconds
@@ -205,66 +204,67 @@ def translate_system(name: str, folders: Sequence[Path], translator: "Translator
         "seconds": seconds,
         "sentences_per_s": speed,
     }
-    best, calibration = [translation.n_best[0] for translation in found], translator.calibration
+    best, calibration = [translation.n_best[0] for translation in translations], translator.calibration
+    src_ids = translator.src_tokenizer.encode_batch(list(sources))
     return System(
         name,
-        [translation.text for translation in found],
+        [translation.text for translation in translations],
         origin,
-        finished=[translation.finished for translation in found],
+        finished=[translation.finished for translation in translations],
         confidences=[translator.confidence(candidate) for candidate in best] if calibration else None,
         good_chrf=calibration.threshold if calibration else None,
-        unknown_src=UnknownPieces.of(translator.src_tokenizer.encode_batch(list(sources)), translator.src_tokenizer),
-        unknown_tgt=UnknownPieces.of([candidate.ids for candidate in best], translator.tgt_tokenizer),
+        unknown_src=UnknownPieces.from_ids(src_ids, translator.src_tokenizer),
+        unknown_tgt=UnknownPieces.from_ids([candidate.ids for candidate in best], translator.tgt_tokenizer),
     )
 
 
 def read_files(places: Sequence[Place], test_set: TestSet) -> dict[str, System]:
-    """The systems that are files, by name: to be read first, so that what is wrong shows before a model works."""
+    """Read the systems that are files, by name; called first, so that errors show before a model starts to work."""
     return {place.name: read_system(place, test_set) for place in places if not place.is_model}
 
 
 def translate_others(
     places: Sequence[Place], given: Mapping[str, System], test_set: TestSet, load: Callable[[Path], "Translator"]
 ) -> list[System]:
-    """Each system, in order: those that `read_files` has given, and what the models make of the test set.
+    """Return each system, in order: those given by `read_files`, and the models' translations of the test set.
 
-    load: a bundle folder to its translator.
+    load: makes the translator of a bundle folder.
     """
-    found = []
+    systems = []
     for place in places:
         if place.name in given:
-            found.append(given[place.name])
+            systems.append(given[place.name])
         else:
             folder = find_model(place.path)
-            found.append(translate_system(place.name, [folder], load(folder), test_set.sources or []))
-    return found
+            systems.append(translate_system(place.name, [folder], load(folder), test_set.sources or []))
+    return systems
 
 
 def warn_of_other_settings(groups: Mapping[str, Sequence[str]], places: Sequence[Place]) -> None:
-    """Log where a group's models differ in more than their seed, or do not differ in it."""
+    """Log which of a group's models differ in more than their seed, or have the same seed."""
     paths = {place.name: place.path for place in places if place.is_model}
     for group, members in groups.items():
         models = [name for name in members if name in paths]
         configs = [load_config(find_model(paths[name]) / "config.yaml") for name in models]
         seeds = [config.seed for config in configs]
-        for number, (name, config) in enumerate(zip(models, configs, strict=True)):
-            values = [chosen.model_dump(mode="json", exclude={"seed", "run_dir"}) for chosen in (configs[0], config)]
+        for index, (name, config) in enumerate(zip(models, configs, strict=True)):
+            values = [each.model_dump(mode="json", exclude={"seed", "run_dir"}) for each in (configs[0], config)]
             if others := [key for key, _, _ in differences(values[0], values[1])]:
                 log.warning(
                     f"group {group}: {models[0]} and {name} differ in more than their seed: {', '.join(others)}"
                 )
-            elif config.seed in seeds[:number]:
+            elif config.seed in seeds[:index]:
                 log.warning(
                     f"group {group}: {models[seeds.index(config.seed)]} and {name} have the same seed, {config.seed}"
                 )
 
 
 def warn_of_tokens(systems: Sequence[System]) -> None:
-    """Log which translations look tokenized: a metric that tokenizes them again gives scores like nobody's."""
+    """Log which translations look tokenized: a metric tokenizes them again, so their scores compare with no others."""
     for system in systems:
         n, total = sum(line.endswith(" .") for line in system.texts), len(system.texts)
         if 2 * n > total:
             log.warning(
-                f"{system.name}: {n:,} of {total:,} lines end in a space and a full stop, as tokenized text does; "
-                "detokenize it, or say --tokenize none if the references are tokenized, too"
+                f"{system.name}: {n:,} of {total:,} lines end in a space and a full stop, like tokenized text; "
+                "detokenize it, or give --tokenize none if the references are tokenized, too"
             )

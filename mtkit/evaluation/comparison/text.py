@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from string import ascii_uppercase
 from typing import Any
 
-from mtkit.evaluation.comparison.comparison import Bucket, Comparison, FeatureComparison, Habits, Pair
+from mtkit.evaluation.comparison.comparison import Bucket, Comparison, FeatureComparison, Judged, Pair
 from mtkit.evaluation.metrics.buckets import FEWEST, PART_METRICS, PairedDifference, PartMetric
 from mtkit.evaluation.metrics.significance import LEVEL
 from mtkit.quality.faults import FAULT_KINDS, FaultKind, words_of
@@ -21,18 +21,18 @@ FAULT_NAMES: dict[FaultKind, str] = {
     "number": "loses a number",
     "url": "loses a URL",
 }
-_N_SHOWN = 3  # gains and losses in the terminal
+_N_SHOWN = 3  # gains and losses in a terminal
 
 
 def word_differences(a: str, b: str) -> tuple[list[str], list[str]]:
-    """Each text in parts that are in turn the same in both (perhaps "") and different; joined, they are the text."""
+    """Split each text into parts, alternately equal in both texts (perhaps "") and different; joined, they are it."""
     a_words, b_words = list(_words(a)), list(_words(b))
     matcher = SequenceMatcher(None, [w.strip() for w in a_words], [w.strip() for w in b_words], autojunk=False)
     a_parts, b_parts = [""], [""]
     opcodes = matcher.get_opcodes()
-    for number, (kind, a_start, a_end, b_start, b_end) in enumerate(opcodes):
-        # A mark that is the same between two differences (Êtes-vous, Es-tu) is better read as a part of one.
-        between = 0 < number < len(opcodes) - 1
+    for index, (kind, a_start, a_end, b_start, b_end) in enumerate(opcodes):
+        # Two differences with only an equal mark between them (Êtes-vous, Es-tu) read better as one.
+        between = 0 < index < len(opcodes) - 1
         same = kind == "equal" and not (between and not words_of("".join(a_words[a_start:a_end])))
         _append(a_parts, a_words[a_start:a_end], same)
         _append(b_parts, b_words[b_start:b_end], same)
@@ -40,12 +40,12 @@ def word_differences(a: str, b: str) -> tuple[list[str], list[str]]:
 
 
 def in_brackets(parts: Sequence[str], start: str, end: str) -> str:
-    """The parts as plain text, with brackets around those that differ."""
-    return "".join(f"{start}{part}{end}" if number % 2 else part for number, part in enumerate(parts))
+    """Join the parts, with brackets around those that differ."""
+    return "".join(f"{start}{part}{end}" if index % 2 else part for index, part in enumerate(parts))
 
 
 def _words(text: str) -> Iterator[str]:
-    """Words and marks, each with the space before it; of a script that sets no spaces, each character."""
+    """Yield words and marks, each with the space before it; in a script without spaces, each character."""
     for piece in _PIECE.findall(text):
         word = piece.lstrip()
         characters = words_of(word)
@@ -57,7 +57,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _append(parts: list[str], words: Sequence[str], same: bool) -> None:
-    """Add words to the part list, which ends with a part of the same kind or of the other one."""
+    """Add words to the parts: to the last part if it is of the same kind, else as a new part."""
     text = "".join(words)
     if not text:
         return
@@ -65,43 +65,42 @@ def _append(parts: list[str], words: Sequence[str], same: bool) -> None:
         parts[-1] += text
         return
     bare = text if same else text.lstrip()
-    parts[-1] += text[: len(text) - len(bare)]  # the space before a difference is none
+    parts[-1] += text[: len(text) - len(bare)]  # space before a difference does not belong to it
     if bare:
         parts.append(bare)
 
 
 def verdict(pair: Pair, metric: PartMetric) -> str:
-    """In words: who is better in this metric, by how much and how surely."""
-    found = pair.differences[metric]
-    if not found.difference:
+    """Say which system is better in this metric, by how much, and whether the difference is significant."""
+    paired = pair.differences[metric]
+    if not paired.difference:
         return f"{metric}: {pair.system} and {pair.baseline} score the same"
     better, worse = pair.system, pair.baseline
-    if found.difference < 0:
+    if paired.difference < 0:
         better, worse = worse, better
-    text = f"{metric}: {better} is better than {worse} by {abs(found.difference):.2f}"
-    if found.p is None or found.better is None:
-        return f"{text}; fewer than {FEWEST} sentences are too few to say how sure that is"
-    share = found.better if found.difference > 0 else 1 - found.better
-    sure = "a sure difference" if found.is_sure else "not sure, it may be chance"
-    return f"{text}, {sure} (p = {found.p:.3f}; better in {share:.1%} of resampled test sets)"
+    text = f"{metric}: {better} is better than {worse} by {abs(paired.difference):.2f}"
+    if paired.p is None or paired.better is None:
+        return f"{text}; fewer than {FEWEST} sentences are too few for a test"
+    share = paired.better if paired.difference > 0 else 1 - paired.better
+    sure = "significant" if paired.is_sure else "not significant"
+    return f"{text}: {sure} (p = {paired.p:.3f}, better in {share:.1%} of resampled test sets)"
 
 
 def n_by_chance(comparison: Comparison) -> tuple[int, float]:
-    """How many differences in buckets are tested, and how many of them chance alone would let look sure."""
-    differences = (
-        found
+    """Return how many differences in buckets are tested, and how many chance alone would make significant."""
+    n = sum(
+        paired.p is not None
         for feature in comparison.features
         if len(feature.buckets) > 1
         for bucket in feature.buckets
         for by_metric in bucket.differences
-        for found in by_metric.values()
+        for paired in by_metric.values()
     )
-    n = sum(found.p is not None for found in differences)
     return n, LEVEL * n
 
 
 def headline(comparison: Comparison) -> Iterator[str]:
-    """The lines that say the most: scores and who is better, without kinds of sentences and examples."""
+    """Yield the most important lines: scores and verdicts, without kinds of sentences and examples."""
     test_set = comparison.test_set
     n_refs = len(test_set.references)
     yield f"{_count(len(test_set.sources), 'sentence')}, {_count(n_refs, 'reference')} each"
@@ -112,12 +111,12 @@ def headline(comparison: Comparison) -> Iterator[str]:
         yield from (verdict(pair, metric) for metric in PART_METRICS)
         yield (
             f"sentences by chrF2: {pair.system} better on {pair.wins:,}, worse on {pair.losses:,}, "
-            f"equal on {pair.ties:,} ({pair.n_identical:,} the same text)"
+            f"equal on {pair.ties:,} ({pair.n_identical:,} with the same text)"
         )
 
 
 def report(comparison: Comparison) -> Iterator[str]:
-    """The lines of a summary for people."""
+    """Yield the lines of the whole report."""
     yield from headline(comparison)
     yield from _kinds(comparison)
     for pair in comparison.pairs:
@@ -125,16 +124,12 @@ def report(comparison: Comparison) -> Iterator[str]:
 
 
 def breakdown(comparison: Comparison) -> Iterator[str]:
-    """The lines below scores that are known: habits, and scores by kind of sentence."""
+    """Yield the lines that `mtkit evaluate --breakdown` adds: diagnostics, and scores by kind of sentence."""
     if comparison.pairs:
-        yield from _legend(comparison)
-    yield from _habits(comparison)
+        for letter, judged in _lettered(comparison):
+            yield f"{letter} {judged.name}" + (" (baseline)" if judged is comparison.systems[0] else "")
+    yield from _diagnostics(comparison)
     yield from _kinds(comparison)
-
-
-def _legend(comparison: Comparison) -> Iterator[str]:
-    for letter, judged in _lettered(comparison):
-        yield f"{letter} {judged.name}" + (" (baseline)" if judged is comparison.systems[0] else "")
 
 
 def _kinds(comparison: Comparison) -> Iterator[str]:
@@ -144,26 +139,26 @@ def _kinds(comparison: Comparison) -> Iterator[str]:
     n, by_chance = n_by_chance(comparison)
     yield ""
     if n:
-        yield f"* p < {LEVEL:g}, paired bootstrap; of the {n} differences tested in buckets chance alone"
-        yield f"  would mark about {by_chance:.1f}."
+        yield f"* p < {LEVEL:g}, paired bootstrap; chance alone would mark about {by_chance:.1f} of the {n}"
+        yield "  differences tested in buckets."
     if comparison.pairs:
         yield f"Buckets of fewer than {FEWEST} sentences are not tested."
-    yield "The counts behind a feature's buckets add up to those behind the score of all."
+    yield "The counts behind a feature's buckets add up to those of all sentences."
     yield from (f"{feature.name}: {feature.how}" for feature in comparison.features if len(feature.buckets) > 1)
 
 
 def breakdown_structure(comparison: Comparison) -> dict[str, Any]:
-    """What `mtkit evaluate --breakdown --json` has besides the scores, and `mtkit compare --json`, too."""
+    """Return the structure that `mtkit evaluate --breakdown --json` adds, which `mtkit compare --json` has, too."""
     return {
         "systems": [
-            {"name": judged.name, **asdict(judged.score), **asdict(judged.habits)} for judged in comparison.systems
+            {"name": judged.name, **asdict(judged.score), **asdict(judged.diagnostics)} for judged in comparison.systems
         ],
         "features": [asdict(feature) for feature in comparison.features],
     }
 
 
 def as_structure(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as `mtkit compare --json` prints it."""
+    """Return the comparison as `mtkit compare --json` prints it."""
     test_set = comparison.test_set
     return {
         "n_sentences": len(test_set.sources),
@@ -173,43 +168,46 @@ def as_structure(comparison: Comparison) -> dict[str, Any]:
         "seed": comparison.seed,
         **breakdown_structure(comparison),
         "pairs": [{key: value for key, value in asdict(pair).items() if key != "gains"} for pair in comparison.pairs],
-        "sentences": [_sentence(comparison, number) for number in range(len(test_set.sources))],
+        "sentences": [_sentence(comparison, index) for index in range(len(test_set.sources))],
     }
 
 
-def habit_rows(habits: Sequence[Habits]) -> list[tuple[str, str, list[str]]]:
-    """Rows of a table: what is counted, what that means, each system's figure. Rows of zeros are left out."""
+def diagnostic_rows(comparison: Comparison) -> list[tuple[str, str, list[str]]]:
+    """Return rows of a table: what is counted, its meaning, each system's figure. Rows of zeros are left out."""
+    systems = [judged.diagnostics for judged in comparison.systems]
     rows = [
         (
             "length ratio",
             "words of the translations for each word of the reference, as BLEU counts them",
-            [f"{found.length_ratio:.3f}" for found in habits],
+            [f"{system.length_ratio:.3f}" for system in systems],
         ),
         (
             "untranslated words",
-            "words in small letters taken over from the source that the reference does not have",
-            [f"{found.untranslated:.2%}" for found in habits],
+            "lower-case words copied from the source that the reference does not have",
+            [f"{system.untranslated:.2%}" for system in systems],
         ),
     ]
     for kind in FAULT_KINDS:
-        if any(found.faults[kind] for found in habits):
-            rows.append((FAULT_NAMES[kind], "sentences", [f"{found.faults[kind]:,}" for found in habits]))
+        if any(system.faults[kind] for system in systems):
+            rows.append((FAULT_NAMES[kind], "sentences", [f"{system.faults[kind]:,}" for system in systems]))
     for side, what in (("unknown_src", "source pieces unknown"), ("unknown_tgt", "output pieces unknown")):
-        found_pieces = [getattr(found, side) for found in habits]
-        if any(found_pieces):
-            shares = ["–" if found is None else f"{found.share:.2%}" for found in found_pieces]
-            rows.append((what, "bytes or <unk> instead of pieces of text, of all pieces", shares))
-    if any(found.calibration for found in habits):
-        errors = ["–" if f.calibration is None else f"{f.calibration.calibration_error:.3f}" for f in habits]
-        good = next(found.good_chrf for found in habits if found.calibration)
-        how = f"mean distance of confidence and share of good translations (chrF2 of {good:g} or more)"
-        rows.append(("calibration error", how, errors))
+        unknown_pieces = [getattr(system, side) for system in systems]
+        if any(unknown_pieces):
+            shares = ["–" if unknown is None else f"{unknown.share:.2%}" for unknown in unknown_pieces]
+            rows.append((what, "share of bytes or <unk> in all pieces", shares))
+    calibrations = [system.calibration for system in systems]
+    if any(calibrations):
+        errors = ["–" if known is None else f"{known.calibration_error:.3f}" for known in calibrations]
+        good = next(system.good_chrf for system in systems if system.calibration)
+        meaning = f"mean distance of confidence and share of good translations (chrF2 of {good:g} or more)"
+        rows.append(("calibration error", meaning, errors))
     return rows
 
 
-def clean_faults(habits: Sequence[Habits]) -> list[str]:
-    """What was looked for in the translations and not found."""
-    return [FAULT_NAMES[kind] for kind in FAULT_KINDS if not any(found.faults[kind] for found in habits)]
+def absent_faults(comparison: Comparison) -> list[str]:
+    """Return the kinds of faults that no system has."""
+    systems = [judged.diagnostics for judged in comparison.systems]
+    return [FAULT_NAMES[kind] for kind in FAULT_KINDS if not any(system.faults[kind] for system in systems)]
 
 
 def _systems(comparison: Comparison) -> Iterator[str]:
@@ -218,17 +216,16 @@ def _systems(comparison: Comparison) -> Iterator[str]:
     for letter, judged in _lettered(comparison):
         yield f"{letter} {judged.name:<{width}}{judged.score.scores['BLEU']:>7.2f}{judged.score.scores['chrF2']:>8.2f}"
     yield ""
-    yield from _habits(comparison)
+    yield from _diagnostics(comparison)
 
 
-def _habits(comparison: Comparison) -> Iterator[str]:
+def _diagnostics(comparison: Comparison) -> Iterator[str]:
     if comparison.pairs:
         yield " " * 24 + "".join(f"{letter:>10}" for letter, _ in _lettered(comparison))
-    habits = [judged.habits for judged in comparison.systems]
-    for name, _, values in habit_rows(habits):
+    for name, _, values in diagnostic_rows(comparison):
         yield f"{name:<24}" + "".join(f"{value:>10}" for value in values)
-    if clean := clean_faults(habits):
-        yield f"not found: {', '.join(clean)}"
+    if absent := absent_faults(comparison):
+        yield f"not found: {', '.join(absent)}"
 
 
 def _feature(comparison: Comparison, feature: FeatureComparison) -> Iterator[str]:
@@ -256,59 +253,58 @@ def _bucket(bucket: Bucket) -> str:
     for metric in PART_METRICS:
         first, *others = [score.scores[metric] for score in bucket.scores]
         line += f" {first:>8.2f}" + "".join(f"{other:>7.2f}" for other in others)
-        line += "".join(_signed(found[metric]) for found in bucket.differences)
+        line += "".join(_signed(by_metric[metric]) for by_metric in bucket.differences)
     return line.rstrip()
 
 
-def _signed(found: PairedDifference) -> str:
-    return f"{found.difference:>+7.2f}{'*' if found.is_sure else ' '}"
+def _signed(paired: PairedDifference) -> str:
+    return f"{paired.difference:>+7.2f}{'*' if paired.is_sure else ' '}"
 
 
 def _examples(comparison: Comparison, pair: Pair) -> Iterator[str]:
-    for heading, numbers in (
+    for heading, indices in (
         (f"where {pair.system} gains most over {pair.baseline}", pair.largest_gains(_N_SHOWN)),
         (f"where {pair.system} loses most against {pair.baseline}", pair.largest_losses(_N_SHOWN)),
     ):
-        if numbers:
+        if indices:
             yield ""
             yield f"{heading}:"
-        for number in numbers:
-            yield from _example(comparison, pair, number)
+        for index in indices:
+            yield from _example(comparison, pair, index)
 
 
-def _example(comparison: Comparison, pair: Pair, number: int) -> Iterator[str]:
-    test_set, by_name = comparison.test_set, {judged.name: judged for judged in comparison.systems}
-    baseline, system = by_name[pair.baseline], by_name[pair.system]
-    before, after = word_differences(baseline.system.texts[number], system.system.texts[number])
-    rows = [("source", test_set.sources[number])]
-    rows += [("reference", given[number]) for given in test_set.references]
-    rows.append((f"{baseline.name} {baseline.sentence_chrf[number]:.1f}", in_brackets(before, "[-", "-]")))
-    rows.append((f"{system.name} {system.sentence_chrf[number]:.1f}", in_brackets(after, "{+", "+}")))
+def _example(comparison: Comparison, pair: Pair, index: int) -> Iterator[str]:
+    test_set, (baseline, system) = comparison.test_set, comparison.sides(pair)
+    before, after = word_differences(baseline.system.texts[index], system.system.texts[index])
+    rows = [("source", test_set.sources[index])]
+    rows += [("reference", given[index]) for given in test_set.references]
+    rows.append((f"{baseline.name} {baseline.sentence_chrf[index]:.1f}", in_brackets(before, "[-", "-]")))
+    rows.append((f"{system.name} {system.sentence_chrf[index]:.1f}", in_brackets(after, "{+", "+}")))
     width = max(len(name) for name, _ in rows) + 2
-    yield f"  line {number + 1:,}: {pair.gains[number]:+.1f} chrF2"
+    yield f"  line {index + 1:,}: {pair.gains[index]:+.1f} chrF2"
     yield from (f"    {name:<{width}}{text or '(empty)'}" for name, text in rows)
 
 
-def _sentence(comparison: Comparison, number: int) -> dict[str, Any]:
+def _sentence(comparison: Comparison, index: int) -> dict[str, Any]:
     test_set = comparison.test_set
     return {
-        "line": number + 1,
-        "src": test_set.sources[number],
-        "refs": [given[number] for given in test_set.references],
-        "buckets": {feature.name: feature.bucket_of[number] for feature in test_set.features},
+        "line": index + 1,
+        "src": test_set.sources[index],
+        "refs": [given[index] for given in test_set.references],
+        "buckets": {feature.name: feature.bucket_of[index] for feature in test_set.features},
         "systems": [
             {
-                "text": judged.system.texts[number],
-                "chrf": judged.sentence_chrf[number],
-                "faults": [asdict(fault) for fault in judged.faults[number]],
-                "confidence": judged.system.confidences[number] if judged.system.confidences else None,
+                "text": judged.system.texts[index],
+                "chrf": judged.sentence_chrf[index],
+                "faults": [asdict(fault) for fault in judged.faults[index]],
+                "confidence": judged.system.confidences[index] if judged.system.confidences else None,
             }
             for judged in comparison.systems
         ],
     }
 
 
-def _lettered(comparison: Comparison) -> "list[tuple[str, Any]]":
-    """The systems with a short name for columns."""
+def _lettered(comparison: Comparison) -> list[tuple[str, Judged]]:
+    """Return the systems with a short name for columns."""
     letters = [*ascii_uppercase, *(f"S{number}" for number in range(27, len(comparison.systems) + 1))]
     return list(zip(letters, comparison.systems, strict=False))

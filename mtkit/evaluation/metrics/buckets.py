@@ -1,7 +1,7 @@
-"""Parts of a test set scored apart: what sacreBLEU counts in each sentence in, BLEU and chrF of any selection out.
+"""Score and compare parts of a test set with BLEU and chrF.
 
-BLEU and chrF are made from counts that are summed over sentences. A part's score comes from the sum over its sentences,
-so that the counts of parts that together are the test set add up to those behind its score, exactly.
+Both metrics are functions of counts summed over sentences. A part's score comes from the sum over its sentences, so the
+counts of parts that make up the test set add up exactly to those of the whole.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ from mtkit.evaluation.metrics.statistics import Statistics, bootstrap, extract
 
 PartMetric = Literal["BLEU", "chrF2"]
 PART_METRICS: tuple[PartMetric, ...] = get_args(PartMetric)
-FEWEST = 30  # sentences that are resampled at least: of fewer, the samples say more about themselves
+FEWEST = 30  # sentences: smaller parts are not resampled, because their samples say little
 
 
 @dataclass(frozen=True)
 class PartScore:
-    """One system on some sentences."""
+    """One system's scores on some sentences."""
 
     n: int
     scores: dict[PartMetric, float]  # 0 to 100
@@ -31,25 +31,22 @@ class PartScore:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How much better than a baseline a system is in one metric, and how sure that is.
-
-    All but the difference is None where there are fewer than `FEWEST` sentences.
-    """
+    """A system's difference from a baseline in one metric; the difference alone if there are too few sentences."""
 
     difference: float  # system - baseline
-    low: float | None = None  # 95 % of the resampled test sets lie from low to high, ends included
+    low: float | None = None  # 95 % of the resampled test sets lie from low to high
     high: float | None = None
-    p: float | None = None  # how often chance alone makes a difference that large
-    better: float | None = None  # the share of resampled test sets in which the system is better; equal ones count half
+    p: float | None = None  # probability of such a difference by chance
+    better: float | None = None  # share of resampled test sets in which the system is better; ties count half
 
     @property
     def is_sure(self) -> bool:
-        """Whether chance is an unlikely reason. Equal scores are not surely different, though their p may be small."""
+        """Return whether the difference is significant. Equal scores never are, though their p may be small."""
         return self.difference != 0 and self.p is not None and self.p < LEVEL
 
 
 class CountedSentences:
-    """What sacreBLEU counts in every sentence of one system."""
+    """sacreBLEU's counts for every sentence of one system."""
 
     def __init__(
         self,
@@ -57,39 +54,44 @@ class CountedSentences:
         references: Sequence[Sequence[str]],
         settings: MetricSettings = DEFAULTS,
     ) -> None:
-        """references: one or several whole sets; references[k][i] belongs to hypotheses[i].
+        """Count the sentences; references: one or more whole sets, references[k][i] for hypotheses[i].
 
-        Raises ValueError if there are no sentences, or sets of other lengths.
+        Raises ValueError if the numbers of sentences differ or are 0.
         """
         check_counts(hypotheses, *references)
-        [found] = extract([hypotheses], references, PART_METRICS, settings)
-        self.statistics: dict[PartMetric, Statistics] = dict(zip(PART_METRICS, found, strict=True))
+        [by_metric] = extract([hypotheses], references, PART_METRICS, settings)
+        self.statistics: dict[PartMetric, Statistics] = dict(zip(PART_METRICS, by_metric, strict=True))
 
     def __len__(self) -> int:
         return len(self.statistics["BLEU"].rows)
 
     @property
     def signatures(self) -> dict[PartMetric, str]:
-        """How each metric was computed."""
+        """Return sacreBLEU's signature of each metric."""
         return {name: str(known.metric.get_signature()) for name, known in self.statistics.items()}
 
-    def part(self, numbers: Sequence[int]) -> dict[PartMetric, Statistics]:
-        """The counts of these sentences, from 0. Raises ValueError if there are none."""
-        if not numbers:
+    def part(self, indices: Sequence[int] | None = None) -> dict[PartMetric, Statistics]:
+        """Return the counts of these sentences, by default of all. Raises ValueError if there are none."""
+        if indices is None:
+            return self.statistics
+        if not indices:
             raise ValueError("a part without sentences has no score")
-        return {name: _chosen(known, numbers) for name, known in self.statistics.items()}
+        return {
+            name: Statistics(known.name, known.metric, [known.rows[index] for index in indices])
+            for name, known in self.statistics.items()
+        }
 
-    def score(self, numbers: Sequence[int] | None = None) -> PartScore:
-        """Of these sentences, from 0; by default of all."""
-        part = self.statistics if numbers is None else self.part(numbers)
+    def score(self, indices: Sequence[int] | None = None) -> PartScore:
+        """Return the scores of these sentences, by default of all."""
+        part = self.part(indices)
         return PartScore(len(part["BLEU"].rows), {name: known.score for name, known in part.items()})
 
     def length_ratio(self) -> float:
-        """Words of the translations over words of the references, as BLEU's brevity penalty counts them."""
+        """Return the words of the translations over those of the references, as BLEU counts them."""
         return self.statistics["BLEU"].length_ratio
 
     def sentence_chrf(self) -> list[float]:
-        """chrF2 of each sentence, 0 to 100."""
+        """Return chrF2 of each sentence, 0 to 100."""
         known = self.statistics["chrF2"]
         return [float(known.metric._compute_score_from_stats(row).score) for row in known.rows]
 
@@ -97,25 +99,24 @@ class CountedSentences:
 def compare_parts(
     baseline: CountedSentences,
     systems: Sequence[CountedSentences],
-    numbers: Sequence[int] | None = None,
+    indices: Sequence[int] | None = None,
     *,
     n_bootstrap: int = N_BOOTSTRAP,
     seed: int = SEED,
 ) -> list[Mapping[PartMetric, PairedDifference]]:
-    """How each system differs from the baseline on these sentences, by default on all, judged on the same draws.
+    """Return each system's differences from the baseline on these sentences, by default on all, from the same draws.
 
-    Raises ValueError if a system has another number of sentences.
+    Raises ValueError if the systems have different numbers of sentences.
     """
     if not systems:
         return []
-    contestants = [baseline, *systems]
-    sizes = [len(counted) for counted in contestants]
+    sizes = [len(counted) for counted in (baseline, *systems)]
     if len(set(sizes)) > 1:
         raise ValueError(f"cannot compare systems of {', '.join(map(str, sizes))} sentences")
-    parts = [counted.statistics if numbers is None else counted.part(numbers) for counted in contestants]
+    parts = [counted.part(indices) for counted in (baseline, *systems)]
     scores = [{name: known.score for name, known in part.items()} for part in parts]
     if len(parts[0]["BLEU"].rows) < FEWEST:
-        return [{name: PairedDifference(found[name] - scores[0][name]) for name in found} for found in scores[1:]]
+        return [{name: PairedDifference(score[name] - scores[0][name]) for name in score} for score in scores[1:]]
     samples = iter(bootstrap([known for part in parts for known in part.values()], n_bootstrap, seed))
     drawn = [{name: next(samples) for name in part} for part in parts]
     return [
@@ -124,17 +125,13 @@ def compare_parts(
     ]
 
 
-def _chosen(known: Statistics, numbers: Sequence[int]) -> Statistics:
-    return Statistics(known.name, known.metric, [known.rows[number] for number in numbers])
-
-
 def _paired_difference(
     baseline: float,
     system: float,
     baseline_samples: NDArray[np.floating[Any]],
     system_samples: NDArray[np.floating[Any]],
 ) -> PairedDifference:
-    """The difference of two scores, judged by the scores of both systems in the same samples."""
+    """Test the difference of two scores with the scores of both systems in the same samples."""
     difference, gains = system - baseline, system_samples - baseline_samples
     better = float(((gains > 0) + 0.5 * (gains == 0)).mean())
     return PairedDifference(difference, *interval(gains), bootstrap_p(gains, difference), better)

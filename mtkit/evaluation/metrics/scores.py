@@ -1,6 +1,6 @@
-"""Translations and references in; BLEU, chrF and TER out, with signatures and 95 % intervals. All of it is sacreBLEU's.
+"""Score translations with sacreBLEU: BLEU, chrF and TER with signatures and 95 % intervals.
 
-Text is detokenised: sacreBLEU cuts it into words itself, which is what makes scores of different systems comparable.
+Text must be detokenised: sacreBLEU tokenizes it, which makes scores of different systems comparable.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSetting
 from mtkit.evaluation.metrics.statistics import Statistics, bootstrap, extract
 
 N_BOOTSTRAP = 1000
-SEED = 12345  # both are what `sacrebleu --confidence` takes, too
+SEED = 12345  # both are the defaults of `sacrebleu --confidence`
 DEFAULTS = MetricSettings()
 
 
 @dataclass(frozen=True)
 class MetricScore:
-    """One metric over a whole test set, 0 to 100 (TER may be more), and how far the choice of sentences moves it."""
+    """One metric's score of a whole test set, 0 to 100 (TER may be higher), and its bootstrap interval."""
 
     name: str  # BLEU, chrF2, chrF2++ or TER
     score: float
-    signature: str  # how it was computed, for others to compare with
-    low: float  # 95 % of the bootstrap samples score between low and high, ends included
+    signature: str  # sacreBLEU's record of how the score was computed
+    low: float  # 95 % of the bootstrap samples score from low to high
     high: float
     mean: float  # over the bootstrap samples; sacreBLEU prints mean and (high - low) / 2
 
@@ -38,44 +38,44 @@ def evaluate(
     n_bootstrap: int = N_BOOTSTRAP,
     seed: int = SEED,
 ) -> list[MetricScore]:
-    """The metrics' scores, in their order; hypotheses[i] is compared with each of the references' i.
+    """Return the metrics' scores, in their order; hypotheses[i] is compared with item i of each reference list.
 
-    n_bootstrap: how many test sets of the same size are drawn from this one, with replacement (Koehn 2004); at least 2.
+    n_bootstrap: number of test sets of the same size drawn with replacement (Koehn 2004); at least 2.
     Raises ValueError if there are no sentences, or not as many hypotheses as references.
     """
     check_counts(hypotheses, *references)
     check_samples(n_bootstrap)
-    [found] = extract([hypotheses], references, metrics, settings)
-    samples = bootstrap(found, n_bootstrap, seed)
-    drawn = {"bs": n_bootstrap, "seed": seed}
-    return [signed_score(statistics, scores, drawn) for statistics, scores in zip(found, samples, strict=True)]
+    [by_metric] = extract([hypotheses], references, metrics, settings)
+    samples = bootstrap(by_metric, n_bootstrap, seed)
+    draws = {"bs": n_bootstrap, "seed": seed}
+    return [signed_score(statistics, scores, draws) for statistics, scores in zip(by_metric, samples, strict=True)]
 
 
-def signed_score(statistics: Statistics, samples: NDArray[np.floating[Any]], drawn: dict[str, int]) -> MetricScore:
-    """The score, its interval by bootstrap samples, and its signature with the numbers of what was drawn by chance."""
+def signed_score(statistics: Statistics, samples: NDArray[np.floating[Any]], draws: dict[str, int]) -> MetricScore:
+    """Return the score with its bootstrap interval; draws: numbers of random draws, for the signature."""
     signature = statistics.metric.get_signature()
-    for key, value in drawn.items():
+    for key, value in draws.items():
         signature.update(key, value)
     low, high = interval(samples)
-    mean = float(np.sort(samples).mean())  # sacreBLEU's order, which the last digit depends on
+    mean = float(np.sort(samples).mean())  # sacreBLEU's order decides the last digit
     return MetricScore(statistics.name, statistics.score, str(signature), low, high, mean)
 
 
 def interval(samples: NDArray[np.floating[Any]]) -> tuple[float, float]:
-    """Where 95 % of the samples lie, ends included."""
+    """Return the bounds that enclose 95 % of the samples, ends included."""
     ordered = np.sort(samples)
     n_outside = len(ordered) // 40  # 2.5 % on either side
     return float(ordered[n_outside]), float(ordered[-1 - n_outside])
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], settings: MetricSettings = DEFAULTS) -> float:
-    """BLEU as in `evaluate`, without the interval: for validation, many times in a training."""
+    """Return BLEU as in `evaluate`, without the interval: fast enough for every validation."""
     check_counts(hypotheses, references)
     return float(settings.load("BLEU").corpus_score(hypotheses, [references]).score)
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """chrF2 as in `evaluate`, without the interval."""
+    """Return chrF2 as in `evaluate`, without the interval."""
     check_counts(hypotheses, references)
     return float(DEFAULTS.load("chrF2").corpus_score(hypotheses, [references]).score)
 
@@ -83,19 +83,19 @@ def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 def sentence_scores(
     hypotheses: Sequence[str], reference: str, metric: Literal["bleu", "chrf"], settings: MetricSettings = DEFAULTS
 ) -> list[float]:
-    """Each hypothesis against the one reference, 0 to 100: chrF2, or BLEU over the n-grams that a short one has."""
+    """Score each hypothesis against one reference, 0 to 100: chrF2, or BLEU over n-grams that fit into a sentence."""
     scorer = settings.load("BLEU" if metric == "bleu" else "chrF2", sentence=True)
     return [float(scorer.sentence_score(hypothesis, [reference]).score) for hypothesis in hypotheses]
 
 
 def check_counts(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
-    """Raise ValueError where lines have no counterpart, or there are none."""
+    """Raise ValueError if the numbers of lines differ or are 0."""
     for lines in references:
         if len(hypotheses) != len(lines) or not lines:
             raise ValueError(f"cannot compare {len(hypotheses)} hypotheses with {len(lines)} references")
 
 
 def check_samples(n_bootstrap: int) -> None:
-    """Raise ValueError where there are too few samples for an interval."""
+    """Raise ValueError for too few samples for an interval."""
     if n_bootstrap < 2:
         raise ValueError(f"n_bootstrap={n_bootstrap}: an interval needs at least 2 samples")

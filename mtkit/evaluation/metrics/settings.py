@@ -1,4 +1,4 @@
-"""A metric's name and settings in, sacreBLEU's metric out; and what it takes where a tokenizer is not there."""
+"""Name the metrics and their settings, and load sacreBLEU's metric for them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,21 +10,21 @@ from mtkit.languages import CHINESE, WITHOUT_SPACES, primary_code
 MetricName = Literal["BLEU", "chrF2", "chrF2++", "TER"]  # sacreBLEU's names; chrF2++ is what others call chrF++
 TokenizerName = Literal[
     "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"
-]  # how BLEU cuts text into words
+]  # how BLEU splits text into words
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 
 
 @dataclass(frozen=True)
 class MetricSettings:
-    """What changes the scores of the same text; the defaults are sacreBLEU's, and what scores are compared by."""
+    """Settings that change the scores of the same text; the defaults are sacreBLEU's."""
 
-    tokenize: TokenizerName = "13a"  # BLEU only; none is for text that has spaces between its tokens
-    lowercase: bool = False  # BLEU and chrF; TER never looks at case
+    tokenize: TokenizerName = "13a"  # BLEU only; none is for tokenized text
+    lowercase: bool = False  # BLEU and chrF; TER always ignores case
 
     def load(self, name: MetricName, *, sentence: bool = False) -> Any:
-        """sacreBLEU's metric of this name. Raises MtkitError if its tokenizer needs what is not installed.
+        """Return sacreBLEU's metric of this name. Raises MtkitError if its tokenizer needs a missing package or file.
 
-        sentence: for single sentences; BLEU then looks only at n-grams that a short one has.
+        sentence: score single sentences; BLEU then counts only n-grams that fit into a short one.
         """
         # Here, because `mtkit evaluate --help` needs the names alone.
         from sacrebleu.metrics.bleu import BLEU
@@ -43,7 +43,7 @@ class MetricSettings:
             except RuntimeError as error:  # MeCab is missing
                 language = self.tokenize.partition("-")[0]
                 raise MtkitError(
-                    f"tokenizer {self.tokenize}: sacreBLEU lacks a part for it: pip install 'sacrebleu[{language}]'"
+                    f"tokenizer {self.tokenize} needs an extra of sacreBLEU: pip install 'sacrebleu[{language}]'"
                 ) from error
         if name == "TER":
             return TER()
@@ -51,10 +51,10 @@ class MetricSettings:
 
 
 def tokenizer_for(language: str | None) -> TokenizerName:
-    """How BLEU cuts text of this language, such as "fr", where nothing else is said; None: not known.
+    """Return BLEU's default tokenizer for a language such as "fr"; None if the language is unknown.
 
-    13a, sacreBLEU's default, takes what stands between spaces for words: of a language that writes none a whole
-    sentence would be one. char needs no further package, as ja-mecab does.
+    13a, sacreBLEU's default, splits at spaces: in a language without spaces a whole sentence would be one word. There
+    char needs no further package, unlike ja-mecab.
     """
     code = primary_code(language)
     if code in CHINESE:
@@ -73,6 +73,6 @@ def _check_model(tokenizer: TokenizerName) -> None:
     path = Path(SACREBLEU_DIR) / "models" / address.rpartition("/")[2]
     if not path.exists():
         raise MtkitError(
-            f"tokenizer {tokenizer}: {path}: no such file, and mtkit downloads nothing; the `sacrebleu` command "
-            f"fetches it once with `--tokenize {tokenizer}`, or put a copy of {address} there"
+            f"tokenizer {tokenizer}: {path}: no such file, and mtkit downloads nothing; run the `sacrebleu` command "
+            f"once with `--tokenize {tokenizer}` to fetch it, or put a copy of {address} there"
         )

@@ -1,4 +1,4 @@
-"""Several systems' translations of one test set in; their scores out, and how sure it is that they differ."""
+"""Score several systems on one test set, and test whether they differ significantly."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -21,23 +21,23 @@ from mtkit.evaluation.metrics.scores import (
 from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings
 from mtkit.evaluation.metrics.statistics import Statistics, bootstrap, extract, randomize
 
-FEW = 20  # sentences, below which tests say little
+FEW = 20  # sentences: with fewer, tests say little
 Samples = NDArray[np.floating[Any]]
 LEVEL = 0.05  # a smaller p is called significant
 
 
 @dataclass(frozen=True)
 class Chance:
-    """How much is drawn, for intervals and tests; the defaults are sacreBLEU's."""
+    """Numbers of random draws for intervals and tests; the defaults are sacreBLEU's."""
 
     n_bootstrap: int = N_BOOTSTRAP  # test sets drawn from the test set
-    n_randomization: int = 10_000  # trials in which the translations of two systems change places
+    n_randomization: int = 10_000  # trials that swap translations of two systems
     seed: int = SEED
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What sets a system apart from the baseline by one metric."""
+    """A system's difference from the baseline by one metric."""
 
     difference: float  # the system's score - the baseline's
     p_bootstrap: float  # paired bootstrap (Koehn 2004)
@@ -45,38 +45,36 @@ class Difference:
 
     @property
     def significant(self) -> tuple[bool, bool]:
-        """By bootstrap, and by randomization. Equal scores are not, though sacreBLEU gives them a small p."""
-        return self._is_small(self.p_bootstrap), self._is_small(self.p_randomization)
-
-    def _is_small(self, p: float) -> bool:
-        return self.difference != 0 and p < LEVEL
+        """Return the verdicts of bootstrap and randomization; equal scores never differ, even with a small p."""
+        differs = self.difference != 0
+        return differs and self.p_bootstrap < LEVEL, differs and self.p_randomization < LEVEL
 
 
 @dataclass(frozen=True)
 class SystemScores:
-    """One of the systems."""
+    """One system's scores and its differences from the baseline."""
 
     name: str
     length_ratio: float  # words over words of the reference, as BLEU's brevity penalty counts them
-    n_different: int  # sentences that it does not translate as the baseline does
+    n_different: int  # sentences whose translation differs from the baseline's
     scores: list[MetricScore]
-    differences: list[Difference]  # one a score; none if this is the baseline
+    differences: list[Difference]  # one per score; empty for the baseline
 
 
 @dataclass(frozen=True)
 class SeedScore:
-    """One metric over systems that differ by their seed."""
+    """One metric over systems that differ only in their seed."""
 
     name: str
     mean: float
-    deviation: float  # the standard deviation, n - 1 in its denominator
-    low: float  # the lowest of the systems' scores
+    deviation: float  # standard deviation with n - 1 in its denominator
+    low: float  # lowest score of a system
     high: float
 
 
 @dataclass(frozen=True)
 class SeedScores:
-    """Systems that differ by their seed."""
+    """A group of systems that differ only in their seed."""
 
     name: str
     systems: list[str]
@@ -93,84 +91,85 @@ def compare(
     chance: Chance = Chance(),
     jobs: int = 1,
 ) -> list[SystemScores]:
-    """Every system's scores, and its differences from the baseline, which is the first if none is named.
+    """Return every system's scores and its differences from the baseline, by default the first system.
 
-    systems: name to translations, line by line beside each list of references. jobs: processes, if there is much to do.
+    systems: name to translations, line by line like each list of references. jobs: processes that share a large job.
     Intervals and p_bootstrap are those of sacreBLEU's PairedTest "bs", p_randomization that of "ar".
-    Raises ValueError if counts of lines differ or are 0.
+    Raises ValueError if the numbers of lines differ or are 0.
     """
     for hypotheses in systems.values():
         check_counts(hypotheses, *references)
     check_samples(chance.n_bootstrap)
-    wanted: list[MetricName] = [*metrics] if "BLEU" in metrics else [*metrics, "BLEU"]  # which counts lengths
-    counted = extract(list(systems.values()), references, wanted, settings, jobs=jobs)
-    ratios = [known.length_ratio for by_metric in counted for known in by_metric if known.name == "BLEU"]
-    found = [by_metric[: len(metrics)] for by_metric in counted]
-    drawn = iter(bootstrap([known for by_metric in found for known in by_metric], chance.n_bootstrap, chance.seed))
+    needed: list[MetricName] = [*metrics] if "BLEU" in metrics else [*metrics, "BLEU"]  # BLEU counts lengths
+    extracted = extract(list(systems.values()), references, needed, settings, jobs=jobs)
+    ratios = [known.length_ratio for by_metric in extracted for known in by_metric if known.name == "BLEU"]
+    counted = [by_metric[: len(metrics)] for by_metric in extracted]
+    drawn = iter(bootstrap([known for by_metric in counted for known in by_metric], chance.n_bootstrap, chance.seed))
     samples = [[next(drawn) for _ in metrics] for _ in systems]
     names = list(systems)
-    first = 0 if baseline is None else names.index(baseline)
-    others = [number for number in range(len(names)) if number != first]
-    apart = randomize(found[first], [found[number] for number in others], chance.n_randomization, chance.seed)
-    trials = dict(zip(others, apart, strict=True))
-    numbers = {"bs": chance.n_bootstrap, "seed": chance.seed, **({"ar": chance.n_randomization} if others else {})}
+    base = 0 if baseline is None else names.index(baseline)
+    others = [index for index in range(len(names)) if index != base]
+    swapped = randomize(counted[base], [counted[index] for index in others], chance.n_randomization, chance.seed)
+    trials = dict(zip(others, swapped, strict=True))
+    draws = {"bs": chance.n_bootstrap, "seed": chance.seed, **({"ar": chance.n_randomization} if others else {})}
     compared = []
-    for number, name in enumerate(names):
-        scores = [signed_score(*known, numbers) for known in zip(found[number], samples[number], strict=True)]
+    for index, name in enumerate(names):
+        scores = [signed_score(*known, draws) for known in zip(counted[index], samples[index], strict=True)]
         differences = []
-        if number != first:
-            columns = zip(found[number], found[first], samples[number], samples[first], trials[number], strict=True)
+        if index != base:
+            columns = zip(counted[index], counted[base], samples[index], samples[base], trials[index], strict=True)
             differences = [_difference(*column) for column in columns]
-        n_different = sum(ours != theirs for ours, theirs in zip(systems[name], systems[names[first]], strict=True))
-        compared.append(SystemScores(name, ratios[number], n_different, scores, differences))
+        n_different = sum(ours != theirs for ours, theirs in zip(systems[name], systems[names[base]], strict=True))
+        compared.append(SystemScores(name, ratios[index], n_different, scores, differences))
     return compared
 
 
 def _difference(
     system: Statistics, baseline: Statistics, ours: Samples, theirs: Samples, trials: Samples
 ) -> Difference:
-    """ours, theirs: scores of the same bootstrap samples; trials: how far apart chance puts the two."""
+    """Test a difference. ours, theirs: scores of the same bootstrap samples; trials: differences made by chance."""
     difference = system.score - baseline.score
     return Difference(difference, bootstrap_p(ours - theirs, difference), _share_beyond(trials, abs(difference)))
 
 
 def bootstrap_p(gains: Samples, difference: float) -> float:
-    """The p of a difference by sacreBLEU's paired bootstrap; gains: what sets the two apart in each sample.
+    """Return the p of a difference by sacreBLEU's paired bootstrap; gains: the difference in each sample.
 
-    The sizes of the gains, shifted to a mean of zero, show what chance does (Koehn 2004; Riezler and Maxwell 2005).
+    The sizes of the gains, shifted to a mean of zero, model chance (Koehn 2004; Riezler and Maxwell 2005).
     """
     sizes = np.abs(gains)
     return _share_beyond(sizes - sizes.mean(), abs(difference))
 
 
 def _share_beyond(samples: Samples, difference: float) -> float:
-    """The p of a difference: which share of samples made by chance surpasses it; the difference itself is one more."""
+    """Return the p of a difference: the share of chance samples above it, the difference counted as one of them."""
     return (int((samples > difference).sum()) + 1) / (len(samples) + 1)
 
 
 def over_seeds(groups: Mapping[str, Sequence[str]], systems: Sequence[SystemScores]) -> list[SeedScores]:
-    """Mean and deviation of each metric over each group's systems, of which there are two or more."""
+    """Return mean and deviation of each metric over each group's systems, two or more."""
     by_name = {system.name: system.scores for system in systems}
-    found = []
+    by_group = []
     for group, names in groups.items():
         scores = []
         for by_system in zip(*(by_name[name] for name in names), strict=True):
             values = [score.score for score in by_system]
             figures = statistics.fmean(values), statistics.stdev(values), min(values), max(values)
             scores.append(SeedScore(by_system[0].name, *figures))
-        found.append(SeedScores(group, list(names), scores))
-    return found
+        by_group.append(SeedScores(group, list(names), scores))
+    return by_group
 
 
 def best(scores: Sequence[MetricScore]) -> float:
-    """The best of several systems' scores by one metric: TER counts errors, the others matches."""
+    """Return the best of several systems' scores by one metric: the lowest TER, the highest of the others."""
     values = [score.score for score in scores]
     return min(values) if scores[0].name == "TER" else max(values)
 
 
 def warn_of_few(systems: Sequence[SystemScores]) -> None:
-    """Log whose differences lie in so few sentences that they cannot show what holds for others."""
+    """Log which systems differ from the baseline in too few sentences for a test."""
     for system in systems:
         if 0 < system.n_different < FEW:
-            n = system.n_different
-            log.warning(f"{system.name}: only {n} translations differ from the baseline's; p says little")
+            log.warning(
+                f"{system.name}: only {system.n_different} translations differ from the baseline's; p says little"
+            )

@@ -1,4 +1,4 @@
-"""A system's habits: hand-counted."""
+"""A system's diagnostics, counted by hand."""
 
 import shutil
 
@@ -6,7 +6,7 @@ import pytest
 
 from mtkit.bundle import add_to_bundle
 from mtkit.data.special_ids import UNK_ID
-from mtkit.evaluation.comparison.comparison import faults_of, find_habits, untranslated_share
+from mtkit.evaluation.comparison.comparison import diagnose, faults_of, untranslated_share
 from mtkit.evaluation.comparison.systems import System, UnknownPieces, translate_system
 from mtkit.evaluation.metrics.buckets import CountedSentences
 from mtkit.translation.confidence import CONFIDENCE_FILE, calibrate
@@ -16,16 +16,17 @@ SOURCES = ["The cat sleeps.", "It costs 35 euros.", "Tom sees the big house over
 REFERENCES = ["Le chat dort.", "Cela coûte 35 euros.", "Tom voit la grande maison là-bas.", "La pluie."]
 
 
-def habits(texts: list[str], **known):
+def diagnostics(texts: list[str], **known):
     system = System("any", texts, **known)
     counted = CountedSentences(texts, [REFERENCES])
-    return find_habits(system, SOURCES, [REFERENCES], counted, faults_of(system, SOURCES, "fr"))
+    return diagnose(system, SOURCES, [REFERENCES], counted, faults_of(system, SOURCES, "fr"))
 
 
 def test_faults_are_counted_by_sentence():
-    found = habits(["", "Cela coûte des euros.", "the big house over there the big house", "La la la la la la la la."])
-    assert found.faults == {"empty": 1, "number": 1, "copy": 1, "loop": 1, "length": 0, "url": 0}
-    assert not any(habits(REFERENCES).faults.values())
+    texts = ["", "Cela coûte des euros.", "the big house over there the big house", "La la la la la la la la."]
+    faults = {"empty": 1, "number": 1, "copy": 1, "loop": 1, "length": 0, "url": 0}
+    assert diagnostics(texts).faults == faults
+    assert not any(diagnostics(REFERENCES).faults.values())
 
 
 def test_a_sentence_that_loses_two_numbers_counts_once():
@@ -33,12 +34,12 @@ def test_a_sentence_that_loses_two_numbers_counts_once():
     counted = CountedSentences(texts, [["De 35 à 77 euros."]])
     faults = faults_of(System("any", texts), sources, "fr")
     assert [fault.detail for fault in faults[0]] == ["35", "77"]
-    found = find_habits(System("any", texts), sources, [["De 35 à 77 euros."]], counted, faults)
+    found = diagnose(System("any", texts), sources, [["De 35 à 77 euros."]], counted, faults)
     assert found.faults["number"] == 1
 
 
 def test_a_translation_that_the_limit_ended_has_an_unlikely_length():
-    assert habits(REFERENCES, finished=[True, False, True, True]).faults["length"] == 1
+    assert diagnostics(REFERENCES, finished=[True, False, True, True]).faults["length"] == 1
 
 
 def test_untranslated_words_are_the_sources_small_ones_that_no_reference_has():
@@ -53,13 +54,13 @@ def test_untranslated_words_are_the_sources_small_ones_that_no_reference_has():
 def test_calibration_is_measured_on_the_sentences_that_have_a_confidence():
     texts = [REFERENCES[0], REFERENCES[1], "Rien du tout.", "x"]  # two perfect, two bad
     known = {"confidences": [0.95, 0.75, 0.15, None], "good_chrf": 60.0}
-    found = habits(texts, **known).calibration
+    found = diagnostics(texts, **known).calibration
     assert found.n == 3
     assert found.good == pytest.approx(2 / 3)
     # each alone in its bin: distances of 1 - 0.95, 1 - 0.75 and 0.15 - 0
     assert found.calibration_error == pytest.approx((0.05 + 0.25 + 0.15) / 3)
-    assert habits(texts).calibration is None
-    assert habits(texts, confidences=[None] * 4, good_chrf=60.0).calibration is None
+    assert diagnostics(texts).calibration is None
+    assert diagnostics(texts, confidences=[None] * 4, good_chrf=60.0).calibration is None
 
 
 def test_a_model_is_asked_what_only_it_knows(bundle_of_a_run):
@@ -83,5 +84,5 @@ def test_a_calibrated_model_gives_its_confidences(bundle_of_a_run, tmp_path):
     translator = Translator.load(folder)
     system = translate_system("tiny", [bundle_of_a_run], translator, ["one red cat", ""])
     [candidate] = translator.search(["one red cat"])[0][:1]
-    assert system.confidences == [made.of(candidate.log_prob, len(candidate.ids) + 1), None]
+    assert system.confidences == [made.confidence(candidate.log_prob, len(candidate.ids) + 1), None]
     assert system.good_chrf == 55

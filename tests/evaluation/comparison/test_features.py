@@ -27,9 +27,9 @@ def test_characters_of_scripts_without_spaces_count_as_words():
 def test_every_sentence_is_in_exactly_one_bucket_of_every_feature():
     sources = ["", "Is it 5?", "No.", "Tom sees two cats in Boston."]
     for found in find_features(sources, [[""] * 4], src_lang="en", training=TrainingWords(sources)):
-        numbers = [number for bucket in found.buckets for number in found.numbers(bucket)]
-        assert sorted(numbers) == [0, 1, 2, 3], found.name
-        assert all(found.numbers(bucket) for bucket in found.buckets)
+        indices = [index for bucket in found.buckets for index in found.indices(bucket)]
+        assert sorted(indices) == [0, 1, 2, 3], found.name
+        assert all(found.indices(bucket) for bucket in found.buckets)
 
 
 @pytest.mark.parametrize(

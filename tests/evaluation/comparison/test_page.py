@@ -109,7 +109,7 @@ def test_of_three_systems_two_are_chosen_for_the_table(browser, tmp_path):
 
 
 def test_a_large_test_set_shows_what_differs_most_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "_MOST_BYTES", 3000)
+    monkeypatch.setattr(page, "_MAX_BYTES", 3000)
     path = tmp_path / "large.html"
     write_report(path, comparison(System("old", OLD), System("new", NEW)))
     text = path.read_text(encoding="utf-8")
@@ -134,5 +134,5 @@ def test_a_report_of_thousands_of_long_sentences_stays_under_two_megabytes(tmp_p
 
 def test_the_calibration_of_a_confidence_is_drawn(report):
     text = report.read_text(encoding="utf-8")
-    assert "confidence, and what came of it" in text
+    assert "confidence and share of good ones" in text
     assert "calibration error" in text

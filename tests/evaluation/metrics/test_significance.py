@@ -131,7 +131,7 @@ def test_lengths_and_unlike_sentences_are_counted():
 
 def test_processes_change_nothing(systems, references, monkeypatch):
     alone = compare(systems, references[:2], chance=Chance(20, 20))
-    monkeypatch.setattr(statistics, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(statistics, "_MIN_FOR_PROCESSES", 0)
     assert compare(systems, references[:2], chance=Chance(20, 20), jobs=2) == alone
 
 
