@@ -1,7 +1,7 @@
-"""A bundle: one folder with all that translating needs, verified when it is read. Reading it needs no torch.
+"""Save, verify and load a bundle: one folder with everything that translating needs.
 
-`config.yaml`, `src.spm`, `tgt.spm`, `model.safetensors` and `manifest.json`, which holds the sha256 of each of them,
-and of what was added later: `ctranslate2/`, `shortlist.npz`, `confidence.json`.
+It contains `config.yaml`, `src.spm`, `tgt.spm`, `model.safetensors` and `manifest.json`, which has the sha256 of each
+of them, and of files added later: `ctranslate2/`, `shortlist.npz`, `confidence.json`.
 """
 
 import json
@@ -27,14 +27,10 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 _WEIGHTS = "model.safetensors"
-SHAPING_FILES = (_WEIGHTS, "src.spm", "tgt.spm")  # what a model is, whatever was added to its folder
+SHAPING_FILES = (_WEIGHTS, "src.spm", "tgt.spm")  # the files that identify a model, whatever was added to its folder
 FILES = ("config.yaml", "src.spm", "tgt.spm", _WEIGHTS)
-_RUN_FILES = (
-    "config.yaml",
-    "tokenizers.json",
-    "checkpoints",
-    "metrics.jsonl",
-)  # what a run folder has before its training ends
+# What a run folder contains before its training ends
+_RUN_FILES = ("config.yaml", "tokenizers.json", "checkpoints", "metrics.jsonl")
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class BundleFiles:
 
 @dataclass(frozen=True)
 class Bundle(BundleFiles):
-    """A trained model with everything around it; the model is on the CPU and in evaluation mode."""
+    """A bundle with its model, on the CPU and in evaluation mode."""
 
     model: "Transformer"
 
@@ -64,10 +60,10 @@ def save_bundle(
     *,
     training: Mapping[str, Any],
 ) -> None:
-    """Write a bundle in one move; a bundle that stood there before is replaced only once the new one is whole.
+    """Write a bundle atomically; an old bundle in this folder stays until the new one is complete.
 
     model_state: the model's `state_dict()`; weights are stored as float32, shared ones once.
-    training: what the manifest tells about the model's origin, as JSON: data fingerprint, dev scores.
+    training: JSON about the model's origin, for the manifest: data fingerprint, dev scores.
     """
     with atomic_folder(folder) as temporary:
         (temporary / "config.yaml").write_text(dump_config(cfg), encoding="utf-8", newline="\n")
@@ -84,16 +80,15 @@ def save_bundle(
 
 
 def read_bundle(folder: Path, overrides: Sequence[str] = ()) -> BundleFiles:
-    """Read and verify all of a bundle but its weights, and without torch.
+    """Read and verify a bundle without its weights and without torch.
 
-    overrides: changes of the config's decode section, such as "decode.beam_size=1".
-    Raises BundleError, naming the file, if one is missing or is not the one that the bundle was made with, and
-    ConfigError for an override that cannot be.
+    overrides: changes to the config's decode section, such as "decode.beam_size=1".
+    Raises BundleError if a file is missing or differs from the manifest, ConfigError for a wrong override.
     """
     for override in overrides:
         if not override.strip().startswith("decode."):
             raise UsageError(
-                f"--set {override}: only keys of the decode section can change once a model is trained; "
+                f"--set {override}: only keys of the decode section can change after training; "
                 "see `mtkit config --schema`"
             )
     manifest = _read_manifest(folder)
@@ -106,7 +101,7 @@ def read_bundle(folder: Path, overrides: Sequence[str] = ()) -> BundleFiles:
 
 
 def load_model(files: BundleFiles) -> "Transformer":
-    """The bundle's model, on the CPU and in evaluation mode. Raises BundleError if its weights are damaged."""
+    """Load the bundle's model, on the CPU and in evaluation mode. Raises BundleError if its weights are damaged."""
     path = files.folder / _WEIGHTS
     _verify(path, str(files.manifest["sha256"].get(_WEIGHTS)))
     vocab_sizes = files.src_tokenizer.vocab_size, files.tgt_tokenizer.vocab_size
@@ -114,37 +109,34 @@ def load_model(files: BundleFiles) -> "Transformer":
 
 
 def load_bundle(folder: Path, overrides: Sequence[str] = ()) -> Bundle:
-    """Read and verify a whole bundle; overrides: as `read_bundle` takes them.
-
-    Raises BundleError, naming the file, if one is missing or is not the one that the bundle was made with.
-    """
+    """Read and verify a bundle and its model; arguments and errors as for `read_bundle`."""
     files = read_bundle(folder, overrides)
     return Bundle(**vars(files), model=load_model(files))
 
 
 def add_to_bundle(folder: Path, name: str, write: Callable[[Path], None]) -> None:
-    """Put a file, or a folder if its name has no suffix, into a bundle in place of an older one of this name.
+    """Add a file, or a folder if its name has no suffix, to a bundle and its manifest; replace an old one.
 
-    write: makes it at the path that it is given; the folder is there already. If it raises, nothing has changed.
-    The manifest gets the checksums; killed between the two, the bundle is as if it had no such file.
+    write: writes it to the given path; a folder exists already. If it raises, the bundle stays as it was.
+    If the process is killed before the manifest is complete, the bundle counts as having no such file.
     """
     place = folder / name
     with (atomic_file if place.suffix else atomic_folder)(place) as temporary:
         write(temporary)
-        made = [temporary] if place.suffix else [path for path in sorted(temporary.rglob("*")) if path.is_file()]
+        files = [temporary] if place.suffix else [path for path in sorted(temporary.rglob("*")) if path.is_file()]
         checksums = {
-            (place / path.relative_to(temporary)).relative_to(folder).as_posix(): sha256_file(path) for path in made
+            (place / path.relative_to(temporary)).relative_to(folder).as_posix(): sha256_file(path) for path in files
         }
-        manifest = _read_manifest(folder)  # only now: writing can take minutes, in which other files may be added
+        manifest = _read_manifest(folder)  # only now: another process may have added files meanwhile
         others = {key: value for key, value in manifest["sha256"].items() if key.split("/")[0] != name}
         write_text(folder / MANIFEST, _as_text({**manifest, "sha256": others}))
     write_text(folder / MANIFEST, _as_text({**manifest, "sha256": {**others, **checksums}}))
 
 
 def bundle_file(files: BundleFiles, name: str) -> Path | None:
-    """A file or folder that was added to the bundle, verified; None if there is none of this name.
+    """Verify a file or folder that was added to the bundle and return its path; None if there is none.
 
-    Raises BundleError if it is not what was added, or if a folder holds a file that was not.
+    Raises BundleError if it differs from what was added, or if a folder has a file that was not added.
     """
     checksums = {key: value for key, value in files.manifest["sha256"].items() if key.split("/")[0] == name}
     if not checksums:
@@ -154,14 +146,14 @@ def bundle_file(files: BundleFiles, name: str) -> Path | None:
     place = files.folder / name
     for path in sorted(place.rglob("*")):
         if path.is_file() and path.relative_to(files.folder).as_posix() not in checksums:
-            raise BundleError(f"{path}: the bundle's {MANIFEST} does not know it, so it may not belong here; remove it")
+            raise BundleError(f"{path}: not in the bundle's {MANIFEST}, so it may not belong here; remove it")
     return place
 
 
 def find_model(path: Path | None = None) -> Path:
-    """The bundle folder meant by a run or bundle folder; without one by $MTKIT_MODEL, else the newest run in ./runs.
+    """Return the bundle folder of a run or bundle folder; default: $MTKIT_MODEL, else the newest run in ./runs.
 
-    Raises BundleError that says what was found there instead, and what to do.
+    Raises BundleError that says what is there instead, and what to do.
     """
     if path is not None:
         return _bundle_in(path)
@@ -174,12 +166,12 @@ def find_model(path: Path | None = None) -> Path:
     if bundles:
         return max(bundles, key=_made_at)
     unfinished = [str(run) for run in sorted(Path("runs").glob("*")) if _is_run(run)]
-    found = f"of {', '.join(unfinished)} none has finished training" if unfinished else "there is no run in ./runs"
-    raise BundleError(f"no model: {found}; give --model, set $MTKIT_MODEL, or train one: mtkit demo, mtkit train")
+    runs = f"{', '.join(unfinished)}: training has not finished" if unfinished else "there is no run in ./runs"
+    raise BundleError(f"no model: {runs}; give --model, set $MTKIT_MODEL, or train one: mtkit demo, mtkit train")
 
 
 def _made_at(bundle: Path) -> int:
-    """When its weights were written; the manifest is written again whenever a file is added."""
+    """Return when the weights were written; the manifest also changes whenever a file is added."""
     weights = bundle / _WEIGHTS
     return (weights if weights.exists() else bundle / MANIFEST).stat().st_mtime_ns
 
@@ -191,18 +183,18 @@ def _bundle_in(path: Path) -> Path:
     if not path.exists():
         raise BundleError(f"{path}: no such folder; a model is a run or bundle folder, such as runs/NAME")
     if not path.is_dir():
-        raise BundleError(f"{path}: a file, but a model is a run or bundle folder; perhaps {path.parent}?")
+        raise BundleError(f"{path}: a file, but a model is a run or bundle folder; did you mean {path.parent}?")
     if any((path / name).exists() for name in ("model.safetensors", "src.spm")) and not _is_run(path):
         raise BundleError(f"{path}: a bundle without its {MANIFEST}; {_remedy(path)}")
     if _is_run(path) and (path / "model").is_dir():
         raise BundleError(f"{path / 'model'}: a bundle without its {MANIFEST}; {_remedy(path / 'model')}")
     if _is_run(path):
         raise BundleError(
-            f"{path} has no model/ yet: its training has not finished; `mtkit train` with its config goes on with it"
+            f"{path} has no model/ yet: its training has not finished; run `mtkit train` with its config to continue"
         )
     names = sorted(entry.name for entry in path.iterdir())
-    held = f"it holds {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}" if names else "it is empty"
-    raise BundleError(f"{path} is not a model folder: {held}; expected a run folder, or a bundle with a {MANIFEST}")
+    content = f"it contains {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}" if names else "it is empty"
+    raise BundleError(f"{path} is not a model folder: {content}; expected a run folder, or a bundle with {MANIFEST}")
 
 
 def _is_run(path: Path) -> bool:
@@ -210,10 +202,10 @@ def _is_run(path: Path) -> bool:
 
 
 def _remedy(folder: Path) -> str:
-    """How to come by a whole bundle instead of a damaged one."""
+    """Return how to replace a damaged bundle."""
     remedy = "copy the bundle again, with all of its files"
     if folder.name == "model" and (folder.parent / "checkpoints").is_dir():
-        remedy += f", or remove {folder} and run `mtkit train` again: the run's checkpoints make it anew"
+        remedy += f", or remove {folder} and run `mtkit train` again: its checkpoints are enough to write the bundle"
     return remedy
 
 
@@ -222,11 +214,11 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BundleError(f"{folder}: no {MANIFEST}, so this is not a bundle") from None
+        raise BundleError(f"{folder}: not a bundle, since it has no {MANIFEST}") from None
     except ValueError as error:
         raise BundleError(f"{path}: not valid JSON ({error}); {_remedy(folder)}") from None
     if not isinstance(manifest, dict) or "format_version" not in manifest:
-        raise BundleError(f"{path}: no format_version, so this is not an mtkit bundle")
+        raise BundleError(f"{path}: not the manifest of an mtkit bundle, since it has no format_version")
     version = manifest["format_version"]
     if version != FORMAT_VERSION:
         raise BundleError(
@@ -241,11 +233,11 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 def _verify(path: Path, expected: str) -> None:
     if not path.is_file():
         raise BundleError(f"{path}: missing from the bundle; {_remedy(path.parent)}")
-    found = sha256_file(path)
-    if found != expected:
+    actual = sha256_file(path)
+    if actual != expected:
         raise BundleError(
-            f"{path}: {path.name} is not the file this model was made with "
-            f"(sha256 {found[:12]}..., the manifest says {expected[:12]}...); {_remedy(path.parent)}"
+            f"{path}: {path.name} has changed since the bundle was written "
+            f"(sha256 {actual[:12]}..., but {expected[:12]}... in {MANIFEST}); {_remedy(path.parent)}"
         )
 
 

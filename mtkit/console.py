@@ -1,4 +1,4 @@
-"""What a person watches while a command works: log lines and progress bars, all on stderr."""
+"""Log lines and progress bars, all on stderr."""
 
 import logging
 import sys
@@ -6,11 +6,11 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-log = logging.getLogger("mtkit")  # info: what happened; warning: what the user should know; --quiet leaves warnings
+log = logging.getLogger("mtkit")  # --quiet shows warnings only
 
 
 class _AroundProgressBars(logging.Handler):
-    """Writes each record as a plain line to stderr, above any progress bar that is being drawn."""
+    """Writes each record as a plain line to stderr, above any progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
@@ -18,35 +18,35 @@ class _AroundProgressBars(logging.Handler):
 
 
 def set_up_logging(quiet: bool) -> None:
-    """Show mtkit's log lines on stderr; with quiet, warnings only and no progress bars."""
+    """Show mtkit's log lines on stderr; with quiet, only warnings and no progress bars."""
     log.setLevel(logging.WARNING if quiet else logging.INFO)
     log.propagate = False
     log.handlers = [_AroundProgressBars()]
 
 
-_LINE_UP = "\x1b[A"
+_CURSOR_UP = "\x1b[A"
 
 
 class _Lines:
-    """A stream for a bar that is not drawn over and over, but stands in a file: a line each time."""
+    """A stream that writes each state of a progress bar as a line of its own, for a file instead of a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        """Leave out what only moves the cursor or covers the old bar."""
-        if line := text.replace(_LINE_UP, "").strip():
+        """Write the text as a line, without what moves the cursor or erases the old bar."""
+        if line := text.replace(_CURSOR_UP, "").strip():
             self._stream.write(f"{line}\n")
 
     def flush(self) -> None:
-        """As a stream's."""
+        """Flush the stream."""
         self._stream.flush()
 
 
 def progress_bar(total: int | None, description: str, unit: str, initial: int = 0, **options: Any) -> "tqdm[Any]":
-    """A tqdm bar on stderr with an ETA; silent unless log lines are shown.
+    """Return a tqdm bar on stderr with an ETA; it shows nothing unless log lines of level INFO are shown.
 
-    Where stderr is no terminal it is a line every half minute, and none for what takes less.
+    If stderr is not a terminal, it writes a line every 30 seconds, and nothing for work that takes less.
     """
     on_terminal = sys.stderr.isatty()
     in_a_file = {"mininterval": 30.0, "maxinterval": 30.0, "delay": 1.0}
@@ -63,6 +63,6 @@ def progress_bar(total: int | None, description: str, unit: str, initial: int = 
 
 
 def redraw(bar: "tqdm[Any]") -> None:
-    """Show at once what has been changed of a bar, where it is drawn over and over."""
+    """Show changes to a bar at once, if it is drawn on a terminal."""
     if sys.stderr.isatty():
         bar.refresh()

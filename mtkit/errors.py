@@ -1,14 +1,14 @@
-"""What can go wrong for a user: one exception family, each kind with the exit code of the command line."""
+"""Exceptions for wrong input and environments, each with the exit code of the command line."""
 
 
 class MtkitError(Exception):
-    """Wrong input or environment; its text says where, what was found and what to do. Shown without a traceback."""
+    """Wrong input or environment. The message says where, what and what to do; shown without a traceback."""
 
     exit_code = 1
 
 
 class UsageError(MtkitError):
-    """The command was called in a way that cannot work, whatever the files hold."""
+    """The command's arguments cannot work, whatever the files contain."""
 
     exit_code = 2
 
@@ -18,16 +18,16 @@ class ConfigError(MtkitError):
 
 
 class DataError(MtkitError):
-    """A text file, a corpus or an encoded corpus cannot be used."""
+    """A text file, a corpus or an encoded corpus is unusable."""
 
 
 class BundleError(MtkitError):
-    """A model folder is missing, incomplete, or not what its manifest says."""
+    """A model folder is missing, incomplete, or differs from its manifest."""
 
 
 class CheckpointError(MtkitError):
-    """No checkpoint can be read, or one does not belong to this run."""
+    """No checkpoint is readable, or one belongs to another run."""
 
 
 class TrainingError(MtkitError):
-    """Training cannot go on, for example because the loss is no longer finite."""
+    """Training cannot continue, for example because the loss is no longer finite."""

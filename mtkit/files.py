@@ -1,4 +1,4 @@
-"""Files written whole or not at all: temporary name, fsync, rename; the checksum that tells a changed one; a lock."""
+"""Write files and folders atomically (temporary name, fsync, rename), compute checksums, and lock files."""
 
 import errno
 import hashlib
@@ -12,20 +12,20 @@ from typing import IO, Any, BinaryIO
 
 from mtkit.errors import MtkitError, TrainingError
 
-# The ends of hidden names that no other program gives: what is being written, and a folder that is being replaced.
+# Endings of hidden names: a file or folder being written, and a folder being replaced.
 _TEMPORARY = ".mtkit-tmp"
 _MOVED_ASIDE = ".old" + _TEMPORARY
 MAKE_ROOM = "what was saved before is untouched: make room and run the same command again"
 
 
 def sha256_file(path: Path) -> str:
-    """Hex digest of the file's bytes."""
+    """Return the hex digest of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:
-    """Block until the file's content, or the folder's list of names, is on disk."""
+    """Wait until the file's content, or the folder's list of names, is on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -35,9 +35,9 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Give a temporary name beside path to write to; if the block ends well the file takes path's place.
+    """Yield a temporary path beside path to write to, and move it to path at the end of the block.
 
-    If the block raises (a full disk too), path stays as it was and the temporary file is removed.
+    If the block raises, for example because the disk is full, path stays as it was and the temporary file is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_TEMPORARY, dir=path.parent)
@@ -56,10 +56,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Give a temporary folder beside path to fill; if the block ends well it takes path's place.
+    """Yield a temporary folder beside path to fill, and move it to path at the end of the block.
 
-    A folder that stood at path is moved aside first and removed last, so that at no moment its content is lost. A link
-    stays, and the folder that it leads to is replaced.
+    An old folder at path is first moved aside and finally removed, so its content is never lost in between. If path is
+    a link, the folder that it points to is replaced.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         yield temporary
         os.chmod(temporary, 0o777 & ~_umask())
         for entry in sorted(temporary.rglob("*"), reverse=True):
-            if entry.is_file() and not entry.is_symlink():  # safetensors writes what nobody else may read
+            if entry.is_file() and not entry.is_symlink():  # safetensors writes files that only their owner can read
                 os.chmod(entry, 0o666 & ~_umask())
             sync(entry)
         sync(temporary)
@@ -92,12 +92,12 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text atomically."""
+    """Write text as UTF-8, atomically."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process left half-written in this folder; a folder moved aside is put back."""
+    """Remove the half-written files of a killed process from this folder, and put back a folder that it moved aside."""
     for entry in folder.glob(f".*{_TEMPORARY}"):
         if entry.name.endswith(_MOVED_ASIDE):
             place = entry.with_name(entry.name.removeprefix(".").removesuffix(_MOVED_ASIDE))
@@ -112,10 +112,10 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other mtkit processes out of the folder during the block; however this process ends, the lock ends with it.
+    """Lock a folder against other mtkit processes during the block; the lock always ends with this process.
 
-    The folder is made if it is not there, and removed again if the block leaves nothing in it. Raises MtkitError,
-    naming the other process, if one is in there. Does nothing where the system has no such locks.
+    Creates the folder if needed, and removes a folder that it created if the block leaves it empty. Raises MtkitError
+    with the process id if another process holds the lock. Does nothing on systems without such locks.
     """
     path, is_new = folder / ".lock", not folder.exists()
     while True:
@@ -125,11 +125,11 @@ def locked(folder: Path) -> Iterator[None]:
                 file.seek(0)
                 pid = file.read().strip() or "unknown"
                 raise MtkitError(
-                    f"{folder}: another mtkit is working in this run (pid {pid}); wait until it has ended, or choose "
+                    f"{folder}: another mtkit process is using this run (pid {pid}); wait until it ends, or choose "
                     "another run_dir"
                 )
             if not _is_at(path, file):
-                continue  # removed just before it was locked
+                continue  # another process removed it just before this one locked it
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
@@ -145,9 +145,9 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def open_locked(path: Path) -> Iterator[BinaryIO | None]:
-    """The file, made if it is not there, to read and append to; None if another mtkit process has it open like this.
+    """Open a file, unbuffered, for reading and appending, and lock it; None if another mtkit process holds the lock.
 
-    It has no buffer. The block may remove the file. The lock ends with the block or the process.
+    Creates the file if needed. The block may remove it. The lock ends with the block or the process.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
@@ -155,13 +155,13 @@ def open_locked(path: Path) -> Iterator[BinaryIO | None]:
             if not _take_lock(file):
                 yield None
                 return
-            if _is_at(path, file):  # else it was removed just before it was locked: its name means another file now
+            if _is_at(path, file):  # if not, another process removed it just before this one locked it: try again
                 yield file
                 return
 
 
 def _take_lock(file: IO[Any]) -> bool:
-    """Whether no other process has locked the file; then it is ours until it is closed."""
+    """Lock the file until it is closed; return False if another process holds the lock."""
     try:
         import fcntl
     except ImportError:  # not POSIX
@@ -170,7 +170,7 @@ def _take_lock(file: IO[Any]) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # some network file systems know no locks
+    except OSError:  # some network file systems have no locks
         pass
     return True
 

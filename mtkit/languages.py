@@ -1,24 +1,24 @@
-"""Codes of languages, as configs and file names have them."""
+"""Language codes, as in configs and file names."""
 
 from pathlib import Path
 
 CHINESE = frozenset({"zh", "zho", "cmn", "yue", "wuu", "lzh"})
 _OTHERS = frozenset({"ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"})
-WITHOUT_SPACES = CHINESE | _OTHERS  # languages that write none between words
+WITHOUT_SPACES = CHINESE | _OTHERS  # languages written without spaces between words
 
 
 def primary_code(code: str | None) -> str:
-    """The language alone, in small letters: "zh" of zh, zh-Hant and ZH_TW; empty for None."""
+    """Return the language without script and region, in lower case: "zh" for zh, zh-Hant and ZH_TW; "" for None."""
     return (code or "").lower().partition("-")[0].partition("_")[0]
 
 
 def are_one_language(one: str, other: str) -> bool:
-    """Whether two codes are of one language, as far as both tell: pt and pt-BR are, zh-Hans and zh-Hant are not."""
+    """Return whether two codes can mean one language: pt and pt-BR can, zh-Hans and zh-Hant cannot."""
     one, other = (code.lower().replace("_", "-") for code in (one, other))
     bare = primary_code(one)
     return one == other or (bare == primary_code(other) and bare in (one, other))
 
 
 def name_ending(path: Path) -> str:
-    """What a text file's name ends with, in small letters: "en" of test.en and test.en.gz; empty without an ending."""
+    """Return the ending of a text file's name, in lower case: "en" for test.en and test.en.gz; "" if it has none."""
     return Path(path.name.removesuffix(".gz")).suffix.removeprefix(".").lower()

@@ -1,4 +1,4 @@
-"""Bundles: what is written is what is read, and nothing else is accepted."""
+"""A bundle is read as it was written, and nothing else is accepted."""
 
 import hashlib
 import json
@@ -89,26 +89,26 @@ def test_one_flipped_bit_is_refused_by_name(bundle, name):
     raw = bytearray((bundle / name).read_bytes())
     raw[len(raw) // 2] ^= 1
     (bundle / name).write_bytes(raw)
-    with pytest.raises(BundleError, match=f"{name} is not the file this model was made with .sha256 "):
+    with pytest.raises(BundleError, match=f"bundle/{name}: .*sha256 .*copy the bundle again"):
         load_bundle(bundle)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_named(bundle, name):
     (bundle / name).unlink()
-    with pytest.raises(BundleError, match=f"bundle/{name}: missing from the bundle"):
+    with pytest.raises(BundleError, match=f"bundle/{name}: missing.*copy the bundle again"):
         load_bundle(bundle)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"format_version": 7, "mtkit_version": "9.9"}', r"bundle format 7, but .* reads format 1; .*\(9\.9\)"),
-        ('{"format_version": 1}', "no sha256 of the files"),
-        ('{"name": "web app"}', "no format_version, so this is not an mtkit bundle"),
-        ("[1]", "no format_version"),
-        ('{"format_version": 1, ', "not valid JSON"),
-        ('{"format_version": 1, "sha256": {}}', "config.yaml is not the file"),
+        ('{"format_version": 7, "mtkit_version": "9.9"}', r"manifest.json: .*format 7.* format 1;.*\(9\.9\)"),
+        ('{"format_version": 1}', "manifest.json: .*sha256"),
+        ('{"name": "web app"}', "manifest.json: .*format_version"),
+        ("[1]", "manifest.json: .*format_version"),
+        ('{"format_version": 1, ', "manifest.json: .*JSON"),
+        ('{"format_version": 1, "sha256": {}}', "bundle/config.yaml: "),
     ],
 )
 def test_a_manifest_that_cannot_be_used_is_explained(bundle, content, message):
@@ -130,11 +130,11 @@ def test_what_is_added_while_something_else_is_written_stays_in_the_manifest(bun
     ]
 
 
-def test_a_file_that_was_dropped_into_an_added_folder_is_refused(bundle):
+def test_an_unknown_file_in_an_added_folder_is_refused(bundle):
     add_to_bundle(bundle, "ctranslate2", lambda folder: (folder / "model.bin").write_text("a"))
     assert bundle_file(read_bundle(bundle), "ctranslate2") == bundle / "ctranslate2"
     (bundle / "ctranslate2" / "shared_vocabulary.json").touch()
-    with pytest.raises(BundleError, match=r"shared_vocabulary\.json: the bundle's manifest\.json does not know it"):
+    with pytest.raises(BundleError, match=r"shared_vocabulary\.json: .*manifest\.json.*remove"):
         bundle_file(read_bundle(bundle), "ctranslate2")
 
 
@@ -145,7 +145,7 @@ def test_weights_that_do_not_fit_the_config_are_refused(bundle):
     manifest = json.loads((bundle / "manifest.json").read_text())
     manifest["sha256"]["config.yaml"] = sha256(bundle / "config.yaml")
     (bundle / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BundleError, match=r"do not fit config\.yaml and the tokenizers"):
+    with pytest.raises(BundleError, match=r"model\.safetensors: .*config\.yaml"):
         load_bundle(bundle)
 
 
@@ -168,21 +168,21 @@ def test_without_a_path_the_environment_then_the_newest_run_decides(shared_bundl
     assert find_model() == Path("runs/old/model")
     assert find_model(Path("runs/middle")) == Path("runs/middle/model")
     monkeypatch.setenv("MTKIT_MODEL", "runs/none")
-    with pytest.raises(BundleError, match=r"\$MTKIT_MODEL: runs/none: no such folder"):
+    with pytest.raises(BundleError, match=r"\$MTKIT_MODEL: runs/none: "):
         find_model()
 
 
-def test_without_any_model_the_remedy_is_said(tmp_path, monkeypatch):
+def test_without_any_model_the_error_names_the_remedy(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MTKIT_MODEL", raising=False)
-    with pytest.raises(BundleError, match=r"no model: there is no run in \./runs; give --model, .* mtkit demo"):
+    with pytest.raises(BundleError, match=r"\./runs; give --model, .*\$MTKIT_MODEL.* mtkit demo"):
         find_model()
     Path("runs/half/checkpoints").mkdir(parents=True)
-    with pytest.raises(BundleError, match=r"no model: of runs/half none has finished training"):
+    with pytest.raises(BundleError, match=r"no model: runs/half: "):
         find_model()
 
 
-def test_a_run_that_has_only_its_tokenizers_is_one_that_has_not_finished(spm, tmp_path, monkeypatch):
+def test_a_run_with_only_tokenizers_has_not_finished(spm, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MTKIT_MODEL", raising=False)
     run = Path("runs/new")
@@ -190,30 +190,31 @@ def test_a_run_that_has_only_its_tokenizers_is_one_that_has_not_finished(spm, tm
     for name in ("src.spm", "tgt.spm"):
         shutil.copyfile(spm, run / name)
     (run / "tokenizers.json").write_text("{}")
-    with pytest.raises(BundleError, match=r"^runs/new has no model/ yet: its training has not finished"):
+    with pytest.raises(BundleError, match=r"^runs/new has no model/ yet: .*mtkit train"):
         find_model(run)
-    with pytest.raises(BundleError, match=r"^no model: of runs/new none has finished training"):
+    with pytest.raises(BundleError, match=r"^no model: runs/new: "):
         find_model()
 
 
 @pytest.mark.parametrize("damage", ["config.yaml", "src.spm", "manifest.json"])
-def test_a_damaged_bundle_of_a_run_can_be_made_anew(bundle, tmp_path, damage):
+def test_a_damaged_bundle_of_a_run_can_be_written_again(bundle, tmp_path, damage):
     model = bundle.rename(tmp_path / "model")
     (tmp_path / "config.yaml").touch()
     (model / damage).unlink()
-    anew = f"or remove {model} and run `mtkit train` again: the run's checkpoints make it anew"
     for folder in (tmp_path, model):
         with pytest.raises(BundleError) as without_checkpoints:
             load_bundle(find_model(folder))
-        assert str(without_checkpoints.value).endswith("; copy the bundle again, with all of its files")
+        assert "copy the bundle again" in str(without_checkpoints.value)
+        assert "mtkit train" not in str(without_checkpoints.value)
         (tmp_path / "checkpoints").mkdir()
         with pytest.raises(BundleError) as with_checkpoints:
             load_bundle(find_model(folder))
-        assert str(with_checkpoints.value) == f"{without_checkpoints.value}, {anew}"
+        assert str(with_checkpoints.value).startswith(str(without_checkpoints.value))
+        assert f"remove {model} and run `mtkit train`" in str(with_checkpoints.value)
         (tmp_path / "checkpoints").rmdir()
 
 
-def test_a_folder_that_is_no_model_is_described(bundle, tmp_path, monkeypatch):
+def test_a_folder_that_is_not_a_model_is_described(bundle, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     (tmp_path / "photos").mkdir()
@@ -222,12 +223,12 @@ def test_a_folder_that_is_no_model_is_described(bundle, tmp_path, monkeypatch):
         (tmp_path / "photos" / f"{name}.jpg").touch()
     (bundle / "manifest.json").unlink()
     for path, message in {
-        "none": "none: no such folder",
-        "photos/a.jpg": r"photos/a\.jpg: a file, but a model is .* perhaps photos\?",
-        "photos": r"photos is not a model folder: it holds a\.jpg, b\.jpg, c\.jpg, d\.jpg, e\.jpg, \.\.\.; expected",
-        "empty": "empty is not a model folder: it is empty",
-        "run": "run has no model/ yet: its training has not finished",
-        "bundle": r"bundle: a bundle without its manifest\.json",
+        "none": "none: no such",
+        "photos/a.jpg": r"photos/a\.jpg: a file, .* photos\?",
+        "photos": r"photos .* a\.jpg, b\.jpg, c\.jpg, d\.jpg, e\.jpg, \.\.\.; ",
+        "empty": "empty .*empty; ",
+        "run": "run has no model/ yet: ",
+        "bundle": r"bundle: .*manifest\.json",
     }.items():
         with pytest.raises(BundleError, match=f"^{message}"):
             find_model(Path(path))

@@ -235,8 +235,9 @@ def _translate(
 
         engine = {"engine": translator.engine.name, "arithmetic": translator.engine.arithmetic, "mtkit": __version__}
         identity = {**recipe, **engine}
-        anew = f"remove {place.parent} to have all text translated again"
-        run_job(text, place, window_of(translate), identity, window_lines=translator.window, anew=anew, finish=finish)
+        hint = f"remove {place.parent} to have all text translated again"
+        window = translator.window
+        run_job(text, place, window_of(translate), identity, window_lines=window, restart_hint=hint, finish=finish)
 
 
 class _Columns:

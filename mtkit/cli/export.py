@@ -15,7 +15,7 @@ from mtkit.config import schema
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
-from mtkit.interop import certified, huggingface, marian
+from mtkit.interop import ctranslate2, huggingface, marian
 from mtkit.interop import parity as parities
 from mtkit.interop.support import Quantization, Target
 
@@ -106,7 +106,7 @@ def _export_ctranslate2(
     log.info(f"model: {files.folder}")
     threads = runtime.set_threads(files.config.decode.threads)
     with progress_bar(parities.n_translated(files.config.decode, len(pairs[0])), "comparing", "line") as bar:
-        parity = certified.export_certified(files, out, quantization, *pairs, tolerance, threads, tick=bar.update)
+        parity = ctranslate2.export_bundle(files, out, quantization, *pairs, tolerance, threads, tick=bar.update)
     log.info(f"written: {out or files.folder / 'ctranslate2'}")
     return parity
 

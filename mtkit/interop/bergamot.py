@@ -1,7 +1,7 @@
-"""Bergamot's models, the kind that browsers run: a Marian binary model, its vocabulary and lexicon, as a bundle.
+"""Import Bergamot's models, which browsers run: a Marian binary model, its vocabulary and lexicon become a bundle.
 
-They are students of 8-bit matrices with a recurrent decoder (SSRU) and one vocabulary for both sides. The matrices
-become float32 again; the multipliers of activations ("QuantMultA") only matter to their own engine.
+They are distilled models with 8-bit matrices, a recurrent decoder (SSRU) and one vocabulary for both sides. The
+matrices become float32; only Bergamot's engine needs the multipliers of activations ("QuantMultA").
 """
 
 import re
@@ -20,15 +20,14 @@ from mtkit.config.schema import DecodeConfig
 from mtkit.data.special_ids import UNK_ID
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import DataError
-from mtkit.interop.imported import Languages, origin_of, save_imported
+from mtkit.interop.imported import Languages, Origin, checked, number, save_imported
 from mtkit.interop.marian import to_state
 from mtkit.interop.marian_binary import MarianModel, read_marian_binary
 from mtkit.interop.marian_options import model_config
-from mtkit.interop.values import checked, number
-from mtkit.interop.vocabulary import BANNED, Layout, bring_state, names_of, read_spm, spm_layout, tgt_tokenizer
+from mtkit.interop.vocabulary import BANNED, Layout, import_state, names_of, read_spm, spm_layout, tgt_tokenizer
 
 FORMAT = "bergamot"
-_ACTIVATIONS = "_QuantMultA"  # the end of the names of what the engine multiplies activations by
+_ACTIVATIONS = "_QuantMultA"  # the end of the names of the activations' multipliers
 _LEXICON_MAGIC = 0xF11A48D5013417F5
 _LEXICON_HEADER = struct.Struct("<6Q")  # magic, checksum, firstNum, bestNum, number of offsets, number of ids
 _LANGUAGES = re.compile(r"\.([a-z]{2,3})([a-z]{2})\.")  # in model.enpt.intgemm.alphas.bin
@@ -36,7 +35,7 @@ _LANGUAGES = re.compile(r"\.([a-z]{2,3})([a-z]{2})\.")  # in model.enpt.intgemm.
 
 @dataclass(frozen=True)
 class _Files:
-    """What belongs to one model."""
+    """The files of one model."""
 
     model: Path
     vocabulary: Path
@@ -45,25 +44,25 @@ class _Files:
 
     @classmethod
     def find(cls, path: Path) -> "_Files":
-        """In a folder, or beside the model file. Raises DataError, saying what is missing or ambiguous."""
+        """Find the files in a folder, or beside a model file. Raises DataError for a missing or ambiguous one."""
         folder = path if path.is_dir() else path.parent
         model = _only(folder, "*.bin", lambda name: not name.startswith("lex")) if path.is_dir() else path
         if model is None:
             raise DataError(
-                f"{folder}: no model there; a Bergamot model is a file such as model.enpt.intgemm.alphas.bin"
+                f"{folder}: no model in it; a Bergamot model is a file such as model.enpt.intgemm.alphas.bin"
             )
         vocabulary = _only(folder, "*.spm")
         if vocabulary is None:
-            raise DataError(f"{folder}: no vocabulary there; it is a file such as vocab.enpt.spm")
+            raise DataError(f"{folder}: no vocabulary in it; it is a file such as vocab.enpt.spm")
         return cls(model, vocabulary, _only(folder, "lex*.bin"), _only(folder, "config*.yml"))
 
 
 def import_model(path: Path, out: Path, languages: Languages | None = None) -> None:
-    """Write a model as a bundle, with its lexicon as the shortlist if it has one.
+    """Write a model as a bundle; its lexicon, if it has one, becomes the shortlist.
 
-    path: the folder that holds model, vocabulary and lexicon, or the model file in it.
-    languages: by default those in the model file's name.
-    Raises MtkitError, naming the file and the key or parameter, if it is no model that mtkit can compute.
+    path: the folder of model, vocabulary and lexicon, or the model file in it.
+    languages: by default those in the name of the model file.
+    Raises MtkitError, naming the file and the key or parameter, if mtkit cannot compute the model.
     """
     files = _Files.find(path)
     marian = read_marian_binary(files.model)
@@ -74,10 +73,10 @@ def import_model(path: Path, out: Path, languages: Languages | None = None) -> N
             "only models with one vocabulary for both sides (true)"
         )
     spm = read_spm(files.vocabulary)
-    layout = replace(spm_layout(spm), bos=None)  # Marian's decoder starts from zeros, whatever <s> may be
+    layout = replace(spm_layout(spm), bos=None)  # Marian's decoder starts from zeros, not from <s>
     weights = {name: value for name, value in marian.tensors.items() if not name.endswith(_ACTIVATIONS)}
     _check_vocabulary(marian, layout, files)
-    state = bring_state(to_state(weights, cfg, files.model), cfg.tie, layout, layout)
+    state = import_state(to_state(weights, cfg, files.model), cfg.tie, layout, layout)
     state["output.bias"][UNK_ID] = BANNED  # Marian never writes it
     lexicon = None if files.lexicon is None else read_lexicon(files.lexicon, layout)
     tokenizer = tgt_tokenizer(spm, names_of(spm), layout)
@@ -88,39 +87,39 @@ def import_model(path: Path, out: Path, languages: Languages | None = None) -> N
         (tokenizer, tokenizer),
         _decode_config(files.settings, shortlist=lexicon is not None),
         languages or _languages_of(files.model),
-        origin_of(files.model, FORMAT, layout, layout, {}),
+        Origin.from_file(files.model, FORMAT, layout, layout, {}),
     )
     if lexicon is not None:
         add_to_bundle(out, SHORTLIST, lexicon.save)
 
 
 def read_lexicon(path: Path, layout: Layout) -> Shortlist:
-    """The binary lexicon of a model, in mtkit's ids; layout: of the vocabulary that both sides share.
+    """Read the binary lexicon of a model, with mtkit's ids; layout: of the shared vocabulary.
 
-    Raises DataError if the file is none, is cut off, or names ids that are not in the vocabulary.
+    Raises DataError if the file is not one, is cut off, or has ids outside the vocabulary.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     if len(data) < _LEXICON_HEADER.size or struct.unpack_from("<Q", data)[0] != _LEXICON_MAGIC:
-        raise DataError(f"{path}: not a binary lexicon of Marian (its first bytes say otherwise)")
+        raise DataError(f"{path}: not a binary lexicon of Marian: its first 8 bytes are wrong")
     _, _, n_first, _, n_offsets, n_ids = _LEXICON_HEADER.unpack_from(data)
     expected = _LEXICON_HEADER.size + 8 * n_offsets + 4 * n_ids
     if len(data) != expected:
-        raise DataError(f"{path}: {len(data):,} bytes, but by its header it has {expected:,}; copy it again")
+        raise DataError(f"{path}: {len(data):,} bytes, but its header asks for {expected:,}; copy it again")
     if n_offsets != layout.size + 1:
-        raise DataError(f"{path}: a lexicon of {n_offsets - 1:,} tokens, but the vocabulary has {layout.size:,}")
+        raise DataError(f"{path}: a lexicon for {n_offsets - 1:,} tokens, but the vocabulary has {layout.size:,}")
     offsets = np.frombuffer(data, "<u8", n_offsets, _LEXICON_HEADER.size).astype(np.int64)
     ids = np.frombuffer(data, "<u4", n_ids, _LEXICON_HEADER.size + 8 * n_offsets).astype(np.int64)
     if offsets[0] != 0 or offsets[-1] != n_ids or (np.diff(offsets) < 0).any():
-        raise DataError(f"{path}: damaged: its lists do not follow each other; copy it again")
+        raise DataError(f"{path}: damaged: its lists overlap or are cut off; copy it again")
     if n_ids and ids.max() >= layout.size:
-        raise DataError(f"{path}: it names token {ids.max()}, but the vocabulary has {layout.size:,}")
-    return _in_our_ids(offsets, ids, int(n_first), layout)
+        raise DataError(f"{path}: it contains token {ids.max()}, but the vocabulary has {layout.size:,}")
+    return _to_shortlist(offsets, ids, int(n_first), layout)
 
 
-def _in_our_ids(offsets: NDArray[np.int64], ids: NDArray[np.int64], n_first: int, layout: Layout) -> Shortlist:
+def _to_shortlist(offsets: NDArray[np.int64], ids: NDArray[np.int64], n_first: int, layout: Layout) -> Shortlist:
     rows = np.array(layout.rows)
     ours = np.zeros(layout.size, dtype=np.int64)
     ours[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
@@ -141,7 +140,7 @@ def _check_vocabulary(marian: MarianModel, layout: Layout, files: _Files) -> Non
 
 
 def _decode_config(path: Path | None, *, shortlist: bool) -> DecodeConfig:
-    """As the engine is set up, by default as in browsers: greedy, by the lexicon."""
+    """Return the engine's settings; by default those of browsers: greedy, with the lexicon."""
     settings: Any = {}
     if path is not None:
         try:
@@ -149,7 +148,7 @@ def _decode_config(path: Path | None, *, shortlist: bool) -> DecodeConfig:
         except (OSError, ValueError, yaml.YAMLError) as error:
             raise DataError(f"{path}: cannot be read: {error}") from error
     if not isinstance(settings, dict):
-        raise DataError(f"{path}: it holds no settings, such as beam-size: 1")
+        raise DataError(f"{path}: it has no settings, such as beam-size: 1")
     factor = number(settings, "max-length-factor", 3.0, str(path))  # Marian's default; it counts the source with </s>
     values = {
         "beam_size": settings.get("beam-size", 1),
@@ -162,14 +161,13 @@ def _decode_config(path: Path | None, *, shortlist: bool) -> DecodeConfig:
 
 
 def _languages_of(model: Path) -> Languages:
-    found = _LANGUAGES.search(model.name)
-    return Languages(found[1], found[2]) if found else Languages()
+    match = _LANGUAGES.search(model.name)
+    return Languages(match[1], match[2]) if match else Languages()
 
 
 def _only(folder: Path, pattern: str, fits: Any = lambda name: True) -> Path | None:
-    found = sorted(path for path in folder.glob(pattern) if fits(path.name))
-    if len(found) > 1:
-        raise DataError(
-            f"{folder}: {' and '.join(path.name for path in found[:3])}: which one? Give a folder of one model"
-        )
-    return found[0] if found else None
+    paths = sorted(path for path in folder.glob(pattern) if fits(path.name))
+    if len(paths) > 1:
+        names = " and ".join(path.name for path in paths[:3])
+        raise DataError(f"{folder}: {names}: which one? Give a folder with a single model")
+    return paths[0] if paths else None

@@ -1,39 +1,89 @@
-"""A model of ours as a CTranslate2 model folder.
+"""Export bundles as CTranslate2 model folders, and check that both translate alike.
 
-Beside CTranslate2's own files the folder holds `export.json`: what our engine must know that theirs does not tell.
+Besides CTranslate2's own files, a folder has `export.json`, with what mtkit's engine must know of the model.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from mtkit.bundle import BundleFiles, add_to_bundle, load_model
 from mtkit.config.schema import ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, UNK_ID
-from mtkit.engines.ctranslate2 import ABOUT, ctranslate2_library
+from mtkit.engines.ctranslate2 import ABOUT, CTranslate2Engine, ctranslate2_library
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
+from mtkit.files import atomic_folder
+from mtkit.interop.parity import Parity, Tolerance, measure_parity
 from mtkit.interop.support import Quantization, export_problems
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.layers import FeedForward
 from mtkit.model.transformer import Transformer
+from mtkit.translation.translator import Translator
 
 if TYPE_CHECKING:
     from ctranslate2.specs import TransformerSpec
 
-# Sinusoids go on for ever, but the file holds a table, since CTranslate2's own are at another rate. This many positions
-# are ten times the longest input that is not split (decode.max_src_tokens).
+FOLDER = "ctranslate2"  # of the export in its bundle
+_CERTIFICATE = "parity.json"
+# CTranslate2's sinusoids have another rate, so the file holds a table, which must end somewhere: at ten times the
+# longest input that is not split (decode.max_src_tokens).
 _N_SINUSOIDS = 2048
 
 
-def export_ctranslate2(
+def export_bundle(
+    files: BundleFiles,
+    out: Path | None,
+    quantization: Quantization,
+    sources: Sequence[str],
+    references: Sequence[str] | None,
+    tolerance: Tolerance,
+    threads: int,
+    tick: Callable[[int], object] = lambda n_lines: None,
+) -> Parity:
+    """Write the model to out, or into the bundle, with its certificate, `parity.json`.
+
+    sources, references, tick: see `measure_parity`. Raises MtkitError, and changes nothing, if CTranslate2 cannot
+    express the model or the export is beyond the tolerance.
+    """
+    if out is not None and out.exists() and not (out / ABOUT).is_file() and (not out.is_dir() or any(out.iterdir())):
+        raise MtkitError(f"{out}: exists and is not an earlier export; give --out a new folder")
+    model = load_model(files)
+    tokenizers = files.src_tokenizer, files.tgt_tokenizer
+    src_pieces, tgt_pieces = (tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers)
+    parities: list[Parity] = []
+
+    def write(folder: Path) -> None:
+        write_model(model, src_pieces, tgt_pieces, folder, quantization)
+        decode, language = files.config.decode, files.config.data.target_language
+        native = Translator(NativeEngine([model]), *tokenizers, decode, tgt_lang=language)
+        exported = Translator(CTranslate2Engine(folder, "cpu", threads), *tokenizers, decode, tgt_lang=language)
+        parity = measure_parity(native, exported, sources, references, threads, tick)
+        if failures := parity.failures(tolerance):
+            raise MtkitError(
+                f"the {quantization} export differs too much from the model and is not written: {'; '.join(failures)}"
+            )
+        (folder / _CERTIFICATE).write_text(json.dumps(parity.as_json(), indent=2) + "\n", encoding="utf-8")
+        parities.append(parity)
+
+    if out is None:
+        add_to_bundle(files.folder, FOLDER, write)
+    else:
+        with atomic_folder(out) as folder:
+            write(folder)
+    return parities[0]
+
+
+def write_model(
     model: Transformer, src_pieces: Sequence[str], tgt_pieces: Sequence[str], folder: Path, quantization: Quantization
 ) -> None:
-    """Write the model into the folder, which exists and is empty.
+    """Write the model into a folder that exists and is empty.
 
-    src_pieces, tgt_pieces: what each id stands for. Raises MtkitError if CTranslate2 has no place for the model.
+    src_pieces, tgt_pieces: in the order of their ids. Raises MtkitError if CTranslate2 cannot express the model.
     """
     if problems := export_problems(model.cfg, "ctranslate2"):
         raise MtkitError("; ".join(problems))
@@ -56,23 +106,23 @@ def export_ctranslate2(
 
 
 def _distinct(pieces: Sequence[str]) -> list[str]:
-    """The pieces, each that has been there already with a mark of its own: id -> string -> id must lead back."""
-    seen: set[str] = set(pieces)
+    """Mark repeated pieces, so that each id has a string of its own: CTranslate2 looks ids up by string."""
+    used: set[str] = set(pieces)
     taken: set[str] = set()
     distinct = []
     for token_id, piece in enumerate(pieces):
         if piece in taken:
             piece = f"{piece}#{token_id}"
-            while piece in seen:
+            while piece in used:
                 piece += "#"
-            seen.add(piece)
+            used.add(piece)
         taken.add(piece)
         distinct.append(piece)
     return distinct
 
 
 def _n_positions(cfg: ModelConfig) -> int | None:
-    """How many positions the exported model can tell; None: any number."""
+    """Return how many positions the exported model has; None: no limit."""
     if cfg.positions == "rotary":
         return None
     return cfg.max_positions if cfg.positions == "learned" else _N_SINUSOIDS
@@ -84,7 +134,8 @@ def _epsilon(model: Transformer) -> float:
 
 
 def _spec(model: Transformer) -> "TransformerSpec":
-    """CTranslate2's description of the model, filled with its weights."""
+    """Return CTranslate2's specification of the model with its weights."""
+    # Imported here, being optional.
     from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
     from ctranslate2.specs.common_spec import Activation
 
@@ -107,7 +158,7 @@ def _spec(model: Transformer) -> "TransformerSpec":
     spec = TransformerSpec(
         TransformerEncoderSpec(cfg.n_encoder_layers, **shape), TransformerDecoderSpec(cfg.n_decoder_layers, **shape)
     )
-    if rotary:  # the encoder's description has a place for positions all the same
+    if rotary:  # the encoder's specification has an entry for positions even then
         del spec.encoder.position_encodings
     else:
         spec.encoder.position_encodings.encodings = _positions(model.src_positions, cfg)
@@ -119,58 +170,58 @@ def _spec(model: Transformer) -> "TransformerSpec":
     if cfg.norm_position == "pre":
         _set_norm(spec.encoder.layer_norm, model.encoder_norm)
         _set_norm(spec.decoder.layer_norm, model.decoder_norm)
-    for place, encoder_layer in zip(spec.encoder.layer, model.encoder_layers, strict=True):
-        _set_self_attention(place.self_attention, encoder_layer.self_attention)
-        _set_norm(place.self_attention.layer_norm, encoder_layer.self_attention_residual.norm)
-        _set_feed_forward(place.ffn, encoder_layer.feed_forward)
-        _set_norm(place.ffn.layer_norm, encoder_layer.feed_forward_residual.norm)
-    for place, decoder_layer in zip(spec.decoder.layer, model.decoder_layers, strict=True):
-        _set_self_attention(place.self_attention, decoder_layer.self_attention)
-        _set_norm(place.self_attention.layer_norm, decoder_layer.self_attention_residual.norm)
-        _set_cross_attention(place.attention, decoder_layer.cross_attention)
-        _set_norm(place.attention.layer_norm, decoder_layer.cross_attention_residual.norm)
-        _set_feed_forward(place.ffn, decoder_layer.feed_forward)
-        _set_norm(place.ffn.layer_norm, decoder_layer.feed_forward_residual.norm)
+    for layer_spec, encoder_layer in zip(spec.encoder.layer, model.encoder_layers, strict=True):
+        _set_self_attention(layer_spec.self_attention, encoder_layer.self_attention)
+        _set_norm(layer_spec.self_attention.layer_norm, encoder_layer.self_attention_residual.norm)
+        _set_feed_forward(layer_spec.ffn, encoder_layer.feed_forward)
+        _set_norm(layer_spec.ffn.layer_norm, encoder_layer.feed_forward_residual.norm)
+    for layer_spec, decoder_layer in zip(spec.decoder.layer, model.decoder_layers, strict=True):
+        _set_self_attention(layer_spec.self_attention, decoder_layer.self_attention)
+        _set_norm(layer_spec.self_attention.layer_norm, decoder_layer.self_attention_residual.norm)
+        _set_cross_attention(layer_spec.attention, decoder_layer.cross_attention)
+        _set_norm(layer_spec.attention.layer_norm, decoder_layer.cross_attention_residual.norm)
+        _set_feed_forward(layer_spec.ffn, decoder_layer.feed_forward)
+        _set_norm(layer_spec.ffn.layer_norm, decoder_layer.feed_forward_residual.norm)
     return spec
 
 
 def _positions(positions: nn.Module, cfg: ModelConfig) -> Any:
-    """The table of what is added at each position."""
+    """Return the table of position embeddings."""
     return _array(positions(torch.zeros(_n_positions(cfg) or 0, cfg.d_model)))
 
 
-def _set_self_attention(place: Any, attention: nn.Module) -> None:
-    assert isinstance(attention, SelfAttention)  # what export_problems has seen to
-    _set_linear(place.linear[0], attention.qkv_proj.weight, attention.qkv_proj.bias)
-    _set_linear(place.linear[1], attention.out_proj.weight, attention.out_proj.bias)
+def _set_self_attention(spec: Any, attention: nn.Module) -> None:
+    assert isinstance(attention, SelfAttention)  # export_problems refuses others
+    _set_linear(spec.linear[0], attention.qkv_proj.weight, attention.qkv_proj.bias)
+    _set_linear(spec.linear[1], attention.out_proj.weight, attention.out_proj.bias)
 
 
-def _set_cross_attention(place: Any, attention: CrossAttention) -> None:
-    for linear, ours in zip(place.linear, (attention.q_proj, attention.kv_proj, attention.out_proj), strict=True):
+def _set_cross_attention(spec: Any, attention: CrossAttention) -> None:
+    for linear, ours in zip(spec.linear, (attention.q_proj, attention.kv_proj, attention.out_proj), strict=True):
         _set_linear(linear, ours.weight, ours.bias)
 
 
-def _set_feed_forward(place: Any, feed_forward: FeedForward) -> None:
+def _set_feed_forward(spec: Any, feed_forward: FeedForward) -> None:
     weight, bias = feed_forward.in_proj.weight, feed_forward.in_proj.bias
     if feed_forward.activation == "swiglu":
         (gate, value), (gate_bias, value_bias) = weight.chunk(2), bias.chunk(2)
-        _set_linear(place.linear_0, gate, gate_bias)
-        _set_linear(place.linear_0_noact, value, value_bias)
+        _set_linear(spec.linear_0, gate, gate_bias)
+        _set_linear(spec.linear_0_noact, value, value_bias)
     else:
-        _set_linear(place.linear_0, weight, bias)
-    _set_linear(place.linear_1, feed_forward.out_proj.weight, feed_forward.out_proj.bias)
+        _set_linear(spec.linear_0, weight, bias)
+    _set_linear(spec.linear_1, feed_forward.out_proj.weight, feed_forward.out_proj.bias)
 
 
-def _set_linear(place: Any, weight: Tensor, bias: Tensor) -> None:
-    place.weight, place.bias = _array(weight), _array(bias)
+def _set_linear(spec: Any, weight: Tensor, bias: Tensor) -> None:
+    spec.weight, spec.bias = _array(weight), _array(bias)
 
 
-def _set_norm(place: Any, norm: nn.Module) -> None:
-    place.gamma = _array(norm.weight)
+def _set_norm(spec: Any, norm: nn.Module) -> None:
+    spec.gamma = _array(norm.weight)
     if isinstance(norm, nn.LayerNorm):
-        place.beta = _array(norm.bias)
+        spec.beta = _array(norm.bias)
 
 
 def _array(weight: Any) -> Any:
-    """The weight as a numpy array of its own, since quantization writes into it."""
+    """Copy the weight to a numpy array: quantization writes into it."""
     return weight.detach().to("cpu", torch.float32).numpy().copy()

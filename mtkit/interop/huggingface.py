@@ -1,7 +1,8 @@
-"""Folders of Hugging Face's MarianMT (OPUS-MT): one of them in, a bundle out, and back.
+"""Import folders of Hugging Face's MarianMT (OPUS-MT) as bundles, and export bundles as such folders.
 
-Computed as transformers does it: sinusoids as in the paper, and a decoder that starts from the embedding of its start
-token, mostly <pad>. Weights are read from safetensors, or from a `pytorch_model.bin` of nothing but tensors.
+The model computes what it computes in transformers: sinusoids as in the paper, and a decoder that starts from the
+embedding of its start token, usually <pad>. Weights come from safetensors, or from a `pytorch_model.bin` that holds
+nothing but tensors.
 """
 
 import json
@@ -20,10 +21,9 @@ from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import huggingface_vocabulary
-from mtkit.interop.huggingface_config import decode_config, generation, model_config, model_options, read_json
-from mtkit.interop.imported import Languages, Origin, origin_in, origin_of, save_imported
-from mtkit.interop.marian_vocabulary import Vocabularies
-from mtkit.interop.vocabulary import BANNED, bring_state, take_back_state
+from mtkit.interop.huggingface_config import config_files, decode_config, generation, model_config, read_json
+from mtkit.interop.imported import Languages, Origin, save_imported
+from mtkit.interop.vocabulary import BANNED, Vocabularies, export_state, import_state
 from mtkit.model.positions import sinusoid_table
 from mtkit.model.transformer import Transformer
 
@@ -39,7 +39,7 @@ _OUTPUT = "lm_head.weight"
 def import_model(folder: Path, out: Path, languages: Languages | None = None) -> None:
     """Write the model in a folder as a bundle; languages: by default those that its tokenizer names.
 
-    Raises MtkitError, naming the file and the key or tensor, if it is no model that mtkit can compute.
+    Raises MtkitError, naming the file and the key or tensor, if mtkit cannot compute the model.
     """
     config = read_json(folder / "config.json")
     generation_file, generate = generation(folder, config)
@@ -48,30 +48,30 @@ def import_model(folder: Path, out: Path, languages: Languages | None = None) ->
     state = _to_state(tensors, cfg, path)
     both = huggingface_vocabulary.read(folder, shared=cfg.tie == "all")
     start = _check(folder, config, both, {side: state[f"{side}_embedding.weight"].size(0) for side in ("src", "tgt")})
-    both = huggingface_vocabulary.starting_from(both, start)
+    layout = both.tgt.layout
+    both = both.with_bos(None if start in (layout.pad, layout.unk, layout.eos) else start)
     src, tgt = both.src.layout, both.tgt.layout
-    state = bring_state(state, cfg.tie, src, tgt, state["tgt_embedding.weight"][start])
+    state = import_state(state, cfg.tie, src, tgt, state["tgt_embedding.weight"][start])
     details: dict[str, Any] = {"separate_vocabs": both.kind == "separate", "start": start}
     bad_words = generate.get("bad_words_ids")
     if tgt.pad is not None and isinstance(bad_words, list) and [tgt.pad] in bad_words:
         details["pad_bias"] = float(state["output.bias"][PAD_ID])
         state["output.bias"][PAD_ID] = BANNED
-    origin = origin_of(path, FORMAT, src, tgt, details)
+    origin = Origin.from_file(path, FORMAT, src, tgt, details)
     named = languages or huggingface_vocabulary.languages(folder)
     decode = decode_config(generate, generation_file)
     save_imported(out, state, cfg, both.tokenizers(), decode, named, origin)
 
 
 def export_bundle(folder: Path, out: Path) -> None:
-    """Write a bundle as a folder that transformers reads as MarianMT.
+    """Write a bundle as a folder that transformers loads as MarianMT.
 
-    Raises MtkitError, naming the key, if such a model cannot be expressed.
+    Raises MtkitError, naming the key, if MarianMT cannot compute the model.
     """
     bundle = load_bundle(folder)
-    origin = origin_in(bundle, FORMAT)
+    origin = Origin.from_bundle(bundle, FORMAT)
     cfg = bundle.config.model
-    options = model_options(cfg, folder)
-    state = take_back_state(bundle.model.state_dict(), origin.src, origin.tgt)
+    state = export_state(bundle.model.state_dict(), origin.src, origin.tgt)
     pad_bias, start = origin.details.get("pad_bias"), origin.details.get("start", BOS_ID)
     if pad_bias is not None:
         state["output.bias"][origin.tgt.pad] = pad_bias
@@ -85,23 +85,24 @@ def export_bundle(folder: Path, out: Path) -> None:
         "decoder_start_token_id": start,
         "bad_words_ids": None if pad_bias is None else [[origin.tgt.pad]],
     }
+    files = config_files(cfg, ids, bundle.config.decode, folder)
     separate = bool(origin.details.get("separate_vocabs", cfg.tie != "all"))
     with atomic_folder(out) as temporary:
         huggingface_vocabulary.write(temporary, bundle, origin, separate=separate)
         save_file(_to_tensors(state, cfg), temporary / _WEIGHTS, metadata={"format": "pt"})
-        for name, values in options.files(ids, bundle.config.decode).items():
+        for name, values in files.items():
             text = json.dumps(values, indent=2) + "\n"
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _check(folder: Path, config: Mapping[str, Any], both: Vocabularies, n_rows: Mapping[str, int]) -> int:
-    """Whether vocabularies, config and matrices are of one model; returns the id that the decoder starts with."""
+    """Check that vocabularies, config and matrices belong together; return the id that the decoder starts with."""
     for side, vocabulary in (("src", both.src), ("tgt", both.tgt)):
         if n_rows[side] != (size := vocabulary.layout.size):
             raise MtkitError(f"{vocabulary.path}: {size} entries, but the {side} embedding has {n_rows[side]} rows")
     path, eos = folder / "config.json", both.tgt.layout.eos
-    if (found := config.get("eos_token_id", eos)) != eos:
-        raise MtkitError(f"{path}: eos_token_id: {found}, but {both.tgt.path.name} has the end at {eos}")
+    if (eos_id := config.get("eos_token_id", eos)) != eos:
+        raise MtkitError(f"{path}: eos_token_id: {eos_id}, but {both.tgt.path.name} has </s> at {eos}")
     start = config.get("decoder_start_token_id", config.get("pad_token_id"))
     if not isinstance(start, int) or not 0 <= start < both.tgt.layout.size:
         raise MtkitError(f"{path}: decoder_start_token_id: {start} is not an id of the vocabulary")
@@ -110,37 +111,39 @@ def _check(folder: Path, config: Mapping[str, Any], both: Vocabularies, n_rows: 
 
 def _check_start(bundle: Bundle, start: Tensor, folder: Path) -> None:
     if not torch.equal(bundle.model.tgt_embedding.weight[BOS_ID], start):
-        raise MtkitError(f"{folder}: its embedding of <start> is no longer that of the token that it was imported with")
+        raise MtkitError(
+            f"{folder}: its embedding of <start> has changed since the import, and MarianMT has no row for it"
+        )
 
 
 def _pad(origin: Origin, folder: Path) -> int:
     if origin.tgt.pad is None or origin.src.pad != origin.tgt.pad:
-        raise MtkitError(f"{folder}: MarianMT needs a <pad> in the same place of both vocabularies, which are not so")
+        raise MtkitError(f"{folder}: MarianMT needs <pad> at the same id in both vocabularies")
     return origin.tgt.pad
 
 
 def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    """The file and its tensors. Raises MtkitError if there is none, or one that holds more than tensors."""
+    """Return the weights' file and its tensors. Raises MtkitError if it is missing or holds more than tensors."""
     path, old = folder / _WEIGHTS, folder / _OLD_WEIGHTS
     if path.is_file():
         try:
             return path, load_file(path)
         except SafetensorError as error:
-            raise MtkitError(f"{path}: not a safetensors file, or a damaged one ({error})") from error
+            raise MtkitError(f"{path}: not a safetensors file, or damaged ({error})") from error
     if not old.is_file():
-        raise MtkitError(f"{folder}: neither {_WEIGHTS} nor {_OLD_WEIGHTS} in it")
+        raise MtkitError(f"{folder}: it has neither {_WEIGHTS} nor {_OLD_WEIGHTS}")
     try:
         tensors = torch.load(old, map_location="cpu", weights_only=True)
-    except Exception as error:  # of whatever type a damaged file brings about
+    except Exception as error:  # damaged files raise many types
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise MtkitError(f"{old}: refused: it cannot be read as tensors alone ({reason})") from error
+        raise MtkitError(f"{old}: refused: it is damaged, or holds more than tensors ({reason})") from error
     if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
-        raise MtkitError(f"{old}: refused: it holds something other than named tensors")
+        raise MtkitError(f"{old}: refused: it holds more than named tensors")
     return old, dict(tensors)
 
 
 def _positions(tensors: dict[str, Tensor], path: Path) -> str:
-    """The kind of the positions' tables, which are taken out of tensors; without any it is transformers' own."""
+    """Remove the tables of positions from tensors; return their kind, by default that of transformers."""
     kinds = set()
     for name in _POSITIONS:
         if (table := tensors.pop(name, None)) is None:
@@ -152,15 +155,15 @@ def _positions(tensors: dict[str, Tensor], path: Path) -> str:
             if torch.allclose(table.float(), sinusoid_table(*table.shape, marian=marian), atol=atol)
         ]
         if not fits:
-            raise MtkitError(f"{path}: {name} holds other positions than sinusoids, which is not supported")
+            raise MtkitError(f"{path}: {name} does not hold sinusoids; other positions are not supported")
         kinds.add(fits[0])
     if len(kinds) > 1:
-        raise MtkitError(f"{path}: encoder and decoder have different positions, which is not supported")
+        raise MtkitError(f"{path}: encoder and decoder have different positions; this is not supported")
     return kinds.pop() if kinds else "sinusoidal"
 
 
 def _to_state(tensors: Mapping[str, Tensor], cfg: ModelConfig, path: Path) -> dict[str, Tensor]:
-    """The model's state, the vocabularies in the folder's order."""
+    """Return the model's state, the vocabularies in the folder's order."""
     left = dict(tensors)
     every = [_SHARED, *_SIDES.values(), _OUTPUT]
     tied = [_SIDES["tgt"], _OUTPUT] if cfg.tie == "decoder" else [_SIDES["tgt"]]
@@ -172,8 +175,8 @@ def _to_state(tensors: Mapping[str, Tensor], cfg: ModelConfig, path: Path) -> di
     ends = {"src_embedding.weight": src, "tgt_embedding.weight": tgt, "output.weight": output}
     for name, table in ends.items():
         if table.shape != model[name].shape:
-            found, wanted = tuple(table.shape), tuple(model[name].shape)
-            raise MtkitError(f"{path}: the matrix of {name} is {found}, but the config asks for {wanted}")
+            shape, expected = tuple(table.shape), tuple(model[name].shape)
+            raise MtkitError(f"{path}: the matrix of {name} is {shape}, but the config asks for {expected}")
     n_rows = tgt.size(0)
     bias = _take(left, _OUTPUT_BIAS, torch.Size([1, n_rows]), path)[0] if _OUTPUT_BIAS in left else torch.zeros(n_rows)
     state = {**ends, "output.bias": bias}
@@ -186,7 +189,7 @@ def _to_state(tensors: Mapping[str, Tensor], cfg: ModelConfig, path: Path) -> di
 
 
 def _to_tensors(state: Mapping[str, Tensor], cfg: ModelConfig) -> dict[str, Tensor]:
-    """The inverse of `_to_state`."""
+    """Return the folder's tensors: the inverse of `_to_state`."""
     tensors = {_OUTPUT_BIAS: state["output.bias"][None]}
     if cfg.tie == "all":
         tensors[_SHARED] = state["tgt_embedding.weight"]
@@ -202,7 +205,7 @@ def _to_tensors(state: Mapping[str, Tensor], cfg: ModelConfig) -> dict[str, Tens
 
 
 def _table(tensors: Mapping[str, Tensor], names: list[str], path: Path) -> Tensor:
-    """The first of these that is there: a shared matrix is stored once, under any of its names."""
+    """Return the first of these tensors that exists: a shared matrix is stored once, under any of its names."""
     for name in names:
         if name in tensors and tensors[name].dim() == 2:
             return tensors[name].float()
@@ -210,7 +213,7 @@ def _table(tensors: Mapping[str, Tensor], names: list[str], path: Path) -> Tenso
 
 
 def _take(left: dict[str, Tensor], name: str, shape: torch.Size, path: Path) -> Tensor:
-    """The tensor as float32, taken out of left."""
+    """Remove the tensor from left; return it as float32."""
     tensor = left.pop(name, None)
     if tensor is None:
         raise MtkitError(f"{path}: the tensor {name} is missing")
@@ -220,7 +223,7 @@ def _take(left: dict[str, Tensor], name: str, shape: torch.Size, path: Path) -> 
 
 
 def _entries(cfg: ModelConfig) -> Iterator[tuple[str, list[str]]]:
-    """All tensors but embeddings and output: mtkit's name, and the names of those that it is packed from."""
+    """Yield mtkit's name of each tensor but embeddings and output, and the names of the tensors that it joins."""
     for side, n_layers in (("encoder", cfg.n_encoder_layers), ("decoder", cfg.n_decoder_layers)):
         for layer in range(n_layers):
             ours, theirs = f"{side}_layers.{layer}", f"model.{side}.layers.{layer}"

@@ -1,15 +1,14 @@
-"""The JSON files of a MarianMT folder as the model and decode sections of a config, and back."""
+"""Convert the JSON files of a MarianMT folder to the model and decode sections of a config, and back."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.errors import MtkitError
+from mtkit.interop.imported import checked, number
 from mtkit.interop.support import export_problems
-from mtkit.interop.values import checked, number
 
 _ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}
 _NORMALIZATIONS = {0.0: "none", 1.0: "average"}  # by length_penalty
@@ -26,7 +25,7 @@ _SIZES = {"d_model": "d_model", "d_ff": "encoder_ffn_dim", "n_heads": "encoder_a
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises MtkitError if there is none."""
+    """Read the object in a JSON file. Raises MtkitError if there is none."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -39,26 +38,26 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def generation(folder: Path, config: Mapping[str, Any]) -> tuple[Path, Mapping[str, Any]]:
-    """The file that says how the folder's model translates, and what it says: generation_config.json, else config.json.
+    """Return the file with the settings of decoding, generation_config.json or else config.json, and its content.
 
-    config: what config.json holds.
+    config: the content of config.json.
     """
     path = folder / "generation_config.json"
     return (path, read_json(path)) if path.is_file() else (folder / "config.json", config)
 
 
 def model_config(config: Mapping[str, Any], positions: str, path: Path) -> ModelConfig:
-    """The model section. Raises MtkitError, naming key and value, for what mtkit has no counterpart of."""
+    """Return the model section. Raises MtkitError, naming key and value, for what mtkit does not support."""
     for key, known in _FIXED.items():
         if (value := config.get(key)) not in known:
             raise _unsupported(path, key, value, f"only {json.dumps(known[0])}")
     activation = config.get("activation_function", "gelu")
-    if activation not in [*_ACTIVATIONS]:  # it may be of any type
+    if activation not in [*_ACTIVATIONS]:  # a list, since it may be unhashable
         raise _unsupported(path, "activation_function", activation, f"only {', '.join(_ACTIVATIONS)}")
     for side in ("ffn_dim", "attention_heads"):
         if config.get(f"decoder_{side}") != config.get(f"encoder_{side}"):
             theirs, ours = (config.get(f"{name}_{side}") for name in ("decoder", "encoder"))
-            raise _unsupported(path, f"decoder_{side}", theirs, f"only that of the encoder, {ours}")
+            raise _unsupported(path, f"decoder_{side}", theirs, f"only the encoder's value, {ours}")
     numbers = {**_SIZES, "n_encoder_layers": "encoder_layers", "n_decoder_layers": "decoder_layers"}
     for key in numbers.values():
         if not isinstance(config.get(key), int):
@@ -83,7 +82,7 @@ def model_config(config: Mapping[str, Any], positions: str, path: Path) -> Model
 
 
 def decode_config(generate: Mapping[str, Any], path: Path) -> DecodeConfig:
-    """The decode section, as far as mtkit has words for it: a score is divided by length^length_penalty there.
+    """Return the decode section. MarianMT divides a score by length^length_penalty; mtkit has that for 0 and 1 only.
 
     path: for messages.
     """
@@ -96,31 +95,11 @@ def decode_config(generate: Mapping[str, Any], path: Path) -> DecodeConfig:
     return checked(DecodeConfig, settings, path)
 
 
-@dataclass(frozen=True)
-class ModelOptions:
-    """What config.json says about the shape of a model."""
+def config_files(cfg: ModelConfig, ids: Mapping[str, Any], decode: DecodeConfig, folder: Path) -> dict[str, Any]:
+    """Return the contents of config.json and generation_config.json; ids: the keys that name or count tokens.
 
-    shape: Mapping[str, Any]
-
-    def files(self, ids: Mapping[str, Any], decode: DecodeConfig) -> dict[str, dict[str, Any]]:
-        """config.json and generation_config.json; ids: the keys that name tokens or count them."""
-        sizes = ("vocab_size", "decoder_vocab_size")
-        tokens = {key: value for key, value in ids.items() if key not in sizes and value is not None}
-        config = {key: value for key, value in ids.items() if key != "bad_words_ids"}
-        alphas = {name: alpha for alpha, name in _NORMALIZATIONS.items()}
-        search = {
-            "num_beams": decode.beam_size,
-            "length_penalty": alphas.get(decode.length_normalization, decode.length_penalty),
-            "max_length": 512,
-        }
-        return {
-            "config.json": {**self.shape, **config, "forced_eos_token_id": ids["eos_token_id"]},
-            "generation_config.json": {**tokens, **search, "forced_eos_token_id": ids["eos_token_id"]},
-        }
-
-
-def model_options(cfg: ModelConfig, folder: Path) -> ModelOptions:
-    """The shape for config.json. Raises MtkitError, naming the key, for what MarianMT cannot compute."""
+    folder: of the bundle, for messages. Raises MtkitError, naming the key, for what MarianMT cannot compute.
+    """
     if problems := export_problems(cfg, "hf"):
         raise MtkitError(f"{folder}: {'; '.join(problems)}")
     shape: dict[str, Any] = {
@@ -141,7 +120,22 @@ def model_options(cfg: ModelConfig, folder: Path) -> ModelOptions:
     }
     for side, n_layers in {"encoder": cfg.n_encoder_layers, "decoder": cfg.n_decoder_layers}.items():
         shape |= {f"{side}_layers": n_layers, f"{side}_ffn_dim": cfg.d_ff, f"{side}_attention_heads": cfg.n_heads}
-    return ModelOptions(shape)
+    sizes = ("vocab_size", "decoder_vocab_size")
+    alphas = {name: alpha for alpha, name in _NORMALIZATIONS.items()}
+    end = {"forced_eos_token_id": ids["eos_token_id"]}
+    search = {
+        "num_beams": decode.beam_size,
+        "length_penalty": alphas.get(decode.length_normalization, decode.length_penalty),
+        "max_length": 512,
+    }
+    return {
+        "config.json": {**shape, **{key: value for key, value in ids.items() if key != "bad_words_ids"}, **end},
+        "generation_config.json": {
+            **{key: value for key, value in ids.items() if key not in sizes and value is not None},
+            **search,
+            **end,
+        },
+    }
 
 
 def _unsupported(path: Path, key: str, value: Any, known: str) -> MtkitError:

@@ -1,7 +1,6 @@
-"""The vocabularies of a MarianMT folder (vocab.json, source.spm, target.spm) as tokenizers, and back."""
+"""Read and write the vocabularies of a MarianMT folder (vocab.json, source.spm, target.spm)."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +8,24 @@ from mtkit.bundle import Bundle
 from mtkit.errors import DataError, MtkitError
 from mtkit.interop.huggingface_config import read_json
 from mtkit.interop.imported import Languages, Origin
-from mtkit.interop.marian_vocabulary import Vocabularies, Vocabulary, in_order
-from mtkit.interop.vocabulary import Layout, original_names, read_spm, spelled_as_unknown, text_spm
+from mtkit.interop.vocabulary import (
+    Layout,
+    Vocabularies,
+    Vocabulary,
+    in_order,
+    original_names,
+    read_spm,
+    text_spm,
+)
 
 _TOKENIZER = "tokenizer_config.json"
 _SPM = {"src": "source.spm", "tgt": "target.spm"}
 
 
 def read(folder: Path, *, shared: bool) -> Vocabularies:
-    """Both sides' vocabularies; shared: their matrices are one. Their kind is joint or separate.
+    """Read the vocabularies of both sides; shared: they have one matrix.
 
-    Raises MtkitError if a file is missing, or if vocabularies are separate whose matrices are one.
+    Raises MtkitError if a file is missing, or if vocabularies with one matrix are separate.
     """
     options = _options(folder)
     separate = bool(options.get("separate_vocabs", False))
@@ -27,31 +33,18 @@ def read(folder: Path, *, shared: bool) -> Vocabularies:
         raise MtkitError(f"{folder / _TOKENIZER}: separate_vocabs: true, but the model has one matrix for both sides")
     files = {"src": folder / "vocab.json", "tgt": folder / ("target_vocab.json" if separate else "vocab.json")}
     src, tgt = (_read_side(files[side], folder / _SPM[side], options) for side in ("src", "tgt"))
-    extra = tuple(spelled_as_unknown(src.model, src.names))
-    src = replace(src, layout=replace(src.layout, n_unknown=len(extra)))
-    if shared:
-        tgt = replace(tgt, layout=src.layout)
-    return Vocabularies(src, tgt, "separate" if separate else "joint", shared, extra)
-
-
-def starting_from(both: Vocabularies, start: int) -> Vocabularies:
-    """With the row `start` as bos; a row of its own if that one has another meaning, as <pad> has."""
-    layout = both.tgt.layout
-    bos = None if start in (layout.pad, layout.unk, layout.eos) else start
-    tgt = replace(both.tgt, layout=replace(layout, bos=bos))
-    src = replace(both.src, layout=replace(both.src.layout, bos=bos)) if both.shared else both.src
-    return replace(both, src=src, tgt=tgt)
+    return Vocabularies.from_sides(src, tgt, "separate" if separate else "joint", shared=shared)
 
 
 def languages(folder: Path) -> Languages:
-    """Those that the tokenizer's config names."""
+    """Return the languages that the tokenizer's config names."""
     options = _options(folder)
     src, tgt = options.get("source_lang"), options.get("target_lang")
     return Languages(str(src), str(tgt)) if src and tgt else Languages()
 
 
 def write(folder: Path, bundle: Bundle, origin: Origin, *, separate: bool) -> None:
-    """Write the bundle's tokenizers as a MarianMT folder has them."""
+    """Write the bundle's tokenizers in the form of a MarianMT folder."""
     sides = {"src": (bundle.src_tokenizer, origin.src), "tgt": (bundle.tgt_tokenizer, origin.tgt)}
     names = {}
     for side, (tokenizer, layout) in sides.items():
@@ -78,18 +71,13 @@ def write(folder: Path, bundle: Bundle, origin: Origin, *, separate: bool) -> No
 def _read_side(path: Path, spm: Path, options: dict[str, Any]) -> Vocabulary:
     rows = read_json(path)
     if not all(isinstance(row, int) for row in rows.values()):
-        raise DataError(f"{path}: not pieces with their ids")
+        raise DataError(f"{path}: not a JSON object of pieces with their ids")
     names = in_order(rows, path)
-    found = {}
+    special = {}
     for key, default in {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}.items():
         value = options.get(f"{key}_token", default)
-        found[key] = value.get("content", default) if isinstance(value, dict) else value
-    for key in ("unk", "eos"):
-        if found[key] not in rows:
-            raise DataError(f"{path}: the vocabulary has no {found[key]}")
-    bos = rows.get("<s>")
-    layout = Layout(len(names), rows[found["unk"]], rows[found["eos"]], rows.get(found["pad"]), bos)
-    return Vocabulary(path, read_spm(spm), names, layout)
+        special[key] = value.get("content", default) if isinstance(value, dict) else value
+    return Vocabulary(path, read_spm(spm), names, Layout.from_names(names, path, **special))
 
 
 def _options(folder: Path) -> dict[str, Any]:

@@ -1,25 +1,29 @@
-"""A model of another system as a bundle: its config, its tokenizers, and where it came from."""
+"""Write another system's model as a bundle: config, tokenizers, and the origin that its manifest records."""
 
+import math
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
 from mtkit.bundle import Bundle, save_bundle
 from mtkit.config.schema import Config, DecodeConfig, ModelConfig, TokenizerConfig
 from mtkit.data.sentencepiece_file import parse
+from mtkit.errors import DataError
 from mtkit.files import sha256_file
 from mtkit.interop.vocabulary import Layout
 
+_Section = TypeVar("_Section", bound=BaseModel)
 _NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
 
 @dataclass(frozen=True)
 class Languages:
-    """What people call the two sides."""
+    """The names of the two sides."""
 
     src: str = "src"
     tgt: str = "tgt"
@@ -27,35 +31,61 @@ class Languages:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an imported model came from, as the manifest tells it; what an export needs to give it back as it was."""
+    """The origin of an imported model as its manifest records it: what an export needs to restore the original."""
 
     format: str
     file: str
     sha256: str
     src: Layout
     tgt: Layout
-    details: Mapping[str, Any]  # of the format
+    details: Mapping[str, Any]  # specific to the format
+
+    @classmethod
+    def from_file(cls, path: Path, kind: str, src: Layout, tgt: Layout, details: Mapping[str, Any]) -> Self:
+        """Return the origin of a model read from this file."""
+        return cls(kind, path.name, sha256_file(path), src, tgt, details)
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, kind: str) -> Self:
+        """Return the origin that a bundle records for this format, else mtkit's own layout of its vocabularies."""
+        recorded = bundle.manifest.get("training", {}).get("imported", {})
+        if recorded.get("format") != kind:
+            src, tgt = (Layout.native(side.vocab_size) for side in (bundle.src_tokenizer, bundle.tgt_tokenizer))
+            return cls(kind, "", "", src, tgt, {})
+        src, tgt = (Layout.from_json(recorded["vocabulary"][side]) for side in ("src", "tgt"))
+        return cls(kind, recorded["file"], recorded["sha256"], src, tgt, recorded["details"])
 
     def as_json(self) -> dict[str, Any]:
-        """For the manifest."""
+        """Return the values for the manifest."""
         vocabulary = {"src": self.src.as_json(), "tgt": self.tgt.as_json()}
         named = {"format": self.format, "file": self.file, "sha256": self.sha256}
         return {"imported": {**named, "vocabulary": vocabulary, "details": dict(self.details)}}
 
 
-def origin_of(path: Path, kind: str, src: Layout, tgt: Layout, details: Mapping[str, Any]) -> Origin:
-    """The origin of what was read from the file."""
-    return Origin(kind, path.name, sha256_file(path), src, tgt, details)
+def checked(section: type[_Section], values: Mapping[str, Any], path: Path | str) -> _Section:
+    """Build a section of the config. Raises DataError, naming the file of the values, if they are invalid."""
+    try:
+        return section.model_validate(values)
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, problem['loc']))}={problem['input']}: {problem['msg']}"
+            if problem["loc"]
+            else problem["msg"]
+            for problem in error.errors(include_url=False)
+        ]
+        raise DataError(f"{path}: {'; '.join(problems).replace('Value error, ', '')}") from error
 
 
-def origin_in(bundle: Bundle, kind: str) -> Origin:
-    """What the bundle tells of its origin in this format; without that, mtkit's own layout of the vocabularies."""
-    found = bundle.manifest.get("training", {}).get("imported", {})
-    if found.get("format") != kind:
-        src, tgt = (Layout.of_mtkit(side.vocab_size) for side in (bundle.src_tokenizer, bundle.tgt_tokenizer))
-        return Origin(kind, "", "", src, tgt, {})
-    src, tgt = (Layout.from_json(found["vocabulary"][side]) for side in ("src", "tgt"))
-    return Origin(kind, found["file"], found["sha256"], src, tgt, found["details"])
+def number(options: Mapping[str, Any], key: str, default: float, path: Path | str) -> float:
+    """Return the key's value, or the default if it is missing. Raises DataError if it is not a finite number."""
+    given = default if options.get(key) is None else options[key]
+    try:
+        value = float(given)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise DataError(f"{path}: {key}: {given} is not a number")
+    return value
 
 
 def save_imported(
@@ -67,7 +97,7 @@ def save_imported(
     languages: Languages,
     origin: Origin,
 ) -> None:
-    """Write the bundle; state and tokenizers (SentencePiece models) are in mtkit's order of ids."""
+    """Write the bundle. state and tokenizers (SentencePiece models) have mtkit's order of ids."""
     cfg = _config(model, tokenizers, decode, languages)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, f"{side}.spm") for side in ("src", "tgt")]
@@ -80,8 +110,8 @@ def _config(model: ModelConfig, tokenizers: tuple[bytes, bytes], decode: DecodeC
     src, tgt = map(_tokenizer_config, tokenizers)
     return Config.model_validate(
         {
-            # Nobody knows what it learnt from. Names of files that do not exist keep the section as it is for all
-            # other models; whoever trains on puts names of real ones there, and gets an error that says so until then.
+            # The training text is unknown, but the section is required: files that do not exist stand here until
+            # fine-tuning replaces them, and a run with these names is refused.
             "data": {
                 "src_lang": languages.src,
                 "tgt_lang": languages.tgt,
@@ -97,7 +127,7 @@ def _config(model: ModelConfig, tokenizers: tuple[bytes, bytes], decode: DecodeC
 
 
 def _tokenizer_config(tokenizer: bytes) -> dict[str, Any]:
-    """What of the tokenizer's settings the config has words for; they matter only if it is trained anew."""
+    """Return the tokenizer's settings, as far as the config has keys for them; they matter only for a new training."""
     model = parse(tokenizer)
     defaults = TokenizerConfig()
     known = model.normalization in _NORMALIZATIONS

@@ -1,9 +1,9 @@
-"""Marian's `.npz` models: a transformer of Marian in, a bundle out, and back.
+"""Import Marian's `.npz` transformers as bundles, and export bundles as such models.
 
-Computed as Marian trains and scores: sinusoids with its rates, and a decoder that starts from zeros. (With norms before
-the layers, Marian 1.12 decodes otherwise: after the first step it does not normalise self-attention's keys and values.)
-Its layer normalisation adds 1e-6 to the variance where torch adds 1e-5, which changed the log-probabilities of whole
-sentences by less than 1e-4 nats. Nothing pickled is read.
+The model computes what Marian computes in training and scoring: sinusoids with its rates, and a decoder that starts
+from zeros. (With norms before the layers, Marian 1.12 differs in decoding: after the first step it does not normalise
+the keys and values of self-attention.) Marian's layer normalisation adds 1e-6 to the variance where torch adds 1e-5,
+which changed the log-probabilities of whole sentences by less than 1e-4 nats. Pickled data is never read.
 """
 
 import zipfile
@@ -25,10 +25,9 @@ from mtkit.data.special_ids import BOS_ID, UNK_ID
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import marian_vocabulary
-from mtkit.interop.imported import Languages, origin_in, origin_of, save_imported
+from mtkit.interop.imported import Languages, Origin, checked, number, save_imported
 from mtkit.interop.marian_options import DESCRIPTION, model_config, model_options, read_description
-from mtkit.interop.values import checked, number
-from mtkit.interop.vocabulary import BANNED, bring_state, take_back_state
+from mtkit.interop.vocabulary import BANNED, export_state, import_state
 from mtkit.model.transformer import Transformer
 
 FORMAT = "marian npz"
@@ -39,7 +38,7 @@ _OUTPUT = "decoder_ff_logit_out"
 
 @dataclass(frozen=True)
 class _Entry:
-    """A tensor of mtkit's, and the parameters of Marian's that it is packed from, in this order."""
+    """A tensor of mtkit, and the parameters of Marian that it joins, in this order."""
 
     ours: str
     theirs: tuple[str, ...]
@@ -48,13 +47,13 @@ class _Entry:
 def import_model(
     path: Path,
     out: Path,
-    vocabularies: "marian_vocabulary.Sources | None" = None,
+    vocabularies: marian_vocabulary.Sources | None = None,
     languages: Languages | None = None,
 ) -> None:
     """Write the model in an `.npz` file as a bundle.
 
     vocabularies: by default those that the decoder config beside the model names.
-    Raises MtkitError, naming the file and the key or parameter, if it is no model that mtkit can compute.
+    Raises MtkitError, naming the file and the key or parameter, if mtkit cannot compute the model.
     """
     parameters, options = read_npz(path)
     cfg = model_config(options, path)
@@ -67,33 +66,34 @@ def import_model(
                 f"{vocabulary.path}: {vocabulary.layout.size} entries, but {path} has {n_rows} of its {side} side; "
                 "give the vocabularies that the model was trained with"
             )
-    both = both.starting_from_zeros(state["tgt_embedding.weight"])
+    bos = both.tgt.layout.bos
+    if bos is not None and state["tgt_embedding.weight"][bos].count_nonzero():
+        both = both.with_bos(None)  # Marian's decoder starts from zeros: this <s> is an output only
     src, tgt = both.src.layout, both.tgt.layout
-    # `bos` is what the decoder is given first: zeros, whatever <s> may mean to the output
-    state = bring_state(state, cfg.tie, src, tgt)
+    state = import_state(state, cfg.tie, src, tgt)
     details: dict[str, Any] = {"vocabulary": both.kind}
-    if not marian_vocabulary.decoder_options(path).get("allow-unk"):  # by default Marian never writes <unk>
+    if not marian_vocabulary.decoder_options(path).get("allow-unk"):  # then Marian never writes <unk>
         details["unk_bias"] = float(state["output.bias"][UNK_ID])
         state["output.bias"][UNK_ID] = BANNED
-    origin = origin_of(path, FORMAT, src, tgt, details)
+    origin = Origin.from_file(path, FORMAT, src, tgt, details)
     save_imported(out, state, cfg, both.tokenizers(), _decode_config(path), languages or Languages(), origin)
 
 
 def export_bundle(folder: Path, out: Path) -> None:
     """Write a bundle as a folder with `model.npz`, its vocabularies and a decoder config.
 
-    Raises MtkitError, naming the key, if Marian cannot compute such a model.
+    Raises MtkitError, naming the key, if Marian cannot compute the model.
     """
     bundle = load_bundle(folder)
-    origin = origin_in(bundle, FORMAT)
+    origin = Origin.from_bundle(bundle, FORMAT)
     cfg = bundle.config.model
     options = model_options(cfg, (origin.src.size, origin.tgt.size), folder)
     if bundle.model.tgt_embedding.weight[BOS_ID].count_nonzero():
         raise MtkitError(
-            f"{folder}: its decoder starts from a learnt embedding, but Marian's starts from zeros; only models whose "
-            "embedding of <start> is zero can be exported, such as those imported from Marian"
+            f"{folder}: its decoder starts from a learned embedding of <start>, but Marian's starts from zeros; only "
+            "models with zeros there can be exported, such as those imported from Marian"
         )
-    state = take_back_state(bundle.model.state_dict(), origin.src, origin.tgt)
+    state = export_state(bundle.model.state_dict(), origin.src, origin.tgt)
     if (unk_bias := origin.details.get("unk_bias")) is not None:
         state["output.bias"][origin.tgt.unk] = unk_bias
     parameters = to_parameters(state, cfg)
@@ -107,9 +107,9 @@ def export_bundle(folder: Path, out: Path) -> None:
 
 
 def to_state(parameters: Parameters, cfg: ModelConfig, path: Path | str) -> dict[str, Tensor]:
-    """The model's state from Marian's parameters, the vocabularies in Marian's order; path: for messages.
+    """Return the model's state, the vocabularies in Marian's order; path: for messages.
 
-    Raises MtkitError for a parameter that is missing, has another shape than cfg asks for, or is not known.
+    Raises MtkitError for a parameter that is missing, unknown, or does not have the shape that cfg asks for.
     """
     left = dict(parameters)
     state = _ends(left, cfg, path)
@@ -117,7 +117,7 @@ def to_state(parameters: Parameters, cfg: ModelConfig, path: Path | str) -> dict
         expected = Transformer(cfg, state["src_embedding.weight"].size(0), state["output.bias"].numel()).state_dict()
     for entry in _entries(cfg):
         n_parts, (n_out, *n_in) = len(entry.theirs), expected[entry.ours].shape
-        # Marian multiplies rows by matrices, (in, out); its vectors are matrices of one row
+        # Marian's matrices are (in, out), its vectors are matrices of one row
         shape = [*(n_in or [1]), n_out // n_parts]
         parts = [_take(left, name, shape, path) for name in entry.theirs]
         state[entry.ours] = torch.cat([part.T if n_in else part[0] for part in parts]).contiguous()
@@ -128,7 +128,7 @@ def to_state(parameters: Parameters, cfg: ModelConfig, path: Path | str) -> dict
 
 
 def to_parameters(state: Mapping[str, Tensor], cfg: ModelConfig) -> dict[str, NDArray[Any]]:
-    """Marian's parameters: the inverse of `to_state`."""
+    """Return Marian's parameters: the inverse of `to_state`."""
     parameters: dict[str, Tensor] = {}
     same = torch.equal(state["src_embedding.weight"], state["tgt_embedding.weight"])
     if cfg.tie == "all" or (cfg.tie == "none" and same):
@@ -145,12 +145,12 @@ def to_parameters(state: Mapping[str, Tensor], cfg: ModelConfig) -> dict[str, ND
 
 
 def _ends(left: dict[str, NDArray[Any]], cfg: ModelConfig, path: Path | str) -> dict[str, Tensor]:
-    """Embeddings and output, taken out of left."""
+    """Remove embeddings and output from left; return them under mtkit's names."""
     shared = "Wemb" in left
     src = _take(left, "Wemb" if shared else _SIDES["src_embedding"], [-1, cfg.d_model], path)
     tgt = src if shared else _take(left, _SIDES["tgt_embedding"], [-1, cfg.d_model], path)
     output = tgt
-    if cfg.tie == "none" and f"{_OUTPUT}_W" in left:  # as older versions write it
+    if cfg.tie == "none" and f"{_OUTPUT}_W" in left:  # by older versions
         output = _take(left, f"{_OUTPUT}_W", [cfg.d_model, tgt.size(0)], path).T.contiguous()
     elif cfg.tie == "none":
         output = _take(left, f"{_OUTPUT}_Wt", [tgt.size(0), cfg.d_model], path)
@@ -160,15 +160,15 @@ def _ends(left: dict[str, NDArray[Any]], cfg: ModelConfig, path: Path | str) -> 
 
 
 def _entries(cfg: ModelConfig) -> Iterator[_Entry]:
-    """All tensors but embeddings and output."""
+    """Yield all tensors but embeddings and output."""
     for side, n_layers in (("encoder", cfg.n_encoder_layers), ("decoder", cfg.n_decoder_layers)):
         for layer in range(n_layers):
             ours, theirs = f"{side}_layers.{layer}", f"{side}_l{layer + 1}"
             if side == "decoder" and cfg.decoder == "ssru":
                 yield _Entry(f"{ours}.self_attention.in_proj.weight", (f"{theirs}_rnn_W", f"{theirs}_rnn_Wf"))
                 yield _Entry(f"{ours}.self_attention.forget_bias", (f"{theirs}_rnn_bf",))
-                place = f"{theirs}_rnn" if cfg.norm_position == "pre" else f"{theirs}_rnn_ffn"
-                yield from _norm(cfg, f"{ours}.self_attention_residual.norm", place)
+                norm = f"{theirs}_rnn" if cfg.norm_position == "pre" else f"{theirs}_rnn_ffn"
+                yield from _norm(cfg, f"{ours}.self_attention_residual.norm", norm)
             else:
                 yield from _linear(f"{ours}.self_attention.qkv_proj", f"{theirs}_self", "qkv")
                 yield from _linear(f"{ours}.self_attention.out_proj", f"{theirs}_self", "o")
@@ -198,23 +198,23 @@ def _norm(cfg: ModelConfig, ours: str, theirs: str) -> Iterator[_Entry]:
 
 
 def _take(left: dict[str, NDArray[Any]], name: str, shape: Sequence[int], path: Path | str) -> Tensor:
-    """The parameter, taken out of left; a size of -1 in shape stands for any."""
+    """Remove the parameter from left; return it. shape: -1 allows any size."""
     array = left.pop(name, None)
     if array is None:
         raise MtkitError(f"{path}: the parameter {name} is missing")
     if array.ndim != len(shape) or any(w not in (-1, n) for w, n in zip(shape, array.shape, strict=True)):
-        found, wanted = (" x ".join("any" if n < 0 else str(n) for n in sizes) for sizes in (array.shape, shape))
-        raise MtkitError(f"{path}: the parameter {name} is {found}, but the model's options ask for {wanted}")
+        actual, expected = (" x ".join("any" if n < 0 else str(n) for n in sizes) for sizes in (array.shape, shape))
+        raise MtkitError(f"{path}: the parameter {name} is {actual}, but the model's options ask for {expected}")
     if array.dtype.kind != "f":
         raise MtkitError(f"{path}: the parameter {name} holds {array.dtype}, not floating-point numbers")
     return torch.from_numpy(array.astype(np.float32))
 
 
 def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The parameters and the options of a model. Raises MtkitError if the file holds none."""
+    """Read the parameters and the options of a model. Raises MtkitError if the file is not one of Marian's."""
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
-            raise MtkitError(f"{path}: not an .npz file, or a damaged one")
+            raise MtkitError(f"{path}: not an .npz file, or damaged")
         file.seek(0)
         try:
             with np.load(file, allow_pickle=False) as archive:
@@ -223,24 +223,24 @@ def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
             raise MtkitError(f"{path}: not an .npz file of plain arrays ({error})") from error
     description = arrays.pop(DESCRIPTION, None)
     if description is None:
-        raise MtkitError(f"{path}: no {DESCRIPTION} in it, so this is not a model of Marian")
+        raise MtkitError(f"{path}: not a model of Marian: it has no {DESCRIPTION}")
     return arrays, read_description(description.tobytes(), path)
 
 
 def write_npz(path: Path, parameters: Parameters, options: Mapping[str, Any]) -> None:
-    """A file as Marian writes it, but for the description's padding."""
+    """Write a file like Marian's, except for the padding of the description."""
     text = yaml.safe_dump(dict(options), sort_keys=True).encode("utf-8") + b"\0"
     arrays: dict[str, Any] = {**parameters, DESCRIPTION: np.frombuffer(text, dtype=np.int8)}
     np.savez(path, **arrays)
 
 
 def _decode_config(path: Path) -> DecodeConfig:
-    """The decoder config beside the model, as far as mtkit has words for it."""
+    """Return the decode section for the decoder config beside the model, as far as mtkit has its keys."""
     options, decoder = marian_vocabulary.decoder_options(path), path.with_name(f"{path.name}.decoder.yml")
     settings: dict[str, Any] = {}
     if (beam_size := options.get("beam-size")) is not None:
         settings["beam_size"] = beam_size
-    # Marian divides by length^normalize, mtkit by the length or by ((5 + length) / 6)^length_penalty
+    # Marian divides a score by length^normalize, mtkit by the length or by ((5 + length) / 6)^length_penalty.
     if options.get("normalize") is not None:
         alpha = number(options, "normalize", 0.0, decoder)
         settings["length_normalization"] = {0.0: "none", 1.0: "average"}.get(alpha, "gnmt")

@@ -1,8 +1,8 @@
-"""Marian's binary model files (.bin): named tensors and the model's options, int8 matrices turned back to float32.
+"""Read Marian's binary model files (.bin): named tensors and the model's options; int8 matrices become float32.
 
 The layout, all little-endian: version and number of items, 64 bits each; for each item the length of its name, its
-type, the number of its dimensions and the length of its data, 64 bits each; the names, each ended by a NUL; the
-dimensions, 32 bits each; the length of a gap, 64 bits, and the gap; then the data of the items, one after the other.
+type, the number of its dimensions and the length of its data, 64 bits each; the names, each with a NUL at its end; the
+dimensions, 32 bits each; the length of a gap, 64 bits, and the gap; then the data of all items.
 """
 
 import math
@@ -20,19 +20,18 @@ from mtkit.interop.marian_options import DESCRIPTION, read_description
 _VERSION = 1
 _TEXT, _FLOAT32, _INT8, _INT16 = 0x101, 0x404, 0x4101, 0x4102
 _PLAIN_TYPES = {0x102: "int16", 0x104: "int32", 0x108: "int64", 0x402: "float16", 0x408: "float64"}
-_PACKED, _INTGEMM = 0x0800, 0x4000  # flags of types whose data is arranged in some other way
+_PACKED, _INTGEMM = 0x0800, 0x4000  # flags of types with another memory layout
 
 Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class MarianModel:
-    """What a model file holds. Matrices are (inputs, outputs), as Marian's names and shapes have it; embeddings
-    are (vocabulary, width)."""
+    """The content of a model file. Matrices are (inputs, outputs), embeddings (vocabulary, width)."""
 
     path: Path
     tensors: dict[str, Array]
-    options: dict[str, Any]  # the YAML that Marian keeps beside the tensors: depth, width, tying, ...
+    options: dict[str, Any]  # the YAML beside the tensors: depth, width, tying, ...
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,12 @@ class _Item:
     name: str
     type: int
     shape: tuple[int, ...]
-    start: int  # of its data, in bytes from the beginning of the file
-    size: int  # of its data, in bytes
+    start: int  # byte of the file at which its data begins
+    size: int  # bytes of its data
 
 
 def read_marian_binary(path: Path) -> MarianModel:
-    """Read and dequantise a model file. Raises DataError if it is none, is cut off, or holds a type not known here."""
+    """Read and dequantise a model file. Raises DataError if it is not one, is cut off, or has an unknown type."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -58,7 +57,7 @@ def read_marian_binary(path: Path) -> MarianModel:
         else:
             tensors[item.name] = _tensor(path, data, item)
     if not options:
-        raise DataError(f"{path}: it holds no {DESCRIPTION}, so the shape of the model is unknown")
+        raise DataError(f"{path}: no {DESCRIPTION} in it, so the shape of the model is unknown")
     return MarianModel(path, tensors, options)
 
 
@@ -66,11 +65,9 @@ def _items(path: Path, data: bytes) -> list[_Item]:
     reader = _Reader(path, data)
     version, n_items = reader.read("QQ")
     if version != _VERSION:
-        raise DataError(
-            f"{path}: not a Marian binary model: it begins with version {version}, where this mtkit reads {_VERSION}"
-        )
+        raise DataError(f"{path}: not a Marian binary model: it has version {version}, this mtkit reads {_VERSION}")
     if n_items * 32 > len(data):
-        raise DataError(f"{path}: it says that it holds {n_items:,} items, which cannot be in {len(data):,} bytes")
+        raise DataError(f"{path}: its header gives {n_items:,} items, more than its {len(data):,} bytes can hold")
     headers = [reader.read("QQQQ") for _ in range(n_items)]
     names = [reader.bytes(name_length).rstrip(b"\0").decode("utf-8", "replace") for name_length, *_ in headers]
     shapes = [
@@ -81,29 +78,28 @@ def _items(path: Path, data: bytes) -> list[_Item]:
     reader.bytes(gap)
     items = []
     for name, (_, kind, _, size), shape in zip(names, headers, shapes, strict=True):
-        items.append(_Item(name, kind, shape, reader.place, size))
+        items.append(_Item(name, kind, shape, reader.offset, size))
         reader.bytes(size)
     return items
 
 
 class _Reader:
-    """Reads on from where it is; says what is wrong where the file ends too early."""
+    """Reads a file from start to end. Raises DataError where the file is cut off."""
 
     def __init__(self, path: Path, data: bytes) -> None:
-        self.path, self.data, self.place = path, data, 0
+        self.path, self.data, self.offset = path, data, 0
 
     def read(self, layout: str) -> tuple[int, ...]:
         layout = "<" + layout
         return struct.unpack(layout, self.bytes(struct.calcsize(layout)))
 
     def bytes(self, n_bytes: int) -> bytes:
-        end = self.place + n_bytes
+        end = self.offset + n_bytes
         if end > len(self.data):
             raise DataError(
-                f"{self.path}: cut off: it should go on to byte {end:,} at least, but ends at {len(self.data):,}; "
-                "copy it again"
+                f"{self.path}: cut off: it needs {end:,} bytes or more, but has {len(self.data):,}; copy it again"
             )
-        read, self.place = self.data[self.place : end], end
+        read, self.offset = self.data[self.offset : end], end
         return read
 
 
@@ -119,16 +115,16 @@ def _tensor(path: Path, data: bytes, item: _Item) -> Array:
         return np.frombuffer(data, "<f4", n_elements, item.start).reshape(item.shape).astype(np.float32)
     [multiplier] = struct.unpack_from("<f", data, item.start + n_bytes)
     if not (math.isfinite(multiplier) and multiplier > 0):
-        raise DataError(f"{path}: {item.name}: its quantisation multiplier is {multiplier}, which cannot be")
+        raise DataError(f"{path}: {item.name}: its quantisation multiplier is {multiplier}, not a positive number")
     whole = np.frombuffer(data, "<i1" if item.type == _INT8 else "<i2", n_elements, item.start)
     values = whole.astype(np.float32) / np.float32(multiplier)
-    if "Wemb" in item.name:  # used as the output matrix, and so already the way that products want it
+    if "Wemb" in item.name:  # also the output matrix, so already transposed
         return values.reshape(item.shape)
-    return values.reshape(item.shape[::-1]).T  # stored transposed under the shape that it had before
+    return values.reshape(item.shape[::-1]).T  # transposed, but under its original shape
 
 
 def _why_not(kind: int) -> str:
     remedy = "convert the model again with `marian-conv --gemm-type intgemm8` or `float32`"
     if kind & (_PACKED | _INTGEMM):
-        return f"its type {kind:#06x} is arranged for one kind of processor; {remedy}"
+        return f"its type {kind:#06x} has a memory layout for one kind of processor; {remedy}"
     return f"its type {_PLAIN_TYPES.get(kind, f'{kind:#06x}')} is not one of float32, intgemm8, intgemm16; {remedy}"

@@ -1,4 +1,4 @@
-"""Marian's description of a model as the model section of a config, and back."""
+"""Convert Marian's description of a model to the model section of a config, and back."""
 
 import re
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ import yaml
 from mtkit.config.schema import ModelConfig
 from mtkit.console import log
 from mtkit.errors import DataError, MtkitError
+from mtkit.interop.imported import checked
 from mtkit.interop.support import export_problems
-from mtkit.interop.values import checked
 
-DESCRIPTION = "special:model.yml"  # the name of the options beside a model's parameters
-_ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # Marian's gelu is x sigmoid(1.702 x), another function than mtkit's
+DESCRIPTION = "special:model.yml"  # the name of the options among the parameters
+_ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # Marian's gelu is x sigmoid(1.702 x), not mtkit's
 
-# What must be as it is by default: key, default, further values that mean the same to mtkit.
+# Options that must have their default: key, default, further values with the same meaning to mtkit.
 _FIXED: dict[str, tuple[Any, ...]] = {
     "type": ("transformer",),
     "transformer-no-projection": (False,),
@@ -44,32 +44,32 @@ _FIXED: dict[str, tuple[Any, ...]] = {
 
 
 def read_description(text: bytes, path: Path) -> dict[str, Any]:
-    """The options that a model file describes itself by; path: for messages. Raises DataError if there are none."""
+    """Parse the options in a model file; path: for messages. Raises DataError if there are none."""
     try:
         options = yaml.safe_load(text.rstrip(b"\0").decode("utf-8"))  # Marian pads it with NULs
     except (ValueError, yaml.YAMLError) as error:
         raise DataError(f"{path}: its {DESCRIPTION} cannot be read: {error}") from error
     if not isinstance(options, dict):
-        raise DataError(f"{path}: its {DESCRIPTION} holds no options")
+        raise DataError(f"{path}: its {DESCRIPTION} has no options")
     return options
 
 
 def model_config(options: Mapping[str, Any], path: Path | str) -> ModelConfig:
-    """The model section for Marian's options; path: for messages.
+    """Return the model section for Marian's options; path: for messages.
 
-    Raises MtkitError, naming key and value, for what mtkit has no counterpart of.
+    Raises MtkitError, naming key and value, for what mtkit does not support.
     """
     for key, known in _FIXED.items():
         if (value := options.get(key, known[0])) not in known:
             raise _unsupported(path, key, value, f"only {_listed(known)}")
     activation = options.get("transformer-ffn-activation", "swish")
-    if activation not in [*_ACTIVATIONS]:  # it may be of any type
+    if activation not in [*_ACTIVATIONS]:  # a list, since it may be unhashable
         raise _unsupported(path, "transformer-ffn-activation", activation, f"only {_listed(tuple(_ACTIVATIONS))}")
     d_ff = _number(options, "transformer-dim-ffn", path)
     if options.get("transformer-decoder-dim-ffn", 0) not in (0, d_ff):
-        found = options["transformer-decoder-dim-ffn"]
-        raise _unsupported(path, "transformer-decoder-dim-ffn", found, f"only that of the encoder, {d_ff}")
-    # the options hold no dropout: what is trained on gets mtkit's default
+        value = options["transformer-decoder-dim-ffn"]
+        raise _unsupported(path, "transformer-decoder-dim-ffn", value, f"only the encoder's value, {d_ff}")
+    # The options do not record dropout: fine-tuning uses mtkit's defaults.
     settings = {
         "d_model": _number(options, "dim-emb", path),
         "d_ff": d_ff,
@@ -86,7 +86,7 @@ def model_config(options: Mapping[str, Any], path: Path | str) -> ModelConfig:
 
 
 def model_options(cfg: ModelConfig, vocab_sizes: tuple[int, int], folder: Path) -> dict[str, Any]:
-    """Marian's options for a bundle's model. Raises MtkitError, naming the key, for what Marian has no option for."""
+    """Return Marian's options for a model. Raises MtkitError, naming the key, for what Marian cannot compute."""
     if problems := export_problems(cfg, "marian"):
         raise MtkitError(f"{folder}: {'; '.join(problems)}")
     pre, ssru = cfg.norm_position == "pre", cfg.decoder == "ssru"
@@ -129,23 +129,23 @@ def _decoder(options: Mapping[str, Any], path: Path | str) -> str:
 
 
 def _norm_position(options: Mapping[str, Any], path: Path | str) -> str:
-    """Where the norms are; d, dropout, says nothing about it."""
+    """Return the position of the norms, ignoring d (dropout)."""
     version = re.match(r"v?(\d+)\.(\d+)", str(options.get("version", "")))
     keys = ("transformer-preprocess", "transformer-postprocess", "transformer-postprocess-top")
     values = [str(options.get(key) or "") for key in keys]
-    found = tuple(value.replace("d", "") for value in values)
+    steps = tuple(value.replace("d", "") for value in values)
     positions = {("n", "a", "n"): "pre", ("", "an", ""): "post"}
-    if found not in positions:
+    if steps not in positions:
         pairs = ", ".join(f'{key}: "{value}"' for key, value in zip(keys, values, strict=True))
         known = '"n", "da", "n" (pre-norm) or "", "dan", "" (post-norm)'
         raise MtkitError(f"{path}: {pairs} is not supported; only {known}")
-    if positions[found] == "pre" and version and tuple(map(int, version.groups())) < (1, 12):
+    if positions[steps] == "pre" and version and tuple(map(int, version.groups())) < (1, 12):
         log.warning(
-            f"{path}: made by Marian {version[0]}, with norms before the layers. Like version 1.12 in training, mtkit "
-            "normalises self-attention's keys and values, which older ones may not: compare some translations before "
-            "you rely on it"
+            f"{path}: Marian {version[0]} made this model with norms before the layers. mtkit normalises the keys and "
+            "values of self-attention, as version 1.12 does in training; older versions may not: compare some "
+            "translations before you rely on it"
         )
-    return positions[found]
+    return positions[steps]
 
 
 def _tie(options: Mapping[str, Any]) -> str:
@@ -158,7 +158,7 @@ def _tie(options: Mapping[str, Any]) -> str:
 def _number(options: Mapping[str, Any], key: str, path: Path | str) -> int:
     value = options.get(key)
     if not isinstance(value, int):
-        raise MtkitError(f"{path}: its description has {key}: {value}, not a number")
+        raise MtkitError(f"{path}: {key}: {value} in its description is not a number")
     return value
 
 

@@ -1,29 +1,26 @@
-"""Marian's vocabularies: SentencePiece models, or lists of pieces (.yml) beside them, in; tokenizers out, and back."""
+"""Read and write Marian's vocabularies: SentencePiece models, or lists of pieces (.yml) beside such models."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from torch import Tensor
 
 from mtkit.bundle import Bundle
-from mtkit.data.sentencepiece_file import Piece, SentencePieceModel
 from mtkit.errors import DataError, MtkitError
 from mtkit.interop.imported import Origin
 from mtkit.interop.vocabulary import (
     Layout,
+    Vocabularies,
+    Vocabulary,
+    in_order,
     names_of,
     original_names,
     original_spm,
     read_spm,
-    spelled_as_unknown,
     spm_layout,
-    src_tokenizer,
     text_spm,
-    tgt_tokenizer,
 )
 
 _YML = (".yml", ".yaml")
@@ -31,7 +28,7 @@ _YML = (".yml", ".yaml")
 
 @dataclass(frozen=True)
 class Sources:
-    """The files of both sides' vocabularies; the SentencePiece models are for those that are .yml."""
+    """The vocabulary files of both sides; .yml vocabularies need SentencePiece models, too."""
 
     src: Path
     tgt: Path
@@ -39,44 +36,8 @@ class Sources:
     tgt_spm: Path | None = None
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """One side's: what its rows are called, and how text is cut into these pieces."""
-
-    path: Path
-    model: SentencePieceModel
-    names: list[str]
-    layout: Layout
-
-
-@dataclass(frozen=True)
-class Vocabularies:
-    """Both sides'; shared: one matrix serves both, row by row."""
-
-    src: Vocabulary
-    tgt: Vocabulary
-    kind: str  # spm or yml
-    shared: bool
-    extra: tuple[Piece, ...] = ()  # what the source's tokenizer finds in text, but the vocabulary does not know
-
-    def starting_from_zeros(self, tgt_embedding: Tensor) -> "Vocabularies":
-        """With a row of zeros as bos: <s> if its row in tgt_embedding is that, else one of its own."""
-        bos = self.tgt.layout.bos
-        if bos is None or not tgt_embedding[bos].count_nonzero():
-            return self
-        tgt = replace(self.tgt, layout=replace(self.tgt.layout, bos=None))
-        src = replace(self.src, layout=replace(self.src.layout, bos=None)) if self.shared else self.src
-        return replace(self, src=src, tgt=tgt)
-
-    def tokenizers(self) -> tuple[bytes, bytes]:
-        """SentencePiece models in mtkit's order of ids."""
-        src = src_tokenizer(self.src.model, self.src.names, self.src.layout)
-        extra = self.extra if self.shared else ()
-        return src, tgt_tokenizer(self.tgt.model, self.tgt.names, self.tgt.layout, extra)
-
-
 def decoder_options(model: Path) -> dict[str, Any]:
-    """The options in the decoder config beside a model; none if there is none."""
+    """Return the options of the decoder config beside a model; {} if there is none."""
     path = model.with_name(f"{model.name}.decoder.yml")
     try:
         options = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -88,24 +49,24 @@ def decoder_options(model: Path) -> dict[str, Any]:
 
 
 def beside(model: Path) -> Sources:
-    """The vocabularies that the decoder config beside a model names. Raises MtkitError if there are none."""
+    """Return the vocabularies that the decoder config beside a model names. Raises MtkitError if there are none."""
     remedy = "give the model's vocabularies: --src-vocab FILE --tgt-vocab FILE"
     named = decoder_options(model).get("vocabs")
     if not isinstance(named, list) or len(named) != 2:
         raise MtkitError(f"{model}: no {model.name}.decoder.yml beside it that names two vocabularies; {remedy}")
-    found = []
+    vocabularies = []
     for name in map(Path, named):
-        places = [model.parent / name, model.parent / name.name]  # an absolute name stays absolute; it may have moved
-        if not (paths := [path for path in places if path.is_file()]):
-            raise MtkitError(f"{model}: its decoder config names {name}, which is not there; {remedy}")
-        found.append(paths[0])
-    return Sources(*found)
+        candidates = [model.parent / name, model.parent / name.name]  # an absolute path may have moved
+        if not (paths := [path for path in candidates if path.is_file()]):
+            raise MtkitError(f"{model}: its decoder config names {name}, which does not exist; {remedy}")
+        vocabularies.append(paths[0])
+    return Sources(*vocabularies)
 
 
 def read(sources: Sources, *, shared: bool) -> Vocabularies:
-    """Read both sides' vocabularies; shared: their matrices are one.
+    """Read the vocabularies of both sides; shared: they have one matrix.
 
-    Raises MtkitError if they are of a kind that mtkit does not know, or shared and yet different.
+    Raises MtkitError if mtkit does not know their kind, or if they are shared but differ.
     """
     kinds = [_kind(path) for path in (sources.src, sources.tgt)]
     if kinds[0] != kinds[1]:
@@ -119,11 +80,7 @@ def read(sources: Sources, *, shared: bool) -> Vocabularies:
     src, tgt = sides
     if shared and src.names != tgt.names:
         raise MtkitError(f"{src.path} and {tgt.path} differ, but the model has one embedding matrix for both sides")
-    extra = tuple(spelled_as_unknown(src.model, src.names))
-    src = replace(src, layout=replace(src.layout, n_unknown=len(extra)))
-    if shared:
-        tgt = replace(tgt, layout=src.layout)
-    return Vocabularies(src, tgt, kinds[0], shared, extra)
+    return Vocabularies.from_sides(src, tgt, kinds[0], shared=shared)
 
 
 def _kind(path: Path) -> str:
@@ -147,36 +104,19 @@ def _from_spm(path: Path) -> Vocabulary:
 def _from_yml(path: Path, spm: Path) -> Vocabulary:
     if not spm.is_file():
         raise MtkitError(
-            f"{path}: a list of pieces, but not how to cut text into them; put the SentencePiece model there as {spm}, "
-            "or name it with --src-spm and --tgt-spm"
+            f"{path}: a list of pieces, without the SentencePiece model that cuts text into them; put it there as "
+            f"{spm}, or name it with --src-spm and --tgt-spm"
         )
     names = read_yml(path)
-    return Vocabulary(path, read_spm(spm), names, layout_of_names(names, path))
-
-
-def layout_of_names(names: list[str], path: Path, *, unk: str = "<unk>", eos: str = "</s>") -> Layout:
-    """Where the special rows are, by their names. Raises DataError if unk or eos are missing."""
-    rows = {name: row for row, name in enumerate(names)}
-    if missing := [name for name in (unk, eos) if name not in rows]:
-        raise DataError(f"{path}: the vocabulary has no {missing[0]}")
-    return Layout(len(names), unk=rows[unk], eos=rows[eos], pad=rows.get("<pad>"), bos=rows.get("<s>"))
-
-
-def in_order(rows: Mapping[str, int], path: Path) -> list[str]:
-    """The names by row. Raises DataError unless the rows are 0, 1, 2, ..."""
-    names = sorted(rows, key=lambda name: rows[name])
-    for expected, name in enumerate(names):
-        if rows[name] != expected:
-            raise DataError(f"{path}: {name!r} has the id {rows[name]}, but {expected} comes next: damaged?")
-    return names
+    return Vocabulary(path, read_spm(spm), names, Layout.from_names(names, path))
 
 
 def read_yml(path: Path) -> list[str]:
-    """The pieces in a vocabulary of Marian's: lines such as `"▁the": 5`, in the order of their numbers."""
+    """Read a vocabulary of lines such as `"▁the": 5`; return the pieces in the order of their ids."""
     rows: dict[str, int] = {}
     key = ""
     for number, line in enumerate(_lines(path), start=1):
-        if line.startswith("? "):  # YAML's way to write a long key
+        if line.startswith("? "):  # YAML writes a long key so
             key = line[2:]
             continue
         text, _, value = line.rpartition(":")
@@ -185,13 +125,13 @@ def read_yml(path: Path) -> list[str]:
         try:
             rows[_unquoted(text)] = int(value)
         except (ValueError, yaml.YAMLError) as error:
-            raise DataError(f"{path}: line {number}: {line!r} is not a piece with its number") from error
+            raise DataError(f"{path}: line {number}: {line!r} is not a piece with its id") from error
         key = ""
     return in_order(rows, path)
 
 
 def _lines(path: Path) -> list[str]:
-    """Only LF ends a line: splitlines() would cut at U+2028, too."""
+    """Split at LF only: splitlines() would split at U+2028, too."""
     try:
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
@@ -206,12 +146,12 @@ def _unquoted(text: str) -> str:
         return text
     try:
         return str(json.loads(text))
-    except ValueError:  # what JSON does not know: single quotes, \x41
+    except ValueError:  # YAML only: single quotes, \x41
         return str(yaml.load(text, Loader=yaml.BaseLoader))
 
 
 def write(folder: Path, bundle: Bundle, origin: Origin) -> list[str]:
-    """Write the bundle's tokenizers as vocabularies of the kind that they came as; returns the names for the config."""
+    """Write the bundle's tokenizers as vocabularies of their original kind; return the file names for the config."""
     sides = {"src": (bundle.src_tokenizer, origin.src, "source"), "tgt": (bundle.tgt_tokenizer, origin.tgt, "target")}
     names = []
     for side, (tokenizer, layout, long_name) in sides.items():

@@ -1,4 +1,4 @@
-"""How far an exported model is from the one it was made of: both translate the same lines, and are compared."""
+"""Compare an exported model with its original: both translate the same lines."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,14 +20,14 @@ _LINES_A_WINDOW = 256  # translated before the progress bar moves
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What an export may differ by."""
+    """The largest accepted differences between an export and its original."""
 
-    token_agreement: float  # at least this share
-    score_difference: float  # at most so many nats a token, the mean over all lines
-    bleu_drop: float  # at most
+    token_agreement: float  # least share of equal tokens
+    score_difference: float  # most nats a token, averaged over all lines
+    bleu_drop: float  # most points
 
 
-# Twice to ten times what was measured on a Tatoeba and a Multi30k model with 500 lines each.
+# Two to ten times the differences measured with a Tatoeba and a Multi30k model on 500 lines each.
 DEFAULT_TOLERANCES = {
     "float32": Tolerance(token_agreement=0.999, score_difference=1e-4, bleu_drop=0.1),
     "float16": Tolerance(token_agreement=0.99, score_difference=0.005, bleu_drop=0.3),
@@ -40,10 +40,10 @@ DEFAULT_TOLERANCES = {
 
 @dataclass(frozen=True)
 class SearchParity:
-    """Both engines with one search setting."""
+    """The comparison with one search setting."""
 
     search: str  # greedy, or beam and its size
-    token_agreement: float  # 2 x tokens in common, in the same order, over the tokens of both
+    token_agreement: float  # 2 x common tokens in the same order / tokens of both
     equal_lines: int
     bleu: float | None  # of the original; None without references
     bleu_change: float | None
@@ -57,35 +57,35 @@ class Parity:
 
     n_lines: int
     quantization: str
-    computes_in: str  # what this machine made of it: not every one multiplies every type
+    computes_in: str  # the type that this machine multiplies in; not every machine has every type
     threads: int
-    score_difference_mean: float  # nats a token, over the log-probs of the original's greedy translations
+    score_difference_mean: float  # nats a token, for the original's greedy translations
     score_difference_max: float  # nats a line
     searches: list[SearchParity]
 
     def failures(self, tolerance: Tolerance) -> list[str]:
-        """What is past the tolerance, with both values; [] if nothing is."""
-        found = []
+        """Return a message, with both values, for each difference beyond the tolerance."""
+        failures = []
         if self.score_difference_mean > tolerance.score_difference:
-            found.append(
+            failures.append(
                 f"log-probabilities differ by {self.score_difference_mean:.2g} nats a token, more than "
                 f"{tolerance.score_difference:g} (--max-score-difference)"
             )
         for search in self.searches:
             if search.token_agreement < tolerance.token_agreement:
-                found.append(
+                failures.append(
                     f"{search.search}: {search.token_agreement:.2%} of the tokens agree, fewer than "
                     f"{tolerance.token_agreement:.2%} (--min-agreement)"
                 )
             if search.bleu_change is not None and -search.bleu_change > tolerance.bleu_drop:
-                found.append(
+                failures.append(
                     f"{search.search}: BLEU falls by {-search.bleu_change:.2f}, more than "
                     f"{tolerance.bleu_drop:g} (--max-bleu-drop)"
                 )
-        return found
+        return failures
 
     def as_json(self) -> dict[str, Any]:
-        """For a file."""
+        """Return the values for a JSON file."""
         return asdict(self)
 
 
@@ -97,10 +97,10 @@ def measure_parity(
     threads: int,
     tick: Callable[[int], object],
 ) -> Parity:
-    """Compare two translators that differ in their engine, of which exported's is CTranslate2's.
+    """Compare a native translator with one of CTranslate2, greedily and with the beam of native's config.
 
-    Greedily, and with the beam of native's config, if that is not greedy. references: of the sources, line by line.
-    tick: called with the number of lines that have been translated; n_translated() of them in all.
+    references: of the sources, line by line. tick: called with the number of lines just translated, `n_translated` in
+    total.
     """
     searches: list[SearchParity] = []
     greedy_native: list[Candidate] = []
@@ -109,7 +109,7 @@ def measure_parity(
         original, native_s = _timed(native, sources, decode, tick)
         ours, seconds = _timed(exported, sources, decode, tick)
         greedy_native = greedy_native or original
-        bleu = [_bleu(found, references, native.tgt_lang) for found in (original, ours)] if references else None
+        bleu = [_bleu(side, references, native.tgt_lang) for side in (original, ours)] if references else None
         searches.append(
             SearchParity(
                 search="greedy" if beam_size == 1 else f"beam {beam_size}",
@@ -128,17 +128,19 @@ def measure_parity(
     return Parity(len(sources), engine.quantization, engine.computes_in, threads, mean, most, searches)
 
 
-def _bleu(found: Sequence[Candidate], references: Sequence[str], language: str | None) -> float:
-    return corpus_bleu([candidate.text for candidate in found], references, MetricSettings(tokenizer_for(language)))
+def _bleu(candidates: Sequence[Candidate], references: Sequence[str], language: str | None) -> float:
+    return corpus_bleu(
+        [candidate.text for candidate in candidates], references, MetricSettings(tokenizer_for(language))
+    )
 
 
 def n_translated(decode: DecodeConfig, n_lines: int) -> int:
-    """How many lines `measure_parity` translates, all in all."""
+    """Return the number of lines that `measure_parity` translates in total."""
     return n_lines * (2 if decode.beam_size == 1 else 4)
 
 
 def _settings(decode: DecodeConfig, beam_size: int) -> DecodeConfig:
-    """The length limits and penalties of decode, with no option that only one of the engines has."""
+    """Return the options of decode that both engines have: length limits and penalties."""
     kept = ("length_normalization", "length_penalty", "max_len_factor", "max_len_constant", "max_len")
     others = ("batch_sentences", "max_src_tokens")
     return DecodeConfig(beam_size=beam_size, **{key: getattr(decode, key) for key in (*kept, *others)})
@@ -147,7 +149,7 @@ def _settings(decode: DecodeConfig, beam_size: int) -> DecodeConfig:
 def _timed(
     translator: Translator, sources: Sequence[str], decode: DecodeConfig, tick: Callable[[int], object]
 ) -> tuple[list[Candidate], float]:
-    """The best candidate of each line, and the seconds that it took."""
+    """Return the best candidate of each line, and the seconds taken."""
     best = []
     start = time.perf_counter()
     for window in windows(sources, _LINES_A_WINDOW):
@@ -157,7 +159,7 @@ def _timed(
 
 
 def token_agreement(first: Sequence[Candidate], second: Sequence[Candidate]) -> float:
-    """Tokens that two translations of the same lines have in common, in the same order, as a share of the tokens."""
+    """Return the share of tokens that two translations of the same lines have in common, in the same order."""
     common = total = 0
     for a, b in zip(first, second, strict=True):
         matcher = SequenceMatcher(None, a.ids, b.ids, autojunk=False)
@@ -169,9 +171,9 @@ def token_agreement(first: Sequence[Candidate], second: Sequence[Candidate]) -> 
 def _score_difference(
     native: Translator, engine: CTranslate2Engine, sources: Sequence[str], candidates: Sequence[Candidate], limit: int
 ) -> tuple[float, float]:
-    """How differently the two score the same translations: the mean in nats a token, the most in nats a line.
+    """Compare the log-probabilities of the same translations; return the mean in nats a token, the most in nats a line.
 
-    limit: the most source tokens of a line that was not split; the others are left out, for their parts were scored.
+    limit: skip lines with more source tokens: they were split, and only their parts have scores.
     """
     encoded = native.src_tokenizer.encode_batch(sources)
     pairs = [

@@ -1,4 +1,4 @@
-"""What other systems' formats can hold: a model's config in, what stands in the way out."""
+"""Check which model settings other systems' formats can express."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -9,13 +9,13 @@ Target = Literal["ctranslate2", "marian", "hf"]
 Quantization = Literal["float32", "int8", "float16", "bfloat16", "int8_float16", "int8_bfloat16"]  # CTranslate2's
 
 _NAMES: dict[Target, str] = {"ctranslate2": "CTranslate2", "marian": "Marian", "hf": "MarianMT"}
-# Of each key that a format does not know all values of: those that it knows.
+# For keys that a format supports in part: the supported values.
 _KNOWN: dict[Target, dict[str, tuple[str, ...]]] = {
     "ctranslate2": {"decoder": ("attention",)},
     "marian": {
         "norm": ("layernorm",),
         "positions": ("marian",),
-        "activation": ("relu", "silu"),  # Marian's gelu is x sigmoid(1.702 x), another function than ours
+        "activation": ("relu", "silu"),  # Marian's gelu is x sigmoid(1.702 x), not ours
     },
     "hf": {
         "norm": ("layernorm",),
@@ -28,7 +28,7 @@ _KNOWN: dict[Target, dict[str, tuple[str, ...]]] = {
 
 
 def export_problems(cfg: "ModelConfig", target: Target) -> list[str]:
-    """Each model setting that the target's format cannot express, with what it can; [] if there is none."""
+    """Return a sentence for each model setting that the target's format cannot express; [] if it can express all."""
     return [
         f"{_NAMES[target]} has no counterpart of model.{key}={value}; only {' or '.join(known)}"
         for key, known in _KNOWN[target].items()

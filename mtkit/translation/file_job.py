@@ -1,10 +1,11 @@
-"""A file in, its translation out, in bounded memory; however a process ends, the next one goes on where it stopped.
+"""Translate a file to a file in bounded memory; if the process is killed, the next one resumes where it stopped.
 
-Until the output is whole, two files stand beside it: NAME.mtkit-part, the output so far, and NAME.mtkit-journal, one
-JSON object a line: first what the job is, then, after each window of lines, how far it has come. A window is in the
-journal once its output is on disk, so at every moment the journal tells how much of the part can be kept.
+Until the output is complete, there are two files beside it: NAME.mtkit-part, the output so far, and
+NAME.mtkit-journal, with one JSON object a line: first the job's identity, then the progress after each window of lines.
+A window enters the journal when its output is on disk, so the journal always tells how much of the part is valid. The
+checksums of each entry tell whether that much of the part and of the input is still what it was.
 
-The job knows nothing of models: it is given a function that translates a window of lines.
+The job knows nothing about models: its caller passes a function that translates a window of lines.
 """
 
 import gzip
@@ -30,26 +31,26 @@ from mtkit.files import open_locked, sha256_file, sync
 _FORMAT = 1
 _PART = ".mtkit-part"
 _JOURNAL = ".mtkit-journal"
-_COPIED_AT_ONCE = 1 << 24  # bytes
+_COPY_CHUNK = 1 << 24  # bytes
 
-# Lines, and the number of the first of them (from 1), to as many output lines and to what is counted over the whole
+# Takes lines and the line number of the first one, from 1. Returns as many output lines, and what to add up over the
 # job, such as {"unfinished": 2}. The output must depend on nothing else.
 TranslateWindow = Callable[[Sequence[str], int], tuple[Sequence[str], Mapping[str, int]]]
-# Given all output lines in place of the output file: puts what is made of them where it belongs.
+# Takes all output lines and writes the job's own output from them.
 Finish = Callable[[Iterator[str]], None]
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """What a finished job has done, over all the processes that worked on it."""
+    """Totals of a finished job, over all processes that worked on it."""
 
     n_lines: int
-    n_lines_before: int  # of these, what earlier processes had done
-    counts: Mapping[str, int]  # the sums of what translate_window counted
+    n_lines_before: int  # of these, translated by earlier processes
+    counts: Mapping[str, int]  # the sums of translate_window's counts
 
 
 def can_resume(input_path: Path, output_path: Path) -> bool:
-    """Whether a job between these can be taken up again: neither is a pipe, a terminal or the like."""
+    """Return whether a job between these can be resumed: neither is a pipe, a terminal or the like."""
     return input_path.is_file() and (output_path.is_file() or not output_path.exists())
 
 
@@ -61,32 +62,34 @@ def run_job(
     *,
     window_lines: int,
     restart: bool = False,
-    anew: str = "start anew with --restart",
+    restart_hint: str = "start over with --restart",
     finish: Finish | None = None,
 ) -> JobResult:
-    """Translate a file into another, `.gz` by name, going on with an interrupted job of the same identity.
+    """Translate one file into another, and resume an interrupted job of the same identity.
 
-    identity: all that the output depends on but the input's text, as JSON: checksum of the model, settings, version.
-    The text is compared itself, as far as it had been translated. window_lines: lines translated and kept at a time.
-    restart: forget an interrupted job instead; anew: how people do that, for errors. The output appears when all is
-    done; `.gz` has a member per window.
-    finish: makes the output itself, of the lines that would have been in it; called again if it was interrupted.
+    Files named `.gz` are compressed; the output has one gzip member per window. The output appears when it is complete.
+    identity: JSON of everything that the output depends on except the input's text: checksum of the model, settings,
+    version. The text itself is compared as far as it was translated. window_lines: lines to translate and save at once.
+    restart: discard an interrupted job. restart_hint: how a user does that, for error messages.
+    finish: writes the output itself, from the output lines; called again if it was interrupted.
 
-    Raises MtkitError, saying what differs, if another job had been interrupted in writing this output; if a process
-    is writing it now; if the disk is full. Whatever is raised, KeyboardInterrupt (of SIGTERM too) and errors of
-    translate_window and of the input included, what was done is kept and a warning says so.
+    Raises MtkitError if another job was interrupted while writing this output (the message says what differs), if
+    another process is writing it now, or if the disk is full. After any exception, including KeyboardInterrupt (also
+    from SIGTERM) and errors in translate_window and the input, the work done so far is kept and logged.
     """
-    packed = output_path.suffix == ".gz"  # by the name that was given, as it is when the file is read
+    compressed = output_path.suffix == ".gz"  # of the name as given, not of a link's target, as for reading
     output_path = output_path.resolve()
     if output_path.exists() and input_path.exists() and output_path.samefile(input_path):
-        raise UsageError(f"{input_path} would be overwritten by its translation: give another --output")
-    identity = json.loads(json.dumps({**identity, "window_lines": window_lines, "compressed": packed}))
+        raise UsageError(f"{output_path} is the input file {input_path}: give another --output")
+    identity = json.loads(json.dumps({**identity, "window_lines": window_lines, "compressed": compressed}))
     with open_locked(_beside(output_path, _JOURNAL)) as file, _termination_as_interrupt():
         if file is None:
             raise MtkitError(
-                f"{output_path}: another mtkit is writing this file; wait until it has ended, or give another --output"
+                f"{output_path}: another mtkit process is writing it; wait until it ends, or give another --output"
             )
-        with _Job(file, input_path, output_path, identity, packed=packed, restart=restart, anew=anew) as job:
+        with _Job(
+            file, input_path, output_path, identity, compressed=compressed, restart=restart, restart_hint=restart_hint
+        ) as job:
             n_lines_before = job.done.lines
             job.run(translate_window, window_lines, finish)
         return JobResult(job.done.lines, n_lines_before, job.done.counts)
@@ -94,17 +97,17 @@ def run_job(
 
 @dataclass(frozen=True)
 class _Done:
-    """How far a job has come: a line of the journal."""
+    """A job's progress: one line of the journal."""
 
     lines: int = 0
-    src_sha256: str = ""  # of these lines, each with LF
+    src_sha256: str = ""  # of these input lines, each with LF
     out_bytes: int = 0  # of the part, on disk
     out_sha256: str = ""
     counts: dict[str, int] = field(default_factory=dict)
 
 
 class _Job:
-    """A job at work: its journal and its part, open."""
+    """A running job with its open journal and part."""
 
     def __init__(
         self,
@@ -113,23 +116,23 @@ class _Job:
         output_path: Path,
         identity: Mapping[str, Any],
         *,
-        packed: bool,
+        compressed: bool,
         restart: bool,
-        anew: str,
+        restart_hint: str,
     ) -> None:
         self.journal = journal
         self.input_path = input_path
         self.output_path = output_path
         self.identity = identity
-        self.packed = packed
-        self.anew = anew
+        self.compressed = compressed
+        self.restart_hint = restart_hint
         self.done = _Done()
         self.out_sha256 = hashlib.sha256()
         self.part_path = _beside(output_path, _PART)
         if restart:
             journal.truncate(0)
-        # Opened to append: what is written goes to the end, also after a truncation. No buffer: what a full disk does
-        # not take is not tried again when the file is closed.
+        # Append mode: writes go to the end, also after a truncation. No buffer: closing the file must not retry what a
+        # full disk refused.
         self.part: BinaryIO = self.part_path.open("a+b", buffering=0)
 
     def __enter__(self) -> "_Job":
@@ -146,13 +149,13 @@ class _Job:
             remove_job(self.output_path)
         elif not issubclass(kind, _InputChanged):
             log.warning(
-                f"{self.output_path}: {self.done.lines:,} lines are translated and kept; the same command goes on "
-                "from there"
+                f"{self.output_path}: {self.done.lines:,} lines are translated and saved; run the same command again "
+                "to continue"
             )
 
     def run(self, translate_window: TranslateWindow, window_lines: int, finish: Finish | None) -> None:
-        """Translate what is left to do, and put the output in its place."""
-        # smoothing=0: the time left follows from the mean speed
+        """Translate the remaining lines, and move the output into place."""
+        # smoothing=0: estimate the time left from the mean speed
         with progress_bar(None, "translating", "line", initial=self.done.lines, smoothing=0) as bar:
             for window in self._windows_to_do(window_lines):
                 n_lines = self.done.lines + len(window.lines)
@@ -166,7 +169,7 @@ class _Job:
             bar.total = bar.n
         with self._writing():
             if self.done.lines == 0:
-                _write(self.part, self._packed(b""))  # an empty .gz is not a file without bytes
+                _write(self.part, self._encoded(b""))  # an empty .gz file still has a header
             if finish is None:
                 self.part_path.replace(self.output_path)
                 sync(self.output_path.parent)
@@ -174,14 +177,14 @@ class _Job:
                 finish(self._output_lines())
 
     def _output_lines(self) -> Iterator[str]:
-        with gzip.open(self.part_path) if self.packed else self.part_path.open("rb") as file:
+        with gzip.open(self.part_path) if self.compressed else self.part_path.open("rb") as file:
             for raw in file:
                 yield raw.decode("utf-8").removesuffix("\n")
 
     def _windows_to_do(self, window_lines: int) -> "Iterator[_Window]":
-        """What has not been translated; the lines before it are those that were.
+        """Yield the windows that are not translated yet.
 
-        Raises MtkitError if they are not.
+        Raises MtkitError if the lines before them are not those that were translated.
         """
         n_lines, sha256 = 0, hashlib.sha256()
         for lines, input_bytes in read_windows(self.input_path, window_lines):
@@ -198,13 +201,13 @@ class _Job:
 
     def _input_changed(self) -> "_InputChanged":
         return _InputChanged(
-            f"{self.input_path}: its first {self.done.lines:,} lines are not those that an interrupted job has "
-            f"translated into {self.part_path}; {self.anew}"
+            f"{self.input_path}: its first {self.done.lines:,} lines differ from those that an interrupted job "
+            f"translated into {self.part_path}; {self.restart_hint}"
         )
 
     def _keep(self, lines: Sequence[str], counts: Mapping[str, int], src_sha256: str) -> None:
-        """Put the window's output on disk, then into the journal."""
-        data = self._packed("".join(f"{line}\n" for line in lines).encode("utf-8"))
+        """Write the window's output to disk, then its entry to the journal."""
+        data = self._encoded("".join(f"{line}\n" for line in lines).encode("utf-8"))
         sha256 = self.out_sha256.copy()
         sha256.update(data)
         done = _Done(
@@ -219,21 +222,21 @@ class _Job:
             self._note(asdict(done))
         self.done, self.out_sha256 = done, sha256
 
-    def _packed(self, data: bytes) -> bytes:
-        # No time in the header: the same text gives the same bytes.
-        return gzip.compress(data, mtime=0) if self.packed else data
+    def _encoded(self, data: bytes) -> bytes:
+        # No time in the header, so that the same text gives the same bytes
+        return gzip.compress(data, mtime=0) if self.compressed else data
 
     def _note(self, entry: Mapping[str, Any]) -> None:
         _write(self.journal, json.dumps(entry, ensure_ascii=False).encode("utf-8") + b"\n")
 
     def _resume(self) -> None:
-        """Go on with what the journal holds; what was written after it, and not noted, is cut off."""
+        """Resume from the journal; cut off output that it does not list."""
         job, entries, n_journal_bytes = self._read_journal()
-        if job is not None and (found := differences(job["identity"], self.identity)):
-            changes = [f"{name} was {then}, now {now}" for name, then, now in found]
+        if job is not None and (differing := differences(job["identity"], self.identity)):
+            changes = [f"{name} was {then}, now {now}" for name, then, now in differing]
             raise MtkitError(
-                f"{self.part_path}: holds {_last(entries).lines:,} lines of another job that was interrupted: "
-                f"{'; '.join(changes)}; go on with that one as it was, or {self.anew}"
+                f"{self.part_path}: holds {_last(entries).lines:,} lines of an interrupted job with other settings: "
+                f"{'; '.join(changes)}; continue it with the old settings, or {self.restart_hint}"
             )
         with self._writing():
             self._take_back_output(entries)
@@ -244,34 +247,34 @@ class _Job:
                 self._note({"mtkit_job": _FORMAT, "input": str(self.input_path), "identity": self.identity})
             sync(self.output_path.parent)
         if n_good < len(entries):
-            log.warning(f"{self.part_path}: changed since it was written; only its beginning is used")
+            log.warning(f"{self.part_path}: changed since it was written; using only the lines before the change")
         if self.done.lines:
-            log.info(f"{self.output_path}: going on after line {self.done.lines:,}, where a former run ended")
+            log.info(f"{self.output_path}: resuming after line {self.done.lines:,}")
 
     def _take_back_output(self, entries: Sequence[_Done]) -> None:
-        """Copy the output into the part if it is the part: its process was killed before it removed the journal."""
+        """Copy the output back into the part if a process was killed between moving it and removing the journal."""
         if not entries or self.part.seek(0, os.SEEK_END) or not self.output_path.is_file():
             return
         if sha256_file(self.output_path) == entries[-1].out_sha256:
             with self.output_path.open("rb") as output:
-                while data := output.read(_COPIED_AT_ONCE):
+                while data := output.read(_COPY_CHUNK):
                     _write(self.part, data)
 
     def _verify(self, entries: Sequence[_Done]) -> int:
-        """Take over the entries that the part bears out, and return their number."""
+        """Accept the entries that agree with the part, up to the first that does not; return how many."""
         self.part.seek(0)
-        for number, entry in enumerate(entries):
+        for index, entry in enumerate(entries):
             sha256 = self.out_sha256.copy()
             sha256.update(self.part.read(entry.out_bytes - self.done.out_bytes))
             if sha256.hexdigest() != entry.out_sha256:
-                return number
+                return index
             self.done, self.out_sha256 = entry, sha256
         return len(entries)
 
     def _read_journal(self) -> tuple[dict[str, Any] | None, list[_Done], list[int]]:
-        """The first line (None: the journal is empty), the entries, and where the first line and each entry end.
+        """Return the first line (None: the journal is empty), the entries, and where the first line and each entry end.
 
-        A line that was being written when its process was killed is no entry.
+        An incomplete last line is ignored: its process was killed while writing it.
         """
         self.journal.seek(0)
         raw_lines = [line for line in self.journal.read().splitlines(keepends=True) if line.endswith(b"\n")]
@@ -289,37 +292,37 @@ class _Job:
                     entries.append(_Done(**values))
                 ends.append(len(raw) + (ends[-1] if ends else 0))
         except (ValueError, KeyError, TypeError):
-            raise MtkitError(f"{_beside(self.output_path, _JOURNAL)}: cannot be read; {self.anew}") from None
+            raise MtkitError(f"{_beside(self.output_path, _JOURNAL)}: cannot be read; {self.restart_hint}") from None
         return job, entries, ends
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """A block that writes; what went wrong with it is explained, and half-written output given back to the disk."""
+        """Turn an OSError of the block into an MtkitError, and remove half-written output from the disk."""
         try:
             yield
         except OSError as error:
             with suppress(OSError):
                 self.part.truncate(self.done.out_bytes)
             raise MtkitError(
-                f"{self.output_path}: cannot be written ({error.strerror or error}); mend that (free some space?) and "
-                "run the same command again"
+                f"{self.output_path}: cannot write ({error.strerror or error}); free some space if the disk is full, "
+                "then run the same command again"
             ) from error
 
 
 class _InputChanged(MtkitError):
-    """What was translated is another text's beginning."""
+    """The input no longer begins with the lines that were translated."""
 
 
 @dataclass(frozen=True)
 class _Window:
     lines: list[str]
-    src_sha256: str  # of all lines up to the end of these
+    src_sha256: str  # of the input up to the end of these lines
     input_bytes: int  # read so far
 
 
 def remove_job(output_path: Path) -> None:
-    """Remove what an interrupted job for this output, if there was one, has left beside it."""
-    for suffix in (_JOURNAL, _PART):  # in this order: a journal without its part would be taken for a damaged job
+    """Remove the files of an interrupted job for this output, if there was one."""
+    for suffix in (_JOURNAL, _PART):  # in this order: a journal without its part would look like a damaged job
         _beside(output_path, suffix).unlink(missing_ok=True)
 
 
@@ -341,7 +344,7 @@ def _last(entries: Sequence[_Done]) -> _Done:
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise KeyboardInterrupt in the block, as Ctrl-C does; one that is ignored stays so."""
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt in the block, as Ctrl-C does; ignored signals stay ignored."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

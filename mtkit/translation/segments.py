@@ -1,26 +1,26 @@
-"""Long text in, segments that a model can take out: cut where the sense allows, never cut short."""
+"""Split a text that is too long for the model into segments, at sentence ends if possible; drop nothing."""
 
 import re
 import unicodedata
 from collections.abc import Callable
 
 _CLOSING = r"[\"'”’»›)\]]*"
-# Each ends with the white space (group 1, perhaps none) that is left out between two segments.
+# Group 1 is the white space (perhaps none) between two segments, which belongs to neither.
 _SENTENCE_ENDS = re.compile(
-    rf"(?:(?<![.!?…])[.!?…]+{_CLOSING}(?=\s)|(?<![。！？])[。！？]+{_CLOSING})(\s*)"  # runs are not tried from within
+    rf"(?:(?<![.!?…])[.!?…]+{_CLOSING}(?=\s)|(?<![。！？])[。！？]+{_CLOSING})(\s*)"  # whole runs of marks
 )
 _CLAUSE_ENDS = re.compile(rf"(?:[,;:–—]{_CLOSING}(?=\s)|[，、；：]{_CLOSING})(\s*)")
 _WORD_ENDS = re.compile(r"(\s+)")
-_ABBREVIATION = re.compile(r"(?:^|[\s(\"'«“])[^\W\d_a-zß-ÿ]\w{0,2}\.$")  # Mr. Dr. J.: no end, so keep reading
+_ABBREVIATION = re.compile(r"(?:^|[\s(\"'«“])[^\W\d_a-zß-ÿ]\w{0,2}\.$")  # Mr. Dr. J.: not the end of a sentence
 _ZERO_WIDTH_JOINER = "\u200d"
-_LONGEST_CLUSTER = 16  # how far to look for the start of what looks like one character
+_LONGEST_CLUSTER = 16  # how far back to look for the start of a displayed character
 
 
 def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Text in segments that fit, in order, without the white space between them; [text] if it fits as it is.
+    """Split a text into segments that fit, in order, without the white space between them; [text] if all of it fits.
 
-    Otherwise every sentence becomes a segment, since sentences are what models learn from. One that does not fit is
-    halved at the clause end nearest its middle, else between words, else anywhere, until its parts fit.
+    Each sentence becomes a segment, since models are trained on sentences. A sentence that does not fit is halved at
+    the clause end nearest its middle, else between words, else anywhere, until its parts fit.
     """
     text = text.strip()
     if fits(text):
@@ -29,7 +29,7 @@ def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def join_segments(texts: list[str]) -> str:
-    """Translated segments as one line."""
+    """Join translated segments into one line."""
     return " ".join(text for text in texts if text)
 
 
@@ -41,7 +41,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _starts_sentence(text: str, end: int, start: int) -> bool:
-    """Whether what follows a full stop can begin a sentence: no small letter, and no name after Mr."""
+    """Return whether a sentence can begin after a full stop: not in lower case, nor with a name after Mr."""
     return not text[start].islower() and not _ABBREVIATION.search(text[max(0, end - 5) : end])
 
 
@@ -53,24 +53,24 @@ def _halve(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def _cut_nearest_middle(text: str) -> tuple[int, int]:
-    """Where the first part ends and where the second begins; neither is empty."""
+    """Return where the first part ends and the second begins; neither is empty."""
     middle = len(text) / 2
     for pattern in (_CLAUSE_ENDS, _WORD_ENDS):
         cuts = _cuts(pattern, text)
         if cuts:
             return min(cuts, key=lambda cut: abs((cut[0] + cut[1]) / 2 - middle))
     before_middle = range(len(text) // 2, max(0, len(text) // 2 - _LONGEST_CLUSTER), -1)
-    at = next((at for at in before_middle if not _belongs_to_previous(text, at)), len(text) // 2)
-    return at, at
+    cut = next((index for index in before_middle if not _belongs_to_previous(text, index)), len(text) // 2)
+    return cut, cut
 
 
 def _cuts(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
-    """(end, start) around each match's gap, one at the very end of the text left out."""
+    """Return (end, start) around the gap of each match, except a gap at the very end of the text."""
     spans = (match.span(1) for match in pattern.finditer(text))
     return [(end, start) for end, start in spans if start < len(text)]
 
 
-def _belongs_to_previous(text: str, at: int) -> bool:
-    """Whether a cut before text[at] would tear an accent from its letter, or an emoji apart."""
-    mark = unicodedata.combining(text[at]) or unicodedata.category(text[at]) in ("Mn", "Me", "Sk", "Cf")
-    return bool(mark) or text[at - 1] == _ZERO_WIDTH_JOINER
+def _belongs_to_previous(text: str, index: int) -> bool:
+    """Return whether a cut before text[index] would split an accent from its letter, or an emoji."""
+    mark = unicodedata.combining(text[index]) or unicodedata.category(text[index]) in ("Mn", "Me", "Sk", "Cf")
+    return bool(mark) or text[index - 1] == _ZERO_WIDTH_JOINER

@@ -1,4 +1,4 @@
-"""Translate a text and show its translation piece by piece during the search, without ever taking a piece back."""
+"""Translate one text and emit its translation piece by piece during the search; nothing emitted is taken back."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -9,30 +9,30 @@ from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.translation.translator import Translator
 
-_BROKEN = "\ufffd"  # how the first bytes of a character decode before the others have come
+_INCOMPLETE = "\ufffd"  # how decoding shows the first bytes of a character whose last bytes are still to come
 
 
 def translate_live(
     translator: Translator, text: str, emit: Callable[[str], None], line: int | None = None
 ) -> tuple[str, bool]:
-    """Return the text's translation; call emit with each part of it as soon as all hypotheses agree on it.
+    """Translate a text, and call emit with each part as soon as all hypotheses agree on it.
 
-    Also return whether it is finished: False if the length limit ended it, or a segment of it.
+    Returns the translation and whether it is finished: False if the length limit ended it, or a segment of it. It is
+    not reviewed for faults, since a second search could not replace what was emitted.
 
-    The parts add up to the translation. With greedy search they are single tokens; a beam holds back what its
-    hypotheses do not have in common. A text that is too long comes segment by segment. As nothing is taken back, faults
-    are not looked for.
-    line: the text's line number, for a message about a text that is too long; None: no message.
-    Raises MtkitError for an engine or settings that do not decode token by token.
+    The parts concatenate to the translation. With greedy search they are single tokens; a beam holds back what its
+    hypotheses do not have in common. A text that is too long is emitted segment by segment.
+    line: line number of the text, for a warning about that; None: do not warn.
+    Raises MtkitError for an engine or settings that do not support streaming.
     """
     engine = translator.engine
     if not isinstance(engine, NativeEngine):
-        raise MtkitError(f"the {engine.name} engine does not show tokens as they come; use decode.engine=native")
+        raise MtkitError(f"the {engine.name} engine cannot stream tokens; use decode.engine=native")
     if translator.decode.mbr_samples or translator.terminology:
-        raise MtkitError("only a plain search shows tokens as they come; leave mbr_samples and terminology out")
+        raise MtkitError("only a plain search can stream tokens; remove decode.mbr_samples and decode.terminology")
     parts: list[str] = []
     finished = True
-    segments, _ = translator.segments([as_one_line(text).strip()], translator.decode, first_line=line)
+    segments, _ = translator.segments([text], translator.decode, first_line=line)
     for segment in segments:
         start = " " if any(parts) else ""
         shown = ""
@@ -44,8 +44,8 @@ def translate_live(
                 shown = part
 
         for hypotheses in engine.stream(segment, translator.decode):
-            # without an end that later tokens may change: an unfinished character, a space that may be the last
-            show(_decode(translator, _common_prefix(hypotheses)).rstrip(_BROKEN).rstrip())
+            # without an end that later tokens may change: an incomplete character, a space that may be the last
+            show(_decode(translator, _common_prefix(hypotheses)).rstrip(_INCOMPLETE).rstrip())
         [best] = hypotheses
         whole = _decode(translator, best.ids)
         show(whole)

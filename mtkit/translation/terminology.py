@@ -1,4 +1,4 @@
-"""A terminology file in, constraints for each source sentence out; and a report of the terms met."""
+"""Read a terminology file, derive constraints for each source sentence, and report the terms met."""
 
 import difflib
 import unicodedata
@@ -31,25 +31,25 @@ _SEPARATOR = " | "  # between alternatives
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """One line of the file."""
+    """One line of the terminology file."""
 
-    source: str  # EVERYWHERE, or what must occur in the source sentence
-    target: tuple[Phrase, ...]  # one of these must appear, as often as the source occurs; none: nothing must
+    source: str  # EVERYWHERE, or the words to find in the source sentence
+    target: tuple[Phrase, ...]  # one of these must appear, as often as the source occurs; may be empty
     forbidden: tuple[Phrase, ...]
     line: int
 
     @cached_property
     def required(self) -> Matcher:
-        """Finds what must appear."""
+        """Matches the phrases that must appear."""
         return Matcher([phrase.text for phrase in self.target])
 
     @cached_property
     def banned(self) -> Matcher:
-        """Finds what must not appear."""
+        """Matches the phrases that must not appear."""
         return Matcher([phrase.text for phrase in self.forbidden])
 
     def __str__(self) -> str:
-        """The term as a report names it."""
+        """Return the term as reports show it."""
         targets, banned = (
             _SEPARATOR.join(phrase.text for phrase in phrases) for phrases in (self.target, self.forbidden)
         )
@@ -59,16 +59,16 @@ class Term:
 class Terminology:
     """Terms, and where they apply.
 
-    A source term is found as whole words; without capitals in any case, with capitals as it is written. Where terms
-    overlap the one that begins first is taken, of several that begin there the longest.
+    A source term matches whole words: in any case if it has no capitals, else as written. Where terms overlap, the one
+    that begins first applies, and of several that begin there, the longest.
     """
 
     def __init__(self, terms: Sequence[Term], spelling: Spelling) -> None:
-        """spelling: of the target tokenizer that the terms' phrases were made with."""
+        """spelling: that of the target tokenizer with which the terms' phrases were encoded."""
         self.terms = tuple(terms)
         self._spelling = spelling
         self._everywhere = [term for term in terms if term.source == EVERYWHERE]
-        # By first chunk, in lower case; longest first, and of equally long ones those with capitals.
+        # By first chunk, in lower case; longest first, and with capitals first among equally long ones.
         self._by_start: dict[str, list[tuple[list[str], Term]]] = {}
         for term in terms:
             if term.source != EVERYWHERE:
@@ -79,30 +79,30 @@ class Terminology:
 
     @classmethod
     def load(cls, path: Path, tgt_tokenizer: Tokenizer) -> "Terminology":
-        """The terms in a TSV file (`.gz` is read as such), whose first line names its columns.
+        """Load the terms in a TSV file (`.gz`: compressed). Its first line names its columns.
 
-        source: where it applies (nothing, or *: everywhere); target: what must appear there; forbidden: what must not;
-        the latter two with ` | ` between alternatives. Blank lines are ignored, and quotes mean themselves.
-        Raises DataError, with file and line, for columns that are not known, a source that comes twice, a line that
-        asks for nothing or contradicts itself, or text that the tokenizer cannot write.
+        source: where the term applies (empty or *: everywhere); target: what must appear; forbidden: what must not; the
+        last two with ` | ` between alternatives. Blank lines are ignored; quotes have no special meaning.
+        Raises DataError with file and line for an unknown column, a source that appears twice, a line that requires
+        nothing or contradicts itself, or text that the tokenizer cannot encode.
         """
         return cls(*_Reader(path, tgt_tokenizer).read())
 
     def constraints_for(self, src: str) -> Constraints | None:
-        """What the terms ask of this sentence's translation; None if nothing.
+        """Return what the terms require and forbid in this sentence's translation; None if nothing.
 
-        A phrase that one term asks for and another one forbids is not asked for.
+        A phrase that one term requires and another one forbids is not required.
         """
         occurring = self.occurrences(src)
         forbidden = tuple(phrase for term in occurring for phrase in term.forbidden)
-        targets = asked_for(occurring)
+        targets = required_targets(occurring)
         required = tuple(Requirement(targets[term], times) for term, times in occurring.items() if targets[term])
         if not required and not forbidden:
             return None
         return Constraints(self._spelling, required, forbidden)
 
     def occurrences(self, src: str) -> dict[Term, int]:
-        """The terms that apply to the sentence, and how often: everywhere counts as once, but not for a blank one."""
+        """Return how often each term applies to a sentence; EVERYWHERE applies once, except to a blank sentence."""
         words = chunks(_tidy(src))
         counts = dict.fromkeys(self._everywhere if words else [], 1)
         lower = [folded(word) for word in words]
@@ -115,20 +115,20 @@ class Terminology:
         return counts
 
     def _longest_at(self, words: list[str], lower: list[str], start: int) -> tuple[int, Term | None]:
-        """How far to go on from here, and the term that is passed, if one is."""
+        """Return how many words to advance, and the term that they match, if any."""
         for parts, term in self._by_start.get(lower[start], []):
             end = start + len(parts)
             if any_case(term.source):
-                found = lower[start:end] == parts
+                matches = lower[start:end] == parts
             else:
-                found = words[start:end] in (parts, [capitalised(parts[0]), *parts[1:]])
-            if found:
+                matches = words[start:end] in (parts, [capitalised(parts[0]), *parts[1:]])
+            if matches:
                 return len(parts), term
         return 1, None
 
 
-def asked_for(occurring: Iterable[Term]) -> dict[Term, tuple[Phrase, ...]]:
-    """The targets of each of these terms of one sentence, without those that one of the terms forbids."""
+def required_targets(occurring: Iterable[Term]) -> dict[Term, tuple[Phrase, ...]]:
+    """Return the targets of each of these terms of one sentence, without those that one of the terms forbids."""
     terms = list(occurring)
     blocker = Matcher([phrase.text for term in terms for phrase in term.forbidden])
     return {term: tuple(phrase for phrase in term.target if not blocker.count(phrase.text)) for term in terms}
@@ -136,25 +136,25 @@ def asked_for(occurring: Iterable[Term]) -> dict[Term, tuple[Phrase, ...]]:
 
 @dataclass
 class TermCounts:
-    """What became of one term."""
+    """Counts of one term over all sentences."""
 
-    in_source: int = 0  # how often it applied
-    required: int = 0  # how often a target was asked for
-    met: int = 0  # how often a target stood in the translation, at most as often as asked for in each sentence
-    forbidden: int = 0  # how often a forbidden phrase stood there
+    in_source: int = 0  # times it applied
+    required: int = 0  # times a target was required
+    met: int = 0  # times a target appeared; in each sentence at most as often as required
+    forbidden: int = 0  # times a forbidden phrase appeared
 
 
 @dataclass
 class TermReport:
-    """Counts of terms met, over the translations that it is shown."""
+    """Counts the terms met in translations."""
 
     terminology: Terminology
-    counts: dict[Term, TermCounts] = field(default_factory=dict)  # of terms that applied
+    counts: dict[Term, TermCounts] = field(default_factory=dict)  # only of terms that applied
 
     def add(self, src: str, translation: str) -> None:
         """Count the terms of one sentence."""
         occurring = self.terminology.occurrences(src)
-        targets = asked_for(occurring)
+        targets = required_targets(occurring)
         for term, times in occurring.items():
             counts = self.counts.setdefault(term, TermCounts())
             counts.in_source += times
@@ -165,21 +165,21 @@ class TermReport:
 
     @property
     def n_required(self) -> int:
-        """How often a target was asked for."""
+        """How many targets were required."""
         return sum(counts.required for counts in self.counts.values())
 
     @property
     def n_met(self) -> int:
-        """How often one was there."""
+        """How many of them appeared."""
         return sum(counts.met for counts in self.counts.values())
 
     @property
     def n_forbidden(self) -> int:
-        """How often a forbidden phrase was there."""
+        """How many forbidden phrases appeared."""
         return sum(counts.forbidden for counts in self.counts.values())
 
     def lines(self) -> list[str]:
-        """The report for people: a line of totals, then one for each term that was not met, or forbidden and there."""
+        """Return the report as text: a line of totals, then one for each term missed or forbidden phrase used."""
         lines = [
             f"terminology: {self.n_met:,} of {self.n_required:,} terms met, {self.n_forbidden:,} forbidden phrases"
         ]
@@ -192,7 +192,7 @@ class TermReport:
         return lines
 
     def as_json(self) -> dict[str, Any]:
-        """The report for programs: totals, and every term that applied."""
+        """Return the report as JSON: totals, and every term that applied."""
         terms = [
             {
                 "line": term.line,
@@ -228,65 +228,65 @@ class _Reader:
         columns = self._columns(*header)
         terms: list[Term] = []
         lines_of: dict[str, int] = {}
-        for number, line in lines:
-            term = self._term(number, self._cells(number, line, columns))
-            first = lines_of.setdefault(term.source, number)
-            if first != number and term.source != EVERYWHERE:
+        for line_number, line in lines:
+            term = self._term(line_number, self._cells(line_number, line, columns))
+            first = lines_of.setdefault(term.source, line_number)
+            if first != line_number and term.source != EVERYWHERE:
                 raise self._error(
-                    number,
-                    f"source {term.source!r} has line {first} already; put both into one line, "
-                    f"alternatives with {_SEPARATOR!r} between them",
+                    line_number,
+                    f"source {term.source!r} is already on line {first}; put both on one line, alternatives separated "
+                    f"by {_SEPARATOR!r}",
                 )
             terms.append(term)
         self._check_contradictions(terms)
         return terms, self._spelling
 
-    def _columns(self, number: int, line: str) -> list[str]:
+    def _columns(self, line_number: int, line: str) -> list[str]:
         columns = [cell.strip() for cell in line.split("\t")]
         known = f"the columns are {', '.join(COLUMNS)}, with tabs between them"
         for name in columns:
             if name not in COLUMNS:
                 close = difflib.get_close_matches(name.lower(), COLUMNS, n=1)
                 hint = f"did you mean {close[0]}? " if close else ""
-                raise self._error(number, f"unknown column {name!r}; {hint}{known}")
+                raise self._error(line_number, f"unknown column {name!r}; {hint}{known}")
         if doubled := [name for name in COLUMNS if columns.count(name) > 1]:
-            raise self._error(number, f"column {doubled[0]!r} comes twice; {known}")
+            raise self._error(line_number, f"column {doubled[0]!r} appears twice; {known}")
         if columns == ["source"]:
-            raise self._error(number, f"neither target nor forbidden, so nothing is asked for; {known}")
+            raise self._error(line_number, f"neither target nor forbidden, so the file requires nothing; {known}")
         return columns
 
-    def _cells(self, number: int, line: str, columns: list[str]) -> Mapping[str, str]:
-        """The cells by column; those missing at the end are empty."""
+    def _cells(self, line_number: int, line: str, columns: list[str]) -> Mapping[str, str]:
+        """Return the cells by column; missing cells at the end are empty."""
         cells = line.split("\t")
         if len(cells) > len(columns):
-            raise self._error(number, f"{len(cells)} columns, but the first line names {len(columns)}")
+            raise self._error(line_number, f"{len(cells)} columns, but the first line names {len(columns)}")
         return dict(zip(columns, cells, strict=False))
 
-    def _term(self, number: int, cells: Mapping[str, str]) -> Term:
+    def _term(self, line_number: int, cells: Mapping[str, str]) -> Term:
         source = _tidy(cells.get("source", "")) or EVERYWHERE
         target, forbidden = (
-            tuple(self._phrase(number, name, text) for text in _alternatives(cells.get(name, "")))
+            tuple(self._phrase(line_number, name, text) for text in _alternatives(cells.get(name, "")))
             for name in ("target", "forbidden")
         )
         if not target and not forbidden:
-            raise self._error(number, f"{source!r} has neither a target nor a forbidden phrase")
-        return Term(source, target, forbidden, number)
+            raise self._error(line_number, f"{source!r} has neither a target nor a forbidden phrase")
+        return Term(source, target, forbidden, line_number)
 
-    def _phrase(self, number: int, column: str, text: str) -> Phrase:
+    def _phrase(self, line_number: int, column: str, text: str) -> Phrase:
         written = _tidy(self._tokenizer.normalize(text))
         if not written:
-            raise self._error(number, f"{column} {text!r}: the tokenizer leaves nothing of it")
+            raise self._error(line_number, f"{column} {text!r}: empty after the tokenizer's normalisation")
         if UNK_ID in self._tokenizer.encode(written):
             unknown = dict.fromkeys(repr(c) for c in written if c != " " and UNK_ID in self._tokenizer.encode(c))
             raise self._error(
-                number,
-                f"{column} {text!r}: the target tokenizer cannot write {', '.join(unknown)}; "
-                "spell the term without, or use a model whose tokenizer has byte_fallback",
+                line_number,
+                f"{column} {text!r}: the target tokenizer cannot encode {', '.join(unknown)}; "
+                "spell the term without, or use a model trained with tokenizer.byte_fallback",
             )
         return Phrase.spelled(written, self._tokenizer, self._spelling)
 
     def _check_contradictions(self, terms: Sequence[Term]) -> None:
-        """Refuse a term none of whose targets can appear: its own line, or one for all sentences, forbids each."""
+        """Refuse a term if its own line, or a line for all sentences, forbids each of its targets."""
         everywhere = [term for term in terms if term.source == EVERYWHERE]
         for term in terms:
             forbidding = {
@@ -299,8 +299,8 @@ class _Reader:
                 lines = ", ".join(map(str, sorted(forbidding)))
                 raise self._error(term.line, f"every target of {term.source!r} is forbidden (line {lines})")
 
-    def _error(self, number: int, what: str) -> DataError:
-        return DataError(f"{self._path}: line {number}: {what}")
+    def _error(self, line_number: int, what: str) -> DataError:
+        return DataError(f"{self._path}: line {line_number}: {what}")
 
 
 def _alternatives(cell: str) -> Iterator[str]:
@@ -308,5 +308,5 @@ def _alternatives(cell: str) -> Iterator[str]:
 
 
 def _tidy(text: str) -> str:
-    """The text in composed characters, with single spaces between words."""
+    """Compose characters (NFC), and put single spaces between words."""
     return " ".join(unicodedata.normalize("NFC", text).split())

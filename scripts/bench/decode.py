@@ -133,14 +133,14 @@ def export(model: Path, folder: Path, quantization: str, base: bool) -> None:
     """The model for CTranslate2, with names for its pieces that our ids can be told from; anew at each start."""
     import shutil
 
-    from mtkit.interop.ctranslate2 import export_ctranslate2
+    from mtkit.interop.ctranslate2 import write_model
 
     network = random_base() if base else load_bundle(model).model
     sizes = network.src_embedding.num_embeddings, network.tgt_embedding.num_embeddings
     src, tgt = ([f"p{number}" for number in range(size)] for size in sizes)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    export_ctranslate2(network, src, tgt, folder, quantization)  # type: ignore[arg-type]
+    write_model(network, src, tgt, folder, quantization)  # type: ignore[arg-type]
 
 
 def run_one(task: dict[str, Any]) -> dict[str, Any]:

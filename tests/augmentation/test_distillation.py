@@ -229,7 +229,7 @@ def test_an_interrupted_translation_goes_on_where_it_stopped(student, engine, te
     with pytest.raises(KeyboardInterrupt):
         with_teachers_text(cfg)
     assert len(engine.texts) >= 32
-    with pytest.raises(MtkitError, match=r"decode\.beam_size was 5, now 4; go on .* or remove .*distilled to have all"):
+    with pytest.raises(MtkitError, match=r"decode\.beam_size was 5, now 4; .* remove .*distilled"):
         with_teachers_text(student(n_best=2, choose="chrf", beam_size=4))
     engine.texts, engine.stop_at = [], None
     [resumed] = with_teachers_text(cfg).data.train

@@ -1,4 +1,4 @@
-"""`mtkit export`: the certificate that comes with a CTranslate2 model, what is refused, and the model at work."""
+"""`mtkit export`: the certificate of a CTranslate2 model, what is refused, and the exported model at work."""
 
 import json
 import shutil
@@ -73,7 +73,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_bundle_gets_a_model_that_translates_as_it_does_itself_and_a_certificate(exported):
+def test_the_bundle_gets_a_model_that_translates_alike_and_a_certificate(exported):
     certificate = json.loads((exported / "ctranslate2" / "parity.json").read_text())
     assert certificate["n_lines"] == len(LINES)
     assert (certificate["quantization"], certificate["computes_in"]) == ("float32", "float32")
@@ -84,11 +84,11 @@ def test_the_bundle_gets_a_model_that_translates_as_it_does_itself_and_a_certifi
     ours = Translator.load(exported, engine="ctranslate2", beam_size=1)
     native = Translator.load(exported, engine="native", beam_size=1)
     assert (ours.engine.name, native.engine.name) == ("ctranslate2", "native")
-    assert len(set(native.translate(LINES))) > 2  # else any model would pass
+    assert len(set(native.translate(LINES))) > 2  # otherwise any model would pass
     assert ours.translate(LINES) == native.translate(LINES)
 
 
-def test_the_bundle_stays_what_it_was_beside_the_new_folder(random_bundle, exported):
+def test_the_export_changes_nothing_else_in_the_bundle(random_bundle, exported):
     before, after = content(random_bundle), content(exported)
     added = {name for name in after if name.startswith("ctranslate2/")}
     assert {name for name in after if before.get(name) != after[name]} == {"manifest.json", *added}
@@ -96,7 +96,7 @@ def test_the_bundle_stays_what_it_was_beside_the_new_folder(random_bundle, expor
     assert added <= set(json.loads(after["manifest.json"])["sha256"])
 
 
-def test_a_folder_elsewhere_leaves_the_bundle_alone(bundle, tmp_path):
+def test_an_export_to_another_folder_leaves_the_bundle_alone(bundle, tmp_path):
     before = content(bundle)
     result = run("--to", "ctranslate2", "--model", bundle, "--out", tmp_path / "elsewhere", "--json", "--lines", 2)
     assert json.loads(result.stdout)["n_lines"] == 2
@@ -105,19 +105,19 @@ def test_a_folder_elsewhere_leaves_the_bundle_alone(bundle, tmp_path):
     assert content(bundle) == before
 
 
-def test_past_the_tolerance_nothing_is_left_behind(bundle, tmp_path):
+def test_an_export_beyond_the_tolerance_leaves_nothing_behind(bundle, tmp_path):
     before = content(tmp_path)
     strict = ["--quantization", "int8", "--max-score-difference", 1e-9]
     for place in ([], ["--out", tmp_path / "elsewhere"]):
         result = run("--to", "ctranslate2", "--model", bundle, *strict, *place)
         assert result.exit_code == 1
-        assert "the int8 export is not written, for it is too far from the model: log-prob" in result.stderr
-        assert "nats a token, more than 1e-09 (--max-score-difference)" in result.stderr
+        assert "int8" in result.stderr
+        assert "1e-09 (--max-score-difference)" in result.stderr
         assert content(tmp_path) == before
         assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
 
 
-def test_bleu_of_the_gate_is_cut_as_the_language_wants(bundle, tmp_path, monkeypatch):
+def test_bleu_uses_the_tokenizer_of_the_target_language(bundle, tmp_path, monkeypatch):
     config = bundle / "config.yaml"
     config.write_text(config.read_text().replace("tgt_lang: tgt", "tgt_lang: zh"))
     manifest = json.loads((bundle / "manifest.json").read_text())
@@ -141,10 +141,10 @@ def test_bleu_of_the_gate_is_cut_as_the_language_wants(bundle, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("option", [("--lines", 3), ("--src", "text"), ("--max-bleu-drop", 0)])
-def test_a_gate_that_would_not_be_looked_at_is_refused(bundle, tmp_path, option):
+def test_options_of_the_comparison_are_refused_with_other_formats(bundle, tmp_path, option):
     result = run("--to", "marian", "--model", bundle, "--out", tmp_path / "out", *option)
     assert result.exit_code == 2
-    assert "--to marian: only CTranslate2's model is compared with the original: leave out --src" in result.stderr
+    assert "--to marian" in result.stderr and option[0] in result.stderr
 
 
 def test_a_failed_export_leaves_the_earlier_one_in_place(exported, tmp_path):
@@ -162,11 +162,11 @@ def test_an_earlier_export_may_be_replaced_but_no_other_folder(bundle, tmp_path)
     (out / "export.json").unlink()
     before = content(out)
     result = run("--to", "ctranslate2", "--model", bundle, "--out", out)
-    assert (result.exit_code, "exists and is no earlier export" in result.stderr) == (1, True)
+    assert (result.exit_code, f"{out}: exists" in result.stderr) == (1, True)
     assert content(out) == before
 
 
-def test_without_the_dev_set_the_remedy_is_told(bundle, random_bundle, tmp_path):
+def test_without_the_dev_set_the_error_names_the_remedy(bundle, random_bundle, tmp_path):
     missing = random_bundle.parent / "dev.tsv"
     moved = missing.rename(tmp_path / "moved.tsv")
     try:
@@ -174,7 +174,7 @@ def test_without_the_dev_set_the_remedy_is_told(bundle, random_bundle, tmp_path)
     finally:
         moved.rename(missing)
     assert result.exit_code == 1
-    assert f"{missing}: no such file, though {bundle / 'config.yaml'} names it as data.dev: give text" in result.stderr
+    assert all(fact in result.stderr for fact in (str(missing), str(bundle / "config.yaml"), "data.dev", "--src"))
 
 
 def test_text_without_references_gives_a_certificate_without_bleu(bundle, tmp_path):
@@ -183,17 +183,17 @@ def test_text_without_references_gives_a_certificate_without_bleu(bundle, tmp_pa
     assert [search["bleu_change"] for search in json.loads(result.stdout)["searches"]] == [None, None]
 
 
-def test_a_flipped_byte_is_refused_by_the_files_name(exported, tmp_path):
+def test_a_flipped_byte_is_refused_with_the_files_name(exported, tmp_path):
     damaged = Path(shutil.copytree(exported, tmp_path / "model"))
     weights = damaged / "ctranslate2" / "model.bin"
     data = bytearray(weights.read_bytes())
     data[len(data) // 2] ^= 1
     weights.write_bytes(data)
-    with pytest.raises(BundleError, match=r"ctranslate2/model\.bin: model\.bin is not the file"):
+    with pytest.raises(BundleError, match=r"ctranslate2/model\.bin: "):
         Translator.load(damaged, engine="ctranslate2")
 
 
-def test_asking_for_what_ctranslate2_lacks_is_refused_or_left_to_the_native_engine(exported):
+def test_options_that_ctranslate2_lacks_are_refused_or_left_to_the_native_engine(exported):
     with pytest.raises(MtkitError, match=r"decode\.coverage_penalty=0\.3"):
         Translator.load(exported, engine="ctranslate2", coverage_penalty=0.3)
     assert Translator.load(exported, engine="auto", coverage_penalty=0.3).engine.name == "native"
@@ -216,7 +216,7 @@ def candidate(*ids: int) -> Candidate:
     return Candidate("", list(ids), 0.0, 0.0, True)
 
 
-def test_token_agreement_counts_what_is_common_in_order():
+def test_token_agreement_counts_common_tokens_in_order():
     first = [candidate(1, 2, 3, 4), candidate(5, 6)]
     assert token_agreement(first, first) == 1.0
     second = [candidate(1, 3, 4, 9), candidate(7)]  # 1 3 4 of the first line, nothing of the second
@@ -225,17 +225,16 @@ def test_token_agreement_counts_what_is_common_in_order():
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "reasons"),
+    ("tolerance", "facts"),
     [
         (Tolerance(0.9, 0.01, 0.5), []),
-        (Tolerance(0.96, 0.01, 0.5), ["greedy: 95.00% of the tokens agree, fewer than 96.00% (--min-agreement)"]),
-        (Tolerance(0.9, 0.01, 0.2), ["greedy: BLEU falls by 0.30, more than 0.2 (--max-bleu-drop)"]),
-        (Tolerance(0.9, 0.001, 0.5), ["log-probabilities differ by 0.005 nats a token, more than 0.001"]),
+        (Tolerance(0.96, 0.01, 0.5), [("greedy", "95.00%", "96.00%", "--min-agreement")]),
+        (Tolerance(0.9, 0.01, 0.2), [("greedy", "BLEU", "0.30", "0.2", "--max-bleu-drop")]),
+        (Tolerance(0.9, 0.001, 0.5), [("0.005 nats", "0.001", "--max-score-difference")]),
     ],
 )
-def test_what_is_past_a_tolerance_is_told_with_both_values(tolerance, reasons):
+def test_a_difference_beyond_the_tolerance_is_reported_with_both_values(tolerance, facts):
     search = SearchParity("greedy", 0.95, 400, 40.0, -0.3, 10.0, 30.0)
     parity = Parity(500, "int8", "int8_float32", 2, 0.005, 0.1, [search])
-    found = parity.failures(tolerance)
-    assert len(found) == len(reasons)
-    assert all(message.startswith(reason) for message, reason in zip(found, reasons, strict=True))
+    for message, parts in zip(parity.failures(tolerance), facts, strict=True):
+        assert all(part in message for part in parts)

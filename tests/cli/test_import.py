@@ -1,4 +1,4 @@
-"""`mtkit import`: it sees what a model is, makes a bundle that translates, and says what is wrong."""
+"""`mtkit import`: recognise the format, write a bundle that translates, and report what is wrong."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def run(*arguments: object):
 
 def test_an_npz_model_becomes_a_bundle_that_translates_and_goes_back(make_marian, tmp_path):
     path, bundle = make_marian(tmp_path / "marian"), tmp_path / "bundle"
-    renamed = path.rename(path.with_name("model"))  # its content tells what it is
+    renamed = path.rename(path.with_name("model"))  # the format is recognised by content
     path.with_name("model.npz.decoder.yml").rename(path.with_name("model.decoder.yml"))
     done = run("import", renamed, "--out", bundle, "--src-lang", "en", "--tgt-lang", "fr")
     assert (done.exit_code, done.stdout) == (0, f"{bundle}\n"), done.stderr
@@ -37,57 +37,57 @@ def test_vocabularies_can_be_named(make_marian, tmp_path):
     done = run("import", path, "--out", tmp_path / "bundle", "--src-vocab", src, "--tgt-vocab", tgt)
     assert done.exit_code == 0, done.stderr
     without = run("import", path, "--out", tmp_path / "another")
-    assert "give the model's vocabularies: --src-vocab FILE --tgt-vocab FILE" in without.stderr
+    assert f"{path}: " in without.stderr and "--src-vocab FILE --tgt-vocab FILE" in without.stderr
 
 
-def test_the_folder_one_is_in_is_not_replaced(make_marian, tmp_path, monkeypatch):
+def test_the_current_folder_is_not_replaced(make_marian, tmp_path, monkeypatch):
     path = make_marian(tmp_path / "marian")
     (tmp_path / "new").mkdir()
     monkeypatch.chdir(tmp_path / "new")
     done = run("import", path, "--out", ".")
     assert done.exit_code == 2
-    assert "--out .: the folder that you are in; give a new one" in done.stderr
+    assert "--out .: " in done.stderr
 
 
-def test_a_folder_that_holds_something_is_left_alone(make_marian, tmp_path):
+def test_a_folder_with_content_is_left_alone(make_marian, tmp_path):
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "precious").touch()
     done = run("import", make_marian(tmp_path / "marian"), "--out", tmp_path / "models")
     assert done.exit_code == 2
-    assert "models: exists and is not empty; give a new folder, or remove it first" in done.stderr
+    assert "models: exists" in done.stderr
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["precious"]
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "fact"),
     [
-        (b"\x93NUMPY\x01\x00", "neither an .npz nor a .bin model of Marian (a single numpy array)"),
-        (b"<html>", "neither an .npz nor a .bin model of Marian (it starts with b'<html>')"),
-        (b"", "neither an .npz nor a .bin model of Marian"),
-        (b"PK\x03\x04", "not an .npz file, or a damaged one"),
-        (None, "no such file or folder"),
+        (b"\x93NUMPY\x01\x00", "numpy"),
+        (b"<html>", "b'<html>'"),
+        (b"", ".npz"),
+        (b"PK\x03\x04", ".npz"),
+        (None, "no such file"),
     ],
 )
-def test_what_is_no_model_is_refused(tmp_path, content, message):
+def test_another_file_is_refused(tmp_path, content, fact):
     path = tmp_path / "model.npz"
     if content is not None:
         path.write_bytes(content)
     done = run("import", path, "--out", tmp_path / "bundle")
     assert done.exit_code == 1
-    assert f"{path}: {message}" in done.stderr
+    assert f"{path}: " in done.stderr and fact in done.stderr
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
     done = run("import", tmp_path, "--out", tmp_path / "bundle")
     assert done.exit_code == 1
-    assert "no model in it: neither Hugging Face's config.json nor a .bin of Marian" in done.stderr
+    assert f"{tmp_path}: " in done.stderr and "config.json" in done.stderr and ".bin" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--src-lang", "en"], "give both --src-lang and --tgt-lang, or neither"),
-        (["--tgt-vocab", "a.spm"], "need --src-vocab, too"),
+        (["--src-lang", "en"], "--tgt-lang"),
+        (["--tgt-vocab", "a.spm"], "--src-vocab"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(make_marian, tmp_path, arguments, message):
@@ -100,7 +100,7 @@ def test_a_hugging_face_folder_brings_its_own_vocabularies(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     done = run("import", tmp_path, "--out", tmp_path / "bundle", "--src-vocab", "a.spm")
     assert done.exit_code == 2
-    assert "its vocabularies are those beside it: leave --src-vocab out" in done.stderr
+    assert f"{tmp_path}: " in done.stderr and "--src-vocab" in done.stderr
     done = run("import", tmp_path, "--out", tmp_path / "bundle")
     assert done.exit_code == 1
-    assert "neither model.safetensors nor pytorch_model.bin in it" in done.stderr
+    assert "model.safetensors" in done.stderr and "pytorch_model.bin" in done.stderr

@@ -1,4 +1,4 @@
-"""Bergamot's files written here byte by byte, as their formats say, and read back as bundles."""
+"""Bergamot's files, written here byte by byte and imported as bundles."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ def floats(values: NDArray[np.float32]) -> Item:
 
 
 def whole_numbers(values: NDArray[np.int8], multiplier: float, *, transposed: bool = True) -> Item:
-    """A quantised matrix: stored transposed, its multiplier after it, and room up to 256 bytes."""
+    """A quantised matrix: transposed, followed by its multiplier, padded to a multiple of 256 bytes."""
     data = (values.T if transposed else values).tobytes() + struct.pack("<f", multiplier)
     return INT8, values.shape, data + bytes(-len(data) % 256)
 
@@ -69,14 +69,14 @@ def write_lexicon(
     path: Path, lists: Sequence[Sequence[int]], n_first: int = 2, magic: int = 0xF11A48D5013417F5
 ) -> None:
     offsets = np.cumsum([0, *map(len, lists)]).astype("<u8")
-    ids = np.array([number for ids in lists for number in ids], dtype="<u4")
+    ids = np.array([token_id for ids in lists for token_id in ids], dtype="<u4")
     header = struct.pack("<6Q", magic, 0, n_first, 50, len(offsets), len(ids))
     path.write_bytes(header + offsets.tobytes() + ids.tobytes())
 
 
 @pytest.fixture(scope="module")
 def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As Marian wants it: </s> 0, <unk> 1, nothing else special."""
+    """Marian's kind: </s> 0, <unk> 1, no other special pieces."""
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.enpt.spm"
     lines = ["the cat sees a dog", "a dog sees the cat", "o gato viu um cachorro", "um cachorro viu o gato"] * 4
     with path.open("wb") as file:
@@ -96,7 +96,7 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def weights(vocabulary: Path) -> dict[str, NDArray[np.float32]]:
-    """Marian's parameters, (inputs, outputs), all of them k / 64 with a whole k, so that 8 bits hold them exactly."""
+    """Marian's parameters, (inputs, outputs): all are k / 64 with an integer k, which 8 bits hold exactly."""
     size = sentencepiece.SentencePieceProcessor(str(vocabulary)).get_piece_size()
     random = np.random.default_rng(3)
     shapes = {"Wemb": (size, WIDTH), "decoder_ff_logit_out_b": (1, size)}
@@ -115,7 +115,7 @@ def weights(vocabulary: Path) -> dict[str, NDArray[np.float32]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, vocabulary: Path, weights: dict[str, NDArray[np.float32]]) -> Path:
-    """A whole model folder."""
+    """A complete model folder."""
     folder = tmp_path / "tiny"
     folder.mkdir()
     (folder / vocabulary.name).write_bytes(vocabulary.read_bytes())
@@ -136,7 +136,7 @@ def items_of(weights: Mapping[str, NDArray[np.float32]], options: Mapping[str, o
     return {**items, "special:model.yml": text(options)}
 
 
-def test_numbers_come_back_as_they_were(tmp_path: Path) -> None:
+def test_matrices_are_dequantised_exactly(tmp_path: Path) -> None:
     matrix = np.array([[1, 2, 3], [-4, 5, -127]], dtype=np.int8)
     wide = np.array([[300, -20]], dtype="<i2")
     items = {
@@ -155,7 +155,7 @@ def test_numbers_come_back_as_they_were(tmp_path: Path) -> None:
     assert model.tensors["b"].tolist() == [[0.5, 0.25]]
 
 
-def test_the_bundle_has_the_models_weights_in_our_order(
+def test_the_bundle_has_the_models_weights_in_mtkits_order(
     folder: Path, weights: dict[str, NDArray[np.float32]], tmp_path: Path
 ) -> None:
     import_model(folder, tmp_path / "bundle")
@@ -182,7 +182,7 @@ def test_the_bundle_has_the_models_weights_in_our_order(
 def test_a_step_computes_what_marian_computes(
     folder: Path, weights: dict[str, NDArray[np.float32]], tmp_path: Path
 ) -> None:
-    """The first step of the decoder written out with Marian's names; its input is a zero embedding at position 0."""
+    """The oracle is the first step of the decoder with Marian's names; its input is a zero embedding at position 0."""
     import_model(folder, tmp_path / "bundle")
     model = load_bundle(tmp_path / "bundle").model
     w = {name: torch.from_numpy(values) for name, values in weights.items()}
@@ -230,12 +230,12 @@ def test_a_step_computes_what_marian_computes(
     torch.testing.assert_close(logits[3], expected[0], atol=1e-4, rtol=1e-4)
 
 
-def test_the_tokenizer_cuts_as_before_with_ids_moved(folder: Path, vocabulary: Path, tmp_path: Path) -> None:
+def test_the_tokenizer_cuts_as_before_with_other_ids(folder: Path, vocabulary: Path, tmp_path: Path) -> None:
     import_model(folder, tmp_path / "bundle")
     tokenizer = load_bundle(tmp_path / "bundle").src_tokenizer
     before = sentencepiece.SentencePieceProcessor(str(vocabulary))
     for line in ("the dog sees um gato", "zebra the cat", "o cachorro viu"):
-        assert tokenizer.encode(line) == [number + 2 if number > 1 else 1 for number in before.encode(line)]
+        assert tokenizer.encode(line) == [token_id + 2 if token_id > 1 else 1 for token_id in before.encode(line)]
 
 
 def test_the_lexicon_becomes_the_shortlist(folder: Path, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_the_lexicon_becomes_the_shortlist(folder: Path, tmp_path: Path) -> None
     assert shortlist.ids_of([6, 5]).tolist() == [0, 1, 2, 3, 6, 7, 9]
 
 
-def test_without_a_lexicon_all_tokens_are_chosen_from(folder: Path, tmp_path: Path) -> None:
+def test_without_a_lexicon_there_is_no_shortlist(folder: Path, tmp_path: Path) -> None:
     (folder / "lex.50.50.enpt.s2t.bin").unlink()
     import_model(folder / "model.enpt.intgemm.alphas.bin", tmp_path / "bundle")
     bundle = load_bundle(tmp_path / "bundle")
@@ -257,10 +257,10 @@ def test_without_a_lexicon_all_tokens_are_chosen_from(folder: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("cut", [0, 10, 2000, 5000, -1])
-def test_a_file_that_ends_too_early_is_refused(folder: Path, tmp_path: Path, cut: int) -> None:
+def test_a_cut_off_file_is_refused(folder: Path, tmp_path: Path, cut: int) -> None:
     model = folder / "model.enpt.intgemm.alphas.bin"
     model.write_bytes(model.read_bytes()[:cut])
-    with pytest.raises(MtkitError, match=r"cut off: it should go on to byte [\d,]+ at least"):
+    with pytest.raises(MtkitError, match=r"\.bin: cut off: .*[\d,]+ bytes"):
         import_model(folder, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
 
@@ -268,46 +268,46 @@ def test_a_file_that_ends_too_early_is_refused(folder: Path, tmp_path: Path, cut
 def test_other_files_are_refused(folder: Path, tmp_path: Path, weights: dict[str, NDArray[np.float32]]) -> None:
     model = folder / "model.enpt.intgemm.alphas.bin"
     write_binary(model, items_of(weights), version=2)
-    with pytest.raises(MtkitError, match="begins with version 2, where this mtkit reads 1"):
+    with pytest.raises(MtkitError, match=r"version 2, .*1"):
         import_model(folder, tmp_path / "bundle")
     model.write_bytes(struct.pack("<QQ", 1, 10**12) + bytes(100))
-    with pytest.raises(MtkitError, match="1,000,000,000,000 items, which cannot be in 116 bytes"):
+    with pytest.raises(MtkitError, match=r"1,000,000,000,000 items, .*116 bytes"):
         import_model(folder, tmp_path / "bundle")
-    header = struct.pack("<QQQQ", 0, FLOAT32, 2**61, 4)  # one item of so many dimensions
+    header = struct.pack("<QQQQ", 0, FLOAT32, 2**61, 4)  # one item with 2^61 dimensions
     model.write_bytes(struct.pack("<QQ", 1, 1) + header + bytes(100))
-    with pytest.raises(MtkitError, match="cut off: it should go on to byte 9,223,372,036,854,775,856 at least"):
+    with pytest.raises(MtkitError, match=r"cut off: .*9,223,372,036,854,775,856 bytes"):
         import_model(folder, tmp_path / "bundle")
     items = items_of(weights)
     del items["special:model.yml"]
     write_binary(model, items)
-    with pytest.raises(MtkitError, match=r"holds no special:model\.yml"):
+    with pytest.raises(MtkitError, match=r"no special:model\.yml"):
         import_model(folder, tmp_path / "bundle")
 
 
 @pytest.mark.parametrize(
     ("kind", "problem"),
-    [(INT8_AVX2, "0x5101 is arranged for one kind of processor"), (0x402, "type float16 is not one of"), (7, "0x0007")],
+    [(INT8_AVX2, "0x5101"), (0x402, "type float16"), (7, "0x0007")],
 )
-def test_a_type_that_is_not_known_is_named(
+def test_an_unknown_type_is_named(
     folder: Path, tmp_path: Path, weights: dict[str, NDArray[np.float32]], kind: int, problem: str
 ) -> None:
     items = items_of(weights)
     _, shape, data = items["decoder_l1_rnn_W"]
     items["decoder_l1_rnn_W"] = kind, shape, data
     write_binary(folder / "model.enpt.intgemm.alphas.bin", items)
-    with pytest.raises(MtkitError, match=f"decoder_l1_rnn_W: its type {problem}|decoder_l1_rnn_W: its {problem}"):
+    with pytest.raises(MtkitError, match=f"decoder_l1_rnn_W: its .*{problem}"):
         import_model(folder, tmp_path / "bundle")
 
 
 @pytest.mark.parametrize(
     ("option", "problem"),
     [
-        ({"dec-cell": "gru"}, "dec-cell: gru is not supported"),
-        ({"type": "s2s"}, "type: s2s is not supported"),
-        ({"tied-embeddings-all": False, "tied-embeddings": True}, "tied-embeddings-all: False is not supported"),
+        ({"dec-cell": "gru"}, "dec-cell: gru"),
+        ({"type": "s2s"}, "type: s2s"),
+        ({"tied-embeddings-all": False, "tied-embeddings": True}, "tied-embeddings-all: False"),
     ],
 )
-def test_an_architecture_that_is_not_known_is_named(
+def test_an_unsupported_architecture_is_named(
     folder: Path, tmp_path: Path, weights: dict[str, NDArray[np.float32]], option: dict[str, object], problem: str
 ) -> None:
     write_binary(folder / "model.enpt.intgemm.alphas.bin", items_of(weights, {**OPTIONS, **option}))
@@ -318,8 +318,8 @@ def test_an_architecture_that_is_not_known_is_named(
 @pytest.mark.parametrize(
     ("lists", "problem"),
     [
-        ([[99]], "it names token 99, but the vocabulary has"),
-        ([[]] * 2, "a lexicon of 2 tokens, but the vocabulary has"),
+        ([[99]], "lex.*token 99"),
+        ([[]] * 2, "lex.* 2 tokens"),
     ],
 )
 def test_a_lexicon_of_another_vocabulary_is_refused(
@@ -334,14 +334,14 @@ def test_a_lexicon_of_another_vocabulary_is_refused(
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ("- 1", "it holds no settings"),
-        ("beam-size: many", "beam_size=many: Input should be a valid integer"),
-        ("max-length-factor: 0", r"max_len_factor=0\.0: Input should be greater than 0"),
-        ("max-length-factor: .inf", "max-length-factor: inf is not a number"),
-        ("since: 2024-99-99", "cannot be read: month must be"),
+        ("- 1", "it has no settings"),
+        ("beam-size: many", "beam_size=many"),
+        ("max-length-factor: 0", r"max_len_factor=0\.0"),
+        ("max-length-factor: .inf", "max-length-factor: inf"),
+        ("since: 2024-99-99", ".*month must be"),
     ],
 )
-def test_settings_that_cannot_be_are_named(folder: Path, tmp_path: Path, settings: str, problem: str) -> None:
+def test_invalid_settings_are_named(folder: Path, tmp_path: Path, settings: str, problem: str) -> None:
     (folder / "config.intgemm8bitalpha.yml").write_text(settings, encoding="utf-8")
     with pytest.raises(MtkitError, match=rf"config\.intgemm8bitalpha\.yml: {problem}"):
         import_model(folder, tmp_path / "bundle")
@@ -352,19 +352,19 @@ def test_a_damaged_lexicon_is_refused(folder: Path, tmp_path: Path) -> None:
     lexicon = folder / "lex.50.50.enpt.s2t.bin"
     whole = lexicon.read_bytes()
     lexicon.write_bytes(whole[:-4])
-    with pytest.raises(MtkitError, match="bytes, but by its header it has"):
+    with pytest.raises(MtkitError, match=r"lex\.50\.50\.enpt\.s2t\.bin: .*bytes"):
         import_model(folder, tmp_path / "bundle")
     lexicon.write_bytes(b"x" + whole[1:])
-    with pytest.raises(MtkitError, match="not a binary lexicon of Marian"):
+    with pytest.raises(MtkitError, match=r"lex\.50\.50\.enpt\.s2t\.bin: not"):
         import_model(folder, tmp_path / "bundle")
 
 
-def test_a_folder_without_one_model_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_with_two_models_or_none_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / "model.old.bin").write_bytes(b"")
-    with pytest.raises(MtkitError, match=r"model\.enpt\.intgemm\.alphas\.bin and model\.old\.bin: which one"):
+    with pytest.raises(MtkitError, match=r"model\.enpt\.intgemm\.alphas\.bin and model\.old\.bin"):
         import_model(folder, tmp_path / "bundle")
     (folder / "vocab.enpt.spm").unlink()
-    with pytest.raises(MtkitError, match="no vocabulary there"):
+    with pytest.raises(MtkitError, match="no vocabulary"):
         import_model(folder / "model.enpt.intgemm.alphas.bin", tmp_path / "bundle")
-    with pytest.raises(MtkitError, match="no model there"):
+    with pytest.raises(MtkitError, match="no model"):
         import_model(tmp_path, tmp_path / "bundle")

@@ -1,4 +1,4 @@
-"""The CTranslate2 engine against the native one, exhaustive search and the model's own probabilities."""
+"""Compare the CTranslate2 engine with the native one, exhaustive search and the model's probabilities."""
 
 import itertools
 import random
@@ -34,28 +34,28 @@ VARIANTS = [
 
 
 def random_model(seed: int = 0, vocab_size: int = VOCAB_SIZE, **choices: object) -> Transformer:
-    """A model whose next token depends on all that it should depend on."""
+    """A random model; also its biases and gains are random."""
     sizes = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 1, "max_positions": 64}
     torch.manual_seed(seed)
     model = Transformer(ModelConfig.model_validate({**sizes, **choices}), vocab_size, vocab_size).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))  # biases and gains too
+            parameter.add_(0.2 * torch.randn_like(parameter))
     return model
 
 
 def pieces(vocab_size: int = VOCAB_SIZE) -> list[str]:
-    """Strings for ids, many of them twice, and some made to look like what is done about that."""
+    """Strings for ids: many are repeated, and some look like the marks of repeated ones."""
     names = ["<pad>", "<unk>", "<start>", "<end>", "p0#16", "p0"]
     return [*names, *(f"p{number % 5}" for number in range(vocab_size - len(names)))][:vocab_size]
 
 
 def export(model: Transformer, folder: Path, quantization: str = "float32") -> CTranslate2Engine:
-    from mtkit.interop.ctranslate2 import export_ctranslate2
+    from mtkit.interop.ctranslate2 import write_model
 
     folder.mkdir()
     names = pieces(model.src_embedding.num_embeddings)
-    export_ctranslate2(model, names, names, folder, quantization)
+    write_model(model, names, names, folder, quantization)
     return CTranslate2Engine(folder, "cpu", threads=1)
 
 
@@ -68,12 +68,12 @@ def random_segments(n: int = 24, seed: int = 0, **rest: object) -> list[Segment]
 
 
 def results(engine, segments, n_best: int = 1, **options: object) -> list[list[Hypothesis]]:
-    found = dict(engine.decode(segments, DecodeConfig.model_validate(options), n_best))
-    assert sorted(found) == list(range(len(segments)))
-    return [found[number] for number in range(len(segments))]
+    hypotheses = dict(engine.decode(segments, DecodeConfig.model_validate(options), n_best))
+    assert sorted(hypotheses) == list(range(len(segments)))
+    return [hypotheses[index] for index in range(len(segments))]
 
 
-def own_log_prob(model: Transformer, segment: Segment, hypothesis: Hypothesis) -> float:
+def model_log_prob(model: Transformer, segment: Segment, hypothesis: Hypothesis) -> float:
     """The hypothesis's log-probability from one pass of the model over all of it."""
     ids = [*hypothesis.ids, *([EOS_ID] if hypothesis.finished else [])]
     with torch.no_grad():
@@ -99,7 +99,7 @@ def engine(model, tmp_path_factory) -> CTranslate2Engine:
 
 
 @pytest.mark.parametrize("choices", VARIANTS, ids=lambda choices: "-".join(choices.values()))
-def test_greedy_search_gives_what_the_native_engine_gives(choices, tmp_path):
+def test_greedy_search_equals_the_native_engine(choices, tmp_path):
     model = random_model(**choices)
     assert export_problems(model.cfg, "ctranslate2") == []
     engine = export(model, tmp_path / "export")
@@ -119,7 +119,7 @@ def test_greedy_search_gives_what_the_native_engine_gives(choices, tmp_path):
     ],
     ids=str,
 )
-def test_greedy_search_under_rules_gives_what_the_native_engine_gives(model, engine, options, rest):
+def test_greedy_search_under_rules_equals_the_native_engine(model, engine, options, rest):
     segments = random_segments(**rest)
     plain = results(NativeEngine([model]), random_segments(), beam_size=1)
     native = results(NativeEngine([model]), segments, beam_size=1, **options)
@@ -138,7 +138,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_translations(normalization, 
     divisors = {"gnmt": lambda n: ((5 + n) / 6) ** 0.6, "average": lambda n: n, "none": lambda n: 1}
     best = sorted(
         (
-            own_log_prob(model, segment, Hypothesis(list(ids), 0.0, 0.0, finished=True))
+            model_log_prob(model, segment, Hypothesis(list(ids), 0.0, 0.0, finished=True))
             / divisors[normalization](n + 1)
             for n in range(3)
             for ids in itertools.product(tokens, repeat=n)
@@ -149,20 +149,20 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_translations(normalization, 
     assert [hypothesis.score for hypothesis in found] == pytest.approx(best[:10], abs=1e-4)
 
 
-def test_a_beam_tells_the_models_own_log_probabilities_and_ranks_by_score(model, engine):
+def test_a_beam_returns_the_models_log_probabilities_and_ranks_by_score(model, engine):
     segments = random_segments()
     for segment, found in zip(segments, results(engine, segments, 4, beam_size=4), strict=True):
         assert len(found) == 4
         assert [h.score for h in found if h.finished] == sorted((h.score for h in found if h.finished), reverse=True)
         assert [h.finished for h in found] == sorted((h.finished for h in found), reverse=True)
         for h in found:
-            assert h.log_prob == pytest.approx(own_log_prob(model, segment, h), abs=1e-4)
+            assert h.log_prob == pytest.approx(model_log_prob(model, segment, h), abs=1e-4)
             assert h.score == pytest.approx(h.log_prob / ((5 + len(h.ids) + h.finished) / 6) ** 0.6, abs=1e-4)
             assert not {PAD_ID, BOS_ID, EOS_ID} & set(h.ids)
             assert len(h.ids) + h.finished <= segment.max_len
 
 
-def test_a_beam_finds_what_the_native_one_finds(tmp_path):
+def test_a_beam_finds_the_native_hypotheses(tmp_path):
     model = random_model(n_decoder_layers=2)
     with torch.no_grad():
         model.output.bias[[PAD_ID, BOS_ID]] -= 30.0  # never chosen, as in a trained model
@@ -172,14 +172,16 @@ def test_a_beam_finds_what_the_native_one_finds(tmp_path):
     for segments in (plain, begun):
         found = zip(results(engine, segments, beam_size=4), results(native, segments, beam_size=4), strict=True)
         equal = [(a.ids, a.finished) == (b.ids, b.finished) for [a], [b] in found]
-        assert sum(equal) >= 58  # the searches differ in how a beam is filled up again after an end
+        assert sum(equal) >= 58  # the searches differ in how they refill a beam after an end
 
 
 def test_a_beam_continues_a_forced_prefix(model, engine):
     segments = [Segment(segment.ids, 16, prefix=(9, 30)) for segment in random_segments()]
     for segment, found in zip(segments, results(engine, segments, 4, beam_size=4), strict=True):
         assert all(h.ids[:2] == [9, 30] for h in found)
-        assert [h.log_prob for h in found] == pytest.approx([own_log_prob(model, segment, h) for h in found], abs=1e-4)
+        assert [h.log_prob for h in found] == pytest.approx(
+            [model_log_prob(model, segment, h) for h in found], abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -200,7 +202,7 @@ def test_int8_changes_log_probabilities_a_little(model, tmp_path):
     assert 1e-4 < difference < 0.05  # 0.01 measured; float32 is below 1e-6
 
 
-def test_numbers_that_this_machine_does_not_multiply_are_told_but_make_no_noise(model, tmp_path, capfd):
+def test_a_type_that_this_machine_does_not_multiply_is_replaced_silently(model, tmp_path, capfd):
     engine = export(model, tmp_path / "export", "bfloat16")
     assert engine.quantization == "bfloat16"
     if engine.computes_in == "bfloat16":
@@ -225,20 +227,20 @@ def test_numbers_that_this_machine_does_not_multiply_are_told_but_make_no_noise(
         ({"no_repeat_ngram": 3}, "decode.no_repeat_ngram=3 with decode.beam_size=4"),
     ],
 )
-def test_an_option_that_it_lacks_is_named(engine, options, named):
+def test_an_unsupported_option_is_named(engine, options, named):
     assert unsupported(DecodeConfig.model_validate(options)) == [named]
-    with pytest.raises(MtkitError, match=f"ctranslate2 engine does not know {named}; use decode.engine=native"):
+    with pytest.raises(MtkitError, match=f"ctranslate2.*{named}.*decode.engine=native"):
         results(engine, random_segments(), **options)
 
 
-def test_the_defaults_lack_nothing():
+def test_the_defaults_are_supported():
     assert unsupported(DecodeConfig()) == []
     assert unsupported(DecodeConfig(beam_size=1, min_len=2, min_len_factor=0.1, no_repeat_ngram=3)) == []
 
 
-def test_a_model_that_ctranslate2_cannot_hold_is_refused_by_its_key(tmp_path):
+def test_a_model_that_ctranslate2_cannot_express_is_refused_by_its_key(tmp_path):
     model = random_model(decoder="ssru")
-    with pytest.raises(MtkitError, match=r"CTranslate2 has no counterpart of model\.decoder=ssru; only attention"):
+    with pytest.raises(MtkitError, match=r"CTranslate2 .*model\.decoder=ssru"):
         export(model, tmp_path / "export")
 
 
@@ -248,18 +250,18 @@ def test_the_longest_sentence_is_known(tmp_path):
         assert export(random_model(positions=positions), tmp_path / positions).max_positions == limit
 
 
-def test_a_folder_that_is_no_export_is_refused(model, tmp_path):
-    with pytest.raises(BundleError, match=r"export.json: cannot be read"):
+def test_a_folder_without_an_export_is_refused(model, tmp_path):
+    with pytest.raises(BundleError, match=r"export\.json"):
         CTranslate2Engine(tmp_path)
     export(model, tmp_path / "export")
     weights = tmp_path / "export" / "model.bin"
     weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(BundleError, match="CTranslate2 cannot load this model"):
+    with pytest.raises(BundleError, match="export: "):
         CTranslate2Engine(tmp_path / "export")
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_weights_that_are_no_numbers_are_an_error_not_a_translation(tmp_path, beam_size):
+def test_nan_weights_are_an_error(tmp_path, beam_size):
     model = random_model()
     with torch.no_grad():
         model.output.bias.fill_(float("nan"))
@@ -267,13 +269,13 @@ def test_weights_that_are_no_numbers_are_an_error_not_a_translation(tmp_path, be
         results(export(model, tmp_path / "export"), random_segments(), beam_size=beam_size)
 
 
-def test_a_device_that_ctranslate2_does_not_know_is_refused(engine, tmp_path, model):
+def test_an_unsupported_device_is_refused(engine, tmp_path, model):
     export(model, tmp_path / "export")
-    with pytest.raises(MtkitError, match="device=mps: the ctranslate2 engine knows cpu and cuda only"):
+    with pytest.raises(MtkitError, match=r"device=mps.*cpu.*cuda"):
         CTranslate2Engine(tmp_path / "export", "mps")
 
 
-def test_without_the_package_the_remedy_is_told(tmp_path, monkeypatch):
+def test_without_the_package_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ctranslate2", None)
-    with pytest.raises(MtkitError, match=r"ctranslate2 is not installed; pip install 'mtkit\[fast\]'"):
+    with pytest.raises(MtkitError, match=r"ctranslate2 .*pip install 'mtkit\[fast\]'"):
         CTranslate2Engine(tmp_path)

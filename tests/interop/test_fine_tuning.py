@@ -1,4 +1,4 @@
-"""An imported model trains on: post-norm, Marian's positions, and tokens that it never writes in the new text."""
+"""Fine-tune an imported model: post-norm, Marian's positions, and new text with tokens that it never chooses."""
 
 import json
 

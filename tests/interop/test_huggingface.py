@@ -1,4 +1,4 @@
-"""MarianMT folders of Hugging Face: in, out, and what is refused; transformers is the oracle where it is installed."""
+"""MarianMT folders of Hugging Face: import, export, refusals; transformers is the oracle if it is installed."""
 
 import json
 import pickle
@@ -26,7 +26,7 @@ CROSS = {name.replace("self_attn", "encoder_attn"): shape for name, shape in LAY
 
 @pytest.fixture(scope="session")
 def make_folder(english_spm, french_spm) -> Callable[..., Path]:
-    """make_folder(path, ...) writes a random model as OPUS-MT's are: one vocabulary, </s> 0, <unk> 1, <pad> last."""
+    """make_folder(path, ...) writes a random model like OPUS-MT's: one vocabulary, </s> 0, <unk> 1, <pad> last."""
 
     def make(folder: Path, *, separate: bool = False, tied: bool = True, **changes: Any) -> Path:
         folder.mkdir(parents=True)
@@ -36,7 +36,7 @@ def make_folder(english_spm, french_spm) -> Callable[..., Path]:
         pieces = [[spm.id_to_piece(n) for n in range(3, spm.get_piece_size())] for spm in (src, tgt)]
         if not separate:
             pieces = [[*sorted({*pieces[0], *pieces[1]} - {"▁rains"}), ">>fra<<"]]
-        # two vocabularies must have <pad> in the same place
+        # two vocabularies must have <pad> at the same id
         vocabularies = [["</s>", "<unk>", *(["<pad>", *some] if separate else [*some, "<pad>"])] for some in pieces]
         for name, names in zip(("vocab.json", "target_vocab.json"), vocabularies, strict=False):
             (folder / name).write_text(json.dumps({piece: row for row, piece in enumerate(names)}))
@@ -105,7 +105,7 @@ KINDS = [{}, {"separate": True}, {"separate": True, "tied": False}]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_exporting_what_was_imported_gives_back_every_bit(make_folder, tmp_path, kind):
+def test_exporting_an_import_restores_every_bit(make_folder, tmp_path, kind):
     folder = make_folder(tmp_path / "hf", **kind)
     huggingface.import_model(folder, tmp_path / "bundle")
     huggingface.export_bundle(tmp_path / "bundle", tmp_path / "exported")
@@ -127,7 +127,7 @@ def test_exporting_what_was_imported_gives_back_every_bit(make_folder, tmp_path,
 @pytest.mark.parametrize(
     ("length_penalty", "normalization"), [(None, "average"), (1.0, "average"), (0.0, "none"), (0.8, "gnmt")]
 )
-def test_the_length_penalty_comes_and_goes_as_it_is(make_folder, tmp_path, length_penalty, normalization):
+def test_the_length_penalty_survives_import_and_export(make_folder, tmp_path, length_penalty, normalization):
     huggingface.import_model(make_folder(tmp_path / "hf", length_penalty=length_penalty), tmp_path / "bundle")
     assert load_bundle(tmp_path / "bundle").config.decode.length_normalization == normalization
     huggingface.export_bundle(tmp_path / "bundle", tmp_path / "exported")
@@ -135,7 +135,7 @@ def test_the_length_penalty_comes_and_goes_as_it_is(make_folder, tmp_path, lengt
     assert generate["length_penalty"] == (1.0 if length_penalty is None else length_penalty)
 
 
-def test_pad_starts_but_is_never_written(make_folder, tmp_path):
+def test_pad_starts_the_decoder_but_is_never_chosen(make_folder, tmp_path):
     folder = make_folder(tmp_path / "hf")
     huggingface.import_model(folder, tmp_path / "bundle")
     bundle, tensors = load_bundle(tmp_path / "bundle"), load_file(folder / "model.safetensors")
@@ -147,7 +147,7 @@ def test_pad_starts_but_is_never_written(make_folder, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_logits_and_tokens_are_those_of_transformers(make_folder, tmp_path, kind):
+def test_logits_and_tokens_equal_those_of_transformers(make_folder, tmp_path, kind):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     folder = make_folder(tmp_path / "hf", **kind)
     huggingface.import_model(folder, tmp_path / "bundle")
@@ -156,24 +156,24 @@ def test_logits_and_tokens_are_those_of_transformers(make_folder, tmp_path, kind
     model = transformers.MarianMTModel.from_pretrained(folder).eval()
     layouts = bundle.manifest["training"]["imported"]["vocabulary"]
     src_rows, tgt_rows = (Layout.from_json(layouts[side]).rows for side in ("src", "tgt"))
-    # pad is never written and bos is not there; the last rows are pieces that its vocabulary does not know
-    comparable = [n for n in range(len(tgt_rows) - layouts["tgt"]["n_unknown"]) if n not in (0, 2)]
+    # pad is never chosen, there is no bos, and the last rows are pieces outside its vocabulary
+    comparable = [i for i in range(len(tgt_rows) - layouts["tgt"]["n_unknown"]) if i not in (0, 2)]
     for text in SENTENCES:
         theirs = tokenizer(text, return_tensors="pt").input_ids
         ours = [*bundle.src_tokenizer.encode(text), 3]
-        assert [src_rows[number] for number in ours] == theirs[0].tolist()
+        assert [src_rows[token_id] for token_id in ours] == theirs[0].tolist()
         last = torch.tensor([[model.config.decoder_start_token_id, tgt_rows[9]]])
         with torch.no_grad():
             expected = model(input_ids=theirs, decoder_input_ids=last).logits[0]
-            found = bundle.model(torch.tensor([ours]), torch.tensor([[2, 9]]))[0]
-        assert torch.allclose(found[:, comparable], expected[:, [tgt_rows[n] for n in comparable]], atol=1e-4)
+            logits = bundle.model(torch.tensor([ours]), torch.tensor([[2, 9]]))[0]
+        assert torch.allclose(logits[:, comparable], expected[:, [tgt_rows[i] for i in comparable]], atol=1e-4)
 
 
 NATIVE = [("none", "relu", "sinusoidal"), ("decoder", "gelu", "marian"), ("all", "silu", "sinusoidal")]
 
 
 @pytest.mark.parametrize(("tie", "activation", "positions"), NATIVE)
-def test_importing_what_was_exported_gives_back_every_bit(make_native, tmp_path, tie, activation, positions):
+def test_importing_an_export_restores_every_bit(make_native, tmp_path, tie, activation, positions):
     bundle = make_native(tmp_path / "bundle", tie, activation=activation, positions=positions)
     huggingface.export_bundle(bundle, tmp_path / "exported")
     huggingface.import_model(tmp_path / "exported", tmp_path / "again")
@@ -196,8 +196,8 @@ def test_transformers_computes_the_logits_of_an_exported_bundle(make_native, tmp
     assert model.config.decoder_start_token_id == 2
     with torch.no_grad():
         expected = bundle.model(torch.tensor([src]), torch.tensor([tgt_in]))
-        found = model(input_ids=torch.tensor([src]), decoder_input_ids=torch.tensor([tgt_in])).logits
-    assert torch.allclose(found, expected, atol=1e-4)
+        logits = model(input_ids=torch.tensor([src]), decoder_input_ids=torch.tensor([tgt_in])).logits
+    assert torch.allclose(logits, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_transformers_computes_the_logits_of_an_exported_bundle(make_native, tmp
 )
 def test_a_bundle_that_marianmt_cannot_express_is_refused_by_key(make_native, tmp_path, key, value):
     bundle = make_native(tmp_path / "bundle", "decoder", **{key: value})
-    with pytest.raises(MtkitError, match=rf"MarianMT has no counterpart of model\.{key}={value}; only "):
+    with pytest.raises(MtkitError, match=rf"MarianMT.*model\.{key}={value}"):
         huggingface.export_bundle(bundle, tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
 
@@ -220,22 +220,22 @@ def test_a_bundle_that_marianmt_cannot_express_is_refused_by_key(make_native, tm
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "bart"}, 'config.json: model_type: "bart" is not supported; only "marian"'),
-        ({"scale_embedding": False}, "scale_embedding: false is not supported"),
-        ({"normalize_before": True}, "normalize_before: true is not supported"),
-        ({"activation_function": "gelu_new"}, 'activation_function: "gelu_new" is not supported'),
-        ({"decoder_ffn_dim": 64}, "decoder_ffn_dim: 64 is not supported; only that of the encoder, 32"),
-        ({"tie_word_embeddings": False}, "tie_word_embeddings: false is not supported; with share_"),
-        ({"eos_token_id": 5}, "eos_token_id: 5, but vocab.json has the end at 0"),
-        ({"decoder_start_token_id": 5000}, "decoder_start_token_id: 5000 is not an id of the vocabulary"),
-        ({"d_model": "16"}, "d_model: 16 is not a number"),
-        ({"encoder_layers": 0}, "config.json: n_encoder_layers=0: Input should be greater than or equal to 1"),
-        ({"num_beams": 0}, "config.json: beam_size=0: Input should be greater than or equal to 1"),
-        ({"length_penalty": "long"}, "config.json: length_penalty: long is not a number"),
-        ({"dropout": [0.1]}, r"config.json: dropout: \[0.1\] is not a number"),
-        ({"encoder_layers": 2}, "the tensor model.encoder.layers.1.self_attn.q_proj.weight is missing"),
-        ({"decoder_layers": 1}, "tensors that mtkit does not know: model.decoder.layers.1"),
-        ({"d_model": 32}, r"the matrix of src_embedding.weight is \(\d+, 16\), but the config asks for \(\d+, 32\)"),
+        ({"model_type": "bart"}, 'config.json: model_type: "bart"'),
+        ({"scale_embedding": False}, "scale_embedding: false"),
+        ({"normalize_before": True}, "normalize_before: true"),
+        ({"activation_function": "gelu_new"}, 'activation_function: "gelu_new"'),
+        ({"decoder_ffn_dim": 64}, "decoder_ffn_dim: 64.*32"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings: false.*share_encoder_decoder_embeddings"),
+        ({"eos_token_id": 5}, r"config\.json: eos_token_id: 5, .*vocab\.json .* 0$"),
+        ({"decoder_start_token_id": 5000}, "decoder_start_token_id: 5000"),
+        ({"d_model": "16"}, "d_model: 16"),
+        ({"encoder_layers": 0}, r"config\.json: n_encoder_layers=0: .* 1"),
+        ({"num_beams": 0}, r"config\.json: beam_size=0: .* 1"),
+        ({"length_penalty": "long"}, r"config\.json: length_penalty: long"),
+        ({"dropout": [0.1]}, r"config\.json: dropout: \[0\.1\]"),
+        ({"encoder_layers": 2}, r"model\.safetensors: .*model\.encoder\.layers\.1\.self_attn\.q_proj\.weight"),
+        ({"decoder_layers": 1}, r"model\.safetensors: .*: model\.decoder\.layers\.1"),
+        ({"d_model": 32}, r"src_embedding\.weight is \(\d+, 16\), .*\(\d+, 32\)"),
     ],
 )
 def test_a_config_that_is_not_supported_is_named(make_folder, tmp_path, changes, message):
@@ -248,11 +248,11 @@ def test_a_config_that_is_not_supported_is_named(make_folder, tmp_path, changes,
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda t: t.pop("model.shared.weight"), "the tensor model.shared.weight is missing"),
+        (lambda t: t.pop("model.shared.weight"), r"model\.safetensors: .*model\.shared\.weight"),
         (lambda t: t.update({"model.encoder.layers.0.fc1.bias": torch.zeros(3)}), r"fc1\.bias is \(3,\), .* \(32,\)"),
         (
             lambda t: t.update({"model.encoder.embed_positions.weight": torch.ones(64, 16)}),
-            "embed_positions.weight holds other positions than sinusoids",
+            r"model\.safetensors: model\.encoder\.embed_positions\.weight",
         ),
     ],
 )
@@ -266,7 +266,7 @@ def test_tensors_that_do_not_fit_are_named(make_folder, tmp_path, damage, messag
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_stored_positions_decide_which_sinusoids_they_are(make_folder, tmp_path, dtype):
+def test_stored_positions_determine_the_kind_of_sinusoids(make_folder, tmp_path, dtype):
     folder = make_folder(tmp_path / "hf")
     tensors = load_file(folder / "model.safetensors")
     for marian, kind in ((True, "marian"), (False, "sinusoidal")):
@@ -277,7 +277,7 @@ def test_stored_positions_decide_which_sinusoids_they_are(make_folder, tmp_path,
         assert load_bundle(tmp_path / "bundle").config.model.positions == kind
 
 
-def test_an_old_weights_file_of_tensors_is_read(make_folder, tmp_path):
+def test_pytorch_model_bin_with_tensors_is_read(make_folder, tmp_path):
     folder = make_folder(tmp_path / "hf")
     huggingface.import_model(folder, tmp_path / "a")
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
@@ -287,13 +287,13 @@ def test_an_old_weights_file_of_tensors_is_read(make_folder, tmp_path):
 
 
 class Executed:
-    """What no file may do when it is read: unpickling this would end the program."""
+    """Unpickling this ends the program."""
 
     def __reduce__(self):
         return exec, ("raise SystemExit",)
 
 
-def test_a_weights_file_that_would_execute_something_is_refused(make_folder, tmp_path):
+def test_a_weights_file_with_code_in_it_is_refused(make_folder, tmp_path):
     folder = make_folder(tmp_path / "hf")
     (folder / "model.safetensors").unlink()
     old = folder / "pytorch_model.bin"
@@ -302,28 +302,28 @@ def test_a_weights_file_that_would_execute_something_is_refused(make_folder, tmp
     damaged = (tmp_path / "legacy").read_bytes()[:-20] + b"." * 20
     for content in (old.read_bytes(), pickle.dumps(Executed(), protocol=2), b"nothing", damaged):
         old.write_bytes(content)
-        with pytest.raises(MtkitError, match=r"pytorch_model\.bin: refused: "):
+        with pytest.raises(MtkitError, match=r"pytorch_model\.bin: refused"):
             huggingface.import_model(folder, tmp_path / "bundle")
     torch.save([1, 2], old)
-    with pytest.raises(MtkitError, match="refused: it holds something other than named tensors"):
+    with pytest.raises(MtkitError, match=r"pytorch_model\.bin: refused"):
         huggingface.import_model(folder, tmp_path / "bundle")
     old.unlink()
-    with pytest.raises(MtkitError, match=r"neither model\.safetensors nor pytorch_model\.bin"):
+    with pytest.raises(MtkitError, match=r"model\.safetensors .*pytorch_model\.bin"):
         huggingface.import_model(folder, tmp_path / "bundle")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("vocab.json", '{"</s>": 0, "<unk>": 1, "a": 3}', "'a' has the id 3, but 2 comes next"),
-        ("vocab.json", '{"</s>": 0, "a": 1}', "vocab.json: the vocabulary has no <unk>"),
-        ("vocab.json", '{"</s>": 0, "<unk>": 1}', r"vocab\.json: 2 entries, but the src embedding has \d+ rows"),
-        ("vocab.json", '{"</s>": "0"}', "vocab.json: not pieces with their ids"),
-        ("vocab.json", "[", "vocab.json: not valid JSON"),
-        ("config.json", "[]", "config.json: not a JSON object"),
-        ("source.spm", "", r"source\.spm: not a SentencePiece model"),
-        ("model.safetensors", "nothing", r"model\.safetensors: not a safetensors file"),
-        ("tokenizer_config.json", '{"separate_vocabs": true}', "separate_vocabs: true, but the model has one matrix"),
+        ("vocab.json", '{"</s>": 0, "<unk>": 1, "a": 3}', r"vocab\.json: 'a' has the id 3 "),
+        ("vocab.json", '{"</s>": 0, "a": 1}', r"vocab\.json: .*<unk>"),
+        ("vocab.json", '{"</s>": 0, "<unk>": 1}', r"vocab\.json: 2 entries.* src .*\d+ rows"),
+        ("vocab.json", '{"</s>": "0"}', r"vocab\.json: "),
+        ("vocab.json", "[", r"vocab\.json: .*JSON"),
+        ("config.json", "[]", r"config\.json: .*JSON"),
+        ("source.spm", "", r"source\.spm: "),
+        ("model.safetensors", "nothing", r"model\.safetensors: "),
+        ("tokenizer_config.json", '{"separate_vocabs": true}', r"tokenizer_config\.json: separate_vocabs: true"),
     ],
 )
 def test_files_that_cannot_be_used_are_named(make_folder, tmp_path, name, content, message):
@@ -338,5 +338,5 @@ def test_missing_files_are_named(make_folder, tmp_path):
     for name in ("config.json", "vocab.json", "target.spm"):
         folder = Path(shutil.copytree(whole, tmp_path / name.replace(".", "-")))
         (folder / name).unlink()
-        with pytest.raises(MtkitError, match=rf"{name}: cannot be read \(No such file"):
+        with pytest.raises(MtkitError, match=rf"{name}: .*No such file"):
             huggingface.import_model(folder, tmp_path / "bundle")

@@ -1,4 +1,4 @@
-"""Marian's .npz models: in, out, and what is refused. The oracle is a Transformer written out here in numpy."""
+"""Marian's .npz models: import, export, refusals. The oracle is a Transformer in numpy."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ SENTENCE = "I love the big cat."
 
 
 def marian_logits(path: Path, src: list[int], tgt: list[int]) -> np.ndarray:
-    """The logits (T, V) after zeros and each of tgt, by Marian's parameters and definitions; ids are Marian's."""
+    """Logits (T, V) after zeros and each of tgt, by Marian's definitions; all ids are Marian's."""
     p = {name: array.astype(np.float64) for name, array in np.load(path).items() if name != "special:model.yml"}
     pre = "encoder_top_ln_scale" in p
     src_table, tgt_table = p.get("encoder_Wemb", p.get("Wemb")), p.get("decoder_Wemb", p.get("Wemb"))
@@ -87,7 +87,7 @@ def test_an_imported_model_computes_what_marian_computes(make_marian, tmp_path, 
         ours = bundle.model(torch.tensor([src]), torch.tensor([[2, *tgt]]))[0].double().numpy()
     # Marian's ids are </s> 0, <unk> 1, others; ours are pad, <unk> 1, bos, </s> 3, others
     assert np.abs(ours[:, [3, *range(4, ours.shape[1])]] - theirs[:, [0, *range(2, theirs.shape[1])]]).max() < 2e-3
-    assert (ours[:, [0, 1, 2]] < -20000).all()  # what Marian does not have, or never writes
+    assert (ours[:, [0, 1, 2]] < -20000).all()  # missing in Marian, or never chosen
 
 
 def test_settings_of_the_decoder_config_and_the_origin_are_kept(make_marian, tmp_path):
@@ -104,25 +104,25 @@ def test_settings_of_the_decoder_config_and_the_origin_are_kept(make_marian, tmp
 
 
 @pytest.mark.parametrize(("norm_position", "name"), [("pre", "rnn_ln_scale_pre"), ("post", "rnn_ffn_ln_scale")])
-def test_an_ssru_decoder_has_the_names_that_marian_writes(norm_position, name):
-    """As in files that Marian 1.12.42 wrote for --dec-cell ssru with either order of the norms."""
+def test_an_ssru_decoder_has_marians_names(norm_position, name):
+    """The names are from files of Marian 1.12.42 with --dec-cell ssru and either position of the norms."""
     cfg = ModelConfig(decoder="ssru", norm_position=norm_position, positions="marian", n_decoder_layers=1)
-    found = {
+    names = {
         theirs for entry in marian._entries(cfg) for theirs in entry.theirs if "rnn" in theirs and "scale" in theirs
     }
-    assert found == {f"decoder_l1_{name}"}
+    assert names == {f"decoder_l1_{name}"}
 
 
 @pytest.mark.parametrize(("version", "warned"), [("v1.10.0 5a1b", True), ("v1.12.42", False), ("mtkit", False)])
-def test_an_old_version_that_computed_otherwise_is_told(version, warned, caplog):
+def test_an_old_version_that_may_compute_otherwise_gives_a_warning(version, warned, caplog):
     options = {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"}
     assert marian_options._norm_position({**options, "version": version}, "model.npz") == "pre"
-    assert ("compare some translations before" in caplog.text) == warned
+    assert ("model.npz: Marian v1.10" in caplog.text) == warned
 
 
 @pytest.mark.parametrize("pre", [True, False])
 @pytest.mark.parametrize("tied", TIED)
-def test_exporting_what_was_imported_gives_back_every_bit(make_marian, tmp_path, tied, pre):
+def test_exporting_an_import_restores_every_bit(make_marian, tmp_path, tied, pre):
     path = make_marian(tmp_path / "marian", tied=tied, pre=pre)
     marian.import_model(path, tmp_path / "bundle")
     marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
@@ -139,8 +139,8 @@ def test_exporting_what_was_imported_gives_back_every_bit(make_marian, tmp_path,
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "bundle" / name).read_bytes(), name
 
 
-def test_the_decoder_starts_from_zeros_whatever_the_vocabulary_has_as_bos(make_marian, tmp_path):
-    """mtkit's tokenizers as Marian's vocabularies: <s> is a row of the output there, and not what it starts with."""
+def test_the_decoder_starts_from_zeros_and_not_from_the_vocabularys_bos(make_marian, tmp_path):
+    """Marian trained with mtkit's tokenizers has <s> as a row of the output only."""
     path = make_marian(tmp_path / "marian", as_mtkit=True)
     marian.import_model(path, tmp_path / "bundle")
     bundle, before = load_bundle(tmp_path / "bundle"), np.load(path)
@@ -155,7 +155,7 @@ def test_the_decoder_starts_from_zeros_whatever_the_vocabulary_has_as_bos(make_m
 
 @pytest.mark.parametrize("tie", ["none", "decoder", "all"])
 @pytest.mark.parametrize("norm_position", ["pre", "post"])
-def test_importing_what_was_exported_gives_back_every_bit(make_native, tmp_path, tie, norm_position):
+def test_importing_an_export_restores_every_bit(make_native, tmp_path, tie, norm_position):
     shape = {"positions": "marian", "norm_position": norm_position}
     bundle = make_native(tmp_path / "bundle", tie, zero_start=True, **shape)
     marian.export_bundle(bundle, tmp_path / "exported")
@@ -171,14 +171,14 @@ def test_importing_what_was_exported_gives_back_every_bit(make_native, tmp_path,
 )
 def test_a_bundle_that_marian_cannot_express_is_refused_by_key(make_native, tmp_path, key, value):
     bundle = make_native(tmp_path / "bundle", "decoder", zero_start=True, **{"positions": "marian", key: value})
-    with pytest.raises(MtkitError, match=rf"Marian has no counterpart of model\.{key}={value}; only "):
+    with pytest.raises(MtkitError, match=rf"Marian .*model\.{key}={value}"):
         marian.export_bundle(bundle, tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
 
 
-def test_a_bundle_that_starts_from_a_learnt_embedding_is_refused(make_native, tmp_path):
+def test_a_bundle_that_starts_from_a_learned_embedding_is_refused(make_native, tmp_path):
     bundle = make_native(tmp_path / "bundle", "decoder", positions="marian")
-    with pytest.raises(MtkitError, match="starts from a learnt embedding, but Marian's starts from zeros"):
+    with pytest.raises(MtkitError, match=r"bundle: .*<start>"):
         marian.export_bundle(bundle, tmp_path / "exported")
 
 
@@ -194,7 +194,7 @@ def test_the_description_ends_with_one_nul_and_names_the_shape(make_marian, tmp_
 
 
 class TestVocabulariesAsLists:
-    """A .yml of pieces beside SentencePiece models, as OPUS-MT gives its models away."""
+    """A .yml of pieces beside SentencePiece models, as OPUS-MT publishes its models."""
 
     @pytest.fixture
     def path(self, make_marian, tmp_path) -> Path:
@@ -202,14 +202,14 @@ class TestVocabulariesAsLists:
         (path.parent / "src.spm").rename(path.parent / "source.spm")
         (path.parent / "tgt.spm").rename(path.parent / "target.spm")
         spm = sentencepiece.SentencePieceProcessor(model_file=str(path.parent / "source.spm"))
-        names = [spm.id_to_piece(number) for number in range(spm.get_piece_size())]
+        names = [spm.id_to_piece(i) for i in range(spm.get_piece_size())]
         names[10], names[11] = ">>fra<<", 'odd: "\\'  # two pieces that the list does not have
         self.missing = [spm.id_to_piece(10), spm.id_to_piece(11)]
-        lines = [f"{json.dumps(name)}: {number}\n" for number, name in enumerate(names)]
+        lines = [f"{json.dumps(name)}: {row}\n" for row, name in enumerate(names)]
         (path.parent / "vocab.yml").write_text("".join(reversed(lines)))
         return path
 
-    def test_both_sides_are_read_and_come_back(self, path, tmp_path):
+    def test_an_export_restores_both_sides(self, path, tmp_path):
         vocabulary = path.parent / "vocab.yml"
         marian.import_model(path, tmp_path / "bundle", Sources(vocabulary, vocabulary))
         marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
@@ -226,15 +226,15 @@ class TestVocabulariesAsLists:
         marian.import_model(path, tmp_path / "bundle", Sources(vocabulary, vocabulary))
         bundle = load_bundle(tmp_path / "bundle")
         table = bundle.model.src_embedding.weight
-        for number, piece in enumerate(self.missing, start=bundle.src_tokenizer.vocab_size - 2):
-            assert bundle.src_tokenizer.pieces([number]) == [piece]
-            assert torch.equal(table[number], table[1])
-            assert bundle.model.output.bias[number] < -20000
+        for token_id, piece in enumerate(self.missing, start=bundle.src_tokenizer.vocab_size - 2):
+            assert bundle.src_tokenizer.pieces([token_id]) == [piece]
+            assert torch.equal(table[token_id], table[1])
+            assert bundle.model.output.bias[token_id] < -20000
 
-    def test_a_list_without_a_tokenizer_says_what_is_missing(self, path, tmp_path):
+    def test_a_list_without_a_tokenizer_is_refused(self, path, tmp_path):
         (path.parent / "source.spm").unlink()
         vocabulary = path.parent / "vocab.yml"
-        with pytest.raises(MtkitError, match=r"vocab\.yml: a list of pieces, .*source\.spm, or name it with --src-spm"):
+        with pytest.raises(MtkitError, match=r"vocab\.yml: .*source\.spm.*--src-spm"):
             marian.import_model(path, tmp_path / "bundle", Sources(vocabulary, vocabulary))
 
 
@@ -243,41 +243,41 @@ def test_a_yml_vocabulary_is_read_as_marian_writes_it(tmp_path):
     path.write_text('"</s>": 0\n<unk>: 1\nyes: 2\n"\\x85": 3\n\'it\'\'s\': 4\n? long key\n: 5\n"a:b": 6\n', "utf-8")
     assert read_yml(path) == ["</s>", "<unk>", "yes", "\x85", "it's", "long key", "a:b"]
     path.write_text("a: 0\nb: 2\n")
-    with pytest.raises(MtkitError, match=r"vocab\.yml: 'b' has the id 2, but 1 comes next"):
+    with pytest.raises(MtkitError, match=r"vocab\.yml: 'b' has the id 2 "):
         read_yml(path)
     path.write_text("a: 0\nb\n")
-    with pytest.raises(MtkitError, match=r"vocab\.yml: line 2: 'b' is not a piece with its number"):
+    with pytest.raises(MtkitError, match=r"vocab\.yml: line 2: 'b'"):
         read_yml(path)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"type": "s2s"}, "type: s2s is not supported; only transformer"),
-        ({"transformer-decoder-autoreg": "average-attention"}, "autoreg: average-attention is not supported"),
-        ({"transformer-decoder-autoreg": "rnn", "dec-cell": "gru"}, "dec-cell: gru is not supported; .* only ssru"),
-        ({"transformer-ffn-activation": "gelu"}, "transformer-ffn-activation: gelu is not supported"),
-        ({"transformer-train-position-embeddings": True}, "train-position-embeddings: True is not supported"),
-        ({"transformer-tied-layers": [1, 1]}, r"transformer-tied-layers: \[1, 1\] is not supported"),
+        ({"type": "s2s"}, "type: s2s .*transformer"),
+        ({"transformer-decoder-autoreg": "average-attention"}, "autoreg: average-attention"),
+        ({"transformer-decoder-autoreg": "rnn", "dec-cell": "gru"}, "dec-cell: gru .*ssru"),
+        ({"transformer-ffn-activation": "gelu"}, "transformer-ffn-activation: gelu"),
+        ({"transformer-train-position-embeddings": True}, "train-position-embeddings: True"),
+        ({"transformer-tied-layers": [1, 1]}, r"transformer-tied-layers: \[1, 1\]"),
         ({"transformer-preprocess": "nd"}, None),
         ({"transformer-preprocess": "a"}, 'transformer-preprocess: "a", transformer-postprocess: "da"'),
-        ({"transformer-postprocess-top": ""}, 'transformer-postprocess-top: "" is not supported; only "n", "da", "n"'),
-        ({"transformer-postprocess-emb": "nd"}, "transformer-postprocess-emb: nd is not supported"),
-        ({"transformer-decoder-dim-ffn": 64}, "transformer-decoder-dim-ffn: 64 is not supported; only .* 32"),
-        ({"lemma-dim-emb": 8}, "lemma-dim-emb: 8 is not supported; only 0"),
-        ({"dim-emb": None}, "dim-emb: None, not a number"),
+        ({"transformer-postprocess-top": ""}, 'transformer-postprocess-top: "" .*"n", "da", "n"'),
+        ({"transformer-postprocess-emb": "nd"}, "transformer-postprocess-emb: nd"),
+        ({"transformer-decoder-dim-ffn": 64}, "transformer-decoder-dim-ffn: 64 .*32"),
+        ({"lemma-dim-emb": 8}, "lemma-dim-emb: 8 .*0"),
+        ({"dim-emb": None}, "dim-emb: None"),
         ({"transformer-depth-scaling": True}, None),
-        ({"transformer-heads": 3}, "d_model=16 does not split into 3 heads"),
-        ({"enc-depth": 0}, "n_encoder_layers=0: Input should be greater than or equal to 1"),
-        ({"transformer-ffn-activation": ["swish"]}, r"transformer-ffn-activation: \['swish'\] is not supported"),
-        ({"enc-depth": 2}, "the parameter encoder_l2_self_Wq is missing"),
-        ({"dec-depth": 1}, "parameters that mtkit does not know: decoder_l2_context_Wk"),
-        ({"transformer-dim-ffn": 64}, "encoder_l1_ffn_W1 is 16 x 32, but the model's options ask for 16 x 64"),
+        ({"transformer-heads": 3}, "d_model=16 .* 3 heads"),
+        ({"enc-depth": 0}, "n_encoder_layers=0: .* 1"),
+        ({"transformer-ffn-activation": ["swish"]}, r"transformer-ffn-activation: \['swish'\]"),
+        ({"enc-depth": 2}, "encoder_l2_self_Wq"),
+        ({"dec-depth": 1}, ": decoder_l2_context_Wk"),
+        ({"transformer-dim-ffn": 64}, "encoder_l1_ffn_W1 is 16 x 32, .*16 x 64"),
     ],
 )
 def test_an_architecture_that_is_not_supported_is_named(make_marian, tmp_path, changes, message):
     path = make_marian(tmp_path / "marian", **changes)
-    if message is None:  # of no effect on what is computed
+    if message is None:  # without effect on the computation
         marian.import_model(path, tmp_path / "bundle")
         return
     with pytest.raises(MtkitError, match=rf"model\.npz: .*{message}"):
@@ -290,34 +290,34 @@ def test_vocabularies_that_do_not_fit_are_refused(make_marian, train_spm, tmp_pa
     (path.parent / "tgt.spm").write_bytes(
         train_spm(["un deux trois"] * 3, eos_id=0, unk_id=1, bos_id=-1, vocab_size=15)
     )
-    with pytest.raises(MtkitError, match=r"tgt\.spm: 14 entries, but .*model\.npz has \d+ of its tgt side"):
+    with pytest.raises(MtkitError, match=r"tgt\.spm: 14 entries, .*model\.npz has \d+"):
         marian.import_model(path, tmp_path / "bundle")
     (path.parent / "tgt.spm").unlink()
-    with pytest.raises(MtkitError, match=r"names tgt\.spm, which is not there; .*--tgt-vocab"):
+    with pytest.raises(MtkitError, match=r"model\.npz: .*tgt\.spm.*--tgt-vocab"):
         marian.import_model(path, tmp_path / "bundle")
     path.with_name("model.npz.decoder.yml").unlink()
-    with pytest.raises(MtkitError, match=r"no model\.npz\.decoder\.yml beside it that names two vocabularies"):
+    with pytest.raises(MtkitError, match=r"model\.npz: no model\.npz\.decoder\.yml"):
         marian.import_model(path, tmp_path / "bundle")
     for name in ("vocab.fsv", "vocab.txt"):
-        with pytest.raises(MtkitError, match=rf"{name}: .*only \.spm, or \.yml with \.spm"):
+        with pytest.raises(MtkitError, match=rf"{name}: .*\.spm, or \.yml"):
             marian.import_model(path, tmp_path / "bundle", Sources(tmp_path / name, tmp_path / name))
 
 
 def test_two_vocabularies_for_one_matrix_are_refused(make_marian, tmp_path):
     path = make_marian(tmp_path / "marian", tied="tied-embeddings-all")
     other = make_marian(tmp_path / "other")
-    with pytest.raises(MtkitError, match=r"src\.spm and .*tgt\.spm differ, but the model has one embedding matrix"):
+    with pytest.raises(MtkitError, match=r"src\.spm and .*tgt\.spm"):
         marian.import_model(path, tmp_path / "bundle", Sources(path.with_name("src.spm"), other.with_name("tgt.spm")))
 
 
 class Executed:
-    """What no file may do when it is read: unpickling this would end the program."""
+    """Unpickling this ends the program."""
 
     def __reduce__(self):
         return exec, ("raise SystemExit",)
 
 
-def test_files_that_are_no_models_are_refused_and_nothing_is_unpickled(make_marian, tmp_path):
+def test_other_files_are_refused_and_nothing_is_unpickled(make_marian, tmp_path):
     path = make_marian(tmp_path / "marian")
     arrays = dict(np.load(path))
     cases = {
@@ -325,12 +325,12 @@ def test_files_that_are_no_models_are_refused_and_nothing_is_unpickled(make_mari
         "not an .npz file of plain arrays .*allow_pickle": lambda file: np.savez(
             file, **{**arrays, "decoder_Wemb": np.array([Executed()], dtype=object)}
         ),
-        "not an .npz file, or a damaged one": lambda file: np.save(file, np.zeros(3)),
-        "no special:model.yml in it": lambda file: np.savez(file, a=np.zeros(3)),
+        "not an .npz file, or damaged": lambda file: np.save(file, np.zeros(3)),
+        "no special:model.yml": lambda file: np.savez(file, a=np.zeros(3)),
         "its special:model.yml cannot be read": lambda file: np.savez(
             file, **{"special:model.yml": np.frombuffer(b"a: [", dtype=np.int8)}
         ),
-        "its special:model.yml holds no options": lambda file: np.savez(
+        "its special:model.yml has no options": lambda file: np.savez(
             file, **{"special:model.yml": np.frombuffer(b"text\0\0", dtype=np.int8)}
         ),
         "the parameter decoder_Wemb holds int64": lambda file: np.savez(
@@ -351,14 +351,14 @@ def test_a_cut_off_file_is_refused(make_marian, tmp_path):
         marian.import_model(path, tmp_path / "bundle")
 
 
-def test_a_wrong_byte_anywhere_is_refused_or_of_no_effect(tmp_path):
+def test_a_wrong_byte_anywhere_is_refused_or_has_no_effect(tmp_path):
     path = tmp_path / "model.npz"
     options = np.frombuffer(b"type: transformer\0", dtype=np.int8)
     np.savez_compressed(path, **{"a": np.ones((2, 3), dtype=np.float32), "special:model.yml": options})
     whole = path.read_bytes()
-    for place in range(len(whole)):
+    for offset in range(len(whole)):
         for wrong in (1, 0xFF):
-            path.write_bytes(whole[:place] + bytes([whole[place] ^ wrong]) + whole[place + 1 :])
+            path.write_bytes(whole[:offset] + bytes([whole[offset] ^ wrong]) + whole[offset + 1 :])
             with contextlib.suppress(MtkitError):
                 parameters, description = marian.read_npz(path)
                 assert all((array == 1).all() for array in parameters.values())  # the names are not protected
@@ -368,12 +368,12 @@ def test_a_wrong_byte_anywhere_is_refused_or_of_no_effect(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("normalize: -1", r"length_penalty=-1\.0: Input should be greater than or equal to 0"),
-        ("normalize: [1]", r"normalize: \[1\] is not a number"),
-        ("beam-size: many", "beam_size=many: Input should be a valid integer"),
+        ("normalize: -1", r"length_penalty=-1\.0: .* 0"),
+        ("normalize: [1]", r"normalize: \[1\]"),
+        ("beam-size: many", "beam_size=many"),
     ],
 )
-def test_a_decoder_config_that_cannot_be_is_named(make_marian, tmp_path, settings, message):
+def test_an_invalid_decoder_config_is_named(make_marian, tmp_path, settings, message):
     path = make_marian(tmp_path / "marian")
     path.with_name("model.npz.decoder.yml").write_text(
         f"relative-paths: true\nvocabs: [src.spm, tgt.spm]\n{settings}\n"
@@ -382,7 +382,7 @@ def test_a_decoder_config_that_cannot_be_is_named(make_marian, tmp_path, setting
         marian.import_model(path, tmp_path / "bundle")
 
 
-def test_a_failed_export_leaves_what_was_there(make_marian, tmp_path, monkeypatch):
+def test_a_failed_export_leaves_the_folder_as_it_was(make_marian, tmp_path, monkeypatch):
     marian.import_model(make_marian(tmp_path / "marian"), tmp_path / "bundle")
     (tmp_path / "exported").mkdir()
     (tmp_path / "exported" / "precious").touch()
@@ -398,20 +398,20 @@ def test_a_failed_export_leaves_what_was_there(make_marian, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("pre", [True, False])
 @pytest.mark.parametrize("tied", TIED)
-def test_an_exported_model_is_one_to_ctranslate2_and_translates_alike(make_marian, tmp_path, tied, pre):
+def test_ctranslate2_converts_an_exported_model_and_translates_alike(make_marian, tmp_path, tied, pre):
     ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra `fast` is not installed")
     from ctranslate2.converters import MarianConverter
 
     marian.import_model(make_marian(tmp_path / "marian", tied=tied, pre=pre), tmp_path / "bundle")
     marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
     path = tmp_path / "exported" / "model.npz"
-    # its own sinusoids have other rates than Marian's, unless it is given some
+    # CTranslate2's own sinusoids have other rates than Marian's
     np.savez(path, **dict(np.load(path)), Wpos=sinusoid_table(64, 16, marian=True).numpy())
     processors = []
     for side in ("src", "tgt"):
         spm = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "exported" / f"{side}.spm"))
-        names = [spm.id_to_piece(number) for number in range(spm.get_piece_size())]
-        lines = [f"{json.dumps(name, ensure_ascii=False)}: {number}\n" for number, name in enumerate(names)]
+        names = [spm.id_to_piece(i) for i in range(spm.get_piece_size())]
+        lines = [f"{json.dumps(name, ensure_ascii=False)}: {row}\n" for row, name in enumerate(names)]
         (tmp_path / f"{side}.yml").write_text("".join(lines), encoding="utf-8")
         processors.append(spm)
     MarianConverter(str(path), [str(tmp_path / "src.yml"), str(tmp_path / "tgt.yml")]).convert(str(tmp_path / "ct2"))

@@ -1,4 +1,4 @@
-"""Jobs from file to file: the same bytes however often their process is killed, and clear words where they cannot."""
+"""Jobs from file to file: the same bytes however often their process is killed, and clear errors."""
 
 import gzip
 import json
@@ -110,9 +110,8 @@ def test_a_full_disk_is_explained_and_what_was_done_is_kept(text, line_bytes):
     wanted = "".join(f"{i} {line.upper()}\n" for i, line in enumerate(lines, start=1))
     *failures, last = killed_jobs("full", "out.txt", 50, 4 * line_bytes + 400, 8 * line_bytes + 600)
     for failure in failures:
-        assert failure["error"].endswith(
-            "out.txt: cannot be written (File too large); mend that (free some space?) and run the same command again"
-        )
+        assert failure["error"].startswith(str(Path("out.txt").resolve()))
+        assert "(File too large)" in failure["error"] and "same command again" in failure["error"]
     assert [bytes.fromhex(failure["part"]).decode() for failure in failures] == [
         "",
         "".join(wanted.splitlines(keepends=True)[:4]),
@@ -195,11 +194,12 @@ def test_a_part_that_was_changed_is_used_up_to_there(text, caplog, place, kept):
     part[place] ^= 1
     Path("out.txt.mtkit-part").write_bytes(part)
     assert run().n_lines_before == kept
-    assert "out.txt.mtkit-part: changed since it was written; only its beginning is used" in caplog.text
+    [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"][-1:]
+    assert "out.txt.mtkit-part: changed" in warning
     assert Path("out.txt").read_bytes() == TRANSLATED
 
 
-def test_a_part_that_is_gone_is_made_anew(text):
+def test_a_missing_part_is_made_again(text):
     interrupt()
     Path("out.txt.mtkit-part").unlink()
     assert run().n_lines_before == 0
@@ -215,13 +215,13 @@ def test_a_part_that_is_gone_is_made_anew(text):
         lambda text: "",
     ],
 )
-def test_another_text_is_refused_until_asked_to_start_anew(text, change, caplog):
+def test_another_text_is_refused_until_asked_to_start_over(text, change, caplog):
     interrupt()
     text.write_text(changed := change(text.read_text()))
     caplog.clear()
-    with pytest.raises(MtkitError, match=r"^in.txt: its first 8 lines are not those .* start anew with --restart$"):
+    with pytest.raises(MtkitError, match=r"^in.txt: .*first 8 lines.*out.txt.mtkit-part.*--restart"):
         run()
-    assert "the same command goes on" not in caplog.text
+    assert "same command" not in caplog.text
     assert run(restart=True).n_lines_before == 0
     assert len(Path("out.txt").read_text().splitlines()) == len(changed.splitlines())
 
@@ -238,7 +238,7 @@ def test_text_that_grew_after_the_last_line_was_done_is_refused(text):
         patch.setattr(Path, "replace", _interrupt)
         run()
     text.write_text(text.read_text() + "more\n")
-    with pytest.raises(MtkitError, match=r"its first 18 lines are not those"):
+    with pytest.raises(MtkitError, match="first 18 lines"):
         run()
 
 
@@ -249,15 +249,15 @@ def _interrupt(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("identity", "options", "message"),
     [
-        ({"model": "abc", "decode": {"beam_size": 1}}, {}, "decode.beam_size was 4, now 1; go on"),
-        ({"model": "xyz", "decode": {"beam_size": 4}}, {}, "model was abc, now xyz; go on"),
-        ({"model": "abc", "n_best": 2}, {}, "decode.beam_size was 4, now None; n_best was None, now 2; go on"),
-        (IDENTITY, {"window_lines": 5}, "window_lines was 4, now 5; go on"),
+        ({"model": "abc", "decode": {"beam_size": 1}}, {}, "decode.beam_size was 4, now 1;"),
+        ({"model": "xyz", "decode": {"beam_size": 4}}, {}, "model was abc, now xyz;"),
+        ({"model": "abc", "n_best": 2}, {}, "decode.beam_size was 4, now None; n_best was None, now 2;"),
+        (IDENTITY, {"window_lines": 5}, "window_lines was 4, now 5;"),
     ],
 )
 def test_another_job_is_refused_and_told_apart(text, identity, options, message):
     interrupt()
-    with pytest.raises(MtkitError, match=rf"out.txt.mtkit-part: holds 8 lines of another job .*: {message} with that"):
+    with pytest.raises(MtkitError, match=rf"out.txt.mtkit-part: .*8 lines.*: {message}.*--restart"):
         run(identity=identity, **options)
     assert run().n_lines_before == 8, "the former job was left alone"
 
@@ -265,7 +265,7 @@ def test_another_job_is_refused_and_told_apart(text, identity, options, message)
 def test_a_journal_of_another_kind_is_refused(text):
     for content in ('{"mtkit_job": 2, "identity": {}}\n', "shopping list\n", "[]\n"):
         Path("out.txt.mtkit-journal").write_text(content)
-        with pytest.raises(MtkitError, match=r"out.txt.mtkit-journal: cannot be read; start anew with --restart"):
+        with pytest.raises(MtkitError, match=r"out.txt.mtkit-journal: .*--restart"):
             run()
     assert run(restart=True).n_lines == 18
 
@@ -281,12 +281,12 @@ def test_a_signal_leaves_a_state_that_can_be_taken_up_and_says_so(text, caplog, 
 
     with pytest.raises(KeyboardInterrupt):
         run(signalled)
-    assert "out.txt: 4 lines are translated and kept; the same command goes on from there" in caplog.text
+    assert "out.txt: 4 lines" in caplog.text and "same command again" in caplog.text
     assert signal.getsignal(number) == before
     assert run().n_lines_before == 4
 
 
-def test_a_bad_byte_is_located_and_can_be_mended(text):
+def test_a_bad_byte_is_located_and_can_be_repaired(text):
     good = text.read_bytes()
     text.write_bytes(good.replace(b"ligne 10 ", b"ligne 10 \xff"))
     with pytest.raises(DataError, match=r"^in.txt: line 10, byte 10: 0xff is not UTF-8"):
@@ -296,7 +296,7 @@ def test_a_bad_byte_is_located_and_can_be_mended(text):
     assert Path("out.txt").read_bytes() == TRANSLATED
 
 
-def test_a_compressed_input_that_ends_too_early_is_said_and_can_be_mended(text):
+def test_a_compressed_input_that_ends_too_early_is_said_and_can_be_repaired(text):
     whole = gzip.compress(text.read_bytes(), mtime=0)
     Path("in.txt.gz").write_bytes(whole[:-10])
     arguments = (Path("in.txt.gz"), Path("out.txt"), Capitals(), IDENTITY)
@@ -321,7 +321,7 @@ def test_a_line_too_few_is_an_error_in_the_code(text):
 
 def test_one_process_at_a_time_writes_an_output(text):
     def meanwhile(lines, first_line):
-        with pytest.raises(MtkitError, match=r"out.txt: another mtkit is writing this file; wait until it has ended"):
+        with pytest.raises(MtkitError, match=r"out.txt: .*another --output"):
             run()
         run(output="other.txt")
         return Capitals()(lines, first_line)
@@ -332,7 +332,7 @@ def test_one_process_at_a_time_writes_an_output(text):
 
 def test_a_text_is_not_overwritten_by_its_translation(text):
     Path("link.txt").symlink_to("in.txt")
-    with pytest.raises(UsageError, match=r"^in.txt would be overwritten by its translation: give another --output"):
+    with pytest.raises(UsageError, match=r"in.txt: give another --output"):
         run(output="link.txt")
 
 
@@ -459,7 +459,7 @@ def test_the_command_itself_is_killed_and_given_again(shared_bundle, output):
     process = start(output)
     errors = process.communicate()[1]
     assert process.returncode == 0
-    assert "going on after line" in errors
+    assert "resuming after line" in errors
     uninterrupted = start("whole-" + output)
     uninterrupted.communicate()
     assert Path(output).read_bytes() == Path("whole-" + output).read_bytes()

@@ -79,7 +79,7 @@ def test_a_translation_that_the_length_limit_ended_is_not_finished(shared_bundle
     assert {finished for _, finished in live} == {True, False}
 
 
-def test_what_cannot_be_shown_live_is_said(shared_bundle):
+def test_settings_that_cannot_stream_are_refused(shared_bundle):
     with pytest.raises(MtkitError, match=r"decode\.sampling=true"):
         translate_live(Translator.load(shared_bundle, sampling=True), "Hello", print)
     with pytest.raises(MtkitError, match="mbr_samples"):

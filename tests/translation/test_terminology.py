@@ -98,7 +98,7 @@ def test_the_longest_source_wins_and_none_overlap(load):
     assert occurring(terms, "Race!") == {"Race": 1}  # the one in this very case
 
 
-def test_what_another_term_forbids_is_not_asked_for(load):
+def test_what_another_term_forbids_is_not_required(load):
     terms = load("source\ttarget\tforbidden\ncar\tvoiture | auto\t\nold\t\tvieille voiture | voiture\ncab\tvoiture\t\n")
     assert required(terms, "A car.") == {("voiture", "auto"): 1}
     assert required(terms, "An old car.") == {("auto",): 1}
@@ -109,44 +109,44 @@ def test_what_another_term_forbids_is_not_asked_for(load):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"empty; its first line must name the columns: source, target, forbidden$"),
-        ("source\ttarget\tforbiden\n", r"line 1: unknown column 'forbiden'; did you mean forbidden\? the columns are"),
-        ("Source\ttarget\n", r"line 1: unknown column 'Source'; did you mean source\?"),
+        ("", r"empty; .*source, target, forbidden"),
+        ("source\ttarget\tforbiden\n", r"line 1: .*'forbiden'; did you mean forbidden\?.*source, target, forbidden"),
+        ("Source\ttarget\n", r"line 1: .*'Source'; did you mean source\?"),
         (
             "\n\ncar\tautomobile\n",
-            r"line 3: unknown column 'car'; the columns are source, target, forbidden, with tabs",
+            r"line 3: .*'car'; .*source, target, forbidden.*tabs",
         ),
-        ("source,target\n", r"line 1: unknown column 'source,target'; .*with tabs between them"),
-        ("source\ttarget\ttarget\n", r"line 1: column 'target' comes twice"),
-        ("source\ncar\n", r"line 1: neither target nor forbidden, so nothing is asked for"),
-        ("source\ttarget\ncar\ta\tb\n", r"line 2: 3 columns, but the first line names 2"),
-        ("source\ttarget\n\ncar\t | \n", r"line 3: 'car' has neither a target nor a forbidden phrase"),
+        ("source,target\n", r"line 1: .*'source,target'; .*tabs"),
+        ("source\ttarget\ttarget\n", r"line 1: column 'target'.* twice"),
+        ("source\ncar\n", r"line 1: .*target.*forbidden"),
+        ("source\ttarget\ncar\ta\tb\n", r"line 2: 3 columns.* 2"),
+        ("source\ttarget\n\ncar\t | \n", r"line 3: 'car'.*target.*forbidden"),
         (
             "source\ttarget\ncar\ta\ncar\tb\n",
-            r"line 3: source 'car' has line 2 already; put both into one line, .*' \| '",
+            r"line 3: source 'car'.* line 2; .*' \| '",
         ),
-        ("source\ttarget\tforbidden\ncar\tA b\ta\n", r"line 2: every target of 'car' is forbidden \(line 2\)$"),
+        ("source\ttarget\tforbidden\ncar\tA b\ta\n", r"line 2: .*'car'.*\(line 2\)$"),
         (
             "source\ttarget\tforbidden\ncar\ta | b\ta\n*\t\tb\n",
-            r"line 2: every target of 'car' is forbidden \(line 2, 3\)$",
+            r"line 2: .*'car'.*\(line 2, 3\)$",
         ),
-        ("source\ttarget\ncar\t\u200b\n", r"line 2: target '\\u200b': the tokenizer leaves nothing of it"),
+        ("source\ttarget\ncar\t\u200b\n", r"line 2: target '\\u200b': .*tokenizer"),
         (b"source\ttarget\ncar\t\xff\n", r"line 2, byte 5: 0xff is not UTF-8"),
     ],
 )
-def test_what_is_wrong_is_said_with_file_and_line(load, text, message):
+def test_a_mistake_is_reported_with_file_and_line(load, text, message):
     with pytest.raises(DataError, match=rf"terms\.tsv: {message}"):
         load(text)
 
 
-def test_a_term_that_the_tokenizer_cannot_write_is_refused_with_the_characters(load, tmp_path):
+def test_a_term_that_the_tokenizer_cannot_encode_is_refused_with_the_characters(load, tmp_path):
     cfg = TokenizerConfig(vocab_size=264, byte_fallback=False)
     train_tokenizer(["I love oranges, apples and bread."] * 3, cfg, tmp_path / "no-bytes.spm")
     tokenizer = Tokenizer.load(tmp_path / "no-bytes.spm")
     assert required(load("target\nnoses\n", tokenizer=tokenizer), "Any.") == {("noses",): 1}
     with pytest.raises(
         DataError,
-        match=r"terms\.tsv: line 2: target 'чай œ no': the target tokenizer cannot write 'ч', 'а', 'й', 'œ'; ",
+        match=r"terms\.tsv: line 2: target 'чай œ no': .* 'ч', 'а', 'й', 'œ'; .*byte_fallback",
     ):
         load("target\nчай œ no\n", tokenizer=tokenizer)
 
@@ -176,7 +176,7 @@ def test_the_report_counts_what_was_met_and_names_what_was_not(load):
     assert found["terms"][0]["target"] == ["automobile", "auto"]
 
 
-def test_what_was_not_asked_for_is_not_missed(load):
+def test_what_was_not_required_is_not_missed(load):
     """A blank line asks for nothing, nor does a term all of whose targets another one forbids."""
     terms = load("source\ttarget\tforbidden\ncar\tauto\nold car\tbagnole\t\nhouse\t\tauto\n*\tle\t\n")
     report = TermReport(terms)

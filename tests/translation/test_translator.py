@@ -94,8 +94,8 @@ def warnings(caplog, monkeypatch):
 @settings(max_examples=40, deadline=None)
 def test_every_line_gives_one_line_in_its_place_and_blank_stays_blank(lines, batch, window, beam_size):
     translator = copying(batch_sentences=batch, beam_size=beam_size)
-    found = [translation.text for translation in translator.stream(lines, window=window)]
-    assert found == [" ".join(line.split()) for line in lines]
+    texts = [translation.text for translation in translator.stream(lines, window=window)]
+    assert texts == [" ".join(line.split()) for line in lines]
 
 
 def test_blank_lines_never_reach_the_model():
@@ -150,7 +150,7 @@ def test_long_input_is_split_rejoined_and_said_with_its_line(warnings):
     assert copying(model, max_src_tokens=20).translate(["", "short", line]) == ["", "short", line]
     assert max(length for _, length in model.shapes) <= 21
     [message] = warnings()
-    assert message.startswith("line 3: 59 tokens are more than decode.max_src_tokens=20; translated in 4 segments")
+    assert message.startswith("line 3: 59 tokens") and "decode.max_src_tokens=20; translated in 4 segments" in message
 
 
 def test_learned_positions_bound_input_and_output(warnings):
@@ -167,7 +167,7 @@ def test_translations_that_hit_the_length_limit_are_counted(warnings):
     assert [t.text for t in translations] == ["abcde", "", "abcd"]  # half the source, and the place of EOS
     assert [t.finished for t in translations] == [False, True, False]
     [message] = warnings()
-    assert message.startswith("2 of 3 translations hit the length limit")
+    assert message.startswith("2 of 3 translations") and "decode.max_len_factor" in message
 
 
 def test_no_warning_without_a_reason(warnings):
@@ -176,7 +176,7 @@ def test_no_warning_without_a_reason(warnings):
 
 
 def test_a_string_instead_of_a_list_is_refused():
-    with pytest.raises(TypeError, match="a list of lines"):
+    with pytest.raises(TypeError, match="list"):
         copying().translate("I love oranges.")
 
 
