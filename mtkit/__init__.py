@@ -1,23 +1,55 @@
-"""mtkit: from parallel text to a translator. `Translator.load("runs/NAME").translate(["I love oranges."])`."""
+"""Train translation models on parallel text, evaluate them, and translate with them."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from mtkit.errors import MtkitError
 from mtkit.version import __version__
 
 if TYPE_CHECKING:
+    from mtkit.config.loading import load_config
+    from mtkit.config.schema import Config
+    from mtkit.evaluation.evaluate import Evaluation, evaluate
+    from mtkit.evaluation.metrics.scores import MetricScore
+    from mtkit.runs.finish import TrainResult
+    from mtkit.runs.train import train
+    from mtkit.translation.candidates import Candidate, Translation
     from mtkit.translation.translator import Translator
 
-__all__ = ["Translator", "__version__"]
+__all__ = [
+    "Candidate",
+    "Config",
+    "Evaluation",
+    "MetricScore",
+    "MtkitError",
+    "TrainResult",
+    "Translation",
+    "Translator",
+    "__version__",
+    "evaluate",
+    "load_config",
+    "train",
+]
+_MODULES = {
+    "Candidate": "mtkit.translation.candidates",
+    "Config": "mtkit.config.schema",
+    "Evaluation": "mtkit.evaluation.evaluate",
+    "MetricScore": "mtkit.evaluation.metrics.scores",
+    "TrainResult": "mtkit.runs.finish",
+    "Translation": "mtkit.translation.candidates",
+    "Translator": "mtkit.translation.translator",
+    "evaluate": "mtkit.evaluation.evaluate",
+    "load_config": "mtkit.config.loading",
+    "train": "mtkit.runs.train",
+}
 
 
 def __getattr__(name: str) -> object:
-    # when first used, not before: `import mtkit` and `mtkit --help` load no torch
-    if name == "Translator":
-        from mtkit.translation.translator import Translator
-
-        return Translator
-    raise AttributeError(f"module 'mtkit' has no attribute {name!r}")
+    """Import a public name when it is first read: `import mtkit` loads no torch."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'mtkit' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "Translator"])
+    return sorted({*globals(), *__all__})

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Writes docs/reference.md (every key of a config) and docs/commands.md (every command) from the code itself.
+"""Write docs/reference.md (config keys), docs/commands.md (commands) and docs/api.md (Python) from the code.
 
-Run it after a change of either; a test compares.
+Run it after a change of any; a test compares.
 """
 
+import dataclasses
+import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer.main
 
+import mtkit
 from mtkit.cli import app
 from mtkit.cli.commands import CommandGroup
 from mtkit.cli.help import Command
@@ -32,6 +36,46 @@ COMMANDS_INTRO = f"""\
 {MADE}
 
 `mtkit COMMAND --help` prints the same. Every command also takes `--quiet` (warnings and errors only)."""
+API_INTRO = f"""\
+# mtkit in Python
+{MADE}
+
+What stands here is public: it changes only with a deprecation first ([policy](../CONTRIBUTING.md)). All other modules
+may change at any time. A first model, in a notebook or a script:
+
+```python
+import mtkit
+
+config = mtkit.load_config(
+    "configs/sample-en-fr.yaml",
+    ["run_dir=runs/first", "model.d_model=32", "model.d_ff=64", "train.max_steps=20", "train.warmup_steps=5"],
+)
+result = mtkit.train(config)  # the same call again resumes the run
+print(f"{{result.bundle}}: {{result.steps}} steps")
+
+translator = mtkit.Translator.load(result.bundle, beam_size=2)
+for translation in translator.stream(["I love oranges.", "Where are my keys?"]):
+    print(translation)
+
+evaluation = mtkit.evaluate(result.bundle, beam_size=1)  # on the test set of its config
+bleu = evaluation.score("BLEU")
+print(f"BLEU {{bleu.score:.1f}} ({{bleu.low:.1f}} to {{bleu.high:.1f}}), {{bleu.signature}}")
+```
+
+To see log lines and progress bars: `from mtkit.console import set_up_logging`, then `set_up_logging(quiet=False)`."""
+API = {  # public names, and of a class with more the methods to show
+    "load_config": [],
+    "train": [],
+    "evaluate": [],
+    "Translator": ["load", "translate", "stream", "confidence"],
+    "Translation": ["text", "score", "finished"],
+    "Candidate": [],
+    "TrainResult": [],
+    "Evaluation": ["score"],
+    "MetricScore": [],
+    "Config": [],
+    "MtkitError": [],
+}
 BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 KINDS = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`", "string": "text"}
 
@@ -131,8 +175,8 @@ def _commands(command: Any, parent: Any, path: Sequence[str]) -> Iterator[str]:
     context = command.make_context(path[-1], [], parent=parent, resilient_parsing=True)
     if parent is not None:
         yield _command(command, context, path)
-    for name, inner in command.load_all().items() if isinstance(command, CommandGroup) else ():
-        yield from _commands(inner, context, [*path, name])
+    for name in command.commands if isinstance(command, CommandGroup) else ():
+        yield from _commands(command.load(name), context, [*path, name])
 
 
 def _command(command: Any, context: Any, path: Sequence[str]) -> str:
@@ -152,9 +196,80 @@ def _options(command: Any, context: Any) -> Iterator[str]:
             yield title + "\n".join(f"- `{written}`: {_text(meaning)}" for written, meaning in rows)
 
 
+def api_reference() -> str:
+    """The Markdown of docs/api.md."""
+    parts = [API_INTRO]
+    for name in API:
+        thing = getattr(mtkit, name)
+        parts.append(f"## {name}\n\n" + "\n\n".join(_class(thing) if inspect.isclass(thing) else [_function(thing)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _class(thing: type) -> Iterator[str]:
+    yield _docstring(thing.__doc__ or "")
+    if thing is mtkit.Config:
+        yield "`mtkit.load_config` makes one. Its sections and keys: [reference.md](reference.md)."
+        return
+    fields = dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ()
+    if fields:
+        yield "\n".join(f"- `{field.name}: {_kind(field.type)}`{_comment(thing, field.name)}" for field in fields)
+    for name in API[thing.__name__]:
+        member = getattr(thing, name)
+        if isinstance(member, property):
+            yield f"`.{name}`: {_docstring(member.__doc__)}"
+        else:
+            yield f"### {thing.__name__}.{name}\n\n{_function(member)}"
+
+
+def _comment(thing: type, field: str) -> str:
+    """What the comment behind a field says."""
+    comment = re.search(rf"^    {field}: [^#\n]*# (.*)$", inspect.getsource(thing), re.MULTILINE)
+    return f": {_text(comment[1])}" if comment else ""
+
+
+def _function(function: Any) -> str:
+    """A signature, one parameter a line, and what the docstring says."""
+    lines = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in lines:
+            lines.append("*")
+        default = "" if parameter.default is parameter.empty else f" = {_shown(parameter.default)}"
+        stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        if parameter.name != "self":
+            lines.append(f"{stars}{parameter.name}: {_kind(parameter.annotation)}{default}")
+    signature = "".join(f"    {line},\n" for line in lines)
+    result = _kind(inspect.signature(function).return_annotation)
+    head = f"{function.__qualname__}(\n{signature}) -> {result}"
+    return f"```text\n{head}\n```\n\n{_docstring(function.__doc__)}"
+
+
+def _kind(annotation: Any) -> str:
+    """An annotation, without the modules of its names."""
+    kind = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", kind)
+
+
+def _shown(default: Any) -> str:
+    shown = getattr(default, "__qualname__", repr(default))
+    return "..." if " at 0x" in shown else shown  # an object without a name of its own
+
+
+def _docstring(text: str | None) -> str:
+    """Paragraphs, in which lines such as `name: meaning` become a list."""
+    paragraphs = []
+    for paragraph in inspect.cleandoc(text or "").split("\n\n"):
+        parts = re.split(r"\n(?=[a-z_]+(?:, [a-z_]+)*: |Raises )", "\n" + paragraph)
+        items = [_text(part) for part in parts if part.strip()]
+        marked = [re.sub(r"^([a-z_]+(?:, [a-z_]+)*): ", r"- `\1`: ", item) for item in items]
+        listed = "\n".join(item if item.startswith("- ") else f"\n{item}\n" for item in marked)
+        paragraphs.append(re.sub(r"\n{3,}", "\n\n", listed).strip("\n"))
+    return "\n\n".join(paragraphs)
+
+
 def main() -> None:
-    """Write both files."""
-    for name, text in (("reference.md", config_reference()), ("commands.md", command_reference())):
+    """Write the files."""
+    pages = {"reference.md": config_reference(), "commands.md": command_reference(), "api.md": api_reference()}
+    for name, text in pages.items():
         (DOCS / name).write_text(text, encoding="utf-8")
         print(DOCS / name)
 

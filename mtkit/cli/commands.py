@@ -83,13 +83,14 @@ class CommandGroup(TyperGroup):
         super().__init__(**{"no_args_is_help": True, "rich_markup_mode": None, **attrs})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of these arguments, imported."""
+        """Return the command of these arguments, imported."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command.load() if isinstance(command, _Unloaded) else command, rest
+        return name, self.load(name) if name and command else command, rest
 
-    def load_all(self) -> dict[str, TyperCommand | CommandGroup]:
-        """Every command by name, imported; groups as they are."""
-        return {n: c.load() if isinstance(c, _Unloaded) else c for n, c in self.commands.items()}  # type: ignore[misc]
+    def load(self, name: str) -> TyperCommand | CommandGroup:
+        """Return a command, imported; a group as it is."""
+        command: Any = self.commands[name]
+        return command.load() if isinstance(command, _Unloaded) else command
 
 
 class RootGroup(CommandGroup):

@@ -15,7 +15,7 @@ from mtkit.config.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, format_
 from mtkit.errors import ConfigError
 
 
-def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """The config in a YAML file, changed by overrides such as "train.lr=1e-3", with every default filled in.
 
     Paths in the result are absolute: those in the file start from the file's folder, those in overrides and the
@@ -69,7 +69,7 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "mtkit config"}
 
 
-def read_yaml(path: Path) -> ParsedYaml:
+def read_yaml(path: str | Path) -> ParsedYaml:
     """The values of a YAML file with their lines. Raises ConfigError if it cannot be read, or is no YAML."""
     try:
         text = Path(path).read_bytes().decode("utf-8")

@@ -5,8 +5,9 @@ Nothing here reads or writes a file. `mtkit.config.loading` turns YAML into a `C
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
@@ -18,6 +19,11 @@ class Section(BaseModel):
     """A group of keys: immutable, and refusing keys that it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Show the keys that differ from their defaults."""
+        defaults = {key: field.get_default(call_default_factory=True) for key, field in type(self).model_fields.items()}
+        return [(key, value) for key, value in super().__repr_args__() if value != defaults.get(key or "")]
 
 
 def _resolve(path: Path, info: ValidationInfo) -> Path:

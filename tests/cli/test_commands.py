@@ -18,7 +18,7 @@ def every_command():
     """The words of each command."""
 
     def walk(group, words):
-        for name, command in group.load_all().items():
+        for name, command in group.commands.items():
             yield [*words, name]
             if isinstance(command, CommandGroup):
                 yield from walk(command, [*words, name])
@@ -26,8 +26,20 @@ def every_command():
     return list(walk(typer.main.get_command(app), []))
 
 
-def run(code):
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+LOAD_ALL = """
+import typer.main
+from mtkit.cli import app
+group = typer.main.get_command(app)
+for name in group.commands:
+    group.load(name)
+"""
+
+
+def run(*code):
+    """Run code in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", "".join(map(textwrap.dedent, code))], capture_output=True, text=True, check=True
+    )
 
 
 def test_no_commands_help_loads_torch_or_another_heavy_package():
@@ -47,10 +59,6 @@ def test_no_commands_help_loads_torch_or_another_heavy_package():
 def test_a_library_module_is_executed_when_a_name_in_it_is_read():
     code = """
     import sys
-    import typer.main
-    from mtkit.cli import app
-    group = typer.main.get_command(app)
-    group.load_all()
     from mtkit.data import corpus
     assert corpus.__file__.endswith("corpus.py") and "read_lines" not in vars(corpus)
     corpus.read_lines
@@ -59,36 +67,30 @@ def test_a_library_module_is_executed_when_a_name_in_it_is_read():
     import pickle
     assert pickle.loads(pickle.dumps(corpus.read_lines)) is corpus.read_lines
     """
-    run(code)
+    run(LOAD_ALL, code)
 
 
 def test_threads_that_read_names_at_once_all_see_the_whole_module():
     code = """
     from concurrent.futures import ThreadPoolExecutor
-    import typer.main
-    from mtkit.cli import app
-    typer.main.get_command(app).load_all()
     from mtkit.runs import plan
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: plan.make_plan, range(32)))
     assert len(set(made)) == 1
     """
-    run(code)
+    run(LOAD_ALL, code)
 
 
 def test_a_name_that_is_missing_is_an_attribute_error():
     code = """
-    import typer.main
-    from mtkit.cli import app
-    typer.main.get_command(app).load_all()
     from mtkit.data import corpus
     try:
         corpus.no_such_name
     except AttributeError as error:
         print(error)
     """
-    assert "mtkit.data.corpus" in run(code).stdout
-    assert "no_such_name" in run(code).stdout
+    shown = run(LOAD_ALL, code).stdout
+    assert "mtkit.data.corpus" in shown and "no_such_name" in shown
 
 
 @pytest.mark.parametrize("words", ["doctor", "inspect"])

@@ -180,12 +180,3 @@ def test_config_needs_a_file_or_schema_not_both(args):
     result = run("config", *args)
     assert result.exit_code == 2
     assert result.stderr.startswith("mtkit: give a config file, or --schema")
-
-
-def test_the_package_offers_the_translator_and_nothing_that_is_not_there():
-    from mtkit.translation.translator import Translator
-
-    assert mtkit.Translator is Translator
-    assert "Translator" in dir(mtkit)
-    with pytest.raises(AttributeError, match="module 'mtkit' has no attribute 'Transl'"):
-        mtkit.Transl  # noqa: B018

@@ -235,7 +235,7 @@ def find_command(words: Sequence[str]) -> tuple[Any, Sequence[str]]:
     """The command that the words begin with, and the rest of them."""
     command: Any = typer.main.get_command(app)
     while words and words[0] in getattr(command, "commands", {}):
-        command, words = command.commands[words[0]], words[1:]
+        command, words = command.load(words[0]), words[1:]
     if getattr(command, "commands", None) and words and re.fullmatch(r"[a-z-]+", words[0]):
         raise AssertionError(f"mtkit has no command {words[0]}")
     return command, words

@@ -1,4 +1,4 @@
-"""docs/reference.md and docs/commands.md are what the schema and the commands say now."""
+"""docs/reference.md, docs/commands.md and docs/api.md are what the code says now."""
 
 import importlib
 import re
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import mtkit
 from mtkit.config import schema
 from mtkit.config.schema import Config, Section
 
@@ -31,6 +32,16 @@ def test_the_reference_of_keys_is_up_to_date(reference):
 
 def test_the_reference_of_commands_is_up_to_date(reference):
     assert reference.command_reference() == (ROOT / "docs/commands.md").read_text(encoding="utf-8"), REMEDY
+
+
+def test_the_page_of_the_api_is_up_to_date(reference):
+    assert reference.api_reference() == (ROOT / "docs/api.md").read_text(encoding="utf-8"), REMEDY
+
+
+def test_the_page_of_the_api_has_every_public_name(reference):
+    page = reference.api_reference()
+    for name in set(mtkit.__all__) - {"__version__"}:
+        assert f"\n## {name}\n" in page
 
 
 def test_every_section_of_the_schema_has_a_row_for_each_of_its_keys(reference):
