@@ -1,4 +1,4 @@
-"""`mtkit translate`: sentences, files or a stream in; their translations out, line by line."""
+"""`mtkit translate`: translate sentences, files or a stream, line by line."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 import mtkit
-from mtkit import __version__, bundle
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import (
+    MODEL,
+    OUTPUT,
     BeamSizeOption,
     DecodeSetOption,
     DeviceOption,
@@ -23,55 +24,77 @@ from mtkit.cli.options import (
     valid_text,
 )
 from mtkit.cli.rendering import Rendering
-from mtkit.cli.translating import load_translator
+from mtkit.cli.translating import load_translator, model_folders
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus, unseen_characters
-from mtkit.data.unseen_characters import UnknownCharacters
 from mtkit.errors import UsageError
 from mtkit.files import sha256_file
 from mtkit.translation import file_job, streaming
 from mtkit.translation import translator as translators
 
 TextArgument = Annotated[
-    list[str] | None, typer.Argument(callback=valid_text, help="Sentences; without any, lines from stdin.")
+    list[str] | None,
+    typer.Argument(callback=valid_text, metavar="TEXT", help="Sentences. Default: lines of standard input."),
 ]
 JobOutputOption = Annotated[
     Path | None,
     typer.Option(
         "--output",
         "-o",
-        help="Write here (.gz by name) once all is done; default: stdout. With --input an interrupted job goes on "
-        "where it stopped when the same command is given again.",
+        rich_help_panel=OUTPUT,
+        help="Write to this file, which appears once all is done; may end in .gz. With --input, the same command "
+        "resumes an interrupted job. Default: standard output.",
     ),
 ]
-NBestOption = Annotated[int | None, typer.Option(min=1, help="Translations of each line, with scores, as JSON lines.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="JSON lines, also for a single translation.")]
-TokensOption = Annotated[bool, typer.Option("--tokens", help="In JSON, each token's log-probability, too.")]
+NBestOption = Annotated[
+    int | None,
+    typer.Option(min=1, rich_help_panel=OUTPUT, help="Print N translations of each line, with scores, as JSON lines."),
+]
+JsonLinesOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print JSON lines.")]
+TokensOption = Annotated[
+    bool, typer.Option("--tokens", rich_help_panel=OUTPUT, help="Add each token's log-probability to the JSON.")
+]
 AlignmentsOption = Annotated[
     bool,
     typer.Option(
         "--alignments",
-        help="Word alignments, too (0-0 1-2: source - target), after a tab; none where a long line was split.",
+        rich_help_panel=OUTPUT,
+        help="Add word alignments (0-0 1-2: source-target) after a tab; none where a long line was split.",
     ),
 ]
 PrefixOption = Annotated[
-    str, typer.Option(callback=valid_text, help="What every translation begins with, in whole words.")
+    str, typer.Option(callback=valid_text, rich_help_panel=MODEL, help="Begin every translation with these words.")
 ]
 TerminologyOption = Annotated[
-    Path | None, typer.Option(help="TSV with the columns source, target, forbidden: see docs/translating.md.")
+    Path | None,
+    typer.Option(
+        rich_help_panel=MODEL, help="TSV file with the columns source, target, forbidden: see docs/translating.md."
+    ),
 ]
 OnSuspectOption = Annotated[
     Literal["retry", "warn", "mark", "off"] | None,
-    typer.Option(help="What to do about translations that look broken. Default: the model's config (retry)."),
+    typer.Option(
+        rich_help_panel=MODEL,
+        help="What to do with translations that look broken. Default: from the model's config (retry).",
+    ),
 ]
 LiveOption = Annotated[
-    bool, typer.Option("--live", help="Show each translation while it is made; no look for suspect ones.")
+    bool,
+    typer.Option(
+        "--live", rich_help_panel=OUTPUT, help="Print each translation as it grows; do not check whether it is broken."
+    ),
 ]
 ExplainUnknownOption = Annotated[
-    bool, typer.Option("--explain-unknown", help="List characters that the model does not see as written, on stderr.")
+    bool,
+    typer.Option(
+        "--explain-unknown",
+        rich_help_panel=OUTPUT,
+        help="List, on stderr, the characters that the model does not see as written.",
+    ),
 ]
 RestartOption = Annotated[
-    bool, typer.Option("--restart", help="Forget an interrupted job for this --output instead of going on.")
+    bool,
+    typer.Option("--restart", rich_help_panel=OUTPUT, help="Start an interrupted job of this --output again."),
 ]
 
 
@@ -82,7 +105,7 @@ def translate(
     output_path: JobOutputOption = None,
     beam_size: BeamSizeOption = None,
     n_best: NBestOption = None,
-    as_json: JsonOption = False,
+    as_json: JsonLinesOption = False,
     tokens: TokensOption = False,
     alignments: AlignmentsOption = False,
     prefix: PrefixOption = "",
@@ -97,12 +120,12 @@ def translate(
 ) -> None:
     """Translate sentences, the lines of a file, or a stream.
 
-    How it searches is in the model's config, section decode; --set decode.KEY=VALUE changes any of it for this call.
+    The section decode of the model's config says how to search; --set decode.KEY=VALUE changes it for this call.
     """
     as_json = as_json or n_best is not None
     more_than_live = as_json or alignments or output_path or prefix or on_suspect
     if restart and not (input_path and output_path):
-        raise UsageError("--restart is for a file that goes on where it stopped: give --input and --output, too")
+        raise UsageError("--restart is for an interrupted job: give --input and --output, too")
     _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
     chosen |= _engine_for(engine, looked_into=live or alignments or tokens, few_lines=bool(text))
@@ -111,13 +134,13 @@ def translate(
         *(overrides or []),
         *translators.decode_overrides({k: value for k, value in chosen.items() if value is not None}),
     ]
-    folders = [bundle.find_model(model) for model in models] if models else [bundle.find_model()]
+    folders = model_folders(models)
     translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
     if problem := translators.n_best_problem(n_best or 1, translator.decode):
         raise UsageError(f"--n-best: {problem}")
     if alignments and not as_json and translator.decode.on_suspect == "mark":
-        raise UsageError("--alignments counts words, and decode.on_suspect=mark adds some: take --json, too")
-    unknown = UnknownCharacters(translator.src_tokenizer.tagged(None)) if explain_unknown else None
+        raise UsageError("--alignments counts words, and decode.on_suspect=mark adds words: give --json, too")
+    unknown = unseen_characters.UnknownCharacters(translator.src_tokenizer.tagged(None)) if explain_unknown else None
     rendering = Rendering(translator, as_json, tokens, alignments)
     if live:
         _show_live(translator, _noted(_windows(translator, text, input_path), unknown))
@@ -141,7 +164,7 @@ def _translate_file(
     output_path: Path,
     session: translators.Session,
     rendering: Rendering,
-    unknown: UnknownCharacters | None,
+    unknown: unseen_characters.UnknownCharacters | None,
     identity: dict[str, Any],
     *,
     restart: bool,
@@ -163,7 +186,7 @@ def _translate_file(
         "engine": translator.engine.name,
         "arithmetic": translator.engine.arithmetic,
         "output": {"json": rendering.as_json, "tokens": rendering.tokens, "alignments": rendering.alignments},
-        "mtkit": __version__,
+        "mtkit": mtkit.__version__,
     }
     result = file_job.run_job(
         input_path, output_path, translate_window, identity, window_lines=translator.window, restart=restart
@@ -215,12 +238,12 @@ def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str
 
 
 def _engine_for(engine: str | None, *, looked_into: bool, few_lines: bool) -> dict[str, object]:
-    """Return engine settings that follow from the options; looked_into: its model must be in this process."""
+    """Return the engine's settings. looked_into: its model must be in this process; few_lines: not worth workers."""
     if looked_into and engine == "ctranslate2":
-        raise UsageError("--engine ctranslate2 knows no --live, --alignments, --tokens: leave the engine to mtkit")
+        raise UsageError("--live, --alignments and --tokens need --engine native")
     if looked_into:
         return {"engine": "native", "workers": 1}
-    return {"workers": 1} if few_lines else {}  # for a few sentences workers would start too late
+    return {"workers": 1} if few_lines else {}  # they would start too late
 
 
 def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, Any]:
@@ -232,7 +255,9 @@ def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, A
     }
 
 
-def _noted(line_windows: Iterable[Sequence[str]], unknown: UnknownCharacters | None) -> Iterator[Sequence[str]]:
+def _noted(
+    line_windows: Iterable[Sequence[str]], unknown: unseen_characters.UnknownCharacters | None
+) -> Iterator[Sequence[str]]:
     """Yield the windows, and note their characters in `unknown` if it is given."""
     for window in line_windows:
         if unknown is not None:
@@ -242,13 +267,13 @@ def _noted(line_windows: Iterable[Sequence[str]], unknown: UnknownCharacters | N
 
 
 def _check_together(text: list[str] | None, input_path: Path | None, *, no_place: bool, taken_back: bool) -> None:
-    """Refuse options that exclude each other; no_place: --tokens in plain text; taken_back: --live and more than it."""
+    """Refuse options that exclude each other: --tokens in plain text (no_place), --live and others (taken_back)."""
     if text and input_path:
         raise UsageError("give either sentences or --input, not both")
     if no_place:
-        raise UsageError("--tokens needs --json or --n-best: plain text has no place for them")
+        raise UsageError("--tokens needs --json or --n-best: plain text cannot show log-probabilities")
     if taken_back:
         raise UsageError(
-            "--live shows plain text on stdout and takes nothing back: leave --json, --n-best, --alignments, --output, "
-            "--prefix, --on-suspect"
+            "--live prints plain text to stdout as it comes: leave out --json, --n-best, --alignments, --output, "
+            "--prefix and --on-suspect"
         )

@@ -189,24 +189,21 @@ def test_a_terminology_may_have_any_name(run, shared_bundle, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "args, message",
+    "args, facts",
     [
-        (["--tokens", "a"], "--tokens needs --json or --n-best"),
-        (["--live", "--json", "a"], "--live shows plain text on stdout"),
-        (["--live", "--on-suspect", "warn", "a"], "--live shows plain text on stdout and takes nothing back"),
-        (["--engine", "ctranslate2", "--alignments", "a"], "--engine ctranslate2 knows no --live, --alignments"),
-        (["--on-suspect", "mark", "--alignments", "a"], "--alignments counts words, and decode.on_suspect=mark adds"),
-        (
-            ["--n-best", "5", "--set", "decode.mbr_samples=3", "a"],
-            "--n-best: 5 translations a line are more than decode.mbr_samples=3 draws; draw more",
-        ),
-        (["--restart", "a"], "--restart is for a file that goes on where it stopped: give --input and --output"),
-        (["--on-suspect", "cry", "a"], "'cry' is not one of"),
+        (["--tokens", "a"], ["--tokens", "--json", "--n-best"]),
+        (["--live", "--json", "a"], ["--live", "--json"]),
+        (["--live", "--on-suspect", "warn", "a"], ["--live", "--on-suspect"]),
+        (["--engine", "ctranslate2", "--alignments", "a"], ["--alignments", "--engine native"]),
+        (["--on-suspect", "mark", "--alignments", "a"], ["--alignments", "decode.on_suspect=mark", "--json"]),
+        (["--n-best", "5", "--set", "decode.mbr_samples=3", "a"], ["--n-best", "5", "decode.mbr_samples=3"]),
+        (["--restart", "a"], ["--restart", "--input", "--output"]),
+        (["--on-suspect", "cry", "a"], ["'cry'", "--on-suspect"]),
     ],
 )
-def test_options_that_cannot_go_together_are_refused(run, args, message):
+def test_options_that_cannot_go_together_are_refused(run, args, facts):
     result = run(*args)
-    assert message in result.stderr
+    assert [fact for fact in facts if fact not in result.stderr] == []
     assert result.exit_code == 2
 
 
