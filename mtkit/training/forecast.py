@@ -1,4 +1,4 @@
-"""How long a validation will take once the model is trained, found out before it is."""
+"""Forecast, with an untrained model, how long a validation of the trained model will take."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,15 +19,15 @@ from mtkit.search.step import DecodeStep, SearchConfig
 from mtkit.training.update import batch_loss
 from mtkit.training.validation import Validator
 
-# A beam goes on for some steps after its best hypothesis has ended, until no other can overtake it.
+# A beam search continues after its best hypothesis has ended, until no other can overtake it.
 _STEPS_AFTER_END = 3
 
 
 def forecast_validation(validator: Validator, model: Transformer, limit_s: float) -> float:
-    """Seconds that a validation of a trained model will take; about limit_s are spent on finding out.
+    """Return the seconds of a validation of the trained model; measuring takes about limit_s.
 
-    A model that has learnt nothing goes on translating to the length limit. Here each translation ends where its
-    reference does: that is what a trained model's will do, on average.
+    An untrained model translates to the length limit. Here each translation is as long as its reference, which is what
+    a trained model's will be on average.
     """
     was_training = model.training
     model.eval()
@@ -41,8 +41,8 @@ def forecast_validation(validator: Validator, model: Transformer, limit_s: float
 def _forecast_loss(validator: Validator, model: Transformer, limit_s: float) -> float:
     batches = [make_batch(validator.corpus, indices) for indices in validator.plan]
 
-    def run(number: int) -> None:
-        batch_loss(model, batches[number], 0.0, validator.precision)[1].item()
+    def run(index: int) -> None:
+        batch_loss(model, batches[index], 0.0, validator.precision)[1].item()
 
     return _extrapolated(run, [batch.src.numel() + batch.tgt_in.numel() for batch in batches], limit_s)
 
@@ -50,7 +50,7 @@ def _forecast_loss(validator: Validator, model: Transformer, limit_s: float) -> 
 def _forecast_decoding(validator: Validator, model: Transformer, limit_s: float) -> float:
     cfg = validator.cfg.decode
     src_tokenizer, tgt_tokenizer = validator.tokenizers
-    further = validator.suite.sources if validator.suite else []  # their translations will be about as long
+    further = validator.suite.sources if validator.suite else []  # with translations of about the same length
     src_texts = [*(pair.src for pair in validator.pairs), *further]
     sources = src_tokenizer.tagged(validator.cfg.data.dev.tag).encode_batch(src_texts)
     lengths = [len(ids) for ids in tgt_tokenizer.encode_batch([*validator.references, *further])]
@@ -65,8 +65,8 @@ def _forecast_decoding(validator: Validator, model: Transformer, limit_s: float)
     beam_size = cfg.mbr_samples or cfg.beam_size
     search_cfg = SearchConfig.from_config(cfg.model_copy(update={"beam_size": beam_size, "beam_groups": 1}), 1)
 
-    def run(number: int) -> None:
-        batch = batches[number]
+    def run(index: int) -> None:
+        batch = batches[index]
         step = _NeverEnding(engine.make_step(batch, beam_size))
         max_lens = torch.tensor([segment.max_len for segment in batch], device=engine.device)
         search(step, max_lens, search_cfg, bos_id=BOS_ID, eos_id=EOS_ID)
@@ -82,7 +82,7 @@ def _forecast_scoring(validator: Validator) -> float:
 
 
 def _batches(segments: Sequence[Segment], cfg: DecodeConfig) -> list[list[Segment]]:
-    """Segments of like length together, as the engine does."""
+    """Group segments of similar length, like the engine."""
     batches: list[list[Segment]] = []
     for segment in sorted(segments, key=lambda segment: len(segment.ids)):
         batch = batches[-1] if batches else []
@@ -95,43 +95,43 @@ def _batches(segments: Sequence[Segment], cfg: DecodeConfig) -> list[list[Segmen
 
 
 def _extrapolated(run: Callable[[int], None], sizes: Sequence[int], limit_s: float) -> float:
-    """Seconds that run(0), ..., run(N - 1) take together, told by as many of them as limit_s allows.
+    """Return the seconds of run(0), ..., run(N - 1) together, from a sample that takes about limit_s.
 
-    sizes (N,): how much work each is, in any unit. The first to be run, the largest, is not counted: it meets whatever
-    has to be made ready.
+    sizes (N,): how much work each is, in any unit. The first run, of the largest, does not count, because it includes
+    one-time preparation.
     """
     if not sizes:
         return 0.0
     run(int(np.argmax(sizes)))
     started, done = time.perf_counter(), 0
-    for number in np.random.default_rng(0).permutation(len(sizes)):
-        run(int(number))
-        done += sizes[number]
+    for index in np.random.default_rng(0).permutation(len(sizes)):
+        run(int(index))
+        done += sizes[index]
         if time.perf_counter() - started > limit_s:
             break
     return (time.perf_counter() - started) * sum(sizes) / done
 
 
 class _NeverEnding:
-    """A model's step that leaves no hypothesis a chance to end before its limit."""
+    """A decoding step in which no hypothesis ends before its limit."""
 
     def __init__(self, step: DecodeStep) -> None:
         self.step = step
 
     def __call__(self, last_ids: Tensor) -> Tensor:
-        """As `DecodeStep`, with EOS impossible."""
+        """Like `DecodeStep`, with EOS impossible."""
         log_probs = self.step(last_ids)
         log_probs[..., EOS_ID] = -torch.inf
         return log_probs
 
     def attention(self) -> Tensor:
-        """As `DecodeStep`."""
+        """Like `DecodeStep`."""
         return self.step.attention()
 
     def reorder(self, parents: Tensor) -> None:
-        """As `DecodeStep`."""
+        """Like `DecodeStep`."""
         self.step.reorder(parents)
 
     def select(self, sentences: Tensor) -> None:
-        """As `DecodeStep`."""
+        """Like `DecodeStep`."""
         self.step.select(sentences)

@@ -1,4 +1,4 @@
-"""A config in, all that a run works with out: its text as token ids, a model with its optimizer, its checkpoints."""
+"""Prepare a run: tokenizers, encoded text, a model with its optimizer, and a stream of batches."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
 from mtkit.training.warm_start import check_freeze, check_tags_of_start, freeze, load_start, run_tokenizers
 
-_MANY_DEV_IN_TRAIN = 0.01  # in large corpora, fewer are greetings and the like
+_MANY_DEV_IN_TRAIN = 0.01  # of the dev pairs; in large corpora fewer are greetings and the like
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Prepared:
     corpus: EncodedCorpus
     feed: BatchStream
     epoch_size: EpochSize
-    n_dev_in_train: int  # pairs of data.dev that stand in the training text too; counted by the main process alone
+    n_dev_in_train: int  # pairs of data.dev that are also in the training text; only process 0 counts them
     validator: Validator
     updater: Updater  # its model has the initial weights
     checkpoints: Checkpoints
@@ -48,7 +48,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class _Text:
-    """What a run learns from and is measured on."""
+    """The text that a run learns from and is scored on."""
 
     tokenizers: tuple[Tokenizer, Tokenizer]
     train: EncodedCorpus
@@ -58,7 +58,7 @@ class _Text:
 
 
 def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
-    """Raise MtkitError for what `prepare` would find soon, where something that takes hours comes before it."""
+    """Raise MtkitError for mistakes that `prepare` would report; call it before hours of other work."""
     processes.check(cfg.train)
     choose_precision(cfg.train.precision, choose_device(cfg.train.device))
     if cfg.train.init_from is None:
@@ -73,23 +73,23 @@ def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
 
 
 def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Communicator = ALONE) -> Prepared:
-    """Tokenizers, encoded corpora, and a model with initial weights: drawn from cfg.seed, or those of train.init_from.
+    """Prepare a run, with random weights from cfg.seed or with those of train.init_from.
 
-    Raises MtkitError for text, settings or a machine that make the run impossible.
+    Raises MtkitError if the text, the settings or the machine make the run impossible.
     """
     processes.check(cfg.train)
     check_freeze(cfg)
     device = processes.device(choose_device(cfg.train.device))
     precision = choose_precision(cfg.train.precision, device)
     if cfg.train.r_drop and not any(value for key, value in cfg.model if key.endswith("_dropout")):
-        log.warning(f"train.r_drop={cfg.train.r_drop} does nothing without dropout, but for taking twice the time")
+        log.warning(f"train.r_drop={cfg.train.r_drop} only doubles the time of a model without dropout")
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
     with processes.main_first():
         text = _prepare_text(cfg, run_dir)
-    n_dev_in_train = _count_dev_in_train(cfg, text) if processes.is_main else 0  # the only one that tells it
+    n_dev_in_train = _count_dev_in_train(cfg, text) if processes.is_main else 0  # which reports it
     if device.type == "cpu":
-        keep_freed_memory()  # not before: what the text took goes back
+        keep_freed_memory()  # only now, so that memory used for the text is returned to the system
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
 
     def trial(cfg: Config) -> Updater:
@@ -117,13 +117,13 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Com
     n_weights = sum(parameter.numel() for parameter in model.parameters())
     log.info(f"model: {n_weights / 1e6:.1f} million weights; {precision} on {where}")
     if device.type == "cpu" and find_spec("numba") is None:
-        log.info("with numba, which the extra `fast` brings, an update takes about a tenth less time")
+        log.info("numba would make an update about a tenth faster; install the extra `fast`")
     _log_data(run)
     return run
 
 
 def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
-    """Tokenizers and encoded corpora, from the run's folder as far as they are there."""
+    """Return tokenizers and encoded text, from the run's folder where they exist."""
     data, cache = cfg.data, run_dir / "cache"
     require_files("data.train", data.train)
     require_files("data.dev", [data.dev])
@@ -134,8 +134,8 @@ def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
     tokenizers = run_tokenizers(cfg, run_dir)
     if data.dev.tag is None and all(corpus.tag for corpus in data.train):
         log.warning(
-            "data.dev has no tag, but every corpus of data.train has: validations will translate text of a kind that "
-            f"the model never learns from; data.dev.tag: {data.train[0].tag} would give it one"
+            "data.dev has no tag, but every corpus of data.train has one, so the model never learns from text like that "
+            f"of validations; set data.dev.tag, for example to {data.train[0].tag}"
         )
     train = encode_corpus(
         data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio
@@ -146,17 +146,20 @@ def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
 
 
 def _count_dev_in_train(cfg: Config, text: _Text) -> int:
-    """How many pairs of dev are learnt by heart, told with one of them as an example."""
+    """Count the pairs of dev that are also in the training text; log an example."""
     data, train, dev = cfg.data, text.train, text.dev
-    found = pairs_also_in(dev, train, len(tags_of(data.dev.tag)), [len(tags_of(corpus.tag)) for corpus in data.train])
-    if found:
-        there, here = next(iter(found.items()))
-        tell = log.warning if len(found) >= _MANY_DEV_IN_TRAIN * dev.n_pairs else log.info
+    n_train_tags = [len(tags_of(corpus.tag)) for corpus in data.train]
+    also_in_train = pairs_also_in(dev, train, len(tags_of(data.dev.tag)), n_train_tags)
+    n_pairs = len(also_in_train)
+    if n_pairs:
+        dev_index, train_index = next(iter(also_in_train.items()))
+        tell = log.warning if n_pairs >= _MANY_DEV_IN_TRAIN * dev.n_pairs else log.info
         tell(
-            f"{len(found):,} of the {dev.n_pairs:,} pairs of data.dev ({len(found) / dev.n_pairs:.1%}) stand in "
-            f"data.train too, {dev.line_of(there)} as {train.line_of(here)}: their scores tell what is known by heart"
+            f"{n_pairs:,} of the {dev.n_pairs:,} pairs of data.dev ({n_pairs / dev.n_pairs:.1%}) are also in "
+            f"data.train, {dev.line_of(dev_index)} as {train.line_of(train_index)}: scores on them measure memory, "
+            "not translation"
         )
-    return len(found)
+    return n_pairs
 
 
 def _load_suite(cfg: Config) -> Suite | None:
@@ -169,7 +172,7 @@ def _load_suite(cfg: Config) -> Suite | None:
 
 
 def _make_feed(cfg: Config, text: _Text, processes: Communicator) -> BatchStream:
-    """The batches of the training text, of which this process gets its part."""
+    """Return this process's share of the batches of the training text."""
     return BatchStream(
         text.train,
         batch_tokens=cfg.train.n_batch_tokens,
@@ -192,11 +195,11 @@ def _log_data(run: Prepared) -> None:
 
 
 def _require_text(key: str, corpora: Sequence[CorpusFiles], pairs: Iterable[Pair]) -> None:
-    """Raise DataError, naming the config's key and its files, if no pair has text on both sides."""
+    """Raise DataError, with the config's key and its files, if no pair has text on both sides."""
     n_read = 0
     for pair in pairs:
         if pair.src.strip() and pair.tgt.strip():
             return
         n_read += 1
     files = [str(path) for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path]
-    raise DataError(f"{key}: of {n_read:,} lines in {', '.join(files)} none has text on both sides")
+    raise DataError(f"{key}: none of the {n_read:,} lines in {', '.join(files)} has text on both sides")

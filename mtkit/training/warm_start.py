@@ -1,4 +1,4 @@
-"""Start from a trained model: its settings, its tokenizers and its weights, and which of these stay as they are."""
+"""Start from a trained model: take its settings, tokenizers and weights, and freeze some weights."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -28,16 +28,16 @@ _FREE = (
     *(f"model.{part}_dropout" for part in ("embedding", "residual", "attention", "ffn", "word")),
     *(f"tokenizer.{side}.{key}" for side in SIDES for key in ("sampling", "max_sentences")),
 )
-# No bias that was learnt is so low; those of tokens that an imported model never writes are -30000, and a single such
-# token in the new text would cost as many nats. At -30 it stays out of all translations, and can be learnt.
+# Learned biases are never this low. An imported model has -30000 for tokens that it must not write, and a single such
+# token in the new text would cost 30000 nats. At -30 it stays out of translations, but the model can learn it.
 _LEAST_BIAS = -30.0
 
 
 def inherit(cfg: Config) -> Config:
-    """cfg, the keys that its model and tokenizer sections leave out being those of the model in train.init_from.
+    """Return cfg with the keys that its model and tokenizer sections omit taken from the model in train.init_from.
 
-    If the run has checkpoints, its own config.yaml tells them, and the model may be gone.
-    Raises ConfigError, naming the keys, if cfg sets one that cannot be other than the model's.
+    If the run has checkpoints, they come from its own config.yaml, and that model may be gone.
+    Raises ConfigError if cfg sets keys that must be the model's to other values.
     """
     origin = cfg.train.init_from
     if origin is None or cfg.run_dir is None:
@@ -52,19 +52,19 @@ def inherit(cfg: Config) -> Config:
         listed = "\n".join(f"  {key}: {old} there, {new} here" for key, old, new in wrong)
         raise ConfigError(
             f"train.init_from={origin} is a model with other settings:\n{listed}\n"
-            "leave these keys out (its own are then taken), or train from nothing, without init_from"
+            "remove these keys, to use the model's, or train from the beginning, without init_from"
         )
     try:
         return Config.model_validate(cfg.model_dump(mode="json") | merged)
     except ValidationError as error:
-        found = "\n".join(f"  {details['msg']}" for details in error.errors())
-        raise ConfigError(f"with the settings of train.init_from={origin}:\n{found}") from error
+        problems = "\n".join(f"  {details['msg']}" for details in error.errors())
+        raise ConfigError(f"with the settings of train.init_from={origin}:\n{problems}") from error
 
 
 def run_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
-    """The run's tokenizers: copies of those of train.init_from, or learnt from the training text.
+    """Return the run's tokenizers: copies of those of train.init_from, or trained on the training text.
 
-    Raises ConfigError if others than those of train.init_from lie in the run's folder.
+    Raises ConfigError if the run's folder holds others than those of train.init_from.
     """
     if cfg.train.init_from is None:
         return train_tokenizers(cfg, run_dir)
@@ -75,7 +75,7 @@ def run_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
 
 
 def check_tags_of_start(cfg: Config) -> None:
-    """Raise ConfigError if a corpus, or decode, has a tag that the model in train.init_from does not know."""
+    """Raise ConfigError if a corpus, or decode, has a tag that is unknown to the model in train.init_from."""
     assert cfg.train.init_from is not None
     tokenizer = Tokenizer.load(find_model(cfg.train.init_from) / "src.spm")
     test = cfg.data.test
@@ -87,13 +87,13 @@ def check_tags_of_start(cfg: Config) -> None:
                 tokenizer.tagged(tag)
             except DataError as error:
                 raise ConfigError(
-                    f"{section}.tag={tag}: {error}. Tokens cannot be added to a trained model: leave the tag out, or "
-                    "train from nothing, without train.init_from"
+                    f"{section}.tag={tag}: {error}. A trained model cannot get new tokens: remove the tag, or train "
+                    "from the beginning, without train.init_from"
                 ) from None
 
 
 def load_start(origin: Path, model: Transformer) -> None:
-    """Give the model the weights of the bundle or run."""
+    """Copy the weights of the bundle or run into the model."""
     bundle = load_bundle(find_model(origin))
     model.load_state_dict(bundle.model.state_dict())
     with torch.no_grad():
@@ -102,33 +102,35 @@ def load_start(origin: Path, model: Transformer) -> None:
 
 
 def freeze(model: Transformer, prefixes: Sequence[str]) -> None:
-    """Let the weights whose names begin with one of the prefixes stay as they are; layers.1 does not mean layers.10.
+    """Exclude weights from training whose names begin with one of the prefixes; layers.1 does not match layers.10.
 
-    Raises ConfigError as `check_freeze` does.
+    Raises ConfigError like `check_freeze`.
     """
     _freeze(model, prefixes)
     if prefixes:
         n_trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-        log.info(f"{n_trained / 1e6:.1f} million weights are trained, the others stay as they are (train.freeze)")
+        log.info(f"training {n_trained / 1e6:.1f} million weights; the others are frozen (train.freeze)")
 
 
 def check_freeze(cfg: Config) -> None:
-    """Raise ConfigError if a prefix in train.freeze is that of no weight, or if nothing is left to be trained."""
-    with torch.device("meta"):  # weights that have names, and take no memory
+    """Raise ConfigError if a prefix in train.freeze matches no weight, or if no weight is left to train."""
+    with torch.device("meta"):  # weights with names, but without memory
         _freeze(Transformer(cfg.model, 8, 8, PAD_ID), cfg.train.freeze)
 
 
 def _freeze(model: Transformer, prefixes: Sequence[str]) -> None:
-    weights = dict(model.named_parameters(remove_duplicate=False))  # a shared matrix goes by each of its names
+    weights = dict(model.named_parameters(remove_duplicate=False))  # all names of a shared matrix
     for prefix in prefixes:
         chosen = [name for name in weights if name.startswith(prefix) and not name[len(prefix) :][:1].isdigit()]
         if not prefix or not chosen:
             parts = dict.fromkeys(name.partition(".")[0] for name in weights)
-            raise ConfigError(f"train.freeze: no weight's name begins with {prefix!r}; they begin: {', '.join(parts)}")
+            raise ConfigError(
+                f"train.freeze: no weight's name begins with {prefix!r}; they begin with {', '.join(parts)}"
+            )
         for name in chosen:
             weights[name].requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):
-        raise ConfigError(f"train.freeze={list(prefixes)} leaves no weight to be trained")
+        raise ConfigError(f"train.freeze={list(prefixes)} leaves no weight to train")
 
 
 def _has_started(run_dir: Path) -> bool:
@@ -144,13 +146,13 @@ def _copy_tokenizers(bundle: Path, run_dir: Path) -> None:
                 shutil.copyfile(source, temporary)
         elif sha256_file(place) != sha256_file(source):
             raise ConfigError(
-                f"{place}: not the tokenizer of the model in train.init_from ({source}), whose weights mean nothing "
-                "with another; remove it, or choose another run_dir"
+                f"{place}: not the tokenizer of the model in train.init_from ({source}), which works with no other; "
+                "remove it, or choose another run_dir"
             )
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of both trees, those above where there are two."""
+    """Return the values of both trees; where both have one, that of `above`."""
     merged = dict(below)
     for key, value in above.items():
         merged[key] = _merged(merged[key], value) if isinstance(value, dict) else value

@@ -28,7 +28,7 @@ def test_a_hangup_is_a_request_to_stop(hangup_does, caplog):
     with stop_request() as request:
         signal.raise_signal(signal.SIGHUP)
     assert request.received
-    assert "SIGHUP: saving a checkpoint, then leaving" in caplog.text
+    assert "SIGHUP: saving a checkpoint" in caplog.text
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
 
 
