@@ -1,4 +1,4 @@
-"""The mean of several sets of weights as a bundle: of a run's checkpoints, or of models of one shape."""
+"""Average weights into a bundle: those of a run's checkpoints, or of models of the same shape."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,17 +19,17 @@ from mtkit.training.checkpoint import Checkpoints
 
 
 def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[int]:
-    """Write a bundle with the mean of the weights that the run had at these steps; without any, at all that it keeps.
+    """Write a bundle with the mean of the run's weights at these steps; default: at all steps that it keeps.
 
     Returns the steps. Raises UsageError for a step that the run does not keep, CheckpointError for a damaged one.
     """
     checkpoints = Checkpoints(run_dir / "checkpoints")
     kept = checkpoints.kept_steps()
     if not kept:
-        raise CheckpointError(f"{run_dir}: not the folder of a run: there is nothing in {checkpoints.folder}")
+        raise CheckpointError(f"{run_dir}: not the folder of a run: {checkpoints.folder} is empty or missing")
     if missing := sorted(set(steps) - set(kept)):
-        listed, there = (", ".join(map(str, numbers)) for numbers in (missing, kept))
-        raise UsageError(f"{checkpoints.folder}: there is no step {listed}; the run keeps {there}")
+        listed, available = (", ".join(map(str, each)) for each in (missing, kept))
+        raise UsageError(f"{checkpoints.folder}: no step {listed}; the run keeps {available}")
     steps = sorted(set(steps)) or kept
     for step in steps:
         if not checkpoints.has_weights(step):
@@ -43,17 +43,17 @@ def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[
 
 
 def average_bundles(folders: Sequence[Path], out: Path) -> None:
-    """Write a bundle with the mean of the bundles' weights; its config is the first one's.
+    """Write a bundle with the mean of the bundles' weights and the config of the first.
 
-    Raises BundleError if one has another architecture or other tokenizers than the first.
+    Raises BundleError if architectures or tokenizers differ.
     """
     first, *others = bundles = [read_bundle(folder) for folder in folders]
     for other in others:
         _check_alike(first, other)
     if len({_beginning(bundle) for bundle in bundles}) > 1:
         log.warning(
-            "these models did not begin with the same one, as far as their configs say (train.init_from): the mean of "
-            "models that were trained apart is of no use; compare it with them (mtkit evaluate)"
+            "according to their configs (train.init_from), these models did not start from the same model; the mean of "
+            "independently trained models is useless: compare it with them (mtkit evaluate)"
         )
     sums: dict[str, Tensor] = {}
     for bundle in bundles:  # one model in memory at a time
@@ -66,7 +66,7 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
 
 
 def _beginning(bundle: BundleFiles) -> Path:
-    """The run, or bundle, that the model was fine-tuned from, or else its own."""
+    """Return the run, or bundle, from which the model was fine-tuned, or else its own."""
     start = bundle.config.train.init_from or bundle.config.run_dir or bundle.folder
     return (start.parent if start.name == "model" else start).resolve()
 
@@ -76,9 +76,9 @@ def _check_alike(first: BundleFiles, other: BundleFiles) -> None:
     unlike = [entry for entry in differences(*shapes) if not entry[0].endswith("_dropout")]
     if unlike:
         listed = "; ".join(f"model.{key}: {one} there, {two} here" for key, one, two in unlike)
-        raise BundleError(f"{other.folder}: not of the architecture of {first.folder}: {listed}")
+        raise BundleError(f"{other.folder}: its architecture differs from that of {first.folder}: {listed}")
     for side in ("src", "tgt"):
         if getattr(first, f"{side}_tokenizer").fingerprint != getattr(other, f"{side}_tokenizer").fingerprint:
             raise BundleError(
-                f"{other.folder}: its {side}.spm is not that of {first.folder}: their weights speak of different tokens"
+                f"{other.folder}: its {side}.spm differs from that of {first.folder}; their ids mean other tokens"
             )

@@ -1,4 +1,4 @@
-"""curves.png: how a run went, from its metrics.jsonl; needs matplotlib (extra `plot`)."""
+"""curves.png: the learning curves in a run's metrics.jsonl; needs matplotlib (extra `plot`)."""
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,9 @@ from mtkit.training.metrics_log import read_metrics
 
 
 def plot_curves(run_dir: Path) -> Path | None:
-    """Draw loss, dev loss, dev BLEU and chrF, learning rate and gradient norm over the steps into RUN/curves.png.
+    """Draw loss, dev loss, dev BLEU and chrF, learning rate and gradient norm by step to RUN/curves.png.
 
-    Returns None if matplotlib is not installed or the run has no figures yet, and after a warning if drawing fails for
-    whatever reason: no picture is worth a run.
+    Returns None if matplotlib is not installed or the run has no figures yet, and, after a warning, if drawing fails.
     """
     try:
         import matplotlib.figure  # noqa: F401
@@ -22,7 +21,7 @@ def plot_curves(run_dir: Path) -> Path | None:
         entries = read_metrics(run_dir / "metrics.jsonl")
         return _plot(run_dir, entries) if entries else None
     except Exception as error:
-        log.warning(f"{run_dir / 'curves.png'}: the curves cannot be drawn: {error}")
+        log.warning(f"{run_dir / 'curves.png'}: cannot draw the curves: {error}")
         return None
 
 
@@ -50,7 +49,7 @@ def _plot(run_dir: Path, entries: list[dict[str, Any]]) -> Path:
 
 
 def _draw(axes: Any, entries: list[dict[str, Any]], kind: str, names: dict[str, str], marker: str = "") -> None:
-    """One line per figure name, labelled; steps without the figure are left out."""
+    """Draw a labelled line per figure, through the steps that have it."""
     for name, label in names.items():
         points = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind and name in entry]
         if points:

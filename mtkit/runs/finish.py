@@ -1,4 +1,4 @@
-"""The end of a run: which weights it gives, their scores, and the bundle that holds them."""
+"""End a run: choose its weights, score them and write the bundle."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -27,16 +27,16 @@ class TrainResult:
     """A finished run."""
 
     bundle: Path  # RUN/model
-    steps: int  # updates made, all starts together
-    stopped_by: str  # the limit that ended it, such as "max_steps"; of several "max_steps, max_epochs"
+    steps: int  # updates, in all starts
+    stopped_by: str  # the limits that ended it: "max_steps", or "max_steps, max_epochs"
     dev_scores: dict[str, float]  # of the bundle: loss, perplexity, bleu, chrf
-    averaged_steps: tuple[int, ...]  # the checkpoints whose weights' mean the bundle holds
+    averaged_steps: tuple[int, ...]  # steps of the averaged checkpoints
 
 
 def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequence[str]) -> TrainResult:
-    """Write the bundle: the mean of checkpoints' weights, or the best one alone if the mean is plainly worse on dev.
+    """Write the bundle: the mean of checkpoints' weights, or the best one alone if the mean is clearly worse on dev.
 
-    model: of the run's shape; it gets the weights. limits: the keys of those that ended the run.
+    model: of the run's shape; it receives the weights. limits: the keys of the limits that ended the run.
     """
     steps, scores = _load_chosen(run, state, model)
     signed = run.validator.signed_scores(scores)
@@ -52,8 +52,8 @@ def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequenc
     folder, spm = run.run_dir / "model", [run.run_dir / f"{side}.spm" for side in ("src", "tgt")]
     try:
         save_bundle(folder, model.state_dict(), run.cfg, *spm, training=training)
-    except SafetensorError as error:  # its name for the system's errors
-        raise TrainingError(f"{folder}: the model cannot be written: {error}; {MAKE_ROOM}") from error
+    except SafetensorError as error:  # wraps the system's error
+        raise TrainingError(f"{folder}: cannot write the model: {error}; {MAKE_ROOM}") from error
     if curves := plot_curves(run.run_dir):
         log.info(f"learning curves: {curves}")
     if report := refresh_report(run.run_dir):
@@ -66,16 +66,16 @@ def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequenc
 
 
 def rehearse(run: Prepared, scores: DevScores) -> None:
-    """Do what `finish` will do besides choosing and writing the model, so that its time is known."""
+    """Do what `finish` does besides choosing and writing the model, so that the caller can measure it."""
     run.validator.signed_scores(scores)
     plot_curves(run.run_dir)
     refresh_report(run.run_dir)
 
 
 def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResult | None:
-    """The result of a run that has reached a limit and has its bundle; None if there is something left to do.
+    """Return the result of a run that has reached a limit and has its bundle; None if something is left to do.
 
-    A bundle that is damaged is named in a warning: it has to be made again.
+    Warns about a damaged bundle, which the run then writes again.
     """
     limits = limits_reached(cfg.train, state.progress())
     folder = run_dir / "model"
@@ -84,31 +84,31 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
     try:
         bundle = load_bundle(folder)
     except BundleError as error:
-        log.warning(f"{folder}: the model is damaged and made again from the checkpoints ({error})")
+        log.warning(f"{folder}: the model is damaged; writing it again from the checkpoints ({error})")
         return None
     training = bundle.manifest.get("training", {})
     if training.get("stopped_by") == "budget" and bundle.config.train.budget == cfg.train.budget:
-        limits = ["budget"]  # also if the last validation was quicker than thought, so that some of it is left
+        limits = ["budget"]  # even if a quick last validation left some of it
     if not limits or training.get("step") != state.step:
         return None
     refresh_report(run_dir)
     log.info(
         f"{run_dir}: already finished after {state.step} steps ({_values(cfg.train, limits)}); "
-        f"raise {' and '.join(f'train.{key}' for key in limits)} to go on"
+        f"raise {' and '.join(f'train.{key}' for key in limits)} to continue"
     )
     for key in ("average_best", "average_last"):
         then, now = getattr(bundle.config.train, key), getattr(cfg.train, key)
         unused = key == "average_best" and bundle.config.train.average_last and cfg.train.average_last
         if then != now and not unused:
-            log.warning(f"{folder} was made with train.{key}={then}, not {now}; `mtkit average` makes other means")
+            log.warning(f"{folder} has train.{key}={then}, not {now}; `mtkit average` computes other means")
     if changed := differences(bundle.config.decode.model_dump(), cfg.decode.model_dump()):
         listed = "; ".join(f"decode.{key}: {old} there, {new} here" for key, old, new in changed)
-        log.warning(f"{folder} translates as it did: {listed}; --set gives `mtkit translate` other values")
+        log.warning(f"{folder} keeps its settings: {listed}; give `mtkit translate` other values with --set")
     return TrainResult(folder, state.step, ", ".join(limits), training["dev"], tuple(training["averaged_steps"]))
 
 
 def _load_chosen(run: Prepared, state: TrainState, model: Transformer) -> tuple[list[int], DevScores]:
-    """Give the model the weights that the run ends with; returns the steps that they are from, and their scores."""
+    """Load the run's final weights into the model; return their steps and their scores."""
     cfg = run.cfg.train
 
     def load(steps: Sequence[int]) -> DevScores:
@@ -117,19 +117,19 @@ def _load_chosen(run: Prepared, state: TrainState, model: Transformer) -> tuple[
 
     wanted = (cfg.average_last and state.last[-cfg.average_last :]) or state.best[: cfg.average_best]
     steps = run.checkpoints.usable([one.step for one in wanted])
-    whole = (one for one in state.best if one.step in steps or run.checkpoints.has_weights(one.step))
-    best = next(whole, None)
+    undamaged = (one for one in state.best if one.step in steps or run.checkpoints.has_weights(one.step))
+    best = next(undamaged, None)
     scores = load(steps)
     mean = scored(state.step, scores, cfg)
     if best and steps != [best.step]:
         if plainly_better(best, mean, cfg):
-            log.info(f"the mean of {len(steps)} checkpoints is worse than the best alone: taking that")
+            log.info(f"the mean of {len(steps)} checkpoints is worse than the best alone; using the best")
             steps = [best.step]
             scores = load(steps)
         elif quality(best, cfg) > quality(mean, cfg):
             log.info(
-                f"step {best.step} alone has the better {cfg.metric}, {best.value:.2f} against {mean.value:.2f} of the "
-                f"mean, but the higher loss, {best.loss:.3f} against {mean.loss:.3f}: taking the mean"
+                f"step {best.step} alone has a better {cfg.metric} than the mean, {best.value:.2f} against "
+                f"{mean.value:.2f}, but a higher loss, {best.loss:.3f} against {mean.loss:.3f}; using the mean"
             )
     log.info(f"the model: weights of step {', '.join(map(str, steps))}{' (mean)' if len(steps) > 1 else ''}")
     return steps, scores

@@ -1,4 +1,4 @@
-"""The folder of a run and its config: a run that exists goes on only with the settings that shaped it."""
+"""The config in a run's folder: a run continues only with the settings that shape its result."""
 
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
 
-# Keys (or whole sections) that may change while a run is under way: they say when to stop, when to look and where to
-# compute. The corpora are compared by content, in the checkpoint's fingerprints, so that files may move; their weights
-# and tags are compared by themselves.
+# Keys (or whole sections) that may change during a run: they say when to stop, when to validate and where to compute.
+# The checkpoint's fingerprints compare the content of the corpora, so files may move; `shaping_differences` compares
+# their weights and tags.
 _FREE = (
     "run_dir",
     "data.src_lang",
@@ -30,17 +30,16 @@ _FREE = (
 
 
 def check_run(cfg: Config, *, started: bool) -> None:
-    """See whether cfg can start the run in cfg.run_dir, or go on with it; started: it has checkpoints.
+    """Check that cfg can start the run in cfg.run_dir, or continue it; started: the run has checkpoints.
 
-    Raises ConfigError if they were made with other settings that shape the result, or if the run has a finished model
-    and no checkpoints any more.
+    Raises ConfigError if the run has other settings that shape its result, or a finished model without checkpoints.
     """
     assert cfg.run_dir is not None
     model = cfg.run_dir / "model"
     if not started and (model / "manifest.json").exists():
         raise ConfigError(
-            f"{cfg.run_dir}: this run has finished, and without checkpoints/ it cannot go on; translate with {model}, "
-            "or choose another run_dir, or remove model/ to train from the beginning"
+            f"{cfg.run_dir}: this run has finished, and cannot continue without checkpoints/; translate with {model}, "
+            "choose another run_dir, or remove model/ to train from the beginning"
         )
     path = cfg.run_dir / "config.yaml"
     changes = shaping_differences(load_config(path), cfg) if started and path.exists() else []
@@ -48,14 +47,14 @@ def check_run(cfg: Config, *, started: bool) -> None:
         listed = "\n".join(f"  {key}: {old} there, {new} now" for key, old, new in changes)
         raise ConfigError(
             f"{cfg.run_dir} holds a run with other settings:\n{listed}\n"
-            "start a new run (another run_dir), or restore these keys to go on with that one"
+            "start a new run (another run_dir), or restore these keys to continue that one"
         )
 
 
 def with_its_choices(cfg: Config, *, started: bool) -> Config:
-    """cfg as its run keeps it: where it says auto, what was chosen when the run began, if it has begun.
+    """Return cfg with the values that a started run chose where cfg says auto.
 
-    Raises ConfigError if the run's learning rate needs to know the end, and cfg does not say when that is.
+    Raises ConfigError if the run's learning rate depends on its end, and cfg sets no end.
     """
     path = cfg.run_dir and cfg.run_dir / "config.yaml"
     theirs = load_config(path).train if started and path and path.exists() else None
@@ -65,8 +64,8 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
         limits = (cfg.train.max_steps, cfg.train.max_epochs, cfg.train.max_minutes, cfg.train.budget)
         if chosen["schedule"] == "cosine" and not any(limits):
             raise ConfigError(
-                f"{cfg.run_dir}: this run's learning rate falls along a cosine to the end of the run (train.schedule): "
-                "set max_steps, max_epochs, max_minutes or budget"
+                f"{cfg.run_dir}: this run's learning rate follows a cosine to its end (train.schedule); set max_steps, "
+                "max_epochs, max_minutes or budget"
             )
     if cfg.train.batch_tokens == "auto" and theirs:
         chosen["batch_tokens"] = theirs.batch_tokens
@@ -74,14 +73,14 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
 
 
 def write_config(cfg: Config) -> None:
-    """Write cfg, with every default, to the run's config.yaml."""
+    """Write cfg, including defaults, to the run's config.yaml."""
     assert cfg.run_dir is not None
     write_text(cfg.run_dir / "config.yaml", dump_config(cfg))
 
 
 def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
-    """The result-shaping keys, such as "model.d_model", whose values differ, with both values."""
-    found = differences(old.model_dump(mode="json"), new.model_dump(mode="json"))
+    """Return the keys that shape the result and differ, such as "model.d_model", with both values."""
+    changed = differences(old.model_dump(mode="json"), new.model_dump(mode="json"))
     of_corpora: list[tuple[str, Any, Any]] = []
     for key in ("weight", "tag"):
         there, now = ([getattr(corpus, key) for corpus in cfg.data.train] for cfg in (old, new))
@@ -90,15 +89,15 @@ def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
         of_corpora.append(("data.dev.tag", old.data.dev.tag, new.data.dev.tag))
     start, new_start = old.train.init_from, new.train.init_from
     if start and new_start and start != new_start and _are_one_model(start, new_start):
-        found = [difference for difference in found if difference[0] != "train.init_from"]
-    then_cut, now_cut = (tokenizer_for(cfg.data.target_language) for cfg in (old, new))
-    key = "data.tgt_lang (or the name of dev's file), by which BLEU cuts text"
-    bleu = [(key, then_cut, now_cut)] if then_cut != now_cut else []
-    return [*of_corpora, *bleu, *(difference for difference in found if not _is_free(difference[0]))]
+        changed = [difference for difference in changed if difference[0] != "train.init_from"]
+    tokenize_then, tokenize_now = (tokenizer_for(cfg.data.target_language) for cfg in (old, new))
+    key = "data.tgt_lang (or the name of dev's file), which sets the tokenization of BLEU"
+    bleu = [(key, tokenize_then, tokenize_now)] if tokenize_then != tokenize_now else []
+    return [*of_corpora, *bleu, *(difference for difference in changed if not _is_free(difference[0]))]
 
 
 def _are_one_model(then: Path, now: Path) -> bool:
-    """Whether a run may have begun with either: they hold the same, or the first is no longer there to be compared."""
+    """Whether both folders hold the same model; also true, with a warning, if the first no longer exists."""
     try:
         second = _shaping_checksums(now)
         if then.exists():
@@ -106,8 +105,8 @@ def _are_one_model(then: Path, now: Path) -> bool:
     except BundleError:
         return False
     log.warning(
-        f"train.init_from: the run began with {then}, which is not there any more; if {now} is another model, what the "
-        "run says of its start is wrong"
+        f"train.init_from: the run started from {then}, which no longer exists; if {now} is another model, the run's "
+        "record of its start is wrong"
     )
     return True
 

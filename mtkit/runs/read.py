@@ -1,4 +1,4 @@
-"""The folder of a run in, what it tells out: for the report, whether the run has finished or not."""
+"""Read the folder of a run, finished or not, for its report."""
 
 import json
 import shlex
@@ -21,49 +21,49 @@ _TEST_SCORES = "test-scores.json"
 
 @dataclass(frozen=True)
 class Scores:
-    """What the model reached on a set of sentences."""
+    """The model's scores on a set of sentences."""
 
-    n_sentences: int | None  # None: not known any more
+    n_sentences: int | None  # None: unknown
     metrics: Sequence[MetricScore]
 
     @property
     def bleu(self) -> MetricScore:
-        """The first of them."""
+        """The first of the metrics."""
         return self.metrics[0]
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """A run as its files tell it."""
+    """The content of a run's folder."""
 
     run_dir: Path
     cfg: Config
-    step: int  # updates made
-    updates: list[dict[str, Any]]  # lines of metrics.jsonl by their kind
+    step: int  # updates
+    updates: list[dict[str, Any]]  # lines of metrics.jsonl, by kind
     validations: list[dict[str, Any]]
     samples: list[dict[str, Any]]
     recoveries: list[dict[str, Any]]
     record: Mapping[str, Any]  # run.json
     training: Mapping[str, Any] | None  # of the bundle's manifest; None: the run has not finished
     dev: Scores | None  # of the bundle
-    test: Scores | None  # of the bundle, if it was evaluated
+    test: Scores | None  # of the bundle, if `mtkit evaluate` has scored it
 
     @property
     def folder(self) -> str:
-        """The run's folder as one names it in the current folder."""
+        """The run's folder, relative to the current folder if it is inside, quoted for a shell."""
         here = Path.cwd()
         return shlex.quote(str(self.run_dir.relative_to(here) if self.run_dir.is_relative_to(here) else self.run_dir))
 
     @property
     def seconds(self) -> float | None:
-        """Of training and validating, all starts added up."""
+        """Seconds of training and validation, in all starts."""
         if self.training is not None:
             return float(self.training["minutes"]) * 60
         return self.updates[-1].get("run_s") if self.updates else None
 
 
 def read_run(run_dir: Path) -> RunFiles:
-    """Raises OSError or MtkitError if the folder lacks its config or its metrics."""
+    """Read the folder. Raises OSError or MtkitError if it lacks its config or its metrics."""
     entries = read_metrics(run_dir / "metrics.jsonl")
     lines = {
         kind: [entry for entry in entries if entry["kind"] == kind]
@@ -74,7 +74,7 @@ def read_run(run_dir: Path) -> RunFiles:
     record, manifest = read_record(run_dir), _read_json(run_dir / "model" / MANIFEST)
     training = manifest.get("training")
     if training is not None and training.get("step") != step:
-        training = None  # the run goes on
+        training = None  # the run has continued
     metrics = [MetricScore(**values) for values in training.get("dev_metrics", [])] if training else []
     return RunFiles(
         run_dir=run_dir,
@@ -92,9 +92,9 @@ def read_run(run_dir: Path) -> RunFiles:
 
 
 def keep_test_scores(bundle: Path, n_sentences: int, metrics: Sequence[MetricScore]) -> Path | None:
-    """Note beside a run's bundle what it reached on the config's test set; returns the run's folder.
+    """Write the bundle's scores on the config's test set to its run's folder; return that folder.
 
-    Does nothing, and returns None, for a bundle that does not lie in a run's folder.
+    Does nothing, and returns None, for a bundle outside a run's folder.
     """
     run_dir = bundle.parent
     if bundle.name != "model" or not (run_dir / "metrics.jsonl").exists():
@@ -109,7 +109,7 @@ def keep_test_scores(bundle: Path, n_sentences: int, metrics: Sequence[MetricSco
 
 
 def _read_test_scores(run_dir: Path, manifest: Mapping[str, Any]) -> Scores | None:
-    """The scores that were kept, unless they are those of an older model."""
+    """Return the stored test scores, unless they are of an older model."""
     values = _read_json(run_dir / _TEST_SCORES)
     if not values or values["model"] != _weights_checksum(manifest):
         return None
@@ -121,7 +121,7 @@ def _weights_checksum(manifest: Mapping[str, Any]) -> str:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Nothing if there is no such file."""
+    """Read a JSON file; return an empty dict if it does not exist."""
     if not path.exists():
         return {}
     values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

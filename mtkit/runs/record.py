@@ -1,4 +1,4 @@
-"""run.json: what a run works with (text, tokenizers, model) and where it was started, for the report to tell."""
+"""run.json: a run's text, tokenizers, model and machines, for its report."""
 
 import json
 import os
@@ -21,14 +21,14 @@ from mtkit.files import write_text
 from mtkit.training.prepare import Prepared
 
 _PACKAGES = ("mtkit", "torch", "sentencepiece", "sacrebleu", "numba", "numpy")
-_MOST_STARTS = 50  # of those that are kept; the first stays
+_MOST_STARTS = 50  # in the record; it always keeps the first
 
 
 def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers: Sequence[Path] = ()) -> None:
-    """Write the run's run.json, with this start of it at the end of its list; step: the updates made before.
+    """Write the run's run.json and append this start to its list; step: updates before it.
 
-    made_with: what its checkpoints say about the machine; teachers: those whose translations it learns from (its config
-    names the text alone). A failure is a warning: the run does not depend on it.
+    made_with: the machine, as checkpoints record it; teachers: the models that translated the training text (the config
+    names only that text). A failure is only a warning.
     """
     try:
         known = read_record(run.run_dir)
@@ -43,7 +43,7 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
         starts = [*known.get("starts", []), start] if step else [start]
         fingerprints = [run.corpus.fingerprint, run.validator.corpus.fingerprint]
         text = known["text"] if known.get("fingerprints") == fingerprints else _text(run)
-        text["dev"]["n_in_training"] = run.n_dev_in_train  # earlier versions did not count them
+        text["dev"]["n_in_training"] = run.n_dev_in_train  # older versions did not count them
         record = {
             "starts": starts[:1] + starts[1:][-_MOST_STARTS:],
             "fingerprints": fingerprints,
@@ -55,11 +55,11 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
         }
         write_text(run.run_dir / "run.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     except Exception as error:
-        log.warning(f"{run.run_dir / 'run.json'}: cannot be written ({error}); the report will lack what it tells")
+        log.warning(f"{run.run_dir / 'run.json'}: cannot write it ({error}); the report will be incomplete")
 
 
 def read_record(run_dir: Path) -> dict[str, Any]:
-    """What run.json holds; nothing if there is none that can be read."""
+    """Return the content of run.json; empty if it is missing or unreadable."""
     try:
         record = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -68,7 +68,7 @@ def read_record(run_dir: Path) -> dict[str, Any]:
 
 
 def parameters_by_part(model: nn.Module) -> dict[str, int]:
-    """Number of weights by part of the model, and `total`; a shared matrix counts where it comes first."""
+    """Count the weights by part of the model, and `total`; a shared matrix counts for the first of its parts."""
     counts: dict[str, int] = {}
     for name, parameter in model.named_parameters():  # a shared one comes once
         part = name.partition(".")[0].removesuffix("_layers").removesuffix("_norm")
@@ -77,7 +77,7 @@ def parameters_by_part(model: nn.Module) -> dict[str, int]:
 
 
 def _text(run: Prepared) -> dict[str, Any]:
-    """Pairs by what became of them, by corpus, and how the tokenizers cut the dev text."""
+    """Return the counts of pairs, the corpora, and figures of the tokenizers on the dev text."""
     corpora = run.cfg.data.train
     tokenizers = {}
     for side, tokenizer in zip(SIDES, run.validator.tokenizers, strict=True):
@@ -98,8 +98,8 @@ def _text(run: Prepared) -> dict[str, Any]:
 
 
 def machine(device: torch.device) -> dict[str, str]:
-    """Name to value: processor, cores, memory, system, and the GPU if the device is one."""
-    found = {
+    """Return processor, cores, memory, system, and the GPU if the device is one, by name."""
+    facts = {
         "processor": _processor(),
         "CPU cores": str(usable_cores()),
         "memory": _memory(),
@@ -107,19 +107,19 @@ def machine(device: torch.device) -> dict[str, str]:
     }
     if device.type == "cuda":
         gpu = torch.cuda.get_device_properties(device)
-        found["GPU"] = f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB"
-    return {name: value for name, value in found.items() if value}
+        facts["GPU"] = f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB"
+    return {name: value for name, value in facts.items() if value}
 
 
 def software() -> dict[str, str]:
-    """Name to version, of Python and of the packages that a result depends on."""
-    found = {"Python": platform.python_version()}
+    """Return the versions of Python and of the packages that results depend on, by name."""
+    versions = {"Python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
-        except PackageNotFoundError:  # not installed as a package: run from its folder
+            versions[package] = version(package)
+        except PackageNotFoundError:  # not installed, but run from its folder
             continue
-    return found
+    return versions
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""A run's last steps made again from its older checkpoint, and compared with the newer one that it wrote itself."""
+"""Repeat a run's last steps from its older checkpoint, and compare the result with its newer checkpoint."""
 
 import hashlib
 import json
@@ -28,13 +28,13 @@ from mtkit.training.prepare import prepare
 from mtkit.training.trainer import Trainer
 
 _WEIGHTS = {"model.safetensors": "weights", "ema.safetensors": "running mean"}
-_TIMES = {"seconds", "timing", "tokens_per_s", "run_s"}  # what no replay can give again
+_TIMES = {"seconds", "timing", "tokens_per_s", "run_s"}  # which differ in any replay
 _NOT_HERE = "(missing)"
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the things that are compared, and what tells the two apart: hashes, and the first place that differs."""
+    """One compared part: its hashes in run and replay, and the first difference."""
 
     name: str
     recorded: str
@@ -44,18 +44,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of a replay."""
+    """The result of a replay."""
 
     run_dir: Path
-    first_step: int  # of the checkpoint that it began with
+    first_step: int  # of the checkpoint that it started from
     last_step: int
-    newest_step: int  # of the checkpoint that it would have to reach for all to be compared
+    newest_step: int  # of the newer checkpoint; a replay that reaches it compares everything
     parts: list[Part]
-    causes: list[str] = field(default_factory=list)  # what is not as it was, and may explain a difference
+    causes: list[str] = field(default_factory=list)  # differences between the machines, which may explain others
 
     @property
     def is_complete(self) -> bool:
-        """Whether all was compared, not only lines of metrics.jsonl."""
+        """Whether it compared everything, not only lines of metrics.jsonl."""
         return self.last_step == self.newest_step
 
     @property
@@ -65,23 +65,23 @@ class Replay:
 
 
 def replay(run_dir: Path, steps: int | None = None) -> Replay:
-    """Make the updates between the run's two newest checkpoints again, in a scratch folder, and compare.
+    """Repeat the updates between the run's two newest checkpoints in a scratch folder, and compare.
 
-    steps: make at most so many; if they do not reach the newer checkpoint, only lines of metrics.jsonl are compared.
-    The run is only read. Raises MtkitError if it has not two checkpoints, if its text or tokenizers have changed, or
-    if its learning rate, or the beginning of R-Drop, followed the clock.
+    steps: repeat at most this many; if they do not reach the newer checkpoint, compare only lines of metrics.jsonl.
+    Only reads the run. Raises MtkitError if it lacks two checkpoints, if its text or tokenizers have changed, or if its
+    learning rate, or the start of R-Drop, followed the clock.
     """
     cfg = _config_of(run_dir)
     with tempfile.TemporaryDirectory(prefix="mtkit-replay-") as folder:
         scratch = Path(folder) / "run"
         older, newer = _copy_run(run_dir, scratch)
-        first_step = older.state.step  # of the state that the trainer goes on with, so it has to be noted here
+        first_step = older.state.step  # read now: the trainer changes this state
         last_step = min(newer.state.step, first_step + (steps or newer.state.step))
         with _named(run_dir, instead_of=scratch):
             cfg = cfg.model_copy(update={"run_dir": scratch})
             trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints")))
             trainer.resume(older)
-            log.info(f"{run_dir}: making steps {first_step + 1} to {last_step} again")
+            log.info(f"{run_dir}: repeating steps {first_step + 1} to {last_step}")
             _replay_steps(trainer, newer, last_step)
         parts = [_compare_metrics(run_dir, scratch, first_step, last_step)]
         if last_step == newer.state.step:
@@ -89,15 +89,15 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
             parts = [*_compare_checkpoints(newer.folder, replayed, _optimizer_names(trainer)), *parts]
         elif parts[0].recorded == "0 lines":
             raise ConfigError(
-                f"{run_dir}: there is nothing to compare after {last_step - first_step} steps: metrics.jsonl "
-                f"has a line every {cfg.train.log_every}; raise --steps, or leave it out"
+                f"{run_dir}: nothing to compare after {last_step - first_step} steps: metrics.jsonl has a line every "
+                f"{cfg.train.log_every} steps; raise --steps, or omit it"
             )
         return Replay(run_dir, first_step, last_step, newer.state.step, parts, _causes(newer.folder, trainer))
 
 
 @contextmanager
 def _named(run_dir: Path, instead_of: Path) -> Iterator[None]:
-    """A block whose log lines and errors name the run's folder where they would name the one that it works in."""
+    """Replace the scratch folder by the run's folder in the log lines and errors of the block."""
 
     def renamed(text: object) -> str:
         return str(text).replace(str(instead_of), str(run_dir))
@@ -119,30 +119,30 @@ def _named(run_dir: Path, instead_of: Path) -> Iterator[None]:
 def _config_of(run_dir: Path) -> Config:
     path = run_dir / "config.yaml"
     if not path.exists():
-        raise ConfigError(f"{run_dir}: not the folder of a run: it has no config.yaml")
+        raise ConfigError(f"{run_dir}: not the folder of a run, since it has no config.yaml")
     cfg = load_config(path)
     by_share = cfg.train.decay == "cosine" or cfg.train.r_drop_from > 0
     if cfg.train.budget is not None or (by_share and cfg.train.max_minutes is not None):
         key = "budget" if cfg.train.budget is not None else "max_minutes"
         raise ConfigError(
-            f"{run_dir}: the run followed the clock (train.{key}), so its steps cannot be made again; only "
-            "runs whose length is given in steps or epochs can be replayed"
+            f"{run_dir}: the run followed the clock (train.{key}), so a replay cannot repeat its steps; it needs a run "
+            "with its length in steps or epochs"
         )
     return cfg
 
 
 def _copy_run(run_dir: Path, scratch: Path) -> tuple[Checkpoint, Checkpoint]:
-    """What a start of the run needs, in scratch; returns the two checkpoints, the newer one out of the replay's way.
+    """Copy what a start of the run needs to scratch; return both checkpoints, the newer one in a folder of its own.
 
-    They are copied whole: a process that trains the run meanwhile would remove the older one.
+    Copies the checkpoints whole, because a process that trains the run meanwhile would remove the older one.
     """
     steps = sorted(Checkpoints(run_dir / "checkpoints").resumable())
     if len(steps) < 2:
         has_model = (run_dir / "model" / "manifest.json").exists()
         held = f"only step-{steps[0]}" if steps else "no checkpoint"
-        wait = "it has finished" if has_model else "train on until there are two"
+        wait = "the run has finished" if has_model else "continue training until there are two"
         raise CheckpointError(
-            f"{run_dir / 'checkpoints'}: a replay leads from one checkpoint to the next, and here is {held}; {wait}"
+            f"{run_dir / 'checkpoints'}: a replay goes from one checkpoint to the next, but here is {held}; {wait}"
         )
     scratch.mkdir()
     try:
@@ -151,29 +151,31 @@ def _copy_run(run_dir: Path, scratch: Path) -> tuple[Checkpoint, Checkpoint]:
         for path in (run_dir / "cache").glob("*/*"):
             place = scratch / path.relative_to(run_dir)
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(path.resolve())  # large; replaced, not written to, should it be damaged
+            place.symlink_to(
+                path.resolve()
+            )  # large; if it is damaged, the replay replaces the link and leaves the file
         older, newer = (
             shutil.copytree(run_dir / "checkpoints" / f"step-{step}", scratch / folder / f"step-{step}")
             for step, folder in zip(steps[-2:], ("checkpoints", "recorded"), strict=True)
         )
     except (OSError, shutil.Error) as error:
         raise CheckpointError(
-            f"{run_dir}: cannot be copied to {scratch.parent} ({error}); if that is full, set TMPDIR to a folder with "
-            "room; if the run is being trained, run the same command again"
+            f"{run_dir}: cannot copy it to {scratch.parent} ({error}); if that disk is full, set TMPDIR to a folder on "
+            "another; if another process is training the run, run the same command again"
         ) from error
-    return _whole(older), _whole(newer)
+    return _read_undamaged(older), _read_undamaged(newer)
 
 
-def _whole(folder: Path) -> Checkpoint:
+def _read_undamaged(folder: Path) -> Checkpoint:
     if problem := find_damage(folder):
-        raise CheckpointError(f"{problem}; a replay needs two whole checkpoints")
+        raise CheckpointError(f"{problem}; a replay needs two undamaged checkpoints")
     checkpoint = Checkpoints(folder.parent).newest()
     assert checkpoint is not None
     return checkpoint
 
 
 def _replay_steps(trainer: Trainer, newer: Checkpoint, last_step: int) -> None:
-    """As Trainer.fit, but to a given step, and validating only where the run did."""
+    """Like Trainer.fit, but stop at last_step, and validate only where the run did."""
     state, request = trainer.state, StopRequest()
     with (
         MetricsLog(trainer.run_dir, state.step, state.recovery) as trainer.metrics,
@@ -187,7 +189,7 @@ def _replay_steps(trainer: Trainer, newer: Checkpoint, last_step: int) -> None:
             bar.update()
         if last_step == newer.state.step:
             recovery = newer.state.recovery
-            if recovery and recovery.step == last_step:  # noted there when the run went back to it
+            if recovery and recovery.step == last_step:  # recorded when the run went back to it
                 trainer.state.recovery = recovery
             if newer.state.validated_step == last_step:
                 trainer.validate(request)
@@ -204,13 +206,13 @@ def _compare_metrics(run_dir: Path, scratch: Path, first_step: int, last_step: i
         for folder in (run_dir, scratch)
     )
     none: dict[str, Any] = {}
-    found = (
+    different = (
         f"first at step {(old or new)['step']}: {name} {old.get(name)} in the run, {new.get(name)} in the replay"
         for old, new in zip_longest(recorded, replayed, fillvalue=none)
         for name in {**old, **new}
         if old.get(name) != new.get(name)
     )
-    return Part("metrics.jsonl", f"{len(recorded)} lines", f"{len(replayed)} lines", next(found, None))
+    return Part("metrics.jsonl", f"{len(recorded)} lines", f"{len(replayed)} lines", next(different, None))
 
 
 def _compare_checkpoints(recorded: Path, replayed: Path, names: Mapping[int, str]) -> Iterator[Part]:
@@ -228,17 +230,17 @@ def _compare_checkpoints(recorded: Path, replayed: Path, names: Mapping[int, str
 
 
 def _compare_tensors(name: str, recorded: Path, replayed: Path, load: Any) -> Part:
-    """Compare two files by their hashes and, if these differ, by what they hold."""
+    """Compare two files by their hashes and, if these differ, by their tensors."""
     hashes = [sha256_file(path) if path.exists() else _NOT_HERE for path in (recorded, replayed)]
     if hashes[0] == hashes[1]:
         return Part(name, hashes[0], hashes[1], None)
     if _NOT_HERE in hashes:
-        return Part(name, hashes[0], hashes[1], f"{recorded.name} is in one of them only")
+        return Part(name, hashes[0], hashes[1], f"only one of them has {recorded.name}")
     return Part(name, hashes[0], hashes[1], first_difference(load(recorded), load(replayed)))
 
 
 def first_difference(old: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> str | None:
-    """The first tensor, in the order of old, that is not the same bit for bit, with how far it is off."""
+    """Describe the first tensor, in the order of old, that is not the same bit for bit; None if all are."""
     for name in {**old, **new}:
         if name not in old or name not in new:
             return f"{name}: only in the {'run' if name in old else 'replay'}"
@@ -253,17 +255,17 @@ def first_difference(old: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> st
 def _optimizer_tensors(path: Path, names: Mapping[int, str]) -> dict[str, Tensor]:
     state = torch.load(path, map_location="cpu", weights_only=True)["state"]
     return {
-        f"{key} of {names.get(number, number)}": torch.as_tensor(value)
-        for number, values in state.items()
+        f"{key} of {names.get(index, index)}": torch.as_tensor(value)
+        for index, values in state.items()
         for key, value in values.items()
     }
 
 
 def _optimizer_names(trainer: Trainer) -> dict[int, str]:
-    """The weight that each number in the optimizer's state stands for."""
+    """Return the weight's name for each index in the optimizer's state."""
     names = {id(weight): name for name, weight in trainer.updater.model.named_parameters()}
     weights = [weight for group in trainer.updater.optimizer.param_groups for weight in group["params"]]
-    return {number: names[id(weight)] for number, weight in enumerate(weights)}
+    return {index: names[id(weight)] for index, weight in enumerate(weights)}
 
 
 def _without_times(values: dict[str, Any]) -> dict[str, Any]:
@@ -272,7 +274,7 @@ def _without_times(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _causes(newer: Path, trainer: Trainer) -> list[str]:
-    """What differs between the machine that the newer checkpoint was made on and this one."""
+    """Return the differences between the machine that wrote the newer checkpoint and this one."""
     then, now = made_with(newer), trainer.checkpoints.made_with
     return [
         f"{key}: {then.get(key, 'unknown')} when the run was trained, {now.get(key, 'unknown')} here"

@@ -1,4 +1,4 @@
-"""RUN/report.html: how a run went and what came of it, on one page that also tells it to who knows no jargon."""
+"""RUN/report.html: one page about a run and its model, for readers with and without technical knowledge."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from mtkit.runs.read import RunFiles, keep_test_scores, read_run
 from mtkit.runs.report_words import findings, language, names_languages, spoken, summary
 
 _MOST_POINTS = 400  # of a curve
-_MOST_VALIDATIONS = 8  # whose samples are shown
+_MOST_VALIDATIONS = 8  # with samples on the page
 _PARTS = {  # of the model, in words
     "src_embedding": "embeddings of source pieces",
     "tgt_embedding": "embeddings of target pieces",
@@ -33,7 +33,7 @@ Row = tuple[str, str]
 
 @dataclass(frozen=True)
 class Attempt:
-    """What the model made of a sentence at one validation, or at several in a row."""
+    """The translation of a sentence at one validation, or at several in a row."""
 
     steps: str
     text: str
@@ -50,33 +50,33 @@ class SampleStory:
 
 
 def refresh_report(run_dir: Path) -> Path | None:
-    """Write RUN/report.html from what is in the folder now.
+    """Write RUN/report.html from the present content of the folder.
 
-    Returns None, after a warning, if that fails for whatever reason: no report is worth a run.
+    Returns None, after a warning, if that fails: a report must not stop a run.
     """
     try:
         return write_report(run_dir)
     except Exception as error:
-        log.warning(f"{run_dir / 'report.html'}: the report cannot be written: {error}")
+        log.warning(f"{run_dir / 'report.html'}: cannot write the report: {error}")
         return None
 
 
 def note_test_scores(bundle: Path, n_sentences: int, scores: Sequence[MetricScore]) -> None:
-    """Let the report of the bundle's run tell what the model reached on the test set of its config.
+    """Add the scores on the test set of the config to the report of the bundle's run.
 
-    Does nothing for a bundle that does not lie in its run; a failure is a warning.
+    Does nothing for a bundle outside its run; a failure is only a warning.
     """
     try:
         run_dir = keep_test_scores(bundle, n_sentences, scores)
     except (OSError, ValueError, KeyError) as error:
-        log.warning(f"{bundle}: the scores cannot be kept for the report: {error}")
+        log.warning(f"{bundle}: cannot store the scores for the report: {error}")
         return
     if run_dir is not None and (report := refresh_report(run_dir)):
         log.info(f"report: {report}")
 
 
 def write_report(run_dir: Path) -> Path:
-    """Write RUN/report.html; raises what goes wrong."""
+    """Write RUN/report.html. Raises OSError or MtkitError if the folder is incomplete."""
     run = read_run(run_dir)
     path = run_dir / "report.html"
     src, tgt = (language(code) for code in (run.cfg.data.src_lang, run.cfg.data.tgt_lang))
@@ -109,19 +109,19 @@ def write_report(run_dir: Path) -> Path:
 
 
 def _with_code(text: str) -> Markup:
-    """What stands between backticks in the type of commands."""
+    """Return the text with what is between backticks marked as code."""
     pieces = text.split("`")
     marked = (Markup("<code>{}</code>").format(piece) if i % 2 else piece for i, piece in enumerate(pieces))
     return Markup("").join(marked)
 
 
 def _facts(run: RunFiles) -> Iterator[Row]:
-    """The figures that stand first."""
+    """Yield the figures at the top of the page."""
     scores = run.test or run.dev
     if scores:
         yield f"BLEU, {'test' if run.test else 'dev'}", f"{scores.bleu.score:.1f}"
     elif run.validations:
-        yield "BLEU, dev, last seen", f"{run.validations[-1]['bleu']:.1f}"
+        yield "BLEU, dev, latest", f"{run.validations[-1]['bleu']:.1f}"
     if text := run.record.get("text"):
         yield "sentence pairs", thousands(text["counts"]["n_kept"])
     if run.seconds is not None:
@@ -135,13 +135,15 @@ def _facts(run: RunFiles) -> Iterator[Row]:
 
 
 def _sample_stories(run: RunFiles) -> list[SampleStory]:
-    """Each sample sentence with what the model made of it; equal translations in a row are one."""
-    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    """Return each sample sentence with its translations over time, equal ones in a row as one."""
+    histories: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for entry in run.samples:
         for sample in entry["samples"]:
-            history = found.setdefault((sample["src"], sample["reference"]), [])
+            history = histories.setdefault((sample["src"], sample["reference"]), [])
             history.append((entry["step"], sample["translation"]))
-    return [SampleStory(src, reference, _attempts(history, reference)) for (src, reference), history in found.items()]
+    return [
+        SampleStory(src, reference, _attempts(history, reference)) for (src, reference), history in histories.items()
+    ]
 
 
 def _attempts(history: Sequence[tuple[int, str]], reference: str) -> list[Attempt]:
@@ -160,7 +162,7 @@ def _attempts(history: Sequence[tuple[int, str]], reference: str) -> list[Attemp
 
 
 def _charts(run: RunFiles) -> Iterator[Markup]:
-    """The curves for which there are figures."""
+    """Yield the curves that have figures."""
     for title, y_label, lines in (
         (
             "Loss: how surprised the model is by the next token; lower is better",
@@ -186,7 +188,7 @@ def _charts(run: RunFiles) -> Iterator[Markup]:
 
 
 def _suite_figures(run: RunFiles) -> list[str]:
-    """The names under which metrics.jsonl has what a suite of behaviour checks gave: the whole, and each check."""
+    """Return the names in metrics.jsonl of the behaviour checks' results: the whole suite, and each check."""
     return [key for key in (run.validations[-1] if run.validations else {}) if key.partition(".")[0] == "suite"]
 
 
@@ -196,27 +198,27 @@ def _series(name: str, entries: Sequence[Mapping[str, Any]], key: str) -> Series
 
 
 def thinned(points: Sequence[tuple[int, float]], most: int) -> list[tuple[int, float]]:
-    """At most so many of the points, in order, peaks and dips kept: the lowest and the highest of each stretch."""
+    """Return at most `most` of the points, in order: the lowest and the highest of each stretch, so that peaks stay."""
     if len(points) <= most:
         return list(points)
     n_stretches = most // 2
     ends = [len(points) * i // n_stretches for i in range(n_stretches + 1)]
     kept = []
     for first, last in pairwise(ends):
-        places = range(first, last)
-        extremes = {min(places, key=lambda i: points[i][1]), max(places, key=lambda i: points[i][1])}
+        indices = range(first, last)
+        extremes = {min(indices, key=lambda i: points[i][1]), max(indices, key=lambda i: points[i][1])}
         kept += [points[i] for i in sorted(extremes)]
     return kept
 
 
 def _corpora(run: RunFiles) -> Iterator[tuple[str, int, str, str]]:
-    """Name, pairs kept, weight and tag of each training corpus."""
+    """Yield name, pairs kept, weight and tag of each training corpus."""
     for corpus in run.record.get("text", {}).get("corpora", []):
         yield corpus["name"], corpus["n_kept"], f"{corpus['weight']:g}", corpus["tag"] or ""
 
 
 def _filters(run: RunFiles) -> Iterator[tuple[str, int, float]]:
-    """What became of the pairs that were read: number and share."""
+    """Yield how many pairs were read, left out and kept: number and share."""
     counts = run.record.get("text", {}).get("counts")
     if not counts:
         return
@@ -226,14 +228,14 @@ def _filters(run: RunFiles) -> Iterator[tuple[str, int, float]]:
         "n_blank": "left out: a side is blank",
         "n_too_long": f"left out: a side has more than {data.max_tokens} tokens (data.max_tokens)",
         "n_ratio": f"left out: one side is more than {data.max_length_ratio} times as long (data.max_length_ratio)",
-        "n_kept": "learnt from",
+        "n_kept": "kept for training",
     }.items():
         if name != "n_ratio" or data.max_length_ratio is not None:
             yield what, counts[name], counts[name] / max(1, counts["n_read"])
 
 
 def _tokenizers(run: RunFiles) -> Iterator[tuple[str, str, str]]:
-    """A figure's name, and its value for either side."""
+    """Yield the name of a figure, and its value for both sides."""
     reports = run.record.get("text", {}).get("tokenizers")
     if not reports:
         return
@@ -269,19 +271,19 @@ def _model(run: RunFiles) -> Iterator[Row]:
 
 
 def _parts(run: RunFiles) -> Iterator[tuple[str, int, float]]:
-    """The weights of each part of the model and their share."""
+    """Yield the number of weights of each part of the model, and its share."""
     parameters = run.record.get("parameters", {})
     for name, n_weights in parameters.items():
         yield _PARTS.get(name, name), n_weights, n_weights / max(1, parameters["total"])
 
 
 def _course(run: RunFiles) -> Iterator[Row]:
-    """How long it took, how it ended and what was kept."""
+    """Yield how long training took, how it ended and which weights it kept."""
     last = run.updates[-1] if run.updates else {}
     if run.cfg.train.init_from is not None:
-        yield "went on from the model", str(run.cfg.train.init_from)
+        yield "started from the model", str(run.cfg.train.init_from)
     if teachers := run.record.get("teachers"):
-        yield "learnt from translations of", ", ".join(teachers)
+        yield "trained on translations by", ", ".join(teachers)
     yield "updates", thousands(run.step) + (f", {last['epoch']:.1f} passes over the text" if "epoch" in last else "")
     if run.seconds is not None:
         yield "time in training and validation", duration(run.seconds)
@@ -290,13 +292,13 @@ def _course(run: RunFiles) -> Iterator[Row]:
         yield "target tokens a second, median", thousands(round(speeds[len(speeds) // 2]))
         yield "padding in the batches", _percent(last["padding_share"], 1)
         if left_out := sum(entry["updates_left_out"] for entry in run.updates):
-            yield "updates left out, as fp16 overflowed", thousands(left_out)
+            yield "updates skipped because fp16 overflowed", thousands(left_out)
     if run.training is None:
         yield "end", "not reached yet"
         return
     keys = run.training["stopped_by"].split(", ")
     yield "ended by", ", ".join(f"train.{key}={getattr(run.cfg.train, key, None)}" for key in keys)
-    yield "weights that were kept", _kept(run, run.training["averaged_steps"])
+    yield "weights kept", _kept(run, run.training["averaged_steps"])
     yield "sha256 of the training data, as encoded", run.training["data_fingerprint"]
 
 
@@ -309,7 +311,7 @@ def _kept(run: RunFiles, steps: Sequence[int]) -> str:
 
 
 def _starts(run: RunFiles) -> Iterator[tuple[str, list[Row]]]:
-    """When and where each start of the run took place; what is as in the start before is left out."""
+    """Yield when and where each start of the run took place, without what is the same as in the start before."""
     before: dict[str, str] = {}
     for start in run.record.get("starts", []):
         there = {**start["machine"], **start["made_with"], **start["software"]}

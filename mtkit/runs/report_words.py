@@ -1,4 +1,4 @@
-"""What a run's report says in sentences: a summary without jargon, and what its reader should know."""
+"""The sentences of a run's report: a summary in everyday words, and findings that its reader should know."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,10 @@ from mtkit.languages import primary_code
 from mtkit.pages.page import thousands
 from mtkit.runs.read import RunFiles, Scores
 
-_USELESS = 10  # BLEU points; below, hardly a sentence can be understood
-_FEW_SENTENCES = 100  # scores of fewer move a lot with the choice of sentences
+_USELESS = 10  # BLEU points; below this, hardly any sentence is understandable
+_FEW_SENTENCES = 100  # scores on fewer depend a lot on the choice of sentences
 _MUCH_LEFT_OUT = 0.05  # of the pairs
-_LATE, _LARGE_GAIN = 0.75, 1.0  # BLEU points in the last quarter of a run that speak for training longer
+_LATE, _LARGE_GAIN = 0.75, 1.0  # a gain of this many BLEU points in the last quarter suggests longer training
 _LOSS_RISE = 0.05  # nats per token above the lowest
 _LANGUAGES = {
     "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish",
@@ -25,17 +25,17 @@ _LANGUAGES = {
 
 
 def language(code: str) -> str:
-    """The name of a language as the config has it; what is no known code stays as it is."""
+    """Return the name of the language, or an unknown code as it is."""
     return _LANGUAGES.get(primary_code(code), code)
 
 
 def names_languages(cfg: Config) -> bool:
-    """Whether the config says which languages these are."""
+    """Whether the config names the languages."""
     return cfg.data.src_lang != "src" and cfg.data.tgt_lang != "tgt"
 
 
 def spoken(seconds: float) -> str:
-    """A time as one says it."""
+    """Return a time in everyday words."""
     for unit, size in (("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
@@ -43,60 +43,59 @@ def spoken(seconds: float) -> str:
 
 
 def summary(run: RunFiles) -> str:
-    """The first paragraph."""
+    """Return the first paragraph."""
     data = run.cfg.data
     about = "This page is about a translator"
     if names_languages(run.cfg):
         about += f" from {language(data.src_lang)} into {language(data.tgt_lang)}"
     about += _began(run)
-    learnt, took = _text_learnt(run), "" if run.seconds is None else f" in {spoken(run.seconds)}"
+    learned, took = _text_learned(run), "" if run.seconds is None else f" in {spoken(run.seconds)}"
     if run.training is None:
         return (
-            f"{about}. Its training has not finished: so far it has learnt from "
-            f"{learnt}{took}. The figures below are those of the last look at it; the same `mtkit train` command goes "
-            "on with it."
+            f"{about}. Its training has not finished. So far it has learned from {learned}{took}. The figures below "
+            "are from its latest checkpoint; run the same `mtkit train` command to continue."
         )
-    learnt_too = run.record.get("text", {}).get("dev", {}).get("n_in_training")
-    seen = "some of which it learnt from, and they" if learnt_too else "which it did not learn from, though they"
-    scores, kept = (
-        (run.test, "which were kept aside until the end")
+    overlaps = run.record.get("text", {}).get("dev", {}).get("n_in_training")
+    seen = "some of which were also in its training text" if overlaps else "which were not in its training text"
+    scores, origin = (
+        (run.test, "which were set aside until the end")
         if run.test
-        else (run.dev, f"{seen} decided which of its states was kept")
+        else (run.dev, f"{seen}, and which decided which version of the model to keep")
     )
-    quality = f" {_in_words(scores, kept)}" if scores else ""
-    return f"{about}. It learnt from {learnt}{took}.{quality}"
+    quality = f" {_in_words(scores, origin)}" if scores else ""
+    return f"{about}. It learned from {learned}{took}.{quality}"
 
 
 def _began(run: RunFiles) -> str:
-    """Which model it was before this run, if it was one."""
+    """Return which model the run started from, if from any."""
     before = run.cfg.train.init_from
     if before is None:
         return ""
-    name = before.parent.name if before.name == "model" else before.name  # a bundle lies in its run
-    return f", which goes on from an earlier one ({name})"
+    name = before.parent.name if before.name == "model" else before.name  # a bundle is in the folder of its run
+    return f", which started from an earlier one ({name})"
 
 
-def _text_learnt(run: RunFiles) -> str:
+def _text_learned(run: RunFiles) -> str:
     counts = run.record.get("text", {}).get("counts")
     if not counts:
         return "its text"
-    whose = " that another model has made of them" if run.record.get("teachers") else ""
-    return f"{thousands(counts['n_kept'])} pairs of sentences and {'' if whose else 'their '}translations{whose}"
+    by = " by another model" if run.record.get("teachers") else ""
+    return f"{thousands(counts['n_kept'])} sentences and their translations{by}"
 
 
-def _in_words(scores: Scores, kept: str) -> str:
+def _in_words(scores: Scores, origin: str) -> str:
     bleu = scores.bleu
     n = f"{thousands(scores.n_sentences)} sentences" if scores.n_sentences else "sentences"
     return (
-        f"On {n}, {kept}, its translations got {bleu.score:.1f} of 100 points for agreeing with those that people had "
-        f"made (the measure is called BLEU; with other sentences of the same kind, expect {bleu.low:.1f} to "
-        f"{bleu.high:.1f}). 100 would mean the same words everywhere, which a second human translator would not reach "
-        "either, so do read the examples below: they say more than a number."
+        f"On {n}, {origin}, its translations score {bleu.score:.1f} of 100 points for agreement with human "
+        f"translations (this measure is called BLEU; on other sentences of the same kind, expect {bleu.low:.1f} to "
+        f"{bleu.high:.1f}). 100 would mean exactly the same words, which even a second human translator would not "
+        "reach. Read the examples below: they say more than a number."
     )
 
 
 def findings(run: RunFiles) -> list[str]:
-    """What the reader should know before relying on the model; in the order of weight."""
+    """Return what the reader should know before relying on the model, most important first."""
     return [*_of_the_run(run), *_of_the_text(run), *_of_the_curves(run), *_of_the_scores(run)]
 
 
@@ -104,7 +103,7 @@ def _of_the_run(run: RunFiles) -> Iterator[str]:
     for recovery in run.recoveries:
         yield (
             f"The training diverged at step {thousands(recovery['failed_step'])}; it went back to step "
-            f"{thousands(recovery['step'])} and went on with half the learning rate."
+            f"{thousands(recovery['step'])} and continued with half the learning rate."
         )
 
 
@@ -115,19 +114,19 @@ def _of_the_text(run: RunFiles) -> Iterator[str]:
     counts = text["counts"]
     left_out = 1 - counts["n_kept"] / max(1, counts["n_read"])
     if left_out >= _MUCH_LEFT_OUT:
-        yield f"The filters left out {left_out:.0%} of the sentence pairs; the table below says for what reason."
+        yield f"The filters removed {left_out:.0%} of the sentence pairs; the table below gives the reasons."
     n_dev, n_known = (text["dev"].get(key, 0) for key in ("n_pairs", "n_in_training"))
     if n_known:
         yield (
-            f"Of the {thousands(n_dev)} sentence pairs of the dev text, {thousands(n_known)} stand in the training "
-            "text too: scores on dev tell in part what the model knows by heart, not how well it translates."
+            f"Of the {thousands(n_dev)} sentence pairs of the dev text, {thousands(n_known)} are also in the training "
+            "text, so scores on dev partly measure what the model has memorised, not how well it translates."
         )
     for side, figures in text["tokenizers"].items():
         if figures["n_unknown"]:
             code = run.cfg.data.src_lang if side == "src" else run.cfg.data.tgt_lang
             yield (
-                f"{language(code)}: {thousands(figures['n_unknown'])} tokens of the dev text are unknown to the "
-                "tokenizer and lost; set tokenizer byte_fallback to true."
+                f"{language(code)}: the tokenizer does not know {thousands(figures['n_unknown'])} tokens of the dev "
+                "text, which are lost; set byte_fallback of the tokenizer to true."
             )
 
 
@@ -141,22 +140,22 @@ def _of_the_curves(run: RunFiles) -> Iterator[str]:
     if losses[-1] > min(losses) + _LOSS_RISE:
         step = run.validations[losses.index(min(losses))]["step"]
         yield (
-            f"The dev loss was lowest at step {thousands(step)} and has risen since: the model learns its text by "
-            "heart. More text, more dropout or a smaller model would help."
+            f"The dev loss was lowest at step {thousands(step)} and has risen since: the model is memorising its "
+            "training text. More text, more dropout or a smaller model would help."
         )
     elif before and after and max(after) - max(before) >= _LARGE_GAIN:
         gain = max(after) - max(before)
-        yield f"It was still getting better: {gain:.1f} BLEU in the last quarter. Training longer would probably help."
+        yield f"It was still improving, by {gain:.1f} BLEU in the last quarter. Longer training would probably help."
 
 
 def _of_the_scores(run: RunFiles) -> Iterator[str]:
     scores = run.test or run.dev
     if scores and scores.bleu.score < _USELESS:
         yield (
-            f"A BLEU of {scores.bleu.score:.1f} is too little to be of use: it needs more text or a longer training, "
-            "or the lines of its text do not belong together."
+            f"A BLEU of {scores.bleu.score:.1f} is too low to be useful. The model needs more text or longer training, "
+            "or the two sides of its text are not translations of each other."
         )
     if scores and scores.n_sentences and scores.n_sentences < _FEW_SENTENCES:
-        yield f"The scores come from {scores.n_sentences} sentences only: mind the intervals."
+        yield f"The scores come from only {scores.n_sentences} sentences, so their intervals are wide."
     if run.training and run.cfg.data.test and not run.test:
-        yield f"The test set has not been translated yet: `mtkit evaluate --model {run.folder}` will do so."
+        yield f"The test set has no scores yet; get them with `mtkit evaluate --model {run.folder}`."

@@ -134,7 +134,7 @@ def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
     tokenizers = run_tokenizers(cfg, run_dir)
     if data.dev.tag is None and all(corpus.tag for corpus in data.train):
         log.warning(
-            "data.dev has no tag, but every corpus of data.train has one, so the model never learns from text like that "
+            "data.dev has no tag, but every corpus of data.train has one, so the model never sees text like that "
             f"of validations; set data.dev.tag, for example to {data.train[0].tag}"
         )
     train = encode_corpus(

@@ -209,4 +209,4 @@ def test_the_note_that_a_run_went_back_is_no_difference(config_of, tmp_path, mon
             train(config_of(run_dir))
     monkeypatch.undo()
     assert replay(run_dir).is_equal
-    assert "cannot be written" not in caplog.text
+    assert "cannot write" not in caplog.text

@@ -73,23 +73,23 @@ def test_a_finished_run_leaves_a_report_that_begins_in_plain_words(finished_run)
     path = finished_run / "report.html"
     assert path.stat().st_size < 1_000_000
     words = words_of(path)
-    assert "It learnt from 120 pairs of sentences and their translations" in words, "as many as the corpus has"
+    assert "It learned from 120 sentences and their translations" in words, "as many as the corpus has"
     bleu = json.loads((finished_run / "model" / "manifest.json").read_text())["training"]["dev_metrics"][0]
-    assert "On 3 sentences, some of which it learnt from, and they decided which" in words, "two of the eight"
-    assert f"its translations got {bleu['score']:.1f} of 100 points" in words
+    assert "On 3 sentences, some of which were also in its training text" in words, "two of the eight"
+    assert f"{bleu['score']:.1f} of 100 points" in words
     assert bleu["signature"] in words
 
 
 @pytest.mark.parametrize("dev", [{"n_pairs": 8}, {"n_pairs": 8, "n_in_training": 0}], ids=["not counted", "none"])
-def test_dev_pairs_that_are_not_learnt_from_are_called_so(copied_run, dev):
+def test_dev_pairs_outside_the_training_text_are_reported_as_such(copied_run, dev):
     record = read_record(copied_run)
     record["text"]["dev"] |= dev
     if "n_in_training" not in dev:
         del record["text"]["dev"]["n_in_training"]
     (copied_run / "run.json").write_text(json.dumps(record))
     words = words_of(write_report(copied_run))
-    assert "On 3 sentences, which it did not learn from, though they decided which" in words
-    assert "stand in the training text" not in words
+    assert "On 3 sentences, which were not in its training text" in words
+    assert "are also in the training text" not in words
 
 
 def test_what_an_earlier_version_did_not_count_comes_with_the_next_start(config_of, tmp_path):
@@ -104,7 +104,7 @@ def test_what_an_earlier_version_did_not_count_comes_with_the_next_start(config_
 
 @pytest.mark.parametrize(
     ("steps", "said"),
-    [([18], "weights that were kept those at step 18 "), ([18, 12], "the mean of those at steps 12, 18: the 2 last")],
+    [([18], "weights kept those at step 18 "), ([18, 12], "the mean of those at steps 12, 18: the 2 last")],
 )
 def test_it_tells_the_weights_that_were_kept(copied_run, steps, said):
     path = copied_run / "model" / "manifest.json"
@@ -154,7 +154,7 @@ def test_the_figures_of_its_text_are_those_of_the_files(config_of, corpus, tmp_p
 
 
 @pytest.mark.parametrize(("share", "level"), [(0.01, logging.WARNING), (0.5, logging.INFO)])
-def test_dev_pairs_that_are_learnt_from_are_told(config_of, corpus, tmp_path, monkeypatch, caplog, share, level):
+def test_dev_pairs_in_the_training_text_are_reported(config_of, corpus, tmp_path, monkeypatch, caplog, share, level):
     monkeypatch.setattr(prepare, "_MANY_DEV_IN_TRAIN", share)
     train_files = corpus["train"][0]
     dev = {}
@@ -171,9 +171,7 @@ def test_dev_pairs_that_are_learnt_from_are_told(config_of, corpus, tmp_path, mo
     assert "dev.src:3 as " in text
     assert "train.en:7: " in text
     assert read_record(run_dir)["text"]["dev"]["n_in_training"] == 1
-    assert "Of the 4 sentence pairs of the dev text, 1 stand in the training text too" in words_of(
-        write_report(run_dir)
-    )
+    assert "Of the 4 sentence pairs of the dev text, 1 are also in the training text" in words_of(write_report(run_dir))
 
 
 def _lines(path):
@@ -201,7 +199,7 @@ def test_an_interrupted_run_has_a_report_too_and_a_resumed_one_lists_both_starts
     with pytest.raises(KeyboardInterrupt):
         train(cfg)
     words = words_of(cfg.run_dir / "report.html")
-    assert "Its training has not finished: so far it has learnt from 120 pairs" in words
+    assert "Its training has not finished. So far it has learned from 120 sentences" in words
     assert "updates 10, " in words
     monkeypatch.setattr(Trainer, "update", update)
     train(cfg)
@@ -220,14 +218,14 @@ def test_a_report_that_cannot_be_written_is_a_warning_and_no_more(config_of, tmp
     with caplog.at_level(logging.WARNING, "mtkit"):
         result = train(config_of(tmp_path / "run", max_steps=6, warmup_steps=1))
     assert (result.bundle / "model.safetensors").exists()
-    assert "report.html: the report cannot be written: no ink" in caplog.text
-    assert "run.json: cannot be written (no ink)" in caplog.text
+    assert re.search(r"report\.html: .*no ink", caplog.text)
+    assert re.search(r"run\.json: .*no ink", caplog.text)
 
 
 def test_a_run_without_a_record_has_a_report_with_what_is_known(copied_run):
     (copied_run / "run.json").write_text("{ damaged")
     words = words_of(write_report(copied_run))
-    assert "It learnt from its text in" in words
+    assert "It learned from its text in" in words
     assert "BLEU, dev" in words
 
 
@@ -235,7 +233,7 @@ def test_test_scores_are_shown_until_the_model_is_another(copied_run):
     bundle = copied_run / "model"
     note_test_scores(bundle, 2000, SCORES)
     words = words_of(copied_run / "report.html")
-    assert "On 2 000 sentences, which were kept aside until the end, its translations got 61.2 of 100 points" in (
+    assert "On 2 000 sentences, which were set aside until the end, its translations score 61.2 of 100 points" in (
         words.replace("\N{NARROW NO-BREAK SPACE}", " ")
     )
     assert "made:up|version:9" in words
@@ -256,13 +254,13 @@ def test_evaluating_the_model_as_it_is_on_its_test_set_lets_the_report_tell(copi
 
     evaluate("--beam-size", "2")
     evaluate("--split", "dev")
-    assert "The test set has not been translated yet" in words_of(write_report(copied_run))
+    assert "The test set has no scores yet" in words_of(write_report(copied_run))
     said = json.dumps(evaluate())
     words = words_of(copied_run / "report.html")
-    assert "On 8 sentences, which were kept aside until the end" in words
-    [bleu] = re.findall(r"its translations got ([\d.]+) of 100 points", words)
+    assert "On 8 sentences, which were set aside until the end" in words
+    [bleu] = re.findall(r"its translations score ([\d.]+) of 100 points", words)
     assert any(f"{float(score):.1f}" == bleu for score in re.findall(r'"score": ([\d.]+)', said)), said
-    assert "The test set has not been translated yet" not in words
+    assert "The test set has no scores yet" not in words
 
 
 def test_a_bundle_without_its_run_gets_no_files_beside_it(finished_run, tmp_path):
@@ -305,7 +303,7 @@ def test_a_resumed_run_drops_the_samples_that_it_will_write_again(tmp_path):
 @pytest.mark.parametrize(
     ("bleus", "losses", "said"),
     [
-        ([10, 20, 30, 32], [4, 3, 2, 1], "still getting better: 2.0 BLEU in the last quarter"),
+        ([10, 20, 30, 32], [4, 3, 2, 1], "still improving, by 2.0 BLEU in the last quarter"),
         ([10, 20, 30, 30.5], [4, 3, 2, 1], None),
         ([10, 20, 30, 32], [4, 3, 2, 2.2], "dev loss was lowest at step 30 and has risen since"),
         ([10, 32], [4, 3], None),
@@ -313,7 +311,7 @@ def test_a_resumed_run_drops_the_samples_that_it_will_write_again(tmp_path):
 )
 def test_it_says_what_the_curves_mean(bare_run, bleus, losses, said):
     words = words_of(write_report(bare_run(bleus, losses)))
-    for sentence in ("still getting better", "dev loss was lowest"):
+    for sentence in ("still improving", "dev loss was lowest"):
         assert (sentence in words) == (said is not None and sentence in said)
     assert said is None or said in words
 
@@ -325,15 +323,15 @@ def test_it_says_what_the_model_was_before_and_who_wrote_its_text(config_of, tmp
     with MetricsLog(cfg.run_dir, 0):
         pass
     words = words_of(write_report(cfg.run_dir))
-    assert "a translator, which goes on from an earlier one (general). " in words
-    assert "went on from the model /runs/general/model learnt from translations of /runs/big" in words
+    assert "a translator, which started from an earlier one (general). " in words
+    assert "started from the model /runs/general/model trained on translations by /runs/big" in words
 
 
 @pytest.mark.parametrize(("bleu", "is_useless"), [(9.9, True), (10.0, False)])
 def test_it_says_when_the_translations_are_of_no_use(copied_run, bleu, is_useless):
     note_test_scores(copied_run / "model", 2000, [MetricScore("BLEU", bleu, "made:up", 9.0, 11.0, bleu)])
     words = words_of(copied_run / "report.html")
-    assert (f"A BLEU of {bleu} is too little to be of use" in words) == is_useless
+    assert (f"A BLEU of {bleu} is too low" in words) == is_useless
 
 
 @pytest.mark.parametrize(
@@ -367,7 +365,7 @@ def test_it_says_that_the_run_went_back(bare_run):
 def test_a_folder_that_is_no_run_is_a_warning(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "mtkit"):
         assert refresh_report(tmp_path) is None
-    assert "report.html: the report cannot be written" in caplog.text
+    assert "report.html: " in caplog.text
     assert list(tmp_path.iterdir()) == []
 
 

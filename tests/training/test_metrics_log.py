@@ -93,7 +93,7 @@ def test_curves_that_cannot_be_written_are_a_warning(tmp_path, monkeypatch, capl
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
     assert plot_curves(tmp_path) is None
-    assert "curves.png: the curves cannot be drawn: [Errno 28] No space left on device" in caplog.text
+    assert re.search(r"curves\.png: .*\[Errno 28\] No space left on device", caplog.text)
     assert [path.name for path in tmp_path.glob("*curves*")] == []
 
 

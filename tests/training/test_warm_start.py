@@ -198,9 +198,9 @@ def test_a_shared_matrix_is_frozen_under_each_of_its_names():
 @pytest.mark.parametrize(
     ("prefixes", "message"),
     [
-        (["encoder", "embeddings"], "no weight's name begins with 'embeddings'; they begin: src_embedding, "),
+        (["encoder", "embeddings"], "'embeddings'"),
         ([""], "no weight's name begins with ''"),
-        (["src", "tgt", "encoder", "decoder", "output"], "leaves no weight to be trained"),
+        (["src", "tgt", "encoder", "decoder", "output"], "train.freeze="),
     ],
 )
 def test_freezing_nothing_or_everything_is_an_error(prefixes, message):
