@@ -1,7 +1,7 @@
-"""A config with teachers in, one without out: its training text is what the teachers made of it (Kim and Rush 2016).
+"""Replace the target sides of the training text by the translations of teachers (Kim and Rush 2016).
 
-For corpus N of data.train, RUN/distilled/N.tsv holds each source and its translation, and N.json what they were made
-with. Each is a job of `file_job`: killed at any moment, it goes on where it stopped.
+For corpus N of data.train, RUN/distilled/N.tsv holds each source and its translation, and N.json records how they were
+made. Each is a job of `file_job`: killed at any moment, it resumes where it stopped.
 """
 
 import itertools
@@ -39,14 +39,14 @@ from mtkit.translation.translator import Translator, n_best_problem
 from mtkit.version import __version__
 
 FOLDER = "distilled"
-_UNNAMED = ("src", "tgt")  # what data.src_lang and data.tgt_lang are if nobody has set them
+_UNNAMED = ("src", "tgt")  # the defaults of data.src_lang and data.tgt_lang
 
 
 def with_teachers_text(cfg: Config) -> Config:
-    """The config with the teachers' translations as data.train; they are made now if they are not there yet.
+    """Return the config with the teachers' translations as data.train; translate if the run does not have them.
 
-    Without teachers it is cfg itself. Raises BundleError or ConfigError for teachers that do not fit the config or
-    each other, ConfigError if the run has translations that were made in another way, or that nothing asks for, and
+    Without teachers, returns cfg itself. Raises BundleError or ConfigError for teachers that do not fit the config or
+    each other, ConfigError if the run's translations were made in another way, or if the config has no teachers, and
     DataError for unusable text.
     """
     assert cfg.run_dir is not None
@@ -57,7 +57,7 @@ def with_teachers_text(cfg: Config) -> Config:
     numbered = list(enumerate(cfg.data.train, start=1))
     complete = all(_record(folder / f"{number}.json") is not None for number, _ in numbered)
     teachers = _Teachers(cfg, _members(cfg, needed=not complete))
-    folder.mkdir(parents=True, exist_ok=True)  # not before: without teachers a folder says that there were some
+    folder.mkdir(parents=True, exist_ok=True)  # not before: the folder alone means that the run has teachers
     remove_leftovers(folder)
     made = [_distilled(corpus, folder / f"{number}.tsv", teachers) for number, corpus in numbered]
     weight = cfg.distill.original_weight
@@ -67,24 +67,22 @@ def with_teachers_text(cfg: Config) -> Config:
 
 
 def _check_undistilled(cfg: Config, folder: Path) -> None:
-    """Raise ConfigError if teachers have been forgotten: the text would be learnt from as it is."""
+    """Raise ConfigError if the user forgot the teachers, so that the run would learn from the text as it is."""
     if cfg.distill != DistillConfig():
         named = ", ".join(
             f"distill.{key}" for key, *_ in differences(DistillConfig().model_dump(), cfg.distill.model_dump())
         )
-        raise ConfigError(
-            f"{named}: set, but there is no teacher: set distill.teachers, or give --teacher to mtkit distill"
-        )
+        raise ConfigError(f"{named}: needs a teacher; set distill.teachers, or give --teacher to mtkit distill")
     if folder.exists() and not any(corpus.tsv and corpus.tsv.parent.name == FOLDER for corpus in cfg.data.train):
         raise ConfigError(
-            f"{folder}: this run learns from the translations of teachers, and the config names none: give them again "
+            f"{folder}: this run learns from translations by teachers, but the config names none; give them again "
             "(distill.teachers, or --teacher of mtkit distill), choose another run_dir, or remove that folder to learn "
             "from the text as it is"
         )
 
 
 class _Teachers:
-    """The bundles of distill.teachers; none if they are not there, and not needed."""
+    """The bundles of distill.teachers; empty if they are missing and unnecessary."""
 
     def __init__(self, cfg: Config, members: Sequence[BundleFiles]) -> None:
         self.cfg = cfg
@@ -93,7 +91,7 @@ class _Teachers:
 
     @contextmanager
     def translator(self, corpus: TrainCorpus) -> Iterator[Translator]:
-        """What translates this corpus; its worker processes, if it has any, end with the block."""
+        """Provide a translator for this corpus; end its worker processes with the block."""
         train, (first, *others) = self.cfg.train, self.members
         names = ", ".join(str(files.folder) for files in self.members)
         log.info(f"{corpus_name(corpus)}: translating with {names}")
@@ -107,7 +105,7 @@ class _Teachers:
                 translator.engine.close()
 
     def recipe(self, corpus: TrainCorpus) -> dict[str, Any]:
-        """All that the translations depend on, as JSON, as far as it is known."""
+        """Return what the translations depend on, as JSON values; without teachers, only what is known."""
         distill = self.cfg.distill
         known: dict[str, Any] = {"text": text_checksums([corpus]), "n_best": distill.n_best, "choose": distill.choose}
         if distill.choose == "bleu" and self.settings.tokenize != MetricSettings().tokenize:
@@ -115,16 +113,16 @@ class _Teachers:
         return {**known, **identity_of(self.members, self._decode(corpus))} if self.members else known
 
     def _decode(self, corpus: TrainCorpus) -> DecodeConfig:
-        """The first teacher's settings; it reads distill.tag, or of the corpus' tags those that it was trained with."""
+        """Return the first teacher's settings, with distill.tag, or with the corpus' tags that it was trained with."""
         first = self.members[0]
         tag = self.cfg.distill.tag or _known_tags(first, corpus)
         return first.config.decode.model_copy(update={"tag": tag} if tag else {})
 
 
 def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
-    """The teachers' bundles; none if one is missing, or damaged, and they are not needed.
+    """Read the teachers' bundles; return none if one is missing or damaged, and they are not needed.
 
-    Raises ConfigError for one that translates between other languages.
+    Raises ConfigError for a teacher of other languages.
     """
     distill = cfg.distill
     overrides = [f"decode.beam_size={distill.beam_size}", f"decode.workers={distill.workers}"]
@@ -133,7 +131,7 @@ def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
     except BundleError as error:
         if needed:
             raise type(error)(f"distill.teachers: {error}") from None
-        log.warning(f"distill.teachers: {error}; what they have translated is there, and is used")
+        log.warning(f"distill.teachers: {error}; using the translations that they have made before")
         return []
     for files in members:
         of_several = len(_tags(files)) > 1 and all(_known_tags(files, corpus) for corpus in cfg.data.train)
@@ -141,28 +139,28 @@ def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
         for key, unnamed in zip(("src_lang", "tgt_lang"), _UNNAMED, strict=True):
             theirs, ours = getattr(files.config.data, key), getattr(cfg.data, key)
             if key == "tgt_lang" and by_tag:
-                continue  # the tag says into what it is to translate; its config can name one language only
+                continue  # the tag names the target language; a config can name only one
             if not are_one_language(theirs, ours) and unnamed not in (theirs, ours):
                 raise ConfigError(
-                    f"distill.teachers: {files.folder} has data.{key}={theirs}, but this config has {ours}; take a "
+                    f"distill.teachers: {files.folder} has data.{key}={theirs}, but this config has {ours}; choose a "
                     "teacher of the same languages in the same direction"
                 )
     return members
 
 
 def _known_tags(files: BundleFiles, corpus: TrainCorpus) -> str:
-    """Of the corpus' tags those that the model was trained with."""
+    """Return the corpus' tags that the model was trained with."""
     known = _tags(files)
     return " ".join(tag for tag in tags_of(corpus.tag) if tag in known)
 
 
 def _tags(files: BundleFiles) -> set[str]:
-    """Those that the model was trained with."""
+    """Return the tags that the model was trained with."""
     return {tag for other in files.config.data.train for tag in tags_of(other.tag)}
 
 
 def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCorpus:
-    """The corpus with the teachers' translations as its target side; in `place`, where it may be already."""
+    """Return the corpus with the teachers' translations as its target side; write it to `place` if it is missing."""
     made = corpus.model_copy(update={"src": None, "tgt": None, "tsv": place})
     recipe = teachers.recipe(corpus)
     record = _record(place.with_suffix(".json"))
@@ -173,8 +171,8 @@ def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCo
     names, now = record["teachers"], _names(teachers.cfg)
     if not teachers.members and names is not None and names != now:
         raise ConfigError(
-            f"distill.teachers: {', '.join(now)}: not all of them are there, and {place} was made by "
-            f"{', '.join(names)}; name these, or teachers that are there"
+            f"distill.teachers: {', '.join(now)}: some are missing, and {place} was made by {', '.join(names)}; name "
+            "these, or existing teachers"
         )
     if changes := differences(then, recipe):
         listed = "; ".join(
@@ -187,18 +185,18 @@ def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCo
             f"{place} was made in another way: {listed}; start a new run (another run_dir), or remove {place.parent} "
             "to have the text translated again"
         )
-    remove_job(place)  # if its process was killed just before it did that itself
-    log.info(f"{place}: translated before: {summary(record['n_lines'], record['counts'])}")
+    remove_job(place)  # a killed process may have left it
+    log.info(f"{place}: already translated: {summary(record['n_lines'], record['counts'])}")
     return made
 
 
 def _translate(
     corpus: TrainCorpus, made: TrainCorpus, place: Path, teachers: _Teachers, recipe: dict[str, Any]
 ) -> None:
-    """Write the corpus of translations, then the record that tells that it is whole."""
+    """Write the corpus of translations, then the record, which marks it as complete."""
     text = corpus.tsv or corpus.src
-    assert text is not None  # the schema sees to it
-    count_pairs([corpus])  # unequal files are better found now
+    assert text is not None  # the schema ensures it
+    count_pairs([corpus])  # reports unequal files before the work
     distill = teachers.cfg.distill
     columns = _Columns(corpus, with_tgt=distill.choose != "all")
 
@@ -226,7 +224,7 @@ def _translate(
         usable = UsableTranslations(translator, n_best=distill.n_best)
 
         def translate(lines: Sequence[str], first_line: int) -> list[Translated]:
-            sources, references = columns.of(lines, first_line)
+            sources, references = columns.sides_of(lines, first_line)
             translated = usable.translate(sources, first_line)
             if references is None or distill.choose == "all":
                 return translated
@@ -241,7 +239,7 @@ def _translate(
 
 
 class _Columns:
-    """The sides of a corpus, window by window, given its TSV's lines or those of its source file."""
+    """The sides of a corpus, window by window in order, given lines of its TSV or of its source file."""
 
     def __init__(self, corpus: TrainCorpus, *, with_tgt: bool) -> None:
         self.corpus = corpus
@@ -249,14 +247,14 @@ class _Columns:
         self._tgt_lines = read_lines(corpus.tgt) if corpus.tgt and with_tgt else iter(())
         self._n_read = 0  # lines of tgt
 
-    def of(self, lines: Sequence[str], first_line: int) -> tuple[list[str], list[str] | None]:
-        """Source sides and, if they are wanted, target sides of the lines from first_line on; windows come in order."""
+    def sides_of(self, lines: Sequence[str], first_line: int) -> tuple[list[str], list[str] | None]:
+        """Return the source sides and, if wanted, the target sides of the window that begins at first_line."""
         if self.corpus.tsv:
             rows = [line.split("\t") for line in lines]
             for number, row in enumerate(rows, start=first_line):
                 if len(row) < 2:
                     raise DataError(
-                        f"{corpus_name(self.corpus)}: line {number}: no tab; each must be: source, tab, target"
+                        f"{corpus_name(self.corpus)}: line {number}: no tab; a line must be: source, tab, target"
                     )
             return [row[0] for row in rows], [row[1] for row in rows] if self.with_tgt else None
         if not self.with_tgt:
@@ -268,7 +266,7 @@ class _Columns:
 
 
 def _choose(line: Translated, reference: str, metric: Literal["bleu", "chrf"], settings: MetricSettings) -> Translated:
-    """The line with only the translation that is most like the reference; of equals, the likeliest."""
+    """Keep only the translation most similar to the reference; of equals, the most likely."""
     if len(line.translations) < 2 or not reference.strip():
         return replace(line, translations=line.translations[:1])
     scores = sentence_scores(line.translations, reference, metric, settings)
@@ -280,11 +278,11 @@ def _names(cfg: Config) -> list[str]:
 
 
 def _record(path: Path) -> dict[str, Any] | None:
-    """What a finished corpus was made with; None if there is none."""
+    """Read how a finished corpus was made; None if there is none."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         return {**{key: record[key] for key in ("n_lines", "counts", "recipe")}, "teachers": record.get("teachers")}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: cannot be read ({error}); remove it to have the text translated again") from None
+        raise DataError(f"{path}: cannot read it ({error}); remove it to translate the text again") from None
