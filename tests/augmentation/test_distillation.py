@@ -343,7 +343,7 @@ def test_a_distilled_run_is_the_run_on_the_teachers_text(student, engine, make_c
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     saved = load_config(bundle / "config.yaml")
     assert (saved.distill.teachers, saved.data.train[0].tsv) == ([], tmp_path / "run" / "distilled" / "1.tsv")
-    assert "translations that another model has made of them" in (bundle.parent / "report.html").read_text()
+    assert "translations by another model" in (bundle.parent / "report.html").read_text()
     assert "learnt from translations of" not in (by_hand.parent / "report.html").read_text()
 
 
