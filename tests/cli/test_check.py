@@ -115,7 +115,7 @@ def test_a_model_of_other_languages_is_warned_of(run, shared_bundle, tmp_path):
     cfg = bundle.config.model_copy(update={"data": data})
     spm = shared_bundle / "src.spm", shared_bundle / "tgt.spm"
     save_bundle(tmp_path / "german", bundle.model.state_dict(), cfg, *spm, training={})
-    message = "warning: german: translates en to de by its config, but the suite is for en to fr"
+    message = "warning: german: translates en to de (see its config), but the suite is for en to fr"
     assert message in run("--model", "german").stderr
 
 

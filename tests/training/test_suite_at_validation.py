@@ -105,4 +105,4 @@ def test_the_time_of_a_validation_is_foreseen_with_the_suites_lines(make_config,
 def test_a_suite_for_other_languages_is_warned_of(make_config, write_suite, corpus, caplog):
     cfg = make_config(suite=write_suite(), data={**corpus, "src_lang": "en", "tgt_lang": "de"})
     prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints"))
-    assert "translates en to de by its config, but the suite is for en to fr" in caplog.text
+    assert "translates en to de (see its config), but the suite is for en to fr" in caplog.text

@@ -1,4 +1,8 @@
-"""What every behaviour check is: a section of a suite; it makes cases of sentences and judges their translations."""
+"""The behaviour checks of a suite: each makes cases of sentences and judges their translations.
+
+One group looks at content: numbers, negation, names, emoji, phrases, faults. The other changes what must not matter:
+the case of letters, punctuation and spaces, the length of a line, a blank line.
+"""
 
 import itertools
 import re
@@ -18,18 +22,18 @@ from mtkit.quality.negation import LANGUAGES, has_negation
 from mtkit.quality.number_words import numbers_in_words
 from mtkit.quality.numbers import lost_numbers
 
-Row = tuple[str, ...]  # one entry of a suite, or line of a file: a sentence, and what belongs to it
-# A single text may stand for a list of one.
+Row = tuple[str, ...]  # an entry of a suite or a line of a file: a sentence and its further columns
+# A list of texts; YAML may give a single text.
 _Texts = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
-_PICTURE = (  # with its skin colour
+_PICTURE = (  # with an optional skin colour
     "[\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b00-\u2bff]"
     "[\U0001f3fb-\U0001f3ff]?"
 )
-_EMOJI = re.compile(  # flags, keys, and pictures joined to one
+_EMOJI = re.compile(  # flags, keycaps, and joined pictures
     rf"[\U0001f1e6-\U0001f1ff]{{2}}|[0-9#*]\u20e3|{_PICTURE}(?:\u200d{_PICTURE})*"
 )
-_DRAWN_IN_COLOUR = "\ufe0f"  # how an emoji asks to be drawn; some systems drop it
+_VARIATION_SELECTOR = "\ufe0f"  # asks for a colour emoji; some systems drop it
 _FAULTS: dict[FaultKind, str] = {
     "empty": "empty",
     "loop": "repeats itself:",
@@ -43,119 +47,123 @@ _NO_LETTERS = re.compile(r"[\W_]+")
 
 
 class Languages(NamedTuple):
-    """Of the suite's sentences, and of their translations."""
+    """The languages of the suite's sentences and of their translations."""
 
     src: str
     tgt: str
 
     def warning(self, src_lang: str, tgt_lang: str) -> str:
-        """What to say if a model's languages, by its config, are others; "" if they are the same or not given there."""
+        """Return a warning if a model's config names other languages; "" if it names the same or none."""
         if src_lang in (self.src, "src") and tgt_lang in (self.tgt, "tgt"):
             return ""
-        return f"translates {src_lang} to {tgt_lang} by its config, but the suite is for {self.src} to {self.tgt}"
+        return f"translates {src_lang} to {tgt_lang} (see its config), but the suite is for {self.src} to {self.tgt}"
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is translated to be judged together."""
+    """Sentences whose translations a check judges together."""
 
-    sources: tuple[str, ...]  # shown to people
-    others: tuple[str, ...] = ()  # translated besides
-    wanted: tuple[str, ...] = ()  # the translations that are accepted, where that is known
+    sources: tuple[str, ...]  # shown in reports
+    others: tuple[str, ...] = ()  # translated, but not shown
+    wanted: tuple[str, ...] = ()  # accepted translations, if the check knows them
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """All that is translated."""
+        """Return all lines to translate."""
         return self.sources + self.others
 
 
 class Check(Section):
-    """What all checks have in common."""
+    """The keys and methods of all checks."""
 
-    nothing: ClassVar[str] = "is blank"  # what is the matter with a row that gives no case
-    items: ClassVar[str] = "sentences"  # the key of the rows that stand in the suite
-    n_columns: ClassVar[int] = 1  # of a file, at least; with tabs between
+    nothing: ClassVar[str] = "is blank"  # why a row gives no case
+    items: ClassVar[str] = "sentences"  # key of the rows in the suite
+    n_columns: ClassVar[int] = 1  # least number of tab-separated columns in a file
 
     check: str = Field(description="the kind of check")
-    name: str | None = Field(None, min_length=1, description="what reports call it; default: its kind")
+    name: str | None = Field(None, min_length=1, description="name in reports; default: its kind")
     threshold: float = Field(1.0, ge=0, le=1, description="share of its cases that must pass; 0: only reported")
-    file: ConfigPath | None = Field(None, description="text file, .gz too, with a sentence a line (or further columns)")
-    n: int | None = Field(None, ge=1, description="so many of the file's lines, at equal distances; default: all")
+    file: ConfigPath | None = Field(None, description="text file, .gz too, with a sentence (and columns) in each line")
+    n: int | None = Field(None, ge=1, description="number of the file's lines to take, evenly spaced; default: all")
 
     @model_validator(mode="after")
     def _has_sentences(self) -> Self:
         if not self.rows() and self.file is None:
-            raise ValueError(f"there is nothing to translate: give {self.items}, or a file")
+            raise ValueError(f"the check has no sentences: give {self.items}, or a file")
         if self.n is not None and self.file is None:
-            raise ValueError(f"n={self.n} chooses lines of a file: give file, or leave it out")
+            raise ValueError(f"n={self.n} takes lines of a file: give file, or remove n")
         return self
 
     def rows(self) -> list[Row]:
-        """What stands in the suite itself."""
+        """Return the rows that the suite itself contains."""
         raise NotImplementedError
 
     def cases(self, rows: Sequence[Row], languages: Languages) -> list[tuple[set[int], Case]]:
-        """What is translated, each with the numbers of the rows that it is made of; a row may give none, or several.
+        """Return the cases, each with the indices of its rows; a row may give none, or several.
 
-        Raises ValueError if these rows, or this check in these languages, cannot be judged.
+        Raises ValueError if the check cannot judge these rows or these languages.
         """
-        return [({number}, case) for number, row in enumerate(rows) for case in self.cases_of(row, languages)]
+        return [({index}, case) for index, row in enumerate(rows) for case in self.cases_of(row)]
 
-    def cases_of(self, row: Row, languages: Languages) -> list[Case]:
-        """The cases of a single row."""
-        return [Case((row[0].strip(),))] if row[0].strip() else []
+    def cases_of(self, row: Row) -> list[Case]:
+        """Return the cases of a single row."""
+        sentence = row[0].strip()
+        return [Case((sentence,))] if sentence and self.applies(sentence) else []
+
+    def applies(self, sentence: str) -> bool:
+        """Return whether the sentence has what the check looks at."""
+        return True
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """What is wrong with the translations of the case's lines; "" if they pass."""
+        """Return what is wrong with the translations of the case's lines; "" if they pass."""
         raise NotImplementedError
 
 
 class SentencesCheck(Check):
     """A check whose rows are single sentences."""
 
-    sentences: list[str] = Field([], description="what is translated")
+    sentences: list[str] = Field([], description="sentences to translate")
 
     def rows(self) -> list[Row]:
-        """Each sentence by itself."""
+        """Return each sentence as a row."""
         return [(sentence,) for sentence in self.sentences]
 
 
 def one_line(row: Row) -> Row:
-    """The row without line breaks, which YAML may hold."""
+    """Return the row without line breaks, which YAML may contain."""
     return tuple(as_one_line(text) for text in row)
 
 
 class SoundCheck(SentencesCheck):
-    """Nothing looks broken that can be seen without a reference."""
+    """The translation has no fault that shows without a reference."""
 
     check: Literal["sound"] = "sound"
     faults: list[FaultKind] = Field(
         ["empty", "loop", "length", "copy", "number", "url"],
         min_length=1,
-        description="what is looked for: empty, loop, length, copy, number, url",
+        description="faults to look for: empty, loop, length, copy, number, url",
     )
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """The faults that are found."""
-        found = find_faults(case.sources[0], texts[0], tgt_lang=languages.tgt)
-        shown = [f"{_FAULTS[fault.kind]} {fault.detail}".rstrip(": ") for fault in found if fault.kind in self.faults]
+        """Return the translation's faults."""
+        faults = find_faults(case.sources[0], texts[0], tgt_lang=languages.tgt)
+        shown = [f"{_FAULTS[fault.kind]} {fault.detail}".rstrip(": ") for fault in faults if fault.kind in self.faults]
         return "; ".join(shown)
 
 
 class NumbersCheck(SentencesCheck):
-    """Numbers are kept, whether in digits or in words, and none are made up."""
+    """The translation has the source's numbers, in digits or in words, and no others."""
 
     nothing = "has no number in digits (numbers in words count with in_words: true)"
     check: Literal["numbers"] = "numbers"
-    in_words: bool = Field(False, description="look at numbers that the source spells out, too, from two on")
+    in_words: bool = Field(False, description="check numbers that the source writes in words, too, from two on")
 
-    def cases_of(self, row: Row, languages: Languages) -> list[Case]:
-        """The row if it holds a number."""
-        holds_one = any(c.isdigit() for c in row[0]) or self._spelt(row[0])
-        return super().cases_of(row, languages) if holds_one else []
+    def applies(self, sentence: str) -> bool:
+        """Return whether the sentence has a number."""
+        return any(c.isdigit() for c in sentence) or bool(self._spelt(sentence))
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """The numbers that are lost or made up."""
+        """Return the numbers that are lost or made up."""
         src, text = case.sources[0], texts[0]
         lost = lost_numbers(src, text, tgt_lang=languages.tgt)
         lost += [value for value in self._spelt(src) if lost_numbers(value, text, tgt_lang=languages.tgt)]
@@ -170,178 +178,176 @@ class NegationPair(Section):
     """Two sentences that differ in a negation."""
 
     plain: str = Field(min_length=1, description="the sentence without negation")
-    negated: str = Field(min_length=1, description="the sentence with it")
+    negated: str = Field(min_length=1, description="the sentence with negation")
 
 
 class NegationCheck(Check):
-    """A negated sentence stays negated, its counterpart does not become it."""
+    """A negated sentence stays negated, and its plain counterpart stays plain."""
 
     items = "pairs"
     nothing = "lacks one of its two sentences"
     n_columns = 2
     check: Literal["negation"] = "negation"
     pairs: list[NegationPair] = Field([], description="sentences without and with negation")
-    words: _Texts = Field([], description="words that deny in the target language, in place of those known for it")
+    words: _Texts = Field([], description="negating words of the target language; default: the built-in ones")
 
     def rows(self) -> list[Row]:
-        """The two sentences of each pair."""
+        """Return the two sentences of each pair."""
         return [(pair.plain, pair.negated) for pair in self.pairs]
 
     def cases(self, rows: Sequence[Row], languages: Languages) -> list[tuple[set[int], Case]]:
-        """As for any check; words that deny have to be known."""
+        """Return the cases. Raises ValueError if no negating words are given or built in for the target language."""
         if not self.words and has_negation("", languages.tgt) is None:
             known = ", ".join(sorted(LANGUAGES))
             raise ValueError(
-                f"words that deny are known for {known}, not for tgt_lang={languages.tgt}; list them as words: [...]"
+                f"negating words are built in for {known}, not for tgt_lang={languages.tgt}; list them as words: [...]"
             )
         return super().cases(rows, languages)
 
-    def cases_of(self, row: Row, languages: Languages) -> list[Case]:
-        """Both sentences together."""
+    def cases_of(self, row: Row) -> list[Case]:
+        """Return both sentences as one case."""
         plain, negated = (text.strip() for text in row[:2])
         return [Case((plain, negated))] if plain and negated else []
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """Which of the two translations is on the wrong side."""
-        plain, negated = (self._denies(text, languages) for text in texts)
+        """Return which of the two translations has a wrong negation."""
+        plain, negated = (self._is_negated(text, languages) for text in texts)
         problems = ["the first is negated, its source is not"] if plain else []
         return "; ".join(problems + ([] if negated else ["the negation is lost"]))
 
-    def _denies(self, text: str, languages: Languages) -> bool:
+    def _is_negated(self, text: str, languages: Languages) -> bool:
         if self.words:
-            return any(_holds(text, word) for word in self.words)
+            return any(_contains(text, word) for word in self.words)
         return bool(has_negation(text, languages.tgt))
 
 
 class NamesCheck(SentencesCheck):
-    """Names are kept, letter by letter."""
+    """The translation has the source's names, letter by letter."""
 
-    nothing = "holds none of the names"
+    nothing = "contains none of the names"
     check: Literal["names"] = "names"
-    names: list[str] = Field(
-        min_length=1, description="the names; forms that are accepted with a bar between: London|Londres"
-    )
+    names: list[str] = Field(min_length=1, description="the names; separate accepted forms by a bar: London|Londres")
 
-    def cases_of(self, row: Row, languages: Languages) -> list[Case]:
-        """The row if it holds a name."""
-        return super().cases_of(row, languages) if any(_name_in(row[0], name) for name in self.names) else []
+    def applies(self, sentence: str) -> bool:
+        """Return whether the sentence has one of the names."""
+        return any(_has_name(sentence, name) for name in self.names)
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """The names that are lost."""
-        names = [name for name in self.names if _name_in(case.sources[0], name)]
-        return "; ".join(f"{name} is lost" for name in names if not _name_in(texts[0], name))
+        """Return the names that are lost."""
+        names = [name for name in self.names if _has_name(case.sources[0], name)]
+        return "; ".join(f"{name} is lost" for name in names if not _has_name(texts[0], name))
 
 
 class EmojiCheck(SentencesCheck):
-    """Emoji are kept."""
+    """The translation has the source's emoji."""
 
     nothing = "has no emoji"
     check: Literal["emoji"] = "emoji"
 
-    def cases_of(self, row: Row, languages: Languages) -> list[Case]:
-        """The row if it holds an emoji."""
-        return super().cases_of(row, languages) if _emoji_in(row[0]) else []
+    def applies(self, sentence: str) -> bool:
+        """Return whether the sentence has an emoji."""
+        return bool(_emoji_in(sentence))
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """The emoji that are lost."""
+        """Return the emoji that are lost."""
         lost = Counter(_emoji_in(case.sources[0])) - Counter(_emoji_in(texts[0]))
         return "; ".join(f"{emoji} is lost" for emoji in lost.elements())
 
 
 class PhraseCheck(SentencesCheck):
-    """Every translation holds, or does not hold, given phrases."""
+    """Every translation contains, or does not contain, given phrases."""
 
     check: Literal["phrase"] = "phrase"
     must: _Texts = Field([], description="phrases that must occur, as whole words in any case")
     must_not: _Texts = Field([], description="phrases that must not occur")
-    must_match: _Texts = Field([], description="regular expressions (Python's) that must be found, case counts")
-    must_not_match: _Texts = Field([], description="regular expressions that must not be found")
+    must_match: _Texts = Field([], description="Python regular expressions that must match, case-sensitive")
+    must_not_match: _Texts = Field([], description="regular expressions that must not match")
 
     @model_validator(mode="after")
-    def _asks_for_something(self) -> Self:
+    def _has_phrases(self) -> Self:
         if not any((self.must, self.must_not, self.must_match, self.must_not_match)):
-            raise ValueError("there is nothing to look for: give must, must_not, must_match or must_not_match")
+            raise ValueError("the check has no phrases: give must, must_not, must_match or must_not_match")
         for key in ("must_match", "must_not_match"):
             for pattern in getattr(self, key):
                 try:
                     re.compile(pattern)
                 except re.error as error:
-                    raise ValueError(f"{key}={pattern} is no regular expression: {error}") from None
+                    raise ValueError(f"{key}={pattern} is not a regular expression: {error}") from None
         return self
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """The phrases that are missing or should not be there."""
+        """Return the missing and the forbidden phrases."""
         text = texts[0]
-        missing = [phrase for phrase in self.must if not _holds(text, phrase)]
+        missing = [phrase for phrase in self.must if not _contains(text, phrase)]
         missing += [pattern for pattern in self.must_match if not re.search(pattern, text)]
-        found = [phrase for phrase in self.must_not if _holds(text, phrase)]
-        found += [match[0] for pattern in self.must_not_match if (match := re.search(pattern, text))]
-        return "; ".join([*(f"without “{phrase}”" for phrase in missing), *(f"with “{phrase}”" for phrase in found)])
+        forbidden = [phrase for phrase in self.must_not if _contains(text, phrase)]
+        forbidden += [match[0] for pattern in self.must_not_match if (match := re.search(pattern, text))]
+        return "; ".join(
+            [*(f"without “{phrase}”" for phrase in missing), *(f"with “{phrase}”" for phrase in forbidden)]
+        )
 
 
 class Expectation(Section):
-    """A sentence and what may become of it."""
+    """A sentence and its accepted translations."""
 
     src: str = Field(min_length=1, description="the sentence")
-    one_of: _Texts = Field(min_length=1, description="the translations that are accepted")
+    one_of: _Texts = Field(min_length=1, description="its accepted translations")
 
 
 class ExpectedCheck(Check):
-    """The translation is one of those given."""
+    """The translation is one of the accepted ones."""
 
     items = "translations"
     nothing = "lacks a sentence or its translation"
     n_columns = 2
     check: Literal["expected"] = "expected"
-    translations: list[Expectation] = Field([], description="sentences with the translations that are accepted")
+    translations: list[Expectation] = Field([], description="sentences with their accepted translations")
 
     def rows(self) -> list[Row]:
-        """Each sentence, and what is accepted."""
-        return [(one.src, *one.one_of) for one in self.translations]
+        """Return each sentence with its accepted translations."""
+        return [(expectation.src, *expectation.one_of) for expectation in self.translations]
 
-    def cases_of(self, row: Row, languages: Languages) -> list[Case]:
-        """The sentence with what is accepted."""
+    def cases_of(self, row: Row) -> list[Case]:
+        """Return the sentence with its accepted translations."""
         src, *wanted = (text.strip() for text in row)
         return [Case((src,), wanted=tuple(wanted))] if src and any(wanted) else []
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """What was wanted; spaces do not count."""
+        """Return the accepted translations if this is none of them; spaces do not count."""
         if _plain(texts[0]) in map(_plain, case.wanted):
             return ""
         return "not " + " or ".join(f"“{text}”" for text in case.wanted)
 
 
 def _emoji_in(text: str) -> list[str]:
-    return _EMOJI.findall(text.replace(_DRAWN_IN_COLOUR, ""))
+    return _EMOJI.findall(text.replace(_VARIATION_SELECTOR, ""))
 
 
 def _plain(text: str) -> str:
     return unicodedata.normalize("NFC", " ".join(text.split()))
 
 
-def _holds(text: str, phrase: str) -> bool:
-    """Whether the phrase stands in the text as whole words, in any case."""
+def _contains(text: str, phrase: str) -> bool:
+    """Return whether the text contains the phrase as whole words, in any case."""
     text, phrase = _plain(text).casefold(), _plain(phrase).casefold()
     starts = r"(?<!\w)" if re.match(r"\w", phrase) else ""
     ends = r"(?!\w)" if re.search(r"\w$", phrase) else ""
     return re.search(starts + re.escape(phrase) + ends, text) is not None
 
 
-def _name_in(text: str, name: str) -> bool:
-    """Whether the text holds one of the name's forms, also as a genitive."""
+def _has_name(text: str, name: str) -> bool:
+    """Return whether the text has one of the name's forms, also as a genitive."""
     forms = "|".join(re.escape(_plain(form)) for form in name.split("|"))
     return re.search(rf"(?<!\w)(?:{forms})(?:['’]?s)?(?!\w)", _plain(text)) is not None
 
 
 class _HarmlessCheck(SentencesCheck):
-    """A check of changes that should not matter: the translation stays the same, or nearly."""
+    """A check of changes that must not matter: the translation stays the same, or nearly."""
 
-    min_chrf: float = Field(
-        100.0, ge=0, le=100, description="how alike both translations must be, by chrF; 100: what is compared is equal"
-    )
+    min_chrf: float = Field(100.0, ge=0, le=100, description="least chrF between both translations; 100: equal")
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """How far the second translation is from the first."""
+        """Return how similar the second translation is to the first if it is not similar enough."""
         original, changed = map(self.compared, texts)
         if original == changed:
             return ""
@@ -349,58 +355,60 @@ class _HarmlessCheck(SentencesCheck):
         return "" if chrf >= self.min_chrf < 100 else f"not the same translation (chrF {chrf:.0f})"
 
     def compared(self, text: str) -> str:
-        """What of a translation has to stay."""
+        """Return the part of a translation that has to stay the same."""
         raise NotImplementedError
 
-    @staticmethod
-    def variants(sentence: str, changed: Sequence[str]) -> list[Case]:
-        """The sentence with each of those that differ from it."""
-        return [Case((sentence, other)) for other in dict.fromkeys(changed) if other != sentence] if sentence else []
+    def variants(self, sentence: str) -> list[str]:
+        """Return the changed sentences."""
+        raise NotImplementedError
+
+    def cases_of(self, row: Row) -> list[Case]:
+        """Return the sentence with each changed one that differs from it."""
+        sentence = row[0].strip()
+        changed = dict.fromkeys(self.variants(sentence)) if sentence else ()
+        return [Case((sentence, other)) for other in changed if other != sentence]
 
 
 class CaseCheck(_HarmlessCheck):
-    """Small and capital letters do not matter."""
+    """The case of letters does not matter."""
 
     nothing = "does not change with the case of its letters"
     check: Literal["case"] = "case"
     changes: list[Literal["lower", "upper", "title", "first"]] = Field(
         ["lower", "upper"],
         min_length=1,
-        description="all in small letters, in capitals, capitals at each word's beginning, or the first letter's other "
-        "case: lower, upper, title, first",
+        description="changes to try: lower, upper, title (capitalise each word), first (swap the first letter's case)",
     )
 
-    def cases_of(self, row: Row, languages: Languages) -> list[Case]:
-        """The sentence with each change."""
-        sentence = row[0].strip()
+    def variants(self, sentence: str) -> list[str]:
+        """Return the sentence with each change of case."""
         changed = {
             "lower": sentence.lower(),
             "upper": sentence.upper(),
             "title": re.sub(r"\w+('\w+)?", lambda word: word[0].capitalize(), sentence),
             "first": sentence[:1].swapcase() + sentence[1:],
         }
-        return self.variants(sentence, [changed[change] for change in self.changes])
+        return [changed[change] for change in self.changes]
 
     def compared(self, text: str) -> str:
-        """The text whatever the case."""
+        """Return the case-folded text."""
         return " ".join(text.casefold().split())
 
 
 class PunctuationCheck(_HarmlessCheck):
-    """Marks and spaces do not matter."""
+    """Punctuation and spaces do not matter."""
 
-    nothing = "has nothing that could be changed"
+    nothing = "has no punctuation or spaces to change"
     check: Literal["punctuation"] = "punctuation"
     changes: list[Literal["no_stop", "exclamation", "spaces", "apostrophes"]] = Field(
         ["no_stop", "exclamation", "spaces", "apostrophes"],
         min_length=1,
-        description="no full stop, an exclamation mark for it, more spaces, the other kind of apostrophes: no_stop, "
-        "exclamation, spaces, apostrophes",
+        description="changes to try: no_stop (no full stop), exclamation (! for it), spaces (double them), apostrophes "
+        "(the other kind)",
     )
 
-    def cases_of(self, row: Row, languages: Languages) -> list[Case]:
-        """The sentence with each change."""
-        sentence = row[0].strip()
+    def variants(self, sentence: str) -> list[str]:
+        """Return the sentence with each change of punctuation or spaces."""
         curly, straight = sentence.replace("'", "\u2019"), sentence.replace("\u2019", "'")
         changed = {
             "no_stop": _STOP.sub("", sentence),
@@ -408,10 +416,10 @@ class PunctuationCheck(_HarmlessCheck):
             "spaces": "  ".join(re.split(r" +", sentence)),
             "apostrophes": straight if sentence == curly else curly,
         }
-        return self.variants(sentence, [changed[change] for change in self.changes])
+        return [changed[change] for change in self.changes]
 
     def compared(self, text: str) -> str:
-        """The words, whatever their case."""
+        """Return the case-folded words."""
         return _NO_LETTERS.sub(" ", text.casefold()).strip()
 
 
@@ -422,48 +430,46 @@ class BlankCheck(SentencesCheck):
     check: Literal["blank"] = "blank"
     sentences: list[str] = Field(["", "  ", "\t"], description="blank lines, in double quotes")
 
-    def cases_of(self, row: Row, languages: Languages) -> list[Case]:
-        """The line if it is blank."""
+    def cases_of(self, row: Row) -> list[Case]:
+        """Return the line if it is blank."""
         return [] if row[0].strip() else [Case((row[0],))]
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """Whether something was made of nothing."""
+        """Return whether the blank line got a translation."""
         return "text for a blank line" if texts[0].strip() else ""
 
 
 class LongCheck(SentencesCheck):
-    """A very long line is translated to its end, once: as long as its sentences make when translated one by one."""
+    """The translation of a very long line is as long as its sentences' translations together, without loops."""
 
     check: Literal["long"] = "long"
-    min_letters: int = Field(600, ge=1, description="sentences are joined to lines of at least so many characters")
+    min_letters: int = Field(600, ge=1, description="least length of the lines into which sentences are joined")
     tolerance: float = Field(
-        0.2, gt=0, lt=1, description="by which share a line's translation may be shorter or longer than its sentences'"
+        0.2, gt=0, lt=1, description="largest relative difference from the length of the sentences' translations"
     )
 
     def cases(self, rows: Sequence[Row], languages: Languages) -> list[tuple[set[int], Case]]:
-        """Lines of the sentences in turn; the last begins anew with the first sentence where there are not enough."""
-        sentences = [(number, row[0].strip()) for number, row in enumerate(rows) if row[0].strip()]
+        """Return lines of consecutive sentences; the last line may continue with the first sentence."""
+        sentences = [(index, row[0].strip()) for index, row in enumerate(rows) if row[0].strip()]
         n = n_letters(" ".join(sentence for _, sentence in sentences))
-        if (
-            sentences and n < self.min_letters
-        ):  # a line that repeats itself would make its translation's loops look right
+        if sentences and n < self.min_letters:  # a repeated sentence would make a loop in the translation look right
             raise ValueError(
-                f"all sentences make {n:,.0f} letters, min_letters={self.min_letters}: give more sentences"
+                f"all sentences have {n:,.0f} letters, min_letters={self.min_letters}: give more sentences"
             )
-        found: list[tuple[set[int], Case]] = []
+        cases: list[tuple[set[int], Case]] = []
         line: list[tuple[int, str]] = []
-        for count, one in enumerate(itertools.cycle(sentences), start=1):
-            line.append(one)
-            parts = tuple(sentence for _, sentence in line)
+        for count, sentence in enumerate(itertools.cycle(sentences), start=1):
+            line.append(sentence)
+            parts = tuple(text for _, text in line)
             if n_letters(" ".join(parts)) >= self.min_letters:
-                found.append(({number for number, _ in line}, Case((" ".join(parts),), others=parts)))
+                cases.append(({index for index, _ in line}, Case((" ".join(parts),), others=parts)))
                 line = []
                 if count >= len(sentences):
                     break
-        return found
+        return cases
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """Whether the line's translation has a length of its own, or a loop."""
+        """Return a loop in the line's translation, or how its length differs from its sentences' translations."""
         loops = [fault for fault in find_faults(case.sources[0], texts[0]) if fault.kind == "loop"]
         if loops:
             return f"repeats itself: {loops[0].detail}".removesuffix(": ")
@@ -471,4 +477,4 @@ class LongCheck(SentencesCheck):
         if 1 - self.tolerance <= n / max(n_alone, 1) <= 1 + self.tolerance:
             return ""
         word = "cut" if n < n_alone else "too long"
-        return f"{word}: {n:,.0f} letters, while its sentences one by one make {n_alone:,.0f}"
+        return f"{word}: {n:,.0f} letters, while its sentences translated separately have {n_alone:,.0f}"

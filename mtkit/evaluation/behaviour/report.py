@@ -1,4 +1,4 @@
-"""A translator's behaviour: a suite of checks and its translations in, what passes and what fails, and why, out."""
+"""Run a suite of behaviour checks on a translator, and report what passes, what fails, and why."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -9,14 +9,14 @@ from xml.etree import ElementTree as ET
 from mtkit.evaluation.behaviour.checks import Case
 from mtkit.evaluation.behaviour.suite import PreparedCheck, Suite
 
-_ROUNDING = 1e-9  # of a share: 9 of 10 cases are the 0.9 that a suite asks for
-_SHOWN_LETTERS = 240  # of one text in a report for people
+_ROUNDING = 1e-9  # of a share: 9 of 10 cases reach a threshold of 0.9
+_SHOWN_LETTERS = 240  # of a text in a report
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What became of one case."""
+    """The result of one case."""
 
     case: Case
     translations: tuple[str, ...]  # of case.sources
@@ -25,53 +25,53 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What became of one check."""
+    """The result of one check."""
 
     name: str
     kind: str
     threshold: float
     cases: tuple[CaseResult, ...]
-    n_left_out: int  # lines of its file that have nothing to check
+    n_left_out: int  # lines of its file without anything to check
 
     @property
     def failing(self) -> list[CaseResult]:
-        """The cases that did not pass."""
+        """Return the cases that did not pass."""
         return [case for case in self.cases if case.problem]
 
     @property
     def n_passed(self) -> int:
-        """How many cases passed."""
+        """Return how many cases passed."""
         return len(self.cases) - len(self.failing)
 
     @property
     def share(self) -> float:
-        """The part of the cases that passed."""
+        """Return the share of the cases that passed."""
         return self.n_passed / len(self.cases)
 
     @property
     def passed(self) -> bool:
-        """Whether enough of them did."""
+        """Return whether enough cases passed."""
         return self.share >= self.threshold - _ROUNDING
 
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """What became of a suite."""
+    """The result of a suite."""
 
     checks: tuple[CheckResult, ...]
 
     @property
     def failed(self) -> list[CheckResult]:
-        """The checks that did not pass."""
+        """Return the checks that did not pass."""
         return [check for check in self.checks if not check.passed]
 
     @property
     def passed(self) -> bool:
-        """Whether all checks did."""
+        """Return whether all checks passed."""
         return not self.failed
 
     def figures(self) -> dict[str, float]:
-        """Name to share: "suite", of the checks that passed; "suite.NAME", of the cases of a check that did."""
+        """Return shares by name: "suite" of the checks that passed, "suite.NAME" of a check's cases that passed."""
         shares = {f"suite.{re.sub(r'[^0-9A-Za-z_-]+', '_', check.name)}": check.share for check in self.checks}
         return {"suite": 1 - len(self.failed) / len(self.checks), **shares}
 
@@ -82,9 +82,9 @@ class SuiteResult:
 
 
 def run_suite(suite: Suite, translate: Callable[[Sequence[str]], Sequence[str]]) -> SuiteResult:
-    """Have every line of the suite translated, all at once, and judge the translations.
+    """Translate every line of the suite in one call, and judge the translations.
 
-    translate: gives the translation of each line, in order.
+    translate: returns the translation of each line, in order.
     """
     sources = suite.sources
     texts = translate(sources)
@@ -108,7 +108,7 @@ def _judge(prepared: PreparedCheck, suite: Suite, translations: dict[str, str]) 
 
 
 def as_dict(result: SuiteResult) -> dict[str, Any]:
-    """The result as JSON has it: the checks in the suite's order, each with its cases; "problem" is null for a pass."""
+    """Return the result for JSON: the checks in the suite's order, each with its cases; a pass has "problem" null."""
     return {
         "passed": result.passed,
         "n_checks": len(result.checks),
@@ -124,8 +124,12 @@ def as_dict(result: SuiteResult) -> dict[str, Any]:
                 "n_passed": check.n_passed,
                 "n_left_out": check.n_left_out,
                 "cases": [
-                    {"sources": one.case.sources, "translations": one.translations, "problem": one.problem or None}
-                    for one in check.cases
+                    {
+                        "sources": result.case.sources,
+                        "translations": result.translations,
+                        "problem": result.problem or None,
+                    }
+                    for result in check.cases
                 ],
             }
             for check in result.checks
@@ -134,19 +138,16 @@ def as_dict(result: SuiteResult) -> dict[str, Any]:
 
 
 def as_lines(result: SuiteResult, n_shown: int) -> Iterator[str]:
-    """A table for the terminal: a line a check, and below it source, translation and reason of what failed.
-
-    n_shown: how many failing cases of each check are shown.
-    """
+    """Yield a line for each check and, below it, source, translation and reason of at most n_shown failing cases."""
     width = max(len(check.name) for check in result.checks)
     for check in result.checks:
         verdict = "passed" if check.passed else "FAILED"
         if check.threshold == 0:
             verdict = "only reported"
         count = f"{check.n_passed:,} of {len(check.cases):,}"
-        wanted = f", {check.threshold:.0%} must pass" if 0 < check.threshold < 1 else ""
+        required = f", {check.threshold:.0%} must pass" if 0 < check.threshold < 1 else ""
         left_out = f"; {check.n_left_out:,} lines have nothing to check" if check.n_left_out else ""
-        yield f"{check.name:{width}}  {count:>14}  {verdict}{wanted}{left_out}"
+        yield f"{check.name:{width}}  {count:>14}  {verdict}{required}{left_out}"
         yield from _failures(check, n_shown)
     n_cases = sum(len(check.cases) for check in result.checks)
     n_failing = sum(len(check.failing) for check in result.checks)
@@ -156,11 +157,11 @@ def as_lines(result: SuiteResult, n_shown: int) -> Iterator[str]:
 
 
 def _failures(check: CheckResult, n_shown: int) -> Iterator[str]:
-    for one in check.failing[:n_shown]:
-        for source, text in zip(one.case.sources, one.translations, strict=True):
+    for result in check.failing[:n_shown]:
+        for source, text in zip(result.case.sources, result.translations, strict=True):
             yield f"    {_shown(source)}"
             yield f"      -> {_shown(text)}"
-        yield f"      {one.problem}"
+        yield f"      {result.problem}"
     if n_shown and (n_more := len(check.failing) - n_shown) > 0:
         yield f"    and {n_more:,} more"
 
@@ -174,7 +175,7 @@ def _shown(text: str) -> str:
 
 
 def as_junit(result: SuiteResult, suite_name: str) -> str:
-    """JUnit's XML, which build servers read: a test case for each check, its failing cases as the failure's text."""
+    """Return JUnit's XML for build servers: a test case for each check, with its failing cases as text."""
     counts = {"tests": str(len(result.checks)), "failures": str(len(result.failed))}
     root = ET.Element("testsuite", {"name": suite_name, **counts})
     for check in result.checks:

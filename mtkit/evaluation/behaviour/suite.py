@@ -1,4 +1,4 @@
-"""A suite of behaviour checks: a YAML file in, its checks with all that they have translated out."""
+"""Load a suite of behaviour checks, with all sentences that it translates, from a YAML file."""
 
 import difflib
 import json
@@ -50,12 +50,12 @@ KINDS: dict[str, type[Check]] = {
 
 @dataclass(frozen=True)
 class PreparedCheck:
-    """A check with its cases."""
+    """A check and its cases."""
 
-    name: str  # no other check of the suite has it
+    name: str  # unique in the suite
     check: Check
     cases: tuple[Case, ...]
-    n_left_out: int  # lines of its file that have nothing to check
+    n_left_out: int  # lines of its file without anything to check
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class Suite:
 
     @property
     def sources(self) -> list[str]:
-        """What is to be translated: every line once."""
+        """Return all lines to translate, each once."""
         return list(dict.fromkeys(line for check in self.checks for case in check.cases for line in case.lines))
 
 
 class _Entry(Section):
-    """What is known of a check before its kind is."""
+    """A check whose kind is not yet known."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -85,29 +85,27 @@ class _SuiteFile(Section):
 
     src_lang: str = Field(min_length=1, description="language of the sentences, such as en")
     tgt_lang: str = Field(min_length=1, description="language of the translations, such as fr")
-    checks: list[_Entry] = Field(min_length=1, description="what is checked, each after a dash")
+    checks: list[_Entry] = Field(min_length=1, description="the checks, each after a dash")
 
 
 def load_suite(path: Path) -> Suite:
-    """The suite in a YAML file; paths in it start from the file's folder.
+    """Load the suite in a YAML file; its paths are relative to the file's folder.
 
-    Raises ConfigError, which lists all problems with their lines, and DataError for a text file that cannot be read.
+    Raises ConfigError, which lists all problems with their lines, and DataError for an unreadable text file.
     """
     parsed = read_yaml(path)
     problems = [Problem(line, key, what) for line, key, what in parsed.faults]
     if not isinstance(parsed.value, dict):
-        wanted = "must hold src_lang, tgt_lang and checks"
-        raise ConfigError(report(str(path), problems or [Problem(1, "", wanted)]))
+        content = "must contain src_lang, tgt_lang and checks"
+        raise ConfigError(report(str(path), problems or [Problem(1, "", content)]))
     outline = _validated(_SuiteFile, parsed.value, parsed.lines, path, problems)
-    checks = [
-        check for number in _entries(parsed) if (check := _read_check(number, parsed, path, problems)) is not None
-    ]
+    checks = [check for index in _entries(parsed) if (check := _read_check(index, parsed, path, problems)) is not None]
     if problems or not isinstance(outline, _SuiteFile):
         raise ConfigError(report(str(path), problems))
     languages = Languages(outline.src_lang, outline.tgt_lang)
     prepared = [
-        _prepare(check, name, number, _Place(path, parsed.lines), languages, problems)
-        for number, (check, name) in enumerate(zip(checks, _names(checks), strict=True))
+        _prepare(check, name, index, parsed.lines, languages, problems)
+        for index, (check, name) in enumerate(zip(checks, _names(checks), strict=True))
     ]
     if problems:
         raise ConfigError(report(str(path), problems))
@@ -115,26 +113,26 @@ def load_suite(path: Path) -> Suite:
 
 
 def _entries(parsed: ParsedYaml) -> Iterator[int]:
-    """The numbers of the checks whose kind can be told."""
+    """Yield the indices of the checks that name their kind."""
     entries = parsed.value.get("checks")
-    for number, entry in enumerate(entries if isinstance(entries, list) else []):
+    for index, entry in enumerate(entries if isinstance(entries, list) else []):
         if isinstance(entry, dict) and isinstance(entry.get("check"), str):
-            yield number
+            yield index
 
 
-def _read_check(number: int, parsed: ParsedYaml, path: Path, problems: list[Problem]) -> Check | None:
-    entry, place = parsed.value["checks"][number], ("checks", number)
+def _read_check(index: int, parsed: ParsedYaml, path: Path, problems: list[Problem]) -> Check | None:
+    entry, place = parsed.value["checks"][index], ("checks", index)
     kind = KINDS.get(entry["check"])
     if kind is None:
         near = difflib.get_close_matches(entry["check"], KINDS, n=1)
         what = f"unknown check; did you mean {near[0]}?" if near else f"unknown check; known are {', '.join(KINDS)}"
-        problems.append(Problem(parsed.lines[(*place, "check")], f"checks.{number}.check={entry['check']}", what))
+        problems.append(Problem(parsed.lines[(*place, "check")], f"checks.{index}.check={entry['check']}", what))
         return None
     lines = {key[2:]: line for key, line in parsed.lines.items() if key[:2] == place and len(key) > 2}
-    found: list[Problem] = []
-    check = _validated(kind, entry, lines, path, found)
-    for problem in found:
-        subject = ".".join(part for part in ("checks", str(number), problem.subject) if part)
+    of_check: list[Problem] = []
+    check = _validated(kind, entry, lines, path, of_check)
+    for problem in of_check:
+        subject = ".".join(part for part in ("checks", str(index), problem.subject) if part)
         problems.append(replace(problem, origin=problem.origin or parsed.lines[place], subject=subject))
     return check if isinstance(check, Check) else None
 
@@ -142,19 +140,20 @@ def _read_check(number: int, parsed: ParsedYaml, path: Path, problems: list[Prob
 def _validated(
     kind: type[Section], values: object, lines: Mapping[KeyPath, int], path: Path, problems: list[Problem]
 ) -> Section | None:
-    """The values as a section; None, with what is wrong added to the problems, if they make none."""
+    """Return the values as a section; if they are invalid, add to the problems and return None."""
     origins: dict[KeyPath, Origin] = dict(lines)
     context = {"base": path.absolute().parent}
     try:
         return kind.model_validate_json(json.dumps(values), strict=True, context=context)
     except ValidationError as error:
-        found = dict.fromkeys(explain(details, values, origins, kind) for details in error.errors(include_url=False))
-        problems += found
+        problems += dict.fromkeys(
+            explain(details, values, origins, kind) for details in error.errors(include_url=False)
+        )
         return None
 
 
 def _names(checks: Sequence[Check]) -> list[str]:
-    """What each check is called; one that would share its name gets a number."""
+    """Return each check's name; a second one of the same name gets a number."""
     names: list[str] = []
     for check in checks:
         wanted = check.name or check.check
@@ -166,49 +165,46 @@ def _names(checks: Sequence[Check]) -> list[str]:
     return names
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The suite's file, and where in it things stand."""
-
-    path: Path
-    lines: Mapping[KeyPath, int]
-
-
 def _prepare(
-    check: Check, name: str, number: int, place: _Place, languages: Languages, problems: list[Problem]
+    check: Check,
+    name: str,
+    index: int,
+    lines: Mapping[KeyPath, int],
+    languages: Languages,
+    problems: list[Problem],
 ) -> PreparedCheck:
-    """The check with its cases; whatever has nothing to check is a problem in the suite, and left out in a file."""
-    line = place.lines[("checks", number)]
-    own = [one_line(row) for row in check.rows()]
-    rows = _read_rows(check) if check.file is not None else []
+    """Return the check with its cases; rows without a case are a problem in the suite, but left out in a file."""
+    line = lines[("checks", index)]
+    in_suite = [one_line(row) for row in check.rows()]
+    in_file = _read_rows(check) if check.file is not None else []
     try:
-        found, of_file = check.cases(own, languages), check.cases(rows, languages)
+        suite_cases, file_cases = check.cases(in_suite, languages), check.cases(in_file, languages)
     except ValueError as error:
-        problems.append(Problem(line, f"checks.{number}", str(error)))
+        problems.append(Problem(line, f"checks.{index}", str(error)))
         return PreparedCheck(name, check, (), 0)
-    for row in sorted(set(range(len(own))) - _used(found)):
-        key = ("checks", number, check.items, row)
-        problems.append(Problem(place.lines.get(key, line), f"checks.{number}.{check.items}.{row}", check.nothing))
-    if check.file is not None and not of_file:
-        what = f"every line of {check.file} {check.nothing}" if rows else f"{check.file} has no lines"
-        problems.append(Problem(line, f"checks.{number}.file", what))
-    cases = tuple(case for _, case in [*found, *of_file])
-    return PreparedCheck(name, check, cases, n_left_out=len(rows) - len(_used(of_file)))
+    for row in sorted(set(range(len(in_suite))) - _used_rows(suite_cases)):
+        key = ("checks", index, check.items, row)
+        problems.append(Problem(lines.get(key, line), f"checks.{index}.{check.items}.{row}", check.nothing))
+    if check.file is not None and not file_cases:
+        what = f"every line of {check.file} {check.nothing}" if in_file else f"{check.file} has no lines"
+        problems.append(Problem(line, f"checks.{index}.file", what))
+    cases = tuple(case for _, case in [*suite_cases, *file_cases])
+    return PreparedCheck(name, check, cases, n_left_out=len(in_file) - len(_used_rows(file_cases)))
 
 
-def _used(cases: Sequence[tuple[set[int], Case]]) -> set[int]:
-    """The rows that the cases are made of."""
+def _used_rows(cases: Sequence[tuple[set[int], Case]]) -> set[int]:
+    """Return the indices of the rows in the cases."""
     return set().union(*(rows for rows, _ in cases))
 
 
 def _read_rows(check: Check) -> list[Row]:
-    """The chosen lines of the check's file."""
+    """Read the chosen lines of the check's file."""
     assert check.file is not None
     lines = list(read_lines(check.file))
     rows = []
     for number, line in enumerate(lines, start=1):
         row = tuple(line.split("\t")) if check.n_columns > 1 else (line,)
         if len(row) < check.n_columns:
-            raise DataError(f"{check.file}: line {number}: no tab; each line must have {check.n_columns} columns")
+            raise DataError(f"{check.file}: line {number}: no tab; each line needs {check.n_columns} columns")
         rows.append(one_line(row))
     return rows if check.n is None else evenly_spaced(rows, check.n)
