@@ -1,4 +1,4 @@
-"""Which engine decodes: the native one in PyTorch, or CTranslate2 where the bundle holds its model."""
+"""Choose the engine that decodes: the native one in PyTorch, or CTranslate2 if the bundle holds its model."""
 
 from collections.abc import Sequence
 
@@ -6,24 +6,23 @@ from mtkit.bundle import BundleFiles, bundle_file
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.cores import usable_cores
+from mtkit.engines.ctranslate2 import CTranslate2Engine, unsupported
 from mtkit.engines.parallel import NativeInWorker, ParallelEngine
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Engine
 
 
 def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | None) -> Engine:
-    """The engine that the first member's decode.engine names; `auto` is CTranslate2 where it can do all it asks for.
+    """Return the engine that the first member's decode.engine names; `auto` takes CTranslate2 if it has all options.
 
-    members: the models, more than one for an ensemble. threads: on the CPU; None: as they are.
-    Raises MtkitError if CTranslate2 is asked for and cannot do it, with the reasons.
+    members: the models, more than one for an ensemble. threads: CPU threads; None leaves their number as it is.
+    Raises MtkitError, with the reasons, if the config names CTranslate2 but needs what it lacks.
     """
     decode = members[0].config.decode
     if decode.engine == "native":
         return _native(members, decode, device, threads)
     reasons = _against_ctranslate2(members, decode, device)
     if not reasons:
-        from mtkit.engines.ctranslate2 import CTranslate2Engine
-
         folder = bundle_file(members[0], "ctranslate2")
         if folder is not None:
             return CTranslate2Engine(folder, device=device, threads=threads)
@@ -33,14 +32,14 @@ def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | No
     if decode.engine == "ctranslate2":
         raise MtkitError("decode.engine=ctranslate2: " + "; ".join(reasons))
     if any(key.startswith("ctranslate2/") for key in members[0].manifest["sha256"]):
-        log.info(f"the native engine, not CTranslate2: {'; '.join(reasons)}")
+        log.info(f"decoding with the native engine, not CTranslate2: {'; '.join(reasons)}")
     return _native(members, decode, device, threads)
 
 
 def _native(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, threads: int | None) -> Engine:
-    """The engine in PyTorch, or decode.workers of them."""
+    """Return the engine in PyTorch, or decode.workers of them."""
     if decode.workers == 1:
-        from mtkit.engines.native import native_engine  # here: it loads torch, which CTranslate2 does not need
+        from mtkit.engines.native import native_engine  # loads torch, which CTranslate2 and workers do without
 
         return native_engine(members, decode, device, threads)
     if device not in ("auto", "cpu"):
@@ -51,15 +50,14 @@ def _native(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, t
 
 
 def _against_ctranslate2(members: Sequence[BundleFiles], decode: DecodeConfig, device: str) -> list[str]:
-    """Why CTranslate2 cannot do what is asked for."""
+    """Return the reasons why CTranslate2 cannot decode these models with these settings."""
     if len(members) > 1:
-        return ["CTranslate2 knows no ensembles"]
+        return ["CTranslate2 does not support ensembles"]
     if not any(key.startswith("ctranslate2/") for key in members[0].manifest["sha256"]):
         return []
     try:
         import ctranslate2  # noqa: F401
     except ImportError:
         return ["ctranslate2 is not installed; pip install 'mtkit[fast]'"]
-    from mtkit.engines.ctranslate2 import unsupported
 
     return unsupported(decode, device)

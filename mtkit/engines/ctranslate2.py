@@ -1,14 +1,17 @@
-"""The engine in CTranslate2: an exported model in, hypotheses out, without torch.
+"""The engine in CTranslate2: it decodes with an exported model, without torch.
 
-The search is CTranslate2's own, but limits are each sentence's, and hypotheses are ranked as the native engine does.
+CTranslate2 searches, but each sentence has its own length limit, and hypotheses rank as in the native engine.
 """
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.cores import usable_cores
@@ -17,33 +20,31 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.errors import BundleError, MtkitError
 from mtkit.search.hypothesis import Hypothesis, Segment, length_divisor
 
-ABOUT = "export.json"  # beside CTranslate2's files: what it does not tell about the model
-# The search ends at this x beam_size finished hypotheses (Kasai et al. 2022), and gives so many. At 1.5 it missed a few
-# that the native search finds; at 2 the unfinished ones of a search that ran into its limit push none out.
+ABOUT = "export.json"  # beside CTranslate2's files: facts about the model that these do not hold
+# The search ends at this x beam_size finished hypotheses (Kasai et al. 2022), and returns as many. At 1.5 it missed a
+# few that the native search finds; at 2 the unfinished ones of a search that hit its limit displace none.
 _PATIENCE = 2
-_NO_LENGTH_PENALTY = 1e-30  # length^alpha is exactly 1, yet not the 0 that makes CTranslate2 stop by another rule
-_RULED_OUT = -1e9  # it gives -1e10 to what a forced prefix leaves without a place in the beam
+_NO_LENGTH_PENALTY = 1e-30  # length^alpha is exactly 1; with 0, CTranslate2 would stop by another rule
+_RULED_OUT = -1e9  # it gives -1e10 to a hypothesis that a forced prefix rules out
 
 
 def ctranslate2_library() -> Any:
-    """The library, silent but for errors. Raises MtkitError, saying how to install it, if it is absent."""
+    """Return the library, set to log only errors; raise MtkitError, saying how to install it, if it is absent."""
     try:
         import ctranslate2
     except ImportError:
         raise MtkitError("the package ctranslate2 is not installed; pip install 'mtkit[fast]'") from None
-    import logging
 
     ctranslate2.set_log_level(logging.ERROR)
     return ctranslate2
 
 
 def unsupported(cfg: DecodeConfig, device: str = "auto") -> list[str]:
-    """The options that this engine lacks among those asked for, as decode.KEY=VALUE; [] if it has them all.
+    """Return the options in use that this engine lacks, as decode.KEY=VALUE.
 
-    The precision is that of the export, and there is one process: other wishes are the native engine's to fulfil.
-
-    What it has, it does as the native engine. Where a rule forbids tokens, CTranslate2 makes the others likelier: to
-    greedy search that is all the same, but in a beam it would change which hypotheses survive.
+    The export fixes the precision, and there is one process. What the engine has, it does as the native engine does.
+    If a rule forbids tokens, CTranslate2 makes the others likelier: this changes nothing in greedy search, but would
+    change which hypotheses survive in a beam.
     """
     lacks = {
         "coverage_penalty": cfg.coverage_penalty > 0,
@@ -61,12 +62,12 @@ def unsupported(cfg: DecodeConfig, device: str = "auto") -> list[str]:
         "min_len_factor": cfg.min_len_factor > 0,
         "no_repeat_ngram": cfg.no_repeat_ngram > 0,
     }
-    reasons = [f"decode.{key}={getattr(cfg, key)}" for key, asked_for in lacks.items() if asked_for]
+    reasons = [f"decode.{key}={getattr(cfg, key)}" for key, is_used in lacks.items() if is_used]
     if cfg.beam_size > 1:
         reasons += [
             f"decode.{key}={getattr(cfg, key)} with decode.beam_size={cfg.beam_size}"
-            for key, asked_for in lacks_in_a_beam.items()
-            if asked_for
+            for key, is_used in lacks_in_a_beam.items()
+            if is_used
         ]
     kind = device.partition(":")[0]
     if kind == "mps" or (kind == "cuda" and not ctranslate2_library().get_cuda_device_count()):
@@ -75,23 +76,24 @@ def unsupported(cfg: DecodeConfig, device: str = "auto") -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Ask:
-    """How a segment, given by its number, is to be searched."""
+class _Request:
+    """How to search a segment."""
 
-    number: int
+    index: int  # of the segment
     exact_limit: bool = False  # end at the segment's own limit, not at its batch's
     only_words: bool = False  # never PAD or BOS
 
 
 class CTranslate2Engine:
-    """An `Engine` over a model folder that `mtkit export --to ctranslate2` has written."""
+    """An `Engine` over a model folder written by `mtkit export --to ctranslate2`."""
 
     name = "ctranslate2"
 
     def __init__(self, folder: Path, device: str = "auto", threads: int | None = None) -> None:
-        """threads: batches decoded side by side on the CPU, a core each; by default one per core that is ours.
+        """Load the model.
 
-        Raises BundleError if the folder holds no such model, MtkitError for a device that CTranslate2 does not know.
+        threads: batches to decode side by side on the CPU, a core each; by default one per usable core.
+        Raises BundleError if the folder holds no such model, MtkitError for a device that CTranslate2 does not support.
         """
         library = ctranslate2_library()
         about = _read_json(folder / ABOUT)
@@ -109,7 +111,7 @@ class CTranslate2Engine:
 
     @property
     def computes_in(self) -> str:
-        """The type of numbers that it multiplies on this device, which need not be the one that they are stored in."""
+        """The type that it multiplies in on this device; the weights may be stored in another one."""
         return str(self._translator.compute_type)
 
     @property
@@ -120,57 +122,58 @@ class CTranslate2Engine:
     def decode(
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Each segment's number and its n best hypotheses, best first, as batches of like length are done.
+        """Decode segments of like length together; yield the index and the n best of each as its batch is done.
 
-        A call of CTranslate2 has one length limit: a batch gets the highest of its sentences', and those few that go
-        beyond their own are searched again. So it is not the batch that decides about a translation.
+        A call of CTranslate2 has one length limit, so a batch gets the highest of its sentences', and the few
+        sentences that exceed their own are searched again: so a translation does not depend on its batch.
         """
         reasons = unsupported(cfg)
         if any(segment.constraints is not None for segment in segments):
             reasons.append("phrases that must, or must not, appear")
         if reasons:
-            raise MtkitError(f"the ctranslate2 engine does not know {'; '.join(reasons)}; use decode.engine=native")
-        # room for EOS, as in the native engine: a limit that is reached before the least length is the stronger one
+            raise MtkitError(f"the ctranslate2 engine does not support {'; '.join(reasons)}; use decode.engine=native")
+        # room for EOS, as in the native engine: if the limit is below the least length, the limit holds
         segments = [replace(segment, min_len=min(segment.min_len, segment.max_len - 1)) for segment in segments]
-        asks = [_Ask(number) for number in range(len(segments))]
-        while asks:
-            asks_again: list[_Ask] = []
-            for ask, found in self._search(segments, asks, cfg):
-                again = _again(ask, found, segments[ask.number])
-                if again is not None:
-                    asks_again.append(again)
+        requests = [_Request(index) for index in range(len(segments))]
+        while requests:
+            repeated: list[_Request] = []
+            for request, hypotheses in self._search(segments, requests, cfg):
+                stricter = _stricter(request, hypotheses, segments[request.index])
+                if stricter is not None:
+                    repeated.append(stricter)
                 else:
-                    yield ask.number, _ranked(found)[:n_best]
-            asks = asks_again
+                    yield request.index, _ranked(hypotheses)[:n_best]
+            requests = repeated
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Hypothesis]], batch_sentences: int = 64) -> list[float]:
-        """The model's log-probability (nats) of each hypothesis, with EOS if it is finished, given its source."""
-        by_length = sorted(range(len(pairs)), key=lambda number: len(pairs[number][1].ids))
+        """Return the model's log-probability (nats) of each hypothesis, with EOS if finished, given its source."""
+        by_length = sorted(range(len(pairs)), key=lambda index: len(pairs[index][1].ids))
         log_probs = [0.0] * len(pairs)
-        for numbers in windows(by_length, batch_sentences):
+        for indices in windows(by_length, batch_sentences):
             results = self._translator.score_batch(
-                [self._src(pairs[number][0]) for number in numbers],
-                [[self._tgt_pieces[token_id] for token_id in pairs[number][1].ids] for number in numbers],
+                [self._src(pairs[index][0]) for index in indices],
+                [[self._tgt_pieces[token_id] for token_id in pairs[index][1].ids] for index in indices],
                 max_input_length=0,
             )
-            for number, result in zip(numbers, results, strict=True):
-                hypothesis = pairs[number][1]
-                log_probs[number] = float(sum(result.log_probs[: len(hypothesis.ids) + hypothesis.finished]))
+            for index, result in zip(indices, results, strict=True):
+                hypothesis = pairs[index][1]
+                log_probs[index] = float(sum(result.log_probs[: len(hypothesis.ids) + hypothesis.finished]))
         return log_probs
 
     def _search(
-        self, segments: Sequence[Segment], asks: Iterable[_Ask], cfg: DecodeConfig
-    ) -> Iterator[tuple[_Ask, list[Hypothesis]]]:
-        """What each search finds; batches wait for each other only if all threads are busy."""
-        batches = list(_batches(segments, asks, cfg))
-        started = [self._start([segments[ask.number] for ask in batch], batch[0], cfg) for batch in batches]
+        self, segments: Sequence[Segment], requests: Iterable[_Request], cfg: DecodeConfig
+    ) -> Iterator[tuple[_Request, list[Hypothesis]]]:
+        """Yield each request's hypotheses; batches wait for each other only if all threads are busy."""
+        batches = list(_batches(segments, requests, cfg))
+        started = [self._start([segments[request.index] for request in batch], batch[0], cfg) for batch in batches]
         for batch, results in zip(batches, started, strict=True):
-            found = [self._hypotheses(result.result(), cfg) for result in results]
-            if _changes_log_probs(batch[0], segments[batch[0].number], cfg):
-                found = [self._rescored(segments[a.number], hyps, cfg) for a, hyps in zip(batch, found, strict=True)]
-            yield from zip(batch, found, strict=True)
+            for request, result in zip(batch, results, strict=True):
+                hypotheses = self._hypotheses(result.result(), cfg)
+                if _changes_log_probs(request, segments[request.index], cfg):
+                    hypotheses = self._rescored(segments[request.index], hypotheses, cfg)
+                yield request, hypotheses
 
-    def _start(self, segments: Sequence[Segment], ask: _Ask, cfg: DecodeConfig) -> list[Any]:
+    def _start(self, segments: Sequence[Segment], request: _Request, cfg: DecodeConfig) -> list[Any]:
         """Begin to decode a batch of segments of the same kind."""
         max_len = max(segment.max_len for segment in segments)
         never = [[self._tgt_pieces[PAD_ID]], [self._tgt_pieces[BOS_ID]]]
@@ -184,7 +187,7 @@ class CTranslate2Engine:
             num_hypotheses=1 if cfg.beam_size == 1 else _PATIENCE * cfg.beam_size,
             length_penalty=_NO_LENGTH_PENALTY,
             no_repeat_ngram_size=cfg.no_repeat_ngram,
-            suppress_sequences=never if ask.only_words else None,
+            suppress_sequences=never if request.only_words else None,
             max_input_length=0,
             max_decoding_length=max_len,
             min_decoding_length=min(segments[0].min_len, max_len),
@@ -197,26 +200,26 @@ class CTranslate2Engine:
         return [self._src_pieces[token_id] for token_id in ids]
 
     def _hypotheses(self, result: Any, cfg: DecodeConfig) -> list[Hypothesis]:
-        found = []
+        hypotheses = []
         for tokens, log_prob in zip(result.hypotheses, result.scores, strict=True):
             if log_prob > _RULED_OUT:
                 ids = [self._tgt_ids[token] for token in tokens]
                 finished = bool(ids) and ids[-1] == EOS_ID
-                found.append(_hypothesis(ids[:-1] if finished else ids, log_prob, finished, cfg))
-        if not found:
+                hypotheses.append(_hypothesis(ids[:-1] if finished else ids, log_prob, finished, cfg))
+        if not hypotheses:
             raise MtkitError("the model's output is not a number (NaN): its weights are damaged, or training diverged")
-        return found
+        return hypotheses
 
-    def _rescored(self, segment: Segment, found: list[Hypothesis], cfg: DecodeConfig) -> list[Hypothesis]:
-        """The hypotheses with the log-probabilities that the model gives them without any rule."""
+    def _rescored(self, segment: Segment, hypotheses: list[Hypothesis], cfg: DecodeConfig) -> list[Hypothesis]:
+        """Return the hypotheses with the log-probabilities that the model gives them without any rule."""
         if segment.prefix and self._may_end_after_prefix(segment, cfg.beam_size):
-            found = [*found, Hypothesis(list(segment.prefix), 0.0, 0.0, finished=True)]
-        log_probs = self.score([(segment.ids, hypothesis) for hypothesis in found])
-        return [_hypothesis(h.ids, log_prob, h.finished, cfg) for h, log_prob in zip(found, log_probs, strict=True)]
+            hypotheses = [*hypotheses, Hypothesis(list(segment.prefix), 0.0, 0.0, finished=True)]
+        log_probs = self.score([(segment.ids, hypothesis) for hypothesis in hypotheses])
+        pairs = zip(hypotheses, log_probs, strict=True)
+        return [_hypothesis(hypothesis.ids, log_prob, hypothesis.finished, cfg) for hypothesis, log_prob in pairs]
 
     def _may_end_after_prefix(self, segment: Segment, beam_size: int) -> bool:
-        """Whether EOS would stay in a beam right after the forced prefix: CTranslate2 bars it there if not best."""
-        import numpy as np
+        """Whether EOS would stay in a beam right after the forced prefix; CTranslate2 allows it there only if best."""
 
         if beam_size == 1 or len(segment.prefix) >= segment.max_len:
             return False
@@ -236,37 +239,37 @@ class CTranslate2Engine:
         return int((logits > logits[EOS_ID]).sum()) < beam_size
 
 
-def _batches(segments: Sequence[Segment], asks: Iterable[_Ask], cfg: DecodeConfig) -> Iterator[list[_Ask]]:
-    """Asks that one call can answer together, of like length, at most decode.batch_sentences of them."""
+def _batches(segments: Sequence[Segment], requests: Iterable[_Request], cfg: DecodeConfig) -> Iterator[list[_Request]]:
+    """Yield requests that one call can answer together: of like length, at most decode.batch_sentences."""
 
-    def kind(ask: _Ask) -> tuple[object, ...]:
-        segment = segments[ask.number]
-        limit = segment.max_len if ask.exact_limit else 0
-        # a segment without prefix beside one with a prefix would be searched by other rules than alone
-        return bool(segment.prefix), segment.min_len, ask.only_words, limit
+    def kind(request: _Request) -> tuple[object, ...]:
+        segment = segments[request.index]
+        limit = segment.max_len if request.exact_limit else 0
+        # beside a segment with a prefix, CTranslate2 searches one without by other rules than alone
+        return bool(segment.prefix), segment.min_len, request.only_words, limit
 
-    ordered = sorted(asks, key=lambda ask: (kind(ask), len(segments[ask.number].ids)))
+    ordered = sorted(requests, key=lambda request: (kind(request), len(segments[request.index].ids)))
     for _, alike in groupby(ordered, key=kind):
         yield from windows(alike, cfg.batch_sentences)
 
 
-def _again(ask: _Ask, found: list[Hypothesis], segment: Segment) -> _Ask | None:
-    """How the segment must be searched once more; None if it need not be.
+def _stricter(request: _Request, hypotheses: list[Hypothesis], segment: Segment) -> _Request | None:
+    """Return how to search the segment once more; None if these hypotheses will do.
 
-    The search lasted as long as its longest hypothesis: of those found in its last step one at least is kept.
+    The search lasted as long as its longest hypothesis: it keeps at least one of those from its last step.
     """
-    if not ask.only_words and any(token_id in (PAD_ID, BOS_ID) for h in found for token_id in h.ids):
-        return replace(ask, only_words=True)
-    if max(len(h.ids) + h.finished for h in found) <= segment.max_len:
+    if not request.only_words and any(token_id in (PAD_ID, BOS_ID) for h in hypotheses for token_id in h.ids):
+        return replace(request, only_words=True)
+    if max(len(h.ids) + h.finished for h in hypotheses) <= segment.max_len:
         return None
-    if ask.exact_limit:
-        raise MtkitError("CTranslate2 went beyond its length limit; use decode.engine=native, and report this")
-    return replace(ask, exact_limit=True)
+    if request.exact_limit:
+        raise MtkitError("CTranslate2 exceeded its length limit; use decode.engine=native, and report this")
+    return replace(request, exact_limit=True)
 
 
-def _changes_log_probs(ask: _Ask, segment: Segment, cfg: DecodeConfig) -> bool:
-    """Whether CTranslate2 counts unlike the model: what a rule forces is sure, what it leaves is likelier."""
-    return bool(segment.prefix) or segment.min_len > 0 or cfg.no_repeat_ngram > 0 or ask.only_words
+def _changes_log_probs(request: _Request, segment: Segment, cfg: DecodeConfig) -> bool:
+    """Whether CTranslate2's log-probabilities differ from the model's: a rule makes the tokens it leaves likelier."""
+    return bool(segment.prefix) or segment.min_len > 0 or cfg.no_repeat_ngram > 0 or request.only_words
 
 
 def _hypothesis(ids: list[int], log_prob: float, finished: bool, cfg: DecodeConfig) -> Hypothesis:
@@ -275,13 +278,13 @@ def _hypothesis(ids: list[int], log_prob: float, finished: bool, cfg: DecodeConf
 
 
 def _ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
-    """Each once, finished ones first, then by score."""
+    """Return each hypothesis once, finished ones first, then by score."""
     distinct = {(tuple(hypothesis.ids), hypothesis.finished): hypothesis for hypothesis in hypotheses}
     return sorted(distinct.values(), key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))
 
 
 def _read_vocabulary(folder: Path, side: str) -> list[str]:
-    """What each id stands for; one file serves both sides if they are the same."""
+    """Return the piece of each id; one file serves both sides if they are the same."""
     shared = folder / "shared_vocabulary.json"
     pieces: list[str] = _read_json(shared if shared.is_file() else folder / f"{side}_vocabulary.json")
     return pieces
@@ -292,17 +295,17 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BundleError(
-            f"{path}: cannot be read ({error}); `mtkit export --to ctranslate2` writes the folder anew"
+            f"{path}: cannot read it ({error}); write the folder again with `mtkit export --to ctranslate2`"
         ) from None
 
 
 def _device(library: Any, name: str) -> tuple[str, int]:
-    """CTranslate2's kind of device and its number, for a name such as auto, cpu or cuda:1."""
+    """Return CTranslate2's kind of device and its index, for a name such as auto, cpu or cuda:1."""
     if name == "auto":
         return ("cuda" if library.get_cuda_device_count() else "cpu"), 0
     kind, _, index = name.partition(":")
     if kind not in ("cpu", "cuda"):
-        raise MtkitError(f"device={name}: the ctranslate2 engine knows cpu and cuda only; use decode.engine=native")
+        raise MtkitError(f"device={name}: the ctranslate2 engine runs on cpu and cuda; use decode.engine=native")
     if kind == "cuda" and int(index or 0) >= library.get_cuda_device_count():
         raise MtkitError(f"device={name}: CTranslate2 finds {library.get_cuda_device_count()} CUDA devices here")
     return kind, int(index or 0)

@@ -1,4 +1,4 @@
-"""An engine that spreads its segments over processes, each with an engine of its own. Nothing here needs torch."""
+"""An engine that spreads its segments over processes, each with its own engine. Nothing here needs torch."""
 
 import logging
 import multiprocessing
@@ -13,21 +13,22 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from mtkit.bundle import read_bundle
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 
-_STOP_S = 5.0  # how long a worker may take to end before it is killed
+_STOP_S = 5.0  # how long a worker may take to end before we kill it
 
 
 @dataclass
 class _Worker:
-    """One process, and what it is at work on."""
+    """One process and its current task."""
 
     process: BaseProcess
     connection: Connection
-    numbers: Sequence[int] | None = None  # the segments it has been given; None: it is idle
+    indices: Sequence[int] | None = None  # of the segments it decodes; None: it is idle
     task: int = 0
 
     def send(self, message: object) -> None:
@@ -37,7 +38,7 @@ class _Worker:
             raise self.lost() from None
 
     def receive(self) -> Any:
-        """What it answers; raises the error that it met, and MtkitError if it is no longer there."""
+        """Return the worker's answer; raise the error that it met, or MtkitError if it has ended."""
         try:
             kind, content = self.connection.recv()
         except (EOFError, OSError):
@@ -51,19 +52,19 @@ class _Worker:
         code = self.process.exitcode
         how = "it does not answer" if code is None else f"exit code {code}"
         if code is not None and code < 0:
-            how = f"it was killed by {signal.Signals(-code).name}"
+            how = f"killed by {signal.Signals(-code).name}"
         hint = "; memory may have run out: lower decode.workers or decode.batch_sentences" if code == -9 else ""
-        return MtkitError(f"a worker process has ended before its work was done ({how}){hint}")
+        return MtkitError(f"a worker process ended before its work was done ({how}){hint}")
 
 
 class ParallelEngine:
-    """An `Engine` over several processes, all of which hold the same model; they end with `close`, or with the parent.
+    """An `Engine` over several processes, each with the same model; they end with `close`, or with the parent.
 
-    One-thread processes translate more than one process with as many threads: nothing waits for anything.
+    Processes of one thread translate more than one process with as many threads, because no thread waits for others.
     """
 
     def __init__(self, make_engine: Callable[[], Engine], n_workers: int) -> None:
-        """Start the processes and wait until each has called make_engine, which is sent there: it must be picklable.
+        """Start the processes and wait until each has called make_engine, which must be picklable.
 
         Raises the error that make_engine raises.
         """
@@ -71,9 +72,9 @@ class ParallelEngine:
             raise ValueError(f"n_workers={n_workers} is not at least 1")
         self._task = 0
         self._workers: list[_Worker] = []
-        context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads, which it does not survive
+        context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
         try:
-            with _interrupt_held_back():  # while they start they know no better than to print tracebacks
+            with _interrupt_held_back():  # a process that is still starting would print a traceback
                 for _ in range(n_workers):
                     ours, theirs = context.Pipe()
                     process = context.Process(target=_work, args=(make_engine, theirs), daemon=True)
@@ -89,33 +90,33 @@ class ParallelEngine:
         self.name: str = about.name
         self.max_positions: int | None = about.max_positions
         self.arithmetic: str = about.arithmetic
-        for level, message in about.messages:  # once: the others say the same
+        for level, message in about.messages:  # of the first worker: the others log the same
             log.log(level, message)
 
     def decode(
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """See `Engine`. Segments of like length go to a worker together; the longest first, so that all end together.
+        """See `Engine`. A worker gets segments of like length; the longest go first, so that all workers end together.
 
-        After an error, Ctrl-C included, the processes are gone.
+        An error, Ctrl-C included, ends the processes.
         """
         if not self._workers:
-            raise MtkitError("the worker processes have been closed")
+            raise MtkitError("the worker processes are closed; make a new engine")
         self._task += 1
-        by_length = sorted(range(len(segments)), key=lambda number: len(segments[number].ids), reverse=True)
+        by_length = sorted(range(len(segments)), key=lambda index: len(segments[index].ids), reverse=True)
         size = max(1, min(cfg.batch_sentences, -(-len(segments) // len(self._workers))))
         windows = iter([by_length[first : first + size] for first in range(0, len(by_length), size)])
         try:
             for worker in self._workers:
-                if worker.numbers is None:
+                if worker.indices is None:
                     self._give(worker, next(windows, None), segments, cfg, n_best)
-            while busy := [worker for worker in self._workers if worker.numbers is not None]:
+            while busy := [worker for worker in self._workers if worker.indices is not None]:
                 for worker in self._ready(busy):
-                    found, numbers, task = worker.receive(), worker.numbers or (), worker.task
+                    answer, indices, task = worker.receive(), worker.indices or (), worker.task
                     self._give(worker, next(windows, None), segments, cfg, n_best)
-                    if task == self._task:  # else the answer to an earlier call, which nobody waited for
-                        yield from ((numbers[index], hypotheses) for index, hypotheses in found)
-        except GeneratorExit:  # the caller wants no more: what is under way is dropped when it comes
+                    if task == self._task:  # else it answers an earlier call that was left unfinished
+                        yield from ((indices[place], hypotheses) for place, hypotheses in answer)
+        except GeneratorExit:  # the caller wants no more: later calls drop the answers still under way
             raise
         except BaseException:
             self.close()
@@ -125,8 +126,8 @@ class ParallelEngine:
         """End the processes."""
         workers, self._workers = self._workers, []
         for worker in workers:
-            worker.connection.close()  # which an idle worker takes as its end
-            if worker.numbers is not None:
+            worker.connection.close()  # an idle worker ends then
+            if worker.indices is not None:
                 worker.process.terminate()
         for worker in workers:
             worker.process.join(_STOP_S)
@@ -144,34 +145,33 @@ class ParallelEngine:
     def _give(
         self,
         worker: _Worker,
-        numbers: Sequence[int] | None,
+        indices: Sequence[int] | None,
         segments: Sequence[Segment],
         cfg: DecodeConfig,
         n_best: int,
     ) -> None:
-        worker.numbers, worker.task = numbers, self._task
-        if numbers is not None:
-            worker.send(([segments[number] for number in numbers], cfg, n_best))
+        worker.indices, worker.task = indices, self._task
+        if indices is not None:
+            worker.send(([segments[index] for index in indices], cfg, n_best))
 
     @staticmethod
     def _ready(busy: Sequence[_Worker]) -> list[_Worker]:
-        """Those with an answer, or dead, of which there is at least one: a dead one's connection ends."""
+        """Wait for answers; return the workers that have one or have ended, at least one."""
         ready = wait([worker.connection for worker in busy])
         return [worker for worker in busy if worker.connection in ready]
 
 
 @dataclass(frozen=True)
 class NativeInWorker:
-    """Makes the native engine of bundle folders, several being an ensemble; for `ParallelEngine`."""
+    """Make the native engine of bundle folders, an ensemble if several; for `ParallelEngine`."""
 
     folders: tuple[Path, ...]
-    decode: DecodeConfig  # its precision and its shortlist count
+    decode: DecodeConfig  # for its precision and shortlist
     threads: int = 1
 
     def __call__(self) -> Engine:
-        """The engine."""
-        from mtkit.bundle import read_bundle
-        from mtkit.engines.native import native_engine
+        """Return the engine."""
+        from mtkit.engines.native import native_engine  # these load torch, which the parent does without
         from mtkit.runtime import keep_freed_memory
 
         keep_freed_memory()
@@ -180,22 +180,22 @@ class NativeInWorker:
 
 @dataclass(frozen=True)
 class _About:
-    """What a worker tells about its engine, and what was logged while it was made: level and message."""
+    """A worker's engine, and what it logged while it was made."""
 
     name: str
     max_positions: int | None
     arithmetic: str
-    messages: list[tuple[int, str]]
+    messages: list[tuple[int, str]]  # level, message
 
 
 def _work(make_engine: Callable[[], Engine], connection: Connection) -> None:
-    """A worker's life: an engine, then answers until the parent is gone. Ctrl-C is the parent's to handle."""
+    """Make an engine, then answer until the parent is gone. The parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     messages: list[tuple[int, str]] = []
 
     def collect(record: logging.LogRecord) -> bool:
         messages.append((record.levelno, record.getMessage()))
-        return False  # not shown here: the terminal, with its progress bar, is the parent's
+        return False  # not printed here: the parent owns the terminal and its progress bar
 
     log.addFilter(collect)
     try:
@@ -203,7 +203,7 @@ def _work(make_engine: Callable[[], Engine], connection: Connection) -> None:
         connection.send(("ready", _About(engine.name, engine.max_positions, engine.arithmetic, messages)))
         while True:
             segments, cfg, n_best = connection.recv()
-            connection.send(("found", list(engine.decode(segments, cfg, n_best))))
+            connection.send(("hypotheses", list(engine.decode(segments, cfg, n_best))))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
     except MtkitError as error:
@@ -214,11 +214,11 @@ def _work(make_engine: Callable[[], Engine], connection: Connection) -> None:
 
 @contextmanager
 def _interrupt_held_back() -> Iterator[None]:
-    """Ctrl-C waits until the block is over; a process that is started within never gets it."""
+    """Hold Ctrl-C back until the block is over; processes started within never get it."""
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
-    resource_tracker.ensure_running()  # else the first process starts it, which lets interrupts through again
+    resource_tracker.ensure_running()  # else the first process starts it, and that lets interrupts through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,6 +1,6 @@
-"""The output-vocabulary shortlist: which target tokens may translate a sentence, by a lexicon of its source tokens.
+"""The output-vocabulary shortlist: the target tokens that may translate a sentence, by a lexicon of its source tokens.
 
-A step of the decoder then projects onto some hundred tokens instead of tens of thousands. In a bundle the lexicon is
+A decoder step then computes the scores of some hundred tokens instead of tens of thousands. In a bundle the lexicon is
 `shortlist.npz`: plain arrays, nothing pickled.
 """
 
@@ -24,31 +24,31 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Shortlist:
-    """For each source token the target tokens that may be needed for it; `offsets` marks where each one's begin."""
+    """The target tokens that each source token may need."""
 
-    always: Ids  # target ids that every sentence may use, in rising order; the special ones are among them
+    always: Ids  # target ids that every sentence may use, in rising order, special ids included
     offsets: Ids  # (source vocabulary + 1,): token s has best[offsets[s] : offsets[s + 1]]
     best: Ids  # target ids
-    tgt_vocab_size: Ids  # one number
+    tgt_vocab_size: Ids  # a single value
 
     def __post_init__(self) -> None:
-        """Raises ValueError if the arrays do not fit each other."""
+        """Raise ValueError if the arrays do not fit each other."""
         size = int(self.tgt_vocab_size)
         if self.offsets.ndim != 1 or self.best.ndim != 1 or self.always.ndim != 1 or self.offsets.size < 2:
-            raise ValueError("a shortlist's arrays are lists")
+            raise ValueError("a shortlist's arrays must have one dimension")
         if self.offsets[0] != 0 or self.offsets[-1] != self.best.size or (np.diff(self.offsets) < 0).any():
             raise ValueError("the offsets do not divide the list of best ids")
         for ids in (self.always, self.best):
             if ids.size and not 0 <= ids.min() <= ids.max() < size:
                 raise ValueError(f"target id {ids.max() if ids.min() >= 0 else ids.min()} is not below {size}")
         if not np.isin(_SPECIAL_IDS, self.always).all():
-            raise ValueError("the special ids are missing from those that every sentence may use")
+            raise ValueError(f"`always` lacks special ids: {_SPECIAL_IDS}")
 
     @classmethod
     def from_lexicon(cls, best: Sequence[ArrayLike], always: ArrayLike, tgt_vocab_size: int) -> "Shortlist":
-        """best: for each source id its target ids, in any order; always: ids for any sentence.
+        """Make a shortlist of the best target ids of each source id and of the ids for any sentence, in any order.
 
-        The special ids need not be named. Raises ValueError for an id that is not in the vocabulary.
+        always: special ids may be left out. Raises ValueError for an id that is not in the vocabulary.
         """
         lists = [np.asarray(ids, dtype=np.int64) for ids in best]
         return cls(
@@ -60,15 +60,15 @@ class Shortlist:
 
     @classmethod
     def load(cls, path: Path) -> "Shortlist":
-        """Read what `save` wrote. Raises BundleError for anything else."""
+        """Read what `save` wrote; raise BundleError for anything else."""
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return cls(**{field.name: arrays[field.name].astype(np.int64) for field in fields(cls)})
         except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-            raise BundleError(f"{path}: not a shortlist ({error}); `mtkit shortlist` makes it anew") from error
+            raise BundleError(f"{path}: not a shortlist ({error}); make it again with `mtkit shortlist`") from error
 
     def save(self, path: Path) -> None:
-        """Write it as .npz, whatever the path ends in."""
+        """Write the arrays as .npz, whatever the path's suffix."""
         arrays = {field.name: getattr(self, field.name).astype(np.int32) for field in fields(self)}
         arrays["offsets"] = self.offsets
         with path.open("wb") as file:
@@ -76,21 +76,21 @@ class Shortlist:
 
     @property
     def src_vocab_size(self) -> int:
-        """Source ids that it knows."""
+        """How many source ids the shortlist covers."""
         return self.offsets.size - 1
 
     def ids_of(self, src_ids: Sequence[int]) -> Ids:
-        """The target ids that may be used for one sentence, in rising order."""
+        """Return the target ids that one sentence may use, in rising order."""
         lists = [self.best[self.offsets[src_id] : self.offsets[src_id + 1]] for src_id in set(src_ids)]
         return np.unique(np.concatenate([self.always, *lists]))
 
     def union(
         self, sentences: Sequence[Sequence[int]], extra: Sequence[Sequence[int]] | None = None
     ) -> tuple[Ids, NDArray[np.bool_]]:
-        """The ids (U,) that any of the sentences may use, in rising order, and which of them each may: bool (B, U).
+        """Return the ids (U,) that any of the sentences may use, in rising order, and which each may use: bool (B, U).
 
+        A sentence may use only its own `ids_of`, so its translation does not depend on the others.
         extra: further target ids for each sentence.
-        A sentence may use what `ids_of` gives for it alone: so its translation does not depend on the others.
         """
         allowed = np.zeros((len(sentences), int(self.tgt_vocab_size)), dtype=np.bool_)
         for row, src_ids, tgt_ids in zip(allowed, sentences, extra or [()] * len(sentences), strict=True):
@@ -101,17 +101,18 @@ class Shortlist:
 
 
 def shortlist_of(files: BundleFiles) -> Shortlist:
-    """The bundle's shortlist. Raises BundleError if it has none, or one of another vocabulary."""
+    """Return the bundle's shortlist; raise BundleError if it has none, or one for another vocabulary."""
     path = bundle_file(files, SHORTLIST)
     if path is None:
         raise BundleError(
-            f"{files.folder}: decode.shortlist=true, but it has no {SHORTLIST}; `mtkit shortlist` learns one"
+            f"{files.folder}: decode.shortlist=true, but there is no {SHORTLIST}; make one with `mtkit shortlist`"
         )
-    found = Shortlist.load(path)
-    sizes = found.src_vocab_size, int(found.tgt_vocab_size)
+    shortlist = Shortlist.load(path)
+    sizes = shortlist.src_vocab_size, int(shortlist.tgt_vocab_size)
     if sizes != (files.src_tokenizer.vocab_size, files.tgt_tokenizer.vocab_size):
         raise BundleError(
             f"{path}: made for vocabularies of {sizes[0]:,} and {sizes[1]:,} tokens, but the bundle's have "
-            f"{files.src_tokenizer.vocab_size:,} and {files.tgt_tokenizer.vocab_size:,}; make it anew: mtkit shortlist"
+            f"{files.src_tokenizer.vocab_size:,} and {files.tgt_tokenizer.vocab_size:,}; make it again with "
+            "`mtkit shortlist`"
         )
-    return found
+    return shortlist

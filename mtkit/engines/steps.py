@@ -1,4 +1,4 @@
-"""A model as the search sees it: last ids in, log-probabilities of the next ones out."""
+"""A model as the search sees it: last ids in, log-probabilities of the next ids out."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,48 +14,49 @@ from mtkit.search.step import DecodeStep
 
 
 def log_probs_to_choose_from(logits: Tensor) -> Tensor:
-    """The log-probabilities (..., V), float32, of what may follow.
+    """Return log-probabilities (..., V), float32, of the next token; PAD and BOS get -inf and are never chosen.
 
-    PAD and BOS are never chosen: they get -inf after the softmax, so that the others keep the model's own
-    log-probabilities (PAD is never a training target, so it holds next to nothing).
+    They get it after the softmax, so that the others keep the model's log-probabilities (PAD is never a training
+    target, so its probability is next to nothing).
     """
     if logits.requires_grad or logits.dtype != torch.float32:
         log_probs = torch.log_softmax(logits, dim=-1, dtype=torch.float32)
     else:
-        log_probs = torch.log_softmax(logits, dim=-1, out=logits)  # the one large tensor of a step: no second copy
+        # in place: the largest tensor of a step needs no second copy
+        log_probs = torch.log_softmax(logits, dim=-1, out=logits)
     log_probs[..., PAD_ID] = -math.inf
     log_probs[..., BOS_ID] = -math.inf
     return log_probs
 
 
 class ModelStep:
-    """A `DecodeStep` over one Transformer, whose key/value caches it keeps."""
+    """A `DecodeStep` over one Transformer, with its key/value caches."""
 
     def __init__(self, model: Transformer, src: Tensor, beam_size: int, *, attention: bool = False) -> None:
-        """Encode src (B, S) once for all steps; beam_size hypotheses will be extended for each sentence.
+        """Encode src (B, S) once for all steps of a search with beam_size hypotheses for each sentence.
 
-        attention: keep what `attention()` gives.
+        attention: compute what `attention()` returns.
         """
         self._model = model
         self._cache = model.start_decoding(src, beam_size)
         self._attention: list[Tensor] | None = [] if attention else None
 
     def __call__(self, last_ids: Tensor) -> Tensor:
-        """last_ids: (B, K). Returns log-probabilities (B, K, V) of what follows, float32."""
+        """Extend the hypotheses by last_ids (B, K); return log-probabilities (B, K, V) of the next token, float32."""
         return log_probs_to_choose_from(self.logits(last_ids))
 
     def logits(self, last_ids: Tensor) -> Tensor:
-        """The same before the softmax; each call is a step."""
+        """Do the same, but return logits."""
         with self._attention_noted():
             return self._model.decode_step(last_ids, self._cache)
 
     def attention(self) -> Tensor:
-        """The latest step's attention to the source (B, K, S), the mean over all layers and heads."""
+        """Return the latest step's attention to the source (B, K, S), the mean over all layers and heads."""
         return torch.stack(self._attention or []).mean(0)
 
     @contextmanager
     def _attention_noted(self) -> Iterator[None]:
-        """Note what the decoder's layers look at during the block, if it was asked for: computed a second time."""
+        """Note the decoder layers' attention during the block, if requested; computing it takes a second pass."""
         if self._attention is None:
             yield
             return
@@ -78,24 +79,24 @@ class ModelStep:
         self._cache.reorder(parents)
 
     def select(self, sentences: Tensor) -> None:
-        """Drop all sentences but these (B',), given by their current numbers."""
+        """Keep only these sentences (B',), given by their current indices."""
         self._cache.select(sentences)
 
 
 class EnsembleStep:
-    """A `DecodeStep` over several models: the next token's probability is the mean of theirs."""
+    """A `DecodeStep` over several models, whose probabilities of the next token are averaged."""
 
     def __init__(self, steps: Sequence[DecodeStep]) -> None:
-        """The models have one target vocabulary, and each has been given the same sentences."""
+        """steps: of models with one target vocabulary, over the same sentences."""
         self._steps = steps
 
     def __call__(self, last_ids: Tensor) -> Tensor:
-        """last_ids: (B, K). Returns log-probabilities (B, K, V)."""
+        """Extend the hypotheses by last_ids (B, K); return log-probabilities (B, K, V) of the next token."""
         log_probs = torch.stack([step(last_ids) for step in self._steps])
         return log_probs.logsumexp(0) - math.log(len(self._steps))
 
     def attention(self) -> Tensor:
-        """That of the first model."""
+        """Return the first model's attention."""
         return self._steps[0].attention()
 
     def reorder(self, parents: Tensor) -> None:
@@ -104,6 +105,6 @@ class EnsembleStep:
             step.reorder(parents)
 
     def select(self, sentences: Tensor) -> None:
-        """Drop all sentences but these (B',), given by their current numbers."""
+        """Keep only these sentences (B',), given by their current indices."""
         for step in self._steps:
             step.select(sentences)

@@ -65,7 +65,7 @@ def test_a_pipe_is_refused_for_it_can_be_read_only_once(bundle: Path, text: list
 def test_what_has_no_lexicon_says_how_to_get_one(bundle: Path) -> None:
     result = run("translate", "--model", str(bundle), "--set", "decode.shortlist=true", "the dog")
     assert result.exit_code == 1
-    assert f"decode.shortlist=true, but it has no {SHORTLIST}; `mtkit shortlist` learns one" in result.stderr
+    assert all(fact in result.stderr for fact in ("decode.shortlist=true", SHORTLIST, "mtkit shortlist"))
 
 
 def test_a_lexicon_of_another_vocabulary_is_refused(bundle: Path, text: list[str]) -> None:

@@ -99,7 +99,7 @@ def test_it_is_kept_in_a_file_without_anything_pickled(shortlist: Shortlist, tmp
     with pytest.raises(BundleError, match="not a shortlist"):
         Shortlist.load(tmp_path / "pickled.npz")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "shortlist.npz").read_bytes()[:50])
-    with pytest.raises(BundleError, match=r"cut\.npz: not a shortlist .*mtkit shortlist. makes it anew"):
+    with pytest.raises(BundleError, match=r"cut\.npz: .*mtkit shortlist"):
         Shortlist.load(tmp_path / "cut.npz")
 
 
