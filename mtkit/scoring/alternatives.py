@@ -1,9 +1,8 @@
-"""A source and a place in its translation in; the words that could stand there instead, and how each would go on."""
+"""Find the words that could stand at one position of a translation, and how each would go on."""
 
-import heapq
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,14 +12,12 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.engines.native import pad
 from mtkit.errors import MtkitError
-from mtkit.model.transformer import Transformer
 from mtkit.scoring.alignment import piece_words
 from mtkit.scoring.scoring import native_models
-from mtkit.translation.candidates import Candidate
 from mtkit.translation.translator import Translator
 
-_LEAST = 1e-4  # alternatives less probable than this are not looked for
-_AT_ONCE = 16  # beginnings of words that are continued in one batch
+_LEAST = math.log(1e-4)  # of the log-probability of an alternative
+_AT_ONCE = 16  # beginnings of words to continue in one batch
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """What could stand at one position of a translation."""
+    """The words that could stand at one position of a translation."""
 
     src: str
     text: str  # the translation
@@ -47,7 +44,7 @@ class Alternatives:
 def find_alternatives(
     translator: Translator, text: str, position: int, *, n: int = 5, translation: str | None = None
 ) -> Alternatives:
-    """Up to n other words at the position, counted from 1, of the text's translation, each with its continuation.
+    """Find up to n other words for a position, counted from 1, of the text's translation, each with its continuation.
 
     translation: a given one instead of the model's own. Words are what white space separates; one may consist of
     several tokens. Its probability is that of its tokens and of its end after them, given the words before it. The
@@ -55,28 +52,29 @@ def find_alternatives(
     Raises MtkitError if the text or its translation is blank, has no such position, or is too long for one segment.
     """
     text = as_one_line(text).strip()
-    guesser = _Guesser.of(translator, text)
-    ids = _ids(translator, text, translation)
-    words = [translator.tgt_tokenizer.decode(word) for word in _split(translator.tgt_tokenizer, ids)]
+    tokenizer = translator.tgt_tokenizer
+    distribution = _WordDistribution(translator, text)
+    ids = _translation_ids(translator, text, translation)
+    parts = _split(tokenizer, ids)
+    words = [tokenizer.decode(part) for part in parts]
     if not 1 <= position <= len(words):
         raise MtkitError(f"position {position}: the translation has {len(words)} words: {' '.join(words)}")
-    parts = _split(translator.tgt_tokenizer, ids)
     prefix = [token_id for part in parts[: position - 1] for token_id in part]
-    guesses = guesser.words(prefix, n + 1)
-    others = [guess for guess in guesses if guess.word != words[position - 1]][:n]
-    texts = _continued(translator, text, prefix, others, position)
+    likeliest = distribution.likeliest(prefix, n + 1)
+    others = [word for word in likeliest if word.text != words[position - 1]][:n]
+    texts = _continue(translator, text, prefix, others, position)
     return Alternatives(
         src=text,
-        text=translator.tgt_tokenizer.decode(ids),
+        text=tokenizer.decode(ids),
         position=position,
         word=words[position - 1],
-        probability=guesser.probability(prefix, parts[position - 1]),
-        others=[Alternative(g.word, math.exp(g.log_prob), t) for g, t in zip(others, texts, strict=True)],
+        probability=distribution.probability(prefix, parts[position - 1]),
+        others=[Alternative(word.text, math.exp(word.log_prob), t) for word, t in zip(others, texts, strict=True)],
     )
 
 
-def _ids(translator: Translator, text: str, translation: str | None) -> list[int]:
-    """Tokens of the given translation, or of the one that is searched."""
+def _translation_ids(translator: Translator, text: str, translation: str | None) -> list[int]:
+    """Return the tokens of the given translation, or of the model's own."""
     if translation is None:
         [own] = translator.stream([text])
         ids = own.n_best[0].ids
@@ -87,90 +85,65 @@ def _ids(translator: Translator, text: str, translation: str | None) -> list[int
     limit = translator.engine.max_positions
     if limit is not None and len(ids) + 1 > limit:  # EOS
         raise MtkitError(
-            f"the translation has {len(ids)} tokens, but with its end the model can tell the order of {limit} "
-            "(model.max_positions); give one sentence"
+            f"the translation has {len(ids)} tokens; with its end, that is more than model.max_positions={limit}; "
+            "give one sentence"
         )
     return ids
 
 
 def _split(tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[int]]:
-    """The tokens of each word."""
-    numbers = piece_words(tokenizer.pieces(ids))
-    parts: list[list[int]] = [[] for _ in range(max(numbers) + 1)]
-    for token_id, number in zip(ids, numbers, strict=True):
-        parts[number].append(token_id)
+    """Return the tokens of each word."""
+    word_indices = piece_words(tokenizer.pieces(ids))
+    parts: list[list[int]] = [[] for _ in range(max(word_indices) + 1)]
+    for token_id, index in zip(ids, word_indices, strict=True):
+        parts[index].append(token_id)
     return parts
 
 
-def _continued(
-    translator: Translator, text: str, prefix: Sequence[int], guesses: "Sequence[_Guess]", position: int
+@dataclass(frozen=True)
+class _Word:
+    """A word that may follow; "" is the end of the translation."""
+
+    text: str
+    ids: tuple[int, ...]
+    log_prob: float
+    next_id: int = EOS_ID  # the likeliest token after it
+
+
+def _ranked(words: Iterable[_Word]) -> list[_Word]:
+    return sorted(words, key=lambda word: -word.log_prob)
+
+
+def _continue(
+    translator: Translator, text: str, prefix: Sequence[int], words: Sequence[_Word], position: int
 ) -> list[str]:
-    """The translation that each guess leads to."""
-    tokenizer = translator.tgt_tokenizer
-    texts = [tokenizer.decode(prefix)] * len(guesses)  # for those that end here
-    open_ = [number for number, guess in enumerate(guesses) if guess.word]
-    found = _search(translator, text, [[*prefix, *guesses[number].ids] for number in open_])
-    torn = []
-    for number, candidate in zip(open_, found, strict=True):
-        texts[number] = candidate.text
-        parts = _split(tokenizer, candidate.ids)
-        if len(parts) < position or tokenizer.decode(parts[position - 1]) != guesses[number].word:
-            torn.append(number)  # the search has made another word of it by adding to it: force the word's end too
-    ends = [[*prefix, *guesses[number].ids, guesses[number].next_id] for number in torn]
-    closed = [end for end in ends if end[-1] != EOS_ID]
-    found_again = iter(_search(translator, text, closed))
-    for number, end in zip(torn, ends, strict=True):
-        texts[number] = tokenizer.decode(end[:-1]) if end[-1] == EOS_ID else next(found_again).text
+    """Return the translation that each word leads to."""
+    texts = _search(translator, text, [[*prefix, *(word.ids or (EOS_ID,))] for word in words])
+    # where the search made a longer word of it, force the word's end as well
+    longer = [
+        index for index, word in enumerate(words) if texts[index].split()[position - 1 : position] != word.text.split()
+    ]
+    ended = _search(translator, text, [[*prefix, *words[index].ids, words[index].next_id] for index in longer])
+    for index, ended_text in zip(longer, ended, strict=True):
+        texts[index] = ended_text
     return texts
 
 
-def _search(translator: Translator, text: str, prefixes: Sequence[Sequence[int]]) -> list[Candidate]:
-    return [best for best, *_ in translator.search([text] * len(prefixes), prefixes=prefixes)]
+def _search(translator: Translator, text: str, prefixes: Sequence[Sequence[int]]) -> list[str]:
+    """Return the best translation with each beginning; one that ends with EOS is the whole translation."""
+    unfinished = [prefix for prefix in prefixes if prefix[-1] != EOS_ID]
+    candidates = iter(translator.search([text] * len(unfinished), prefixes=unfinished))
+    return [
+        translator.tgt_tokenizer.decode(prefix[:-1]) if prefix[-1] == EOS_ID else next(candidates)[0].text
+        for prefix in prefixes
+    ]
 
 
-@dataclass(order=True)
-class _Guess:
-    """A word, or as long as it is not complete its beginning; the likeliest is the least, for the heap."""
+class _WordDistribution:
+    """The probabilities of the next word in translations of one text."""
 
-    cost: float  # -log_prob
-    ids: tuple[int, ...]
-    complete: bool = False
-    next_id: int = field(default=EOS_ID, compare=False)  # of a complete word: the likeliest token after it
-    word: str = field(default="", compare=False)
-
-    @property
-    def log_prob(self) -> float:
-        return -self.cost
-
-
-class _Guesser:
-    """Finds the likeliest next words of translations of one source."""
-
-    def __init__(
-        self,
-        models: Sequence[Transformer],
-        srcs: Sequence[Sequence[int]],
-        tokenizer: Tokenizer,
-        max_positions: int | None,
-    ) -> None:
-        """srcs: the source's tokens for each model. max_positions: the most tokens of a translation, with its end."""
-        self.models = models
-        self.tokenizer = tokenizer
-        self.max_tokens = math.inf if max_positions is None else max_positions - 1
-        self.device = next(models[0].parameters()).device
-        with torch.no_grad():
-            self.encoded = [
-                model.encode(torch.tensor([[*src, EOS_ID]], device=self.device))
-                for model, src in zip(models, srcs, strict=True)
-            ]
-        pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-        begins = [piece.startswith(SPACE) for piece in pieces]
-        self.ends_word = torch.tensor(begins)  # True: after this token, the word before it is complete
-        self.ends_word[EOS_ID] = True
-
-    @classmethod
-    def of(cls, translator: Translator, text: str) -> "_Guesser":
-        models = native_models(translator.engine, "alternatives")
+    def __init__(self, translator: Translator, text: str) -> None:
+        self.models = native_models(translator.engine, "alternatives")
         srcs = [tokenizer.encode(text) for tokenizer in translator.src_tokenizers]
         if not srcs[0]:
             raise MtkitError("the text is blank: it has no translation")
@@ -179,73 +152,74 @@ class _Guesser:
             raise MtkitError(
                 f"the text has {longest} tokens, more than decode.max_src_tokens={limit}; give one sentence"
             )
-        srcs *= len(models) if len(srcs) == 1 else 1
-        return cls(models, srcs, translator.tgt_tokenizer, translator.engine.max_positions)
+        srcs *= len(self.models) if len(srcs) == 1 else 1
+        self.tokenizer = translator.tgt_tokenizer
+        positions = translator.engine.max_positions
+        self.max_tokens = math.inf if positions is None else positions - 1  # and EOS
+        self.device = next(self.models[0].parameters()).device
+        with torch.no_grad():
+            self.encoded = [
+                model.encode(torch.tensor([[*src, EOS_ID]], device=self.device))
+                for model, src in zip(self.models, srcs, strict=True)
+            ]
+        pieces = self.tokenizer.pieces(range(self.tokenizer.vocab_size))
+        self.ends_word = torch.tensor([piece.startswith(SPACE) for piece in pieces])  # True: what precedes is complete
+        self.ends_word[EOS_ID] = True
 
-    def words(self, prefix: Sequence[int], n: int) -> list[_Guess]:
-        """The n likeliest words after the prefix, which is a number of whole words; fewer if others are below _LEAST.
+    def likeliest(self, prefix: Sequence[int], n: int) -> list[_Word]:
+        """Return the n likeliest words after the prefix of whole words, best first; fewer if others are below _LEAST.
 
-        Best first: a beginning of a word is at least as likely as any word that begins so. Of several ways to cut a
-        word into tokens the likeliest counts.
+        Continue the likeliest beginnings first, until none is as likely as the n-th word: no word is likelier than its
+        beginning. Of several ways to cut a word into tokens the likeliest counts.
         """
         [first] = self._next([prefix])
-        if prefix:  # here the word before is complete
+        if prefix:  # whose last word is complete
             first = torch.where(self.ends_word, first, -math.inf)
             first = first - first.logsumexp(0)
-        heap = [_Guess(-float(first[EOS_ID]), (), complete=True)]
-        chosen = (first >= math.log(_LEAST)).nonzero()[:, 0].tolist()
-        heap += [_Guess(-float(first[token_id]), (token_id,)) for token_id in chosen if token_id != EOS_ID]
-        heapq.heapify(heap)
-        found: dict[str, _Guess] = {}
-        while heap and len(found) < n and heap[0].log_prob >= math.log(_LEAST):
-            if heap[0].complete:
-                guess = heapq.heappop(heap)
-                found.setdefault(guess.word, guess)
-                continue
-            beginnings: list[_Guess] = []
-            while heap and not heap[0].complete and len(beginnings) < _AT_ONCE:
-                beginnings.append(heapq.heappop(heap))
-            for guess in self._extended(prefix, beginnings):
-                heapq.heappush(heap, guess)
-        return list(found.values())
+        words = {"": _Word("", (), float(first[EOS_ID]))}
+        first[EOS_ID] = -math.inf
+        beginnings = self._extended((), 0.0, first)
+        least = _LEAST
+        while beginnings := sorted((b for b in beginnings if b[0] >= least), reverse=True):
+            chunk, beginnings = beginnings[:_AT_ONCE], beginnings[_AT_ONCE:]
+            rows = self._next([[*prefix, *ids] for _, ids in chunk])
+            for (log_prob, ids), row in zip(chunk, rows, strict=True):
+                text = self.tokenizer.decode(ids)
+                ends = torch.where(self.ends_word, row, -math.inf)
+                word = _Word(text, ids, log_prob + float(ends.logsumexp(0)), int(ends.argmax()))
+                if text.strip() and "�" not in text:
+                    words[text] = max(word, words.get(text, word), key=lambda word: word.log_prob)
+                if len(prefix) + len(ids) < self.max_tokens:
+                    beginnings += self._extended(ids, log_prob, torch.where(self.ends_word, -math.inf, row))
+            if len(words) >= n:
+                least = max(_LEAST, _ranked(words.values())[n - 1].log_prob)
+        return [word for word in _ranked(words.values())[:n] if word.log_prob >= _LEAST]
 
     def probability(self, prefix: Sequence[int], word: Sequence[int]) -> float:
-        """That of these tokens and of the word's end after them, given the prefix."""
+        """Return the probability of these tokens and of the word's end after them, given the prefix."""
         rows = self._next([[*prefix, *word[:n]] for n in range(len(word) + 1)])
-        log_prob = float(rows[-1][self.ends_word].logsumexp(0)) - (
-            float(rows[0][self.ends_word].logsumexp(0)) if prefix else 0.0
-        )
-        log_prob += sum(float(row[token_id]) for row, token_id in zip(rows, word, strict=False))
-        return math.exp(log_prob)
+        log_prob = float(rows[-1][self.ends_word].logsumexp(0))
+        if prefix:  # whose last word is complete
+            log_prob -= float(rows[0][self.ends_word].logsumexp(0))
+        return math.exp(log_prob + sum(float(row[token_id]) for row, token_id in zip(rows, word, strict=False)))
 
-    def _extended(self, prefix: Sequence[int], beginnings: Sequence[_Guess]) -> list[_Guess]:
-        """Each beginning as a complete word, and with one token more."""
-        guesses = []
-        for guess, row in zip(beginnings, self._next([[*prefix, *g.ids] for g in beginnings]), strict=True):
-            word = self.tokenizer.decode(guess.ids)
-            ends = torch.where(self.ends_word, row, -math.inf)
-            if word.strip() and "\ufffd" not in word:
-                cost = guess.cost - float(ends.logsumexp(0))
-                guesses.append(_Guess(cost, guess.ids, True, int(ends.argmax()), word))
-            if len(prefix) + len(guess.ids) == self.max_tokens:
-                continue
-            goes_on = ~self.ends_word & (row - guess.cost >= math.log(_LEAST))
-            for token_id in goes_on.nonzero()[:, 0].tolist():
-                guesses.append(_Guess(guess.cost - float(row[token_id]), (*guess.ids, token_id)))
-        return guesses
+    def _extended(self, ids: tuple[int, ...], log_prob: float, row: Tensor) -> list[tuple[float, tuple[int, ...]]]:
+        """Return the beginning of a word with each further token, row (V,) being log-probabilities of these."""
+        token_ids = (row + log_prob >= _LEAST).nonzero()[:, 0].tolist()
+        return [(log_prob + float(row[token_id]), (*ids, token_id)) for token_id in token_ids]
 
     # Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
     @torch.no_grad()
     def _next(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
-        """Log-probabilities (N, V) of the token after each prefix, by all models together, on the CPU."""
+        """Return log-probabilities (N, V) of the token after each prefix, by all models together, on the CPU."""
+        n = len(prefixes)
         tgt_in = pad([[BOS_ID, *prefix] for prefix in prefixes]).to(self.device)
+        rows = torch.arange(n, device=self.device)
         last = torch.tensor([len(prefix) for prefix in prefixes], device=self.device)
-        rows = torch.arange(len(prefixes), device=self.device)
-        found = []
+        members = []
         for model, (memory, bias) in zip(self.models, self.encoded, strict=True):
-            n = len(prefixes)
             hidden = model.decode(tgt_in, memory.expand(n, -1, -1), bias.expand(n, -1, -1, -1))[rows, last]
-            found.append(torch.log_softmax(model.output(hidden), dim=-1, dtype=torch.float32))
-        log_probs = torch.stack(found).logsumexp(0) - math.log(len(found))
+            members.append(torch.log_softmax(model.output(hidden), dim=-1, dtype=torch.float32))
+        log_probs = torch.stack(members).logsumexp(0) - math.log(len(members))
         log_probs[:, [PAD_ID, BOS_ID]] = -math.inf
         return log_probs.cpu()

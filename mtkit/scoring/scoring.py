@@ -1,4 +1,4 @@
-"""Given translations in, the log-probability that a model gives each of their tokens out (forced decoding)."""
+"""Score given translations: the log-probability that a model gives each of their tokens (forced decoding)."""
 
 import itertools
 import math
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 BLANK = "the source is blank"
 _BATCH_TOKENS = 4096  # sentences times longest sentence
-_CHUNK = 512  # target positions whose log-probabilities over the vocabulary exist at the same time
+_CHUNK = 512  # target positions for which to hold log-probabilities over the vocabulary at the same time
 
 
 @dataclass(frozen=True)
 class ForcedPair:
-    """A source and the translation to be scored, as token ids without special ones."""
+    """A source and the translation to score, as token ids without special ones."""
 
     src: Sequence[int]
     tgt: Sequence[int]
@@ -42,36 +42,36 @@ class ForcedPair:
 
 @dataclass(frozen=True)
 class PairScore:
-    """What the model thinks of a translation, or why it was not asked."""
+    """The score of a translation, or the reason why there is none."""
 
     n_src_tokens: int
     pieces: list[str] = field(default_factory=list)  # target tokens, EOS last
     log_probs: list[float] = field(default_factory=list)  # nats, of each of them
-    problem: str | None = None  # why there are none
+    problem: str | None = None  # why there are no scores
 
     @property
     def n_tokens(self) -> int:
-        """EOS counted."""
+        """How many target tokens, EOS counted."""
         return len(self.log_probs)
 
     @property
     def log_prob(self) -> float:
-        """Of the whole translation, in nats; NaN if it was not scored."""
+        """The log-probability of the whole translation, in nats; NaN if it was not scored."""
         return math.nan if self.problem else math.fsum(self.log_probs)
 
     @property
     def mean(self) -> float:
-        """Nats per token."""
+        """Log-probability per token, in nats."""
         return self.log_prob / self.n_tokens if self.n_tokens else math.nan
 
     @property
     def perplexity(self) -> float:
-        """Between how many tokens, all equally likely, the model as good as chose at each position."""
+        """e^-mean: the model was as unsure as between this many equally likely tokens at each position."""
         return perplexity(self.mean)
 
 
 def perplexity(mean_log_prob: float) -> float:
-    """e^-mean; infinite beyond what a float holds."""
+    """Return e^-mean; infinite beyond what a float holds."""
     try:
         return math.exp(-mean_log_prob)
     except OverflowError:
@@ -82,27 +82,27 @@ def perplexity(mean_log_prob: float) -> float:
 class ForcedBatch:
     """Pairs of like length as tensors, padded on the right with PAD."""
 
-    numbers: list[int]  # of the pairs, in the caller's order
+    indices: list[int]  # of the pairs, in the caller's order
     src: Tensor  # (B, S): ids, EOS
     tgt_in: Tensor  # (B, T): BOS, ids
-    tgt_out: list[list[int]]  # what is to be predicted: ids, EOS if the translation ends; at most T each
+    tgt_out: list[list[int]]  # tokens to predict: ids, EOS if the translation ends; at most T each
 
 
 def forced_batches(
     pairs: Sequence[ForcedPair], device: torch.device, *, batch_tokens: int = _BATCH_TOKENS
 ) -> Iterator[ForcedBatch]:
-    """All pairs, those of like length together.
+    """Yield all pairs in batches of like length.
 
     A batch holds at most batch_tokens tokens (sentences times longest sentence), or a single pair.
     """
     src_lengths = np.array([len(pair.src) for pair in pairs], dtype=np.int32)
     tgt_lengths = np.array([len(pair.tgt) for pair in pairs], dtype=np.int32)
-    for numbers in plan_epoch(src_lengths, tgt_lengths, batch_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
-        batch = [pairs[number] for number in numbers]
+    for indices in plan_epoch(src_lengths, tgt_lengths, batch_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
+        batch = [pairs[index] for index in indices]
         tgt_out = [[*pair.tgt, EOS_ID] if pair.ends else [*pair.tgt] for pair in batch]
         src = pad([[*pair.src, EOS_ID] for pair in batch]).to(device)
         tgt_in = pad([[BOS_ID, *ids[:-1]] for ids in tgt_out]).to(device)
-        yield ForcedBatch(numbers.tolist(), src, tgt_in, tgt_out)
+        yield ForcedBatch(indices.tolist(), src, tgt_in, tgt_out)
 
 
 # Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
@@ -110,9 +110,9 @@ def forced_batches(
 def token_log_probs(
     model: Transformer, pairs: Sequence[ForcedPair], *, batch_tokens: int = _BATCH_TOKENS
 ) -> list[list[float]]:
-    """The log-probabilities of each pair's target tokens and, if it ends, of EOS; in the order of the pairs.
+    """Return the log-probabilities of each pair's target tokens and, if it ends, of EOS; in the order of the pairs.
 
-    What shares a batch (see `forced_batches`) changes no result by more than rounding.
+    A result depends on the rest of its batch (see `forced_batches`) by rounding at most.
     """
     scores: list[list[float]] = [[] for _ in pairs]
     device = next(model.parameters()).device
@@ -120,29 +120,27 @@ def token_log_probs(
     model.eval()
     try:
         for batch in forced_batches(pairs, device, batch_tokens=batch_tokens):
-            for number, found in zip(batch.numbers, _score(model, batch), strict=True):
-                scores[number] = found
+            for index, log_probs in zip(batch.indices, _score(model, batch), strict=True):
+                scores[index] = log_probs
     finally:
         model.train(was_training)
     return scores
 
 
 def native_models(engine: Engine, what: str) -> list[Transformer]:
-    """The engine's models. Raises MtkitError, saying what needs them, for an engine that shows only translations."""
+    """Return the engine's models; raise MtkitError, naming what needs them, if the engine gives only translations."""
     if isinstance(engine, NativeEngine):
         return engine.models
-    raise MtkitError(
-        f"{what}: only the native engine in this process gives them; set decode.engine=native and decode.workers=1"
-    )
+    raise MtkitError(f"{what} need the native engine in this process; set decode.engine=native and decode.workers=1")
 
 
 def ensemble_log_probs(members: Sequence[Sequence[float]]) -> list[float]:
-    """The tokens' log-probabilities by several models at once, whose probabilities are averaged as in a search."""
+    """Return the tokens' log-probabilities by several models, averaging probabilities as a search does."""
     return [float(np.logaddexp.reduce(token) - math.log(len(members))) for token in zip(*members, strict=True)]
 
 
 @contextmanager
-def want_of_memory_explained(batch: ForcedBatch) -> Iterator[None]:
+def explain_out_of_memory(batch: ForcedBatch) -> Iterator[None]:
     """Turn torch's error for pairs that are too long for the memory into one that says so."""
     try:
         yield
@@ -150,7 +148,7 @@ def want_of_memory_explained(batch: ForcedBatch) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise MtkitError(
-            f"{batch.src.device}: the memory does not hold {len(batch.numbers)} pairs of up to "
+            f"{batch.src.device}: the memory does not hold {len(batch.indices)} pairs of up to "
             f"{max(batch.src.size(1), batch.tgt_in.size(1))} tokens; leave out the longest lines"
         ) from error
 
@@ -159,23 +157,23 @@ def _score(model: Transformer, batch: ForcedBatch) -> list[list[float]]:
     device = batch.src.device
     lengths = [len(ids) for ids in batch.tgt_out]
     is_token = torch.arange(batch.tgt_in.size(1)) < torch.tensor(lengths)[:, None]
-    with want_of_memory_explained(batch):
+    with explain_out_of_memory(batch):
         hidden = model.hidden(batch.src, batch.tgt_in)[is_token.to(device)]  # (N, D): padding left out
         ids = torch.tensor([token_id for ids in batch.tgt_out for token_id in ids], device=device)
         chunks = [slice(start, start + _CHUNK) for start in range(0, len(ids), _CHUNK)]
         log_probs = [_chosen(model, hidden[chunk], ids[chunk]) for chunk in chunks]
-        numbers = iter(torch.cat([hidden.new_empty(0), *log_probs]).tolist())
-    return [list(itertools.islice(numbers, length)) for length in lengths]
+        values = iter(torch.cat([hidden.new_empty(0), *log_probs]).tolist())
+    return [list(itertools.islice(values, length)) for length in lengths]
 
 
 def _chosen(model: Transformer, hidden: Tensor, ids: Tensor) -> Tensor:
-    """Log-probabilities (N,) of the ids (N,) given the decoder's output (N, D)."""
+    """Return the log-probabilities (N,) of the ids (N,) given the decoder's output (N, D)."""
     log_probs = torch.log_softmax(model.output(hidden), dim=-1, dtype=torch.float32)
     return log_probs.gather(1, ids[:, None])[:, 0]
 
 
 class Scorer:
-    """A model with its tokenizers, asked what it thinks of given translations."""
+    """A model with its tokenizers that scores given translations."""
 
     def __init__(self, model: Transformer, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
         """The model stays on its device."""
@@ -185,19 +183,21 @@ class Scorer:
         self.max_positions = model.cfg.max_positions if model.cfg.positions == "learned" else None
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
-        """One score per pair of source and translation, in order; nothing is cut.
+        """Return one score per pair of source and translation, in order; nothing is cut.
 
-        A pair whose source is blank, or a side of which is longer than the model's learned positions, is not scored:
-        its `problem` says so.
+        A pair with a blank source, or a side longer than the model's learned positions, is not scored: its `problem`
+        says why.
         """
         src_ids = self.src_tokenizer.encode_batch([as_one_line(src).strip() for src, _ in pairs])
         tgt_ids = self.tgt_tokenizer.encode_batch([as_one_line(tgt).strip() for _, tgt in pairs])
         forced = [ForcedPair(src, tgt) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
         problems = [self._problem(pair) for pair in forced]
         fit = [pair for pair, problem in zip(forced, problems, strict=True) if not problem]
-        found = iter(token_log_probs(self.model, fit))
+        scores = iter(token_log_probs(self.model, fit))
         return [
-            PairScore(len(pair.src), problem=problem) if problem else _scored(pair, next(found), self.tgt_tokenizer)
+            PairScore(len(pair.src), problem=problem)
+            if problem
+            else _pair_score(pair, next(scores), self.tgt_tokenizer)
             for pair, problem in zip(forced, problems, strict=True)
         ]
 
@@ -211,10 +211,10 @@ class Scorer:
 
 
 def score_candidates(translator: "Translator", translations: "Sequence[Translation]") -> list[list[PairScore]]:
-    """How each token of each candidate of each translation was scored; in fp32 the sum is what the search reported.
+    """Score each token of each candidate of each translation; in fp32 the sum is what the search reported.
 
-    (Not with a shortlist: its search shares the probability out among fewer tokens.)
-    Blank lines, and those that were translated in segments, are not scored: their `problem` says so.
+    With a shortlist it is not, because fewer tokens then share the probability. Blank lines, and those translated in
+    segments, are not scored: their `problem` says why.
     Raises MtkitError if the translator's engine is not the native one.
     """
     models = native_models(translator.engine, "token scores")
@@ -231,29 +231,29 @@ def score_candidates(translator: "Translator", translations: "Sequence[Translati
             for pairs, src in zip(members, srcs, strict=True):
                 pairs += [ForcedPair(src, candidate.ids, candidate.finished) for candidate in translation.n_best]
     scores = [token_log_probs(model, pairs) for model, pairs in zip(models, members, strict=True)]
-    found = (ensemble_log_probs(tokens) if len(tokens) > 1 else tokens[0] for tokens in zip(*scores, strict=True))
-    scored = (_scored(pair, tokens, translator.tgt_tokenizer) for pair, tokens in zip(members[0], found, strict=True))
+    log_probs = (ensemble_log_probs(tokens) if len(tokens) > 1 else tokens[0] for tokens in zip(*scores, strict=True))
+    pair_scores = map(_pair_score, members[0], log_probs, itertools.repeat(translator.tgt_tokenizer))
     return [
-        [PairScore(0, problem=problem) if problem else next(scored) for _ in translation.n_best]
+        [PairScore(0, problem=problem) if problem else next(pair_scores) for _ in translation.n_best]
         for translation, problem in zip(translations, problems, strict=True)
     ]
 
 
-def _scored(pair: ForcedPair, log_probs: list[float], tokenizer: Tokenizer) -> PairScore:
+def _pair_score(pair: ForcedPair, log_probs: list[float], tokenizer: Tokenizer) -> PairScore:
     ids = [*pair.tgt, EOS_ID] if pair.ends else pair.tgt
     return PairScore(len(pair.src), tokenizer.pieces(ids), log_probs)
 
 
 class ScoreTotals:
-    """What the scores of a corpus come to."""
+    """The totals of a corpus's scores."""
 
     def __init__(self) -> None:
         self.n_pairs, self.n_scored, self.n_tokens, self.log_prob = 0, 0, 0, 0.0
         self._n_long = 0
-        self._unscored: dict[str, tuple[int, int]] = {}  # by problem: first line, number
+        self._unscored: dict[str, tuple[int, int]] = {}  # by problem: first line, how many
 
     def add(self, score: PairScore, max_src_tokens: int) -> None:
-        """Count the next pair. max_src_tokens: longer sources are split by `translate`."""
+        """Count the next pair. max_src_tokens: `translate` splits longer sources."""
         self.n_pairs += 1
         if score.problem is not None:
             line, n = self._unscored.get(score.problem, (self.n_pairs, 0))
@@ -265,13 +265,13 @@ class ScoreTotals:
         self._n_long += score.n_src_tokens > max_src_tokens
 
     def report(self, max_src_tokens: int) -> None:
-        """Log the totals, after warnings about pairs that were not scored, or not as `translate` sees them."""
+        """Log the totals, after warnings about pairs that were not scored or that `translate` would split."""
         for problem, (line, n) in self._unscored.items():
             log.warning(f"{n:,} of {self.n_pairs:,} pairs not scored: {problem} (first: line {line:,})")
         if self._n_long:
             log.warning(
                 f"{self._n_long:,} of {self.n_pairs:,} sources have more than decode.max_src_tokens={max_src_tokens} "
-                "tokens: scored whole, though `mtkit translate` splits such lines"
+                "tokens: scored as a whole, but `mtkit translate` splits such lines"
             )
         if not self.n_scored:
             log.info(f"{self.n_pairs:,} pairs, none scored")

@@ -1,4 +1,4 @@
-"""Shortlists: IBM model 1 against an example worked out on paper, and decoding among a sentence's own tokens only."""
+"""Shortlists: IBM model 1 against an example worked out on paper, and decoding with a sentence's own tokens only."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,13 +23,12 @@ N_SRC, N_TGT = 20, 40
 
 
 def probabilities(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], n: int) -> dict[tuple[int, int], float]:
-    found = learn_lexicon(src, tgt, n_iterations=n)
-    return dict(
-        zip(zip(found.src_ids.tolist(), found.tgt_ids.tolist(), strict=True), found.probs.tolist(), strict=True)
-    )
+    lexicon = learn_lexicon(src, tgt, n_iterations=n)
+    pairs = zip(lexicon.src_ids.tolist(), lexicon.tgt_ids.tolist(), strict=True)
+    return dict(zip(pairs, lexicon.probs.tolist(), strict=True))
 
 
-def test_one_round_of_ibm_model_1_gives_what_it_gives_on_paper() -> None:
+def test_one_iteration_of_ibm_model_1_equals_the_one_on_paper() -> None:
     # "the house" - "la maison", "the" - "la"; with the empty word the first has three sources, the second two.
     # Shares: la 1/3 each in the first, 1/2 each in the second; maison 1/3 each.
     # the: la 1/3 + 1/2, maison 1/3, so 5/7 and 2/7; house: la 1/3, maison 1/3, so a half each.
@@ -38,9 +37,9 @@ def test_one_round_of_ibm_model_1_gives_what_it_gives_on_paper() -> None:
     assert found == pytest.approx({(the, la): 5 / 7, (the, maison): 2 / 7, (house, la): 1 / 2, (house, maison): 1 / 2})
 
 
-def test_a_second_round_starts_from_the_first() -> None:
-    # After round 1, the empty word has what "the" has: la 5/7, maison 2/7 (it stands in the same two sentences).
-    # Round 2, first pair: la is shared 5/7 : 5/7 : 1/2, of a sum of 27/14; maison 2/7 : 2/7 : 1/2, of 15/14; so
+def test_a_second_iteration_starts_from_the_first() -> None:
+    # After iteration 1, the empty word has the probabilities of "the", la 5/7, maison 2/7: it is in the same sentences.
+    # Iteration 2, first pair: la is shared 5/7 : 5/7 : 1/2, of a sum of 27/14; maison 2/7 : 2/7 : 1/2, of 15/14; so
     # house has la 7/27, maison 7/15. Second pair: halves.
     the, house, la, maison = 10, 11, 20, 21
     found = probabilities([[the, house], [the]], [[la, maison], [la]], 2)
@@ -85,18 +84,18 @@ def test_in_a_batch_each_may_use_what_it_may_use_alone(shortlist: Shortlist) -> 
     ids, allowed = shortlist.union(sentences, extra)
     for row, sentence, more in zip(allowed, sentences, extra, strict=True):
         assert ids[row].tolist() == sorted({*shortlist.ids_of(sentence).tolist(), *more})
-    assert allowed.any(axis=0).all()  # no id that nobody asked for
+    assert allowed.any(axis=0).all()  # each id is allowed for a sentence
     assert ids.tolist() == sorted(ids.tolist())
 
 
-def test_it_is_kept_in_a_file_without_anything_pickled(shortlist: Shortlist, tmp_path: Path) -> None:
+def test_a_file_keeps_it_without_pickled_objects(shortlist: Shortlist, tmp_path: Path) -> None:
     shortlist.save(tmp_path / "shortlist.npz")
     again = Shortlist.load(tmp_path / "shortlist.npz")
     for sentence in ([4, 5], [19], [0]):
         assert again.ids_of(sentence).tolist() == shortlist.ids_of(sentence).tolist()
     assert again.src_vocab_size == N_SRC
     np.savez(tmp_path / "pickled.npz", always=np.array([{}], dtype=object))
-    with pytest.raises(BundleError, match="not a shortlist"):
+    with pytest.raises(BundleError, match=r"pickled\.npz: "):
         Shortlist.load(tmp_path / "pickled.npz")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "shortlist.npz").read_bytes()[:50])
     with pytest.raises(BundleError, match=r"cut\.npz: .*mtkit shortlist"):
@@ -104,9 +103,9 @@ def test_it_is_kept_in_a_file_without_anything_pickled(shortlist: Shortlist, tmp
 
 
 def test_ids_beyond_the_vocabulary_are_refused() -> None:
-    with pytest.raises(ValueError, match="target id 31 is not below 31"):
+    with pytest.raises(ValueError, match=r"31\b.*\b31"):
         Shortlist.from_lexicon([[31]], [4], 31)
-    with pytest.raises(ValueError, match="target id -1 is not below 31"):
+    with pytest.raises(ValueError, match=r"-1\b.*\b31"):
         Shortlist.from_lexicon([[30]], [-1], 31)
 
 
@@ -141,7 +140,7 @@ def test_only_tokens_of_a_sentences_own_list_are_written_whatever_else_is_in_the
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_a_list_of_all_tokens_changes_nothing(model: Transformer, beam_size: int) -> None:
+def test_a_shortlist_of_all_tokens_changes_nothing(model: Transformer, beam_size: int) -> None:
     everything = Shortlist.from_lexicon([[]] * N_SRC, range(N_TGT), N_TGT)
     with_list = decode(model, everything, SEGMENTS, beam_size=beam_size, n_best=beam_size)
     without = decode(model, None, SEGMENTS, beam_size=beam_size, n_best=beam_size)
@@ -150,7 +149,7 @@ def test_a_list_of_all_tokens_changes_nothing(model: Transformer, beam_size: int
         assert [found.log_prob for found in ours] == pytest.approx([found.log_prob for found in theirs], abs=1e-4)
 
 
-def test_log_probs_are_shared_out_among_the_allowed_tokens(model: Transformer) -> None:
+def test_the_allowed_tokens_share_the_probability(model: Transformer) -> None:
     few = Shortlist.from_lexicon([[]] * N_SRC, [5, 9, 17], N_TGT)
     [[found]] = decode(model, few, [Segment([4, 5], 4)], beam_size=1)
     tgt_in = torch.tensor([[BOS_ID, *found.ids]])

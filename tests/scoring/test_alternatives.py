@@ -1,4 +1,4 @@
-"""Alternatives: every word that a tiny model can continue with, found by trying all token sequences."""
+"""Alternatives against every word that a tiny model can continue with, from all token sequences."""
 
 import math
 
@@ -26,7 +26,7 @@ def bundle(shared_bundle):
 
 @pytest.fixture(scope="module")
 def models(shared_bundle):
-    """Two that differ, and say nothing but what is possible."""
+    """Two different models that give all probability to the possible tokens."""
     made = []
     for seed in range(2):
         loaded = load_bundle(shared_bundle)
@@ -96,7 +96,7 @@ class Oracle:
 
 @pytest.mark.parametrize("n_models", [1, 2])
 @pytest.mark.parametrize("position", [1, 2, 4])
-def test_the_likeliest_words_are_found_with_their_probabilities(bundle, models, position, n_models):
+def test_it_finds_the_likeliest_words_with_their_probabilities(bundle, models, position, n_models):
     found = find_alternatives(make_translator(bundle, models[:n_models]), SRC, position, n=9, translation=GIVEN)
     words = GIVEN.split()
     assert (found.text, found.word, found.position) == (GIVEN, words[position - 1], position)
@@ -154,13 +154,13 @@ def test_the_rest_is_what_the_search_finds_after_the_forced_words(translator):
 @pytest.mark.parametrize(
     ("text", "position", "translation", "message"),
     [
-        (SRC, 7, GIVEN, f"position 7: the translation has 6 words: {GIVEN}"),
-        (" ", 1, None, "the text is blank"),
-        (SRC, 1, "  ", "the translation is blank"),
-        ("It rains. " * 60, 1, GIVEN, r"more than decode\.max_src_tokens=200; give one sentence"),
+        (SRC, 7, GIVEN, f"position 7: .*6 words: {GIVEN}"),
+        (" ", 1, None, "text is blank"),
+        (SRC, 1, "  ", "translation is blank"),
+        ("It rains. " * 60, 1, GIVEN, r"tokens.*decode\.max_src_tokens=200"),
     ],
 )
-def test_what_cannot_be_asked_is_explained(translator, text, position, translation, message):
+def test_a_wrong_question_is_refused(translator, text, position, translation, message):
     with pytest.raises(MtkitError, match=message):
         find_alternatives(translator, text, position, translation=translation)
 
@@ -169,12 +169,12 @@ def test_a_translation_ends_where_learned_positions_do(bundle):
     cfg = bundle.config.model.model_copy(update={"positions": "learned", "max_positions": 8})
     sizes = bundle.src_tokenizer.vocab_size, bundle.tgt_tokenizer.vocab_size
     model = Transformer(cfg, *sizes).eval()
-    with torch.no_grad():  # words that go on for ever
+    with torch.no_grad():  # endless words
         model.output.bias.fill_(-40.0)
         model.output.bias[bundle.tgt_tokenizer.piece_ids(["▁", "e", "s"])] = 0.0
     translator = make_translator(bundle, [model])
     fitting = "a" * 6  # and the space before it: seven tokens and EOS
     found = find_alternatives(translator, "cat", 1, translation=fitting)
     assert found.text == fitting
-    with pytest.raises(MtkitError, match=r"the translation has 8 tokens, .* order of 8 \(model\.max_positions\)"):
+    with pytest.raises(MtkitError, match=r"8 tokens.*model\.max_positions=8"):
         find_alternatives(translator, "cat", 1, translation=fitting + "a")
