@@ -117,7 +117,7 @@ def test_a_manifest_that_cannot_be_used_is_explained(bundle, content, message):
         load_bundle(bundle)
 
 
-def test_what_is_added_while_something_else_is_written_stays_in_the_manifest(bundle):
+def test_a_file_added_while_another_is_written_stays_in_the_manifest(bundle):
     def slowly(path: Path) -> None:
         add_to_bundle(bundle, "quick.json", lambda other: other.write_text("1"))
         path.write_text("2")

@@ -1,4 +1,4 @@
-"""What is shown while a command works, on a terminal and in a file."""
+"""Progress bars on a terminal and in a file."""
 
 import io
 import sys
@@ -47,7 +47,7 @@ def test_on_a_terminal_it_is_drawn_over(monkeypatch):
     assert shown(Terminal(), monkeypatch, mininterval=0).count("\r") > 3
 
 
-def test_quiet_there_is_none(monkeypatch):
+def test_quiet_shows_no_bar(monkeypatch):
     for stream in (io.StringIO(), Terminal()):
         assert shown(stream, monkeypatch, quiet=True, mininterval=0, delay=0) == ""
 
@@ -64,7 +64,7 @@ def test_in_a_file_bars_below_one_another_are_lines_too(monkeypatch):
     assert all(line.startswith(("comparing", "scoring")) for line in stream.getvalue().splitlines())
 
 
-def test_what_has_changed_of_a_bar_is_drawn_on_a_terminal_only(monkeypatch):
+def test_changes_to_a_bar_are_drawn_at_once_on_a_terminal_only(monkeypatch):
     for stream, drawn in ((io.StringIO(), False), (Terminal(), True)):
         monkeypatch.setattr(sys, "stderr", stream)
         set_up_logging(quiet=False)

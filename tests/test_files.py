@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, also where a process is killed, and the lock on a folder."""
+"""Atomic files and folders, also when a process is killed, and locks."""
 
 import os
 import subprocess
@@ -75,7 +75,7 @@ def test_an_exception_leaves_the_file_as_it_was(tmp_path):
     assert names(tmp_path) == ["file"]
 
 
-def test_files_and_folders_get_the_rights_that_others_would_have(tmp_path):
+def test_files_and_folders_get_the_usual_permissions(tmp_path):
     mask = os.umask(0o027)
     try:
         with atomic_file(tmp_path / "file"):
@@ -99,7 +99,7 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path):
     assert names(tmp_path) == ["folder"]
 
 
-def test_a_link_keeps_leading_to_the_folder(tmp_path):
+def test_a_link_still_points_to_the_folder(tmp_path):
     fill(tmp_path / "disk" / "folder", "old")
     (tmp_path / "link").symlink_to("disk/folder")
     for number in range(3):
@@ -119,7 +119,7 @@ def test_an_exception_leaves_the_folder_as_it_was(tmp_path):
     assert names(tmp_path) == ["folder"]
 
 
-def test_what_a_killed_process_was_writing_is_removed_and_nothing_else(tmp_path):
+def test_only_the_half_written_files_of_a_killed_process_are_removed(tmp_path):
     for foreign in (".notes.tmp", ".old.tmp", "text.mtkit-tmp"):
         (tmp_path / foreign).write_text("not ours")
     (tmp_path / ".cache.tmp").mkdir()
@@ -139,7 +139,7 @@ def test_a_folder_moved_aside_by_a_killed_process_is_put_back(tmp_path):
     assert names(tmp_path) == ["folder"]
 
 
-def test_leftovers_are_looked_for_where_no_folder_is(tmp_path):
+def test_removing_leftovers_needs_no_folder(tmp_path):
     remove_leftovers(tmp_path / "none")
     assert names(tmp_path) == []
 
@@ -169,7 +169,7 @@ def test_a_folder_that_was_made_for_the_lock_goes_with_it_if_nothing_is_in_it(tm
     assert not new.exists() and used.exists() and old.exists()
 
 
-def test_a_lock_on_a_file_that_was_just_removed_is_none(tmp_path, monkeypatch):
+def test_a_lock_on_a_file_that_was_just_removed_does_not_count(tmp_path, monkeypatch):
     """The process that had the lock removes the folder between the other's opening of the file and its lock."""
     take_lock, removed = files._take_lock, []
 

@@ -161,18 +161,18 @@ WORDS = st.lists(st.integers(0, 10**6).map(str), max_size=40, unique=True)
 @settings(max_examples=50, deadline=None)
 @given(WORDS, st.integers(0, 5))
 def test_noise_drops_words_and_moves_each_three_places_at_most(words, seed):
-    found = noised(" ".join(words), seed).split()
-    assert set(found) <= set(words)
-    assert bool(found) == bool(words)
-    kept = [word for word in words if word in found]  # their order before
-    assert all(abs(found.index(word) - place) <= 3 for place, word in enumerate(kept))
-    assert noised(" ".join(words), seed).split() == found
+    noisy = noised(" ".join(words), seed).split()
+    assert set(noisy) <= set(words)
+    assert bool(noisy) == bool(words)
+    kept = [word for word in words if word in noisy]  # their order before
+    assert all(abs(noisy.index(word) - place) <= 3 for place, word in enumerate(kept))
+    assert noised(" ".join(words), seed).split() == noisy
 
 
 def test_noise_treats_characters_of_text_without_spaces_as_words():
     text = "".join(map(chr, range(0x4E00, 0x4E00 + 1000)))
-    found = noised(text, 1, "zh-Hans")
-    assert 850 < len(found) < 950 and set(found) < set(text) and found != "".join(sorted(found))
+    noisy = noised(text, 1, "zh-Hans")
+    assert 850 < len(noisy) < 950 and set(noisy) < set(text) and noisy != "".join(sorted(noisy))
     assert noised(text, 1, "fr") == text
 
 
@@ -180,10 +180,10 @@ def test_noise_splits_no_number_latin_word_or_syllable_with_its_marks():
     text = "在2026年有3.5%的GPU-2是café的ก้กิ่"
     parts = {"2026", "3.5%", "GPU-2", "café", "ก้", "กิ่", *"在年有的是"}
     for seed in range(50):
-        found = noised(text, seed, "zh")
+        noisy = noised(text, seed, "zh")
         for part in sorted(parts, key=len, reverse=True):
-            found = found.replace(part, " ")
-        assert not found.strip()
+            noisy = noisy.replace(part, " ")
+        assert not noisy.strip()
 
 
 @pytest.mark.parametrize(
@@ -199,20 +199,20 @@ def test_marks_above_or_below_a_character_move_with_it(lang, words):
     """Between two Latin words stands a character of another script, as their spaces do not count."""
     text = "在".join(words) if lang == "zh" else "".join(words)
     for seed in range(50):
-        found = noised(text, seed, lang)
+        noisy = noised(text, seed, lang)
         for word in sorted(words, key=len, reverse=True):
-            found = found.replace(word, " ")
-        assert not found.strip()
+            noisy = noisy.replace(word, " ")
+        assert not noisy.strip()
 
 
 def test_noise_drops_a_tenth_and_depends_on_the_text():
     text = " ".join(map(str, range(20_000)))
-    found = noised(text, 1).split()
-    assert 17_800 < len(found) < 18_200  # 18,000, with a standard deviation of 42
-    assert found != sorted(found, key=int)
-    assert noised(text, 2).split() != found
+    noisy = noised(text, 1).split()
+    assert 17_800 < len(noisy) < 18_200  # 18,000, with a standard deviation of 42
+    assert noisy != sorted(noisy, key=int)
+    assert noised(text, 2).split() != noisy
     other = noised(" ".join(map(str, range(1, 20_001))), 1).split()
-    assert [str(int(word) - 1) for word in other] != found, "as long, but other words: disturbed in other places"
+    assert [str(int(word) - 1) for word in other] != noisy, "as long, but other words: disturbed in other places"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`mtkit calibrate` as a user meets it: what it prints, what it leaves in the bundle."""
+"""`mtkit calibrate`: what it prints, and what it adds to the bundle."""
 
 import shutil
 from pathlib import Path
@@ -39,10 +39,10 @@ def ending_bundle(shared_bundle, tmp_path_factory) -> Path:
 def references(ending_bundle) -> list[str]:
     """The likelier half of the translations themselves, and nonsense for the others."""
     translator = Translator.load(ending_bundle, engine="native", min_len=3, threads=1)
-    found = [translation.n_best[0] for translation in translator.stream(SOURCES)]
-    means = [candidate.log_prob / (len(candidate.ids) + 1) for candidate in found]
+    candidates = [translation.n_best[0] for translation in translator.stream(SOURCES)]
+    means = [candidate.log_prob / (len(candidate.ids) + 1) for candidate in candidates]
     middle = sorted(means)[len(means) // 2]
-    return [c.text if mean > middle else "ZZZ" for c, mean in zip(found, means, strict=True)]
+    return [c.text if mean > middle else "ZZZ" for c, mean in zip(candidates, means, strict=True)]
 
 
 @pytest.fixture
@@ -62,17 +62,19 @@ def test_the_bundle_gets_a_calibration_that_is_verified(run):
     assert result.exit_code == 0, result.stderr
     path = bundle_file(read_bundle(Path("model")), CONFIDENCE_FILE)
     assert path is not None
-    found = Calibration.load(path)
-    assert found.threshold == 50
-    assert found.slope > 0
-    assert found.decode["min_len"] == 3
+    calibration = Calibration.load(path)
+    assert calibration.threshold == 50
+    assert calibration.slope > 0
+    assert calibration.decode["min_len"] == 3
     lines = result.stdout.splitlines()
-    assert lines[0] == f"{path}: fitted on {found.n_fitted} sentences, measured on {found.held_out.n} others"
-    assert f"expected calibration error {found.held_out.calibration_error:.3f}" in lines[2]
-    assert len(lines) == 4 + sum(entry.n > 0 for entry in found.held_out.bins)
+    assert (
+        lines[0] == f"{path}: fitted on {calibration.n_fitted} sentences, measured on {calibration.held_out.n} others"
+    )
+    assert f"expected calibration error {calibration.held_out.calibration_error:.3f}" in lines[2]
+    assert len(lines) == 4 + sum(entry.n > 0 for entry in calibration.held_out.bins)
 
 
-def test_an_ensemble_has_not_the_calibration_of_its_first_model(run):
+def test_an_ensemble_does_not_use_the_calibration_of_its_first_model(run):
     assert run("--src", "src.txt", "--ref", "ref.txt").exit_code == 0
     one = read_bundle(Path("model"))
     assert Translator.from_bundles([one], threads=1).calibration is not None
@@ -81,8 +83,8 @@ def test_an_ensemble_has_not_the_calibration_of_its_first_model(run):
 
 def test_no_more_sentences_than_asked_for(run):
     assert run("--src", "src.txt", "--ref", "ref.txt", "--max-sentences", "30").exit_code == 0
-    found = Calibration.load(Path("model") / CONFIDENCE_FILE)
-    assert found.n_fitted + found.held_out.n <= 30
+    calibration = Calibration.load(Path("model") / CONFIDENCE_FILE)
+    assert calibration.n_fitted + calibration.held_out.n <= 30
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`mtkit translate` as a user meets it: arguments, files, streams, JSON and mistakes."""
+"""`mtkit translate`: arguments, files, streams, JSON and mistakes."""
 
 import gzip
 import json
@@ -34,9 +34,9 @@ def run(shared_bundle):
 def expected(shared_bundle) -> list[str]:
     """One translation per line, each line translated by itself."""
     translator = Translator.load(shared_bundle, threads=1)
-    found = [translator.translate([line])[0] for line in LINES]
-    assert len(set(found)) == 4
-    return found
+    translations = [translator.translate([line])[0] for line in LINES]
+    assert len(set(translations)) == 4
+    return translations
 
 
 def as_bytes(lines: list[str]) -> bytes:
@@ -92,7 +92,7 @@ def test_the_beam_size_can_be_chosen(run, shared_bundle):
     assert run("--beam-size", "1", *LINES).stdout.splitlines() == greedy
 
 
-def test_a_job_goes_on_with_other_threads(run, tmp_path, monkeypatch):
+def test_a_job_resumes_with_another_number_of_threads(run, tmp_path, monkeypatch):
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
     identities = []
     monkeypatch.setattr(

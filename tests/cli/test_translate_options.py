@@ -1,4 +1,4 @@
-"""The options of `mtkit translate` that steer it: settings, ensembles, prefixes, terminology, what is shown beside."""
+"""The options of `mtkit translate`: settings, ensembles, prefixes, terminology, alignments, scores, reports."""
 
 import gzip
 import json
@@ -50,9 +50,9 @@ def texts(result) -> list[str]:
 
 
 def test_set_changes_any_key_of_the_decode_section(run, shared_bundle):
-    found = texts(run("--set", "decode.beam_size=1", "--set", "decode.max_len=4", *LINES))
-    assert found == Translator.load(shared_bundle, threads=1, beam_size=1, max_len=4).translate(LINES)
-    assert found != texts(run(*LINES))
+    lines = texts(run("--set", "decode.beam_size=1", "--set", "decode.max_len=4", *LINES))
+    assert lines == Translator.load(shared_bundle, threads=1, beam_size=1, max_len=4).translate(LINES)
+    assert lines != texts(run(*LINES))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_two_models_are_an_ensemble(run, shared_bundle, second_bundle):
     assert texts(run("--model", str(shared_bundle), *LINES)) == alone
 
 
-def test_models_that_mean_other_tokens_are_no_ensemble(run, shared_bundle, tmp_path):
+def test_models_with_different_target_tokenizers_cannot_be_an_ensemble(run, shared_bundle, tmp_path):
     from mtkit.bundle import load_bundle, save_bundle
     from mtkit.config.schema import TokenizerConfig
     from mtkit.data.tokenizer import train_tokenizer
@@ -101,7 +101,7 @@ def test_every_translation_begins_with_the_prefix(run):
     assert [line for line in prefixed if not line.startswith("The cat")] == [""]
 
 
-def test_samples_are_the_same_again_and_others_with_another_seed(run):
+def test_a_seed_always_gives_the_same_samples_and_another_seed_others(run):
     sampling = ["--set", "decode.sampling=true", "--set", "decode.top_k=20", "--n-best", "5"]
     first, again = (texts(run(*sampling, *LINES)) for _ in range(2))
     assert first == again
@@ -129,7 +129,7 @@ def test_alignments_stand_after_a_tab_or_in_the_json(run):
     assert len([hypothesis["alignment"] for hypothesis in record["hypotheses"]]) == 2
 
 
-def test_a_line_that_was_split_has_no_alignment_and_it_is_said(run):
+def test_a_line_that_was_split_has_no_alignment_and_is_named(run):
     result = run("--alignments", "--set", "decode.max_src_tokens=20", LINES[0], "It rains. " * 9)
     first, second = texts(result)
     assert first.split("\t")[1]
@@ -146,7 +146,7 @@ def test_token_scores_add_up_to_the_translations(run):
             assert (hypothesis["tokens"][-1:] or [["</s>"]])[0][0] == "</s>" or not hypothesis["finished"]
 
 
-def test_a_suspect_line_is_told_in_the_way_that_was_asked_for(run):
+def test_a_suspect_line_is_reported_as_asked(run):
     long = "I love oranges and I love the cat and I love the house and I love the rain and I love it."
     cut = ["--set", "decode.max_len=1", "--set", "decode.max_len_constant=1", long]
     marked = run("--on-suspect", "mark", *cut)
@@ -207,7 +207,7 @@ def test_options_that_cannot_go_together_are_refused(run, args, facts):
     assert result.exit_code == 2
 
 
-def test_a_file_to_file_job_gives_what_a_stream_gives_and_leaves_nothing_beside(run, tmp_path):
+def test_a_file_to_file_job_gives_what_a_stream_gives_and_leaves_no_other_files(run, tmp_path):
     Path("in.txt").write_text("".join(f"{line}\n" for line in LINES * 3))
     for args in ([], ["--json"], ["--alignments"]):
         expected = run("--input", "in.txt", *args)
@@ -219,7 +219,7 @@ def test_a_file_to_file_job_gives_what_a_stream_gives_and_leaves_nothing_beside(
     assert [path.name for path in Path().iterdir()] == ["in.txt"]
 
 
-def test_a_job_goes_on_in_the_same_arithmetic_only_and_lists_the_characters_of_its_own_lines(run, monkeypatch):
+def test_a_job_resumes_only_in_the_same_arithmetic_and_lists_the_characters_of_its_own_lines(run, monkeypatch):
     Path("in.txt").write_text("№ one\ntwo\n№ three\nfour\n")
     args = ["--input", "in.txt", "--output", "out.txt", "--explain-unknown", "--set", "decode.batch_sentences=1"]
     monkeypatch.setattr(Translator, "window", 2)
@@ -248,9 +248,9 @@ def test_confidence_is_in_the_json_of_a_calibrated_bundle_only(run, bundle):
     assert "confidence" not in texts(run("--json", "a"))[0]
     figures = {"calibration_error": 0.1, "by_chance": 0.1, "brier": 0.2, "auc": None}
     reliability = {"n": 2, "good": 0.5, **figures, "bins": []}
-    found = {"format_version": 1, "slope": 2.0, "intercept": 0.5, "threshold": 50.0, "n_fitted": 2, "decode": {}}
+    calibration = {"format_version": 1, "slope": 2.0, "intercept": 0.5, "threshold": 50.0, "n_fitted": 2, "decode": {}}
     add_to_bundle(
-        bundle, "confidence.json", lambda path: path.write_text(json.dumps({**found, "held_out": reliability}))
+        bundle, "confidence.json", lambda path: path.write_text(json.dumps({**calibration, "held_out": reliability}))
     )
     drawn = ["--set", "decode.sampling=true", "--set", "decode.temperature=3", "--n-best", "60", "--tokens"]
     result = CliRunner().invoke(app, ["translate", "--model", str(bundle), *drawn, *LINES])

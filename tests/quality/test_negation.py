@@ -1,4 +1,4 @@
-"""Words that deny, by language."""
+"""Negating words, by language."""
 
 import pytest
 

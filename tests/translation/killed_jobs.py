@@ -1,6 +1,6 @@
 """`killed_jobs.py HOW INPUT OUTPUT [LIMIT...]`: a process for test_file_job.py, which forks jobs and kills them.
 
-Prints what became of them, as JSON. The jobs' translation is the line in capitals, its number before it.
+Prints their outcomes as JSON. The jobs translate a line into its number and the line in capitals.
 """
 
 import json

@@ -60,7 +60,7 @@ def test_no_other_curve_is_likelier(seed):
     assert all(loss(slope + a, intercept + b) >= best - 1e-12 for a, b in itertools.product(steps, steps))
 
 
-def test_a_known_curve_is_found_again():
+def test_a_known_curve_is_recovered():
     x, good = drawn(20_000, slope=4.0, intercept=2.0)
     slope, intercept = fit_logistic(x, good)
     assert slope == pytest.approx(4.0, rel=0.05)
@@ -75,10 +75,10 @@ def test_a_clean_cut_stays_finite():
 
 def test_calibrated_confidences_hold_on_sentences_that_they_were_not_fitted_on():
     x, good = drawn(8000, slope=4.0, intercept=2.0)
-    found = calibrate(x.tolist(), np.where(good, 80.0, 20.0).tolist(), threshold=60, decode={})
-    assert (found.n_fitted, found.held_out.n) == (4000, 4000)
-    assert found.held_out.calibration_error < 0.03
-    shifted = np.array([found.confidence(value * 10, 10) for value in x[1::2]]) - 0.2
+    fitted = calibrate(x.tolist(), np.where(good, 80.0, 20.0).tolist(), threshold=60, decode={})
+    assert (fitted.n_fitted, fitted.held_out.n) == (4000, 4000)
+    assert fitted.held_out.calibration_error < 0.03
+    shifted = np.array([fitted.confidence(value * 10, 10) for value in x[1::2]]) - 0.2
     assert reliability(np.clip(shifted, 0, 1), good[1::2]).calibration_error > 0.15  # it can tell
 
 
@@ -101,15 +101,18 @@ def test_good_means_the_threshold_or_more():
 
 
 def test_the_report_by_hand():
-    found = reliability(np.array([0.05, 0.15, 0.15, 0.95, 1.0]), np.array([False, False, True, True, True]), n_bins=2)
-    assert found.bins == [Bin(0.0, 0.5, 3, pytest.approx(0.35 / 3), pytest.approx(1 / 3)), Bin(0.5, 1.0, 2, 0.975, 1.0)]
-    assert found.calibration_error == pytest.approx(3 / 5 * (1 / 3 - 0.35 / 3) + 2 / 5 * 0.025)
-    assert found.brier == pytest.approx((0.05**2 + 0.15**2 + 0.85**2 + 0.05**2 + 0) / 5)
-    assert found.auc == pytest.approx((0.5 + 1 + 2 + 2) / 6)  # good above bad, a tie counting half
-    assert found.good == 0.6
+    report = reliability(np.array([0.05, 0.15, 0.15, 0.95, 1.0]), np.array([False, False, True, True, True]), n_bins=2)
+    assert report.bins == [
+        Bin(0.0, 0.5, 3, pytest.approx(0.35 / 3), pytest.approx(1 / 3)),
+        Bin(0.5, 1.0, 2, 0.975, 1.0),
+    ]
+    assert report.calibration_error == pytest.approx(3 / 5 * (1 / 3 - 0.35 / 3) + 2 / 5 * 0.025)
+    assert report.brier == pytest.approx((0.05**2 + 0.15**2 + 0.85**2 + 0.05**2 + 0) / 5)
+    assert report.auc == pytest.approx((0.5 + 1 + 2 + 2) / 6)  # good above bad, a tie counting half
+    assert report.good == 0.6
 
 
-def test_what_chance_alone_makes_of_perfect_confidences():
+def test_the_error_of_perfect_confidences_by_chance():
     rng = np.random.default_rng(1)
     perfect = rng.random(250)
     drawn_errors = [reliability(perfect, rng.random(250) < perfect).calibration_error for _ in range(300)]
@@ -117,9 +120,9 @@ def test_what_chance_alone_makes_of_perfect_confidences():
 
 
 def test_an_empty_bin_and_a_single_kind():
-    found = reliability(np.array([0.9]), np.array([True]), n_bins=2)
-    assert found.bins[0] == Bin(0.0, 0.5, 0, None, None)
-    assert found.auc is None
+    report = reliability(np.array([0.9]), np.array([True]), n_bins=2)
+    assert report.bins[0] == Bin(0.0, 0.5, 0, None, None)
+    assert report.auc is None
 
 
 def test_a_more_likely_translation_has_more_confidence():
@@ -146,7 +149,7 @@ def test_what_the_fit_leaves_out_has_no_confidence(n_tokens, finished):
         ([-1.0, -1.0, -0.1, -0.1] * 10, [90.0, 90.0, 10.0, 10.0] * 10, r"40 translations.*\(slope -"),
     ],
 )
-def test_what_cannot_be_calibrated_is_refused(x, chrf, message):
+def test_translations_that_cannot_be_calibrated_are_refused(x, chrf, message):
     with pytest.raises(DataError, match=message):
         calibrate(x, chrf, threshold=60, decode={})
 
@@ -156,12 +159,12 @@ def test_translations_are_compared_with_their_references(caplog):
     bad = Candidate("nothing", [7], -4.0, -4.0, True)
     unfinished = Candidate("x", [7], -1.0, -1.0, False)
     candidates = [good, good, bad, bad] * 10 + [unfinished, Candidate("", [], -1.0, -1.0, True)]
-    found = calibrate_translations(
+    calibrated = calibrate_translations(
         candidates, ["a house by the sea"] * 42, threshold=60, decode=DecodeConfig(beam_size=7)
     )
     fitted = fit_logistic(np.array([-0.1, -2.0] * 10), np.array([True, False] * 10))
-    assert (found.slope, found.intercept) == pytest.approx(fitted)
-    assert found.decode == {"beam_size": 7}
+    assert (calibrated.slope, calibrated.intercept) == pytest.approx(fitted)
+    assert calibrated.decode == {"beam_size": 7}
     [message] = caplog.messages
     assert message.startswith("2 of 42 ")
 

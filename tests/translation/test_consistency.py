@@ -83,8 +83,8 @@ def test_a_model_that_depends_on_its_batch_is_caught(loaded, favour, beam_size):
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_cache_that_changes_the_result_is_caught(loaded, favour, beam_size):
     favour(lambda cache: cache.length == 2)
-    found = differing(examine(loaded, NUMBERED, beam_sizes=[beam_size], checks=["batch", "cache"]))
-    assert found == {("no cache, batches of 16", beam_size)}
+    names = differing(examine(loaded, NUMBERED, beam_sizes=[beam_size], checks=["batch", "cache"]))
+    assert names == {("no cache, batches of 16", beam_size)}
 
 
 def test_a_result_that_depends_on_the_order_is_caught(loaded, monkeypatch):
@@ -95,11 +95,11 @@ def test_a_result_that_depends_on_the_order_is_caught(loaded, monkeypatch):
             yield number, hypotheses if number else [Hypothesis([5, 6, 7], -1.0, -1.0, True)]
 
     monkeypatch.setattr(NativeEngine, "decode", first_come_first_served)
-    found = differing(examine(loaded, NUMBERED, beam_sizes=[1], checks=["order"]))
-    assert found == {("sorted input", 1), ("shuffled input", 1)}
+    names = differing(examine(loaded, NUMBERED, beam_sizes=[1], checks=["order"]))
+    assert names == {("sorted input", 1), ("shuffled input", 1)}
 
 
-def test_n_best_lists_that_are_not_led_by_the_best_are_caught(loaded, monkeypatch):
+def test_n_best_lists_that_do_not_begin_with_the_best_are_caught(loaded, monkeypatch):
     decode = NativeEngine.decode
 
     def worst_first(engine, segments, cfg, n_best):
@@ -107,8 +107,8 @@ def test_n_best_lists_that_are_not_led_by_the_best_are_caught(loaded, monkeypatc
             yield number, hypotheses[::-1]
 
     monkeypatch.setattr(NativeEngine, "decode", worst_first)
-    found = differing(examine(loaded, NUMBERED, beam_sizes=[1, 3], checks=["order", "n-best"]))
-    assert found == {("3-best", 3)}
+    names = differing(examine(loaded, NUMBERED, beam_sizes=[1, 3], checks=["order", "n-best"]))
+    assert names == {("3-best", 3)}
 
 
 def test_only_the_first_differences_are_kept_and_all_are_counted(loaded, favour):
@@ -124,7 +124,7 @@ def test_another_precision_is_compared_without_being_asked_to_agree(loaded):
 
 
 @pytest.mark.parametrize("checks", [CHECKS, []])
-def test_the_bar_is_told_of_every_line(loaded, checks):
+def test_the_bar_advances_for_every_line(loaded, checks):
     ticks = []
     what = {"beam_sizes": (1, 3), "checks": checks, "precisions": ["int8"]}
     for _ in examine(loaded, NUMBERED, **what, advance=lambda: ticks.append(1)):
@@ -133,7 +133,7 @@ def test_the_bar_is_told_of_every_line(loaded, checks):
 
 
 @torch.no_grad()
-def test_decoding_anew_gives_what_the_cache_gives(loaded):
+def test_decoding_without_a_cache_gives_what_the_cache_gives(loaded):
     """Both steps get the same tokens, orders and departures, chosen at random."""
     generator = torch.Generator().manual_seed(3)
     texts = [text for text in LINES if text and len(text) < 50]

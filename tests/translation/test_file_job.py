@@ -145,7 +145,7 @@ def test_no_line_gives_an_empty_file(output):
 
 
 @pytest.mark.parametrize("output", ["out.txt", "out.gz"])
-def test_an_output_that_is_in_its_place_is_not_made_again(text, output):
+def test_an_output_already_in_place_is_not_made_again(text, output):
     with pytest.raises(KeyboardInterrupt), pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "unlink", _interrupt)  # the journal stays
         run(output=output)
@@ -157,7 +157,7 @@ def test_an_output_that_is_in_its_place_is_not_made_again(text, output):
     assert sorted(path.name for path in Path().iterdir()) == ["in.txt", output]
 
 
-def test_what_is_done_is_not_done_again(text):
+def test_translated_lines_are_not_translated_again(text):
     interrupt()
     translate = Capitals()
     result = run(translate)
@@ -178,7 +178,7 @@ def test_the_old_output_stays_until_the_new_one_is_whole(text):
     ("suffix", "rubbish"),
     [("part", b"half a window"), ("journal", b'{"lines": 12, "src'), ("journal", b"\0\0\0"), ("journal", b'{"li')],
 )
-def test_what_was_half_written_is_cut_off(text, suffix, rubbish):
+def test_half_written_output_is_cut_off(text, suffix, rubbish):
     interrupt()
     with Path(f"out.txt.mtkit-{suffix}").open("ab") as file:
         file.write(rubbish)
@@ -255,7 +255,7 @@ def _interrupt(*_: object, **__: object) -> None:
         (IDENTITY, {"window_lines": 5}, "window_lines was 4, now 5;"),
     ],
 )
-def test_another_job_is_refused_and_told_apart(text, identity, options, message):
+def test_another_job_is_refused_with_the_differences(text, identity, options, message):
     interrupt()
     with pytest.raises(MtkitError, match=rf"out.txt.mtkit-part: .*8 lines.*: {message}.*--restart"):
         run(identity=identity, **options)
@@ -271,7 +271,7 @@ def test_a_journal_of_another_kind_is_refused(text):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_a_state_that_can_be_taken_up_and_says_so(text, caplog, number):
+def test_a_signal_leaves_a_resumable_job_and_a_message(text, caplog, number):
     before = signal.getsignal(number)
 
     def signalled(lines, first_line):
@@ -296,7 +296,7 @@ def test_a_bad_byte_is_located_and_can_be_repaired(text):
     assert Path("out.txt").read_bytes() == TRANSLATED
 
 
-def test_a_compressed_input_that_ends_too_early_is_said_and_can_be_repaired(text):
+def test_a_truncated_compressed_input_is_reported_and_can_be_repaired(text):
     whole = gzip.compress(text.read_bytes(), mtime=0)
     Path("in.txt.gz").write_bytes(whole[:-10])
     arguments = (Path("in.txt.gz"), Path("out.txt"), Capitals(), IDENTITY)
@@ -314,7 +314,7 @@ def test_an_error_before_anything_is_done_leaves_nothing(text):
     assert [path.name for path in Path().iterdir()] == ["in.txt"]
 
 
-def test_a_line_too_few_is_an_error_in_the_code(text):
+def test_too_few_output_lines_are_an_error_in_the_code(text):
     with pytest.raises(ValueError, match="3 output lines for 4 lines"):
         run(lambda lines, first_line: (lines[:3], {}))
 
@@ -336,7 +336,7 @@ def test_a_text_is_not_overwritten_by_its_translation(text):
         run(output="link.txt")
 
 
-def test_a_link_keeps_leading_to_the_output(text):
+def test_a_link_still_points_to_the_output(text):
     Path("disk").mkdir()
     Path("out.txt").symlink_to("disk/out.txt")
     interrupt()
@@ -357,14 +357,14 @@ def test_the_name_that_is_given_says_whether_to_compress(text, command):
     assert list(read_lines(Path("out.txt.gz"))) == TRANSLATED.decode().splitlines()
 
 
-def test_plain_text_does_not_go_on_after_compressed(text):
+def test_plain_text_does_not_continue_compressed_text(text):
     Path("out.gz").symlink_to("blob")
     interrupt(output="out.gz")
     with pytest.raises(MtkitError, match="compressed was True, now False"):
         run(output="blob")
 
 
-def test_only_files_can_be_taken_up_again(text):
+def test_only_files_can_be_resumed(text):
     os.mkfifo("pipe")
     assert can_resume(text, Path("out.txt"))
     assert can_resume(text, text)
@@ -373,7 +373,7 @@ def test_only_files_can_be_taken_up_again(text):
     assert not can_resume(text, Path("/dev/null"))
 
 
-def test_the_bar_knows_early_how_long_the_job_is(monkeypatch):
+def test_the_bar_estimates_the_length_of_the_job_early(monkeypatch):
     totals = []
 
     class Bar:

@@ -36,14 +36,14 @@ def choose(texts: list[str]) -> int:
 @settings(max_examples=60)
 @given(st.lists(words, max_size=6))
 def test_chrf_of_every_two_texts_is_sacrebleus(texts):
-    found = pairwise_chrf(texts)
-    assert found.shape == (len(texts), len(texts))
+    scores = pairwise_chrf(texts)
+    assert scores.shape == (len(texts), len(texts))
     for row, hypothesis in enumerate(texts):
         for column, reference in enumerate(texts):
-            assert found[row, column] == pytest.approx(sentence_chrf(hypothesis, reference), abs=1e-9)
+            assert scores[row, column] == pytest.approx(sentence_chrf(hypothesis, reference), abs=1e-9)
 
 
-def test_a_word_many_times_over_counts_as_often_as_both_have_it():
+def test_a_repeated_word_counts_as_often_as_both_texts_have_it():
     texts = ["ha " * 40, "ha ha", "h" * 70, "a"]
     expected = [[sentence_chrf(one, other) for other in texts] for one in texts]
     np.testing.assert_allclose(pairwise_chrf(texts), expected, atol=1e-9)

@@ -1,4 +1,4 @@
-"""What is done about suspect translations; a table of answers stands for the model, so every search can be counted."""
+"""Retries of faulty translations; a table of answers replaces the model, so that every search can be counted."""
 
 import logging
 from collections.abc import Sequence
@@ -52,20 +52,20 @@ def texts(candidates: list[Candidate]) -> list[str]:
     return [candidate.text for candidate in candidates]
 
 
-def test_lines_are_named_as_in_the_whole_file_when_a_job_goes_on():
+def test_a_resumed_job_names_lines_by_their_place_in_the_whole_file():
     tally = Tally(n_before=100)
     tally.add([], repaired=False)
     tally.add([Fault("number", "25")], repaired=False)
     assert "1 of 2 translations looks suspect: 1 loses a number (line 102)" in tally.message()
 
 
-def test_a_sound_translation_is_not_searched_for_again():
+def test_a_sound_translation_is_not_searched_again():
     answers = Answers({})
     [line] = review(answers).window([SRC], [[candidate(GOOD)]])
     assert (texts(line.n_best), line.faults, answers.asked) == ([GOOD], (), [])
 
 
-def test_the_first_faultless_candidate_of_a_wider_beam_takes_the_place_of_a_suspect_translation():
+def test_the_first_faultless_candidate_of_a_wider_beam_replaces_a_faulty_translation():
     answers = Answers({SRC: [NO_NUMBER, GOOD, "Le vieux marche lentement le long de la rivière avec 25 chiens."]})
     checked = review(answers, beam_size=6, beam_groups=3, mbr_samples=0)
     [line] = checked.window([SRC], [[candidate(NO_NUMBER)]])
@@ -75,7 +75,7 @@ def test_the_first_faultless_candidate_of_a_wider_beam_takes_the_place_of_a_susp
     assert checked.tally.message() == "1 looked suspect and was repaired by a second search, of 1 translation"
 
 
-def test_a_second_search_that_is_no_better_changes_nothing_but_the_warning():
+def test_a_second_search_that_is_not_better_changes_only_the_warning():
     answers = Answers({SRC: [NO_NUMBER, LOOP, ""]})
     checked = review(answers)
     [line] = checked.window([SRC], [[candidate(NO_NUMBER, -0.5)]])
@@ -86,7 +86,7 @@ def test_a_second_search_that_is_no_better_changes_nothing_but_the_warning():
 
 @pytest.mark.parametrize(("broken", "rule"), [(LOOP, "no_repeat_ngram"), (SHORT, "min_len_factor"), ("", "min_len")])
 @pytest.mark.parametrize("rules_in_beam", [True, False])
-def test_what_a_wider_beam_does_not_repair_is_searched_for_with_a_rule_against_it(broken, rule, rules_in_beam):
+def test_a_fault_that_a_wider_beam_does_not_repair_is_searched_with_a_rule_against_it(broken, rule, rules_in_beam):
     answers = Answers({SRC: [broken]}, with_rules=GOOD)
     [line] = review(answers, rules_in_beam=rules_in_beam).window([SRC], [[candidate(broken)]])
     assert (texts(line.n_best), line.faults) == ([GOOD], ())
@@ -101,7 +101,7 @@ def test_a_translation_that_hit_its_length_limit_is_searched_for_again():
     assert line.faults == () and line.n_best[0].finished
 
 
-def test_draws_are_drawn_again_from_another_seed():
+def test_a_retry_of_sampling_draws_from_another_seed():
     answers = Answers({SRC: [GOOD]})
     review(answers, sampling=True, seed=2**32 - 1).window([SRC], [[candidate(NO_NUMBER)]])
     [(_, decode, n_best)] = answers.asked
@@ -117,18 +117,18 @@ def test_a_forced_beginning_stays_forced():
 
 @pytest.mark.parametrize("n_best", [1, 2, 3])
 def test_the_new_translation_comes_first_whatever_n_best_and_the_others_follow(n_best):
-    found = [candidate(NO_NUMBER, -1.0), candidate(GOOD, -2.0), candidate(LOOP, -3.0)][:n_best]
-    [line] = review(Answers({SRC: ["", GOOD]})).window([SRC], [found])
+    candidates = [candidate(NO_NUMBER, -1.0), candidate(GOOD, -2.0), candidate(LOOP, -3.0)][:n_best]
+    [line] = review(Answers({SRC: ["", GOOD]})).window([SRC], [candidates])
     assert texts(line.n_best) == [GOOD, NO_NUMBER, LOOP][:n_best]
 
 
 @given(st.lists(st.sampled_from([GOOD, NO_NUMBER, LOOP, SHORT, ""]), max_size=12), st.integers(1, 5))
-def test_windows_of_any_size_give_the_same(found, size):
+def test_windows_of_any_size_give_the_same(outputs, size):
     def reviewed(size: int) -> tuple[list[tuple[list[str], tuple[Fault, ...]]], Tally]:
         checked = review(Answers({SRC: [LOOP, NO_NUMBER]}, with_rules=NO_NUMBER))
         lines = []
-        for start in range(0, len(found), size):
-            window = found[start : start + size]
+        for start in range(0, len(outputs), size):
+            window = outputs[start : start + size]
             lines += checked.window([SRC] * len(window), [[candidate(text)] for text in window])
         return [(texts(line.n_best), line.faults) for line in lines], checked.tally
 
@@ -144,7 +144,7 @@ def test_no_other_mode_searches_again(mode, n_faults):
     assert checked.tally.n_faulty == n_faults
 
 
-def test_a_mark_names_each_kind_once_and_an_unmarked_line_is_as_it_was():
+def test_a_mark_names_each_kind_once_and_an_unmarked_line_stays_as_it_was():
     faults = [Fault("loop"), Fault("number", "1"), Fault("number", "2")]
     assert marked("bla bla", faults) == "[suspect: loop, number] bla bla"
     assert marked("", [Fault("empty")]) == "[suspect: empty]"
@@ -176,13 +176,13 @@ def test_remaining_faults_are_a_warning_and_repaired_ones_are_news(monkeypatch):
     assert told == [logging.INFO, logging.WARNING]
 
 
-def test_with_a_model_what_stands_beside_a_line_does_not_change_what_becomes_of_it(shared_bundle):
+def test_with_a_model_other_lines_do_not_change_the_review_of_a_line(shared_bundle):
     translator = Translator.load(shared_bundle, device="cpu")
     lines = ["I love 12 oranges.", "The cat sleeps under the table.", "", "Do you see www.example.org?", "It rains."]
-    found = translator.search(lines)
+    first_search = translator.search(lines)
     decode = translator.decode.model_copy(update={"on_suspect": "retry"})
-    together = Review(translator, decode).window(lines, found)
+    together = Review(translator, decode).window(lines, first_search)
     assert sum(bool(line.faults) for line in together) > 1  # so that several were searched for again, side by side
-    for line, candidates, reviewed in zip(lines, found, together, strict=True):
+    for line, candidates, reviewed in zip(lines, first_search, together, strict=True):
         [alone] = Review(translator, decode).window([line], [candidates])
         assert (texts(alone.n_best), alone.faults) == (texts(reviewed.n_best), reviewed.faults)

@@ -33,7 +33,7 @@ def test_text_is_cut_at_sentence_ends_then_clauses_then_words_then_anywhere(text
     assert split_long(text, at_most(limit)) == segments
 
 
-def test_an_accent_or_an_emoji_is_not_torn_from_what_it_belongs_to():
+def test_an_accent_or_an_emoji_is_not_split():
     family = "👩\u200d👩\u200d👧"
     assert split_long("aae\u0301bb", at_most(4)) == ["aa", "e\u0301bb"]
     assert split_long("xx" + family, at_most(5)) == ["xx", family]

@@ -1,4 +1,4 @@
-"""A translation shown while it is made: what has been shown is never taken back, and adds up to the translation."""
+"""Streaming a translation: the parts are never taken back, and add up to the translation."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_a_segment_translated_as_nothing_leaves_the_space_to_the_next(shared_bun
     assert "".join(parts) == whole
 
 
-def test_only_what_no_hypothesis_disagrees_about_is_shown(shared_bundle):
+def test_only_what_all_hypotheses_agree_on_is_shown(shared_bundle):
     """At every step, what is out begins every hypothesis that the engine says may still be the best."""
     translator = Translator.load(shared_bundle, threads=1, beam_size=2)
     shown: list[str] = []
@@ -60,7 +60,7 @@ def test_only_what_no_hypothesis_disagrees_about_is_shown(shared_bundle):
     assert n_parts > 3
 
 
-def test_a_shortlist_is_kept_to(bundle):
+def test_a_shortlist_limits_a_stream_too(bundle):
     tokenizer = Translator.load(bundle, threads=1).src_tokenizer
     few = Shortlist.from_lexicon([[]] * tokenizer.vocab_size, range(280, 290), tokenizer.vocab_size)
     add_to_bundle(bundle, SHORTLIST, few.save)
@@ -73,9 +73,9 @@ def test_a_shortlist_is_kept_to(bundle):
 
 def test_a_translation_that_the_length_limit_ended_is_not_finished(shared_bundle):
     translator = Translator.load(shared_bundle, threads=1, beam_size=8)
-    found = list(translator.stream(TEXTS[:3]))
+    translations = list(translator.stream(TEXTS[:3]))
     live = [translate_live(translator, text, lambda part: None) for text in TEXTS[:3]]
-    assert live == [(translation.text, translation.finished) for translation in found]
+    assert live == [(translation.text, translation.finished) for translation in translations]
     assert {finished for _, finished in live} == {True, False}
 
 

@@ -1,4 +1,4 @@
-"""Terminology files: reading them, where their terms apply, what they ask for, and the report of terms met."""
+"""Terminology files: reading them, where their terms apply, what they require, and the report of terms met."""
 
 import gzip
 import subprocess
@@ -166,14 +166,14 @@ def test_the_report_counts_what_was_met_and_names_what_was_not(load):
         "  line 3: house -> demeure: not met 1 of 2 times",
         "  line 5: * not truc: forbidden 1 times",
     ]
-    found = report.as_json()
-    assert (found["required"], found["met"], found["forbidden_seen"]) == (5, 3, 2)
-    assert [(term["line"], term["in_source"], term["met"], term["forbidden_seen"]) for term in found["terms"]] == [
+    as_json = report.as_json()
+    assert (as_json["required"], as_json["met"], as_json["forbidden_seen"]) == (5, 3, 2)
+    assert [(term["line"], term["in_source"], term["met"], term["forbidden_seen"]) for term in as_json["terms"]] == [
         (2, 3, 2, 1),
         (3, 2, 1, 0),
         (5, 4, 0, 1),
     ]
-    assert found["terms"][0]["target"] == ["automobile", "auto"]
+    assert as_json["terms"][0]["target"] == ["automobile", "auto"]
 
 
 def test_what_was_not_required_is_not_missed(load):

@@ -1,4 +1,4 @@
-"""Lines in, lines out. A model that copies says what must come out; a real one, that batches do not matter."""
+"""Translating lines. With a model that copies, the output is known; a real one shows that batches do not matter."""
 
 import logging
 from types import SimpleNamespace
@@ -119,7 +119,7 @@ def test_line_breaks_inside_a_line_are_spaces_on_both_sides():
     assert translator.translate(["one\ntwo\r\nthree\u2028four\x0bfive\n"]) == ["un deux trois"]
 
 
-def test_lines_of_like_length_share_a_batch():
+def test_lines_of_similar_length_share_a_batch():
     model = CopyModel()
     copying(model, batch_sentences=2, beam_size=1).translate(["a" * 9, "b", "c" * 8, "dd"])
     assert model.shapes == [(2, 3), (2, 10)]  # EOS counted
@@ -144,7 +144,7 @@ def test_a_window_is_translated_before_the_next_is_read():
     assert read == ["a", "b"]
 
 
-def test_long_input_is_split_rejoined_and_said_with_its_line(warnings):
+def test_long_input_is_split_rejoined_and_reported_with_its_line(warnings):
     model = CopyModel()
     line = "The first sentence. The second one, rather longer. A third?"
     assert copying(model, max_src_tokens=20).translate(["", "short", line]) == ["", "short", line]
@@ -196,7 +196,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_an_error_with_its_remedy(error
         copying(TooLarge()).translate(["abc", "", "de"])
 
 
-def test_any_other_error_of_torch_stays_what_it_is():
+def test_any_other_error_of_torch_passes_unchanged():
     class Broken(CopyModel):
         def start_decoding(self, src, beam_size):
             raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
@@ -268,10 +268,10 @@ def test_decoding_with_caches_finds_what_the_full_model_finds(random_model):
     """Greedy decoding by hand: the whole prefix through `forward` at every position, no cache."""
     src = torch.tensor([[*Letters().encode(text), EOS_ID] for text in ("I love oranges.", "You sleep well.")])
     with torch.no_grad():
-        found = greedy(
+        results = greedy(
             ModelStep(random_model, src, 1), torch.tensor([25, 25]), SearchConfig(1), bos_id=BOS_ID, eos_id=EOS_ID
         )
-        for row, [hypothesis] in enumerate(result.n_best for result in found):
+        for row, [hypothesis] in enumerate(result.n_best for result in results):
             prefix = [BOS_ID]
             while len(prefix) <= 25 and EOS_ID not in prefix:
                 logits = random_model(src[row : row + 1], torch.tensor([prefix]))[0, -1]
@@ -294,7 +294,7 @@ def test_pad_and_bos_are_never_chosen_and_the_others_keep_their_log_prob(random_
     torch.testing.assert_close(log_probs[others], expected[others], atol=1e-4, rtol=1e-5)
 
 
-def test_a_model_in_training_is_translated_with_and_stays_in_training():
+def test_a_model_in_training_mode_can_translate_and_stays_in_training_mode():
     torch.manual_seed(0)
     cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, residual_dropout=0.9)
     model = Transformer(cfg, Letters.vocab_size, Letters.vocab_size)
