@@ -1,5 +1,6 @@
 """`mtkit calibrate`: what it prints, and what it adds to the bundle."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -90,8 +91,8 @@ def test_no_more_sentences_than_asked_for(run):
 @pytest.mark.parametrize(
     ("args", "exit_code", "message"),
     [
-        (["--src", "src.txt"], 2, "give both --src and --ref, or neither"),
-        ([], 1, "/nowhere/dev.tsv: no such file, though model/config.yaml names it as data.dev: give --src and --ref"),
+        (["--src", "src.txt"], 2, "both --src and --ref"),
+        ([], 1, r"/nowhere/dev\.tsv: .*model/config\.yaml .*data\.dev.*--src and --ref"),
         (["--src", "src.txt", "--ref", "few.txt"], 1, "src.txt has 48 lines, few.txt has 1"),
         (["--src", "few.txt", "--ref", "few.txt"], 1, "1 translations, 0 of the 1 to fit on"),
     ],
@@ -101,7 +102,7 @@ def test_mistakes_are_explained_and_leave_the_bundle_as_it_was(run, args, exit_c
     shutil.copytree("model", "before")
     result = run(*args)
     assert result.exit_code == exit_code
-    assert message in result.stderr
+    assert re.search(message, result.stderr)
     for path in Path("before").iterdir():
         assert path.read_bytes() == (Path("model") / path.name).read_bytes()
     assert not (Path("model") / CONFIDENCE_FILE).exists()

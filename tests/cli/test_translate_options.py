@@ -93,7 +93,7 @@ def test_models_with_different_target_tokenizers_cannot_be_an_ensemble(run, shar
     save_bundle(folder, bundle.model.state_dict(), bundle.config, shared_bundle / "src.spm", other, training={})
     result = run("--model", str(folder), "a")
     assert result.exit_code == 1
-    assert "cannot be an ensemble: their target tokenizers differ" in result.stderr
+    assert "target tokenizers differ" in result.stderr and str(folder) in result.stderr
 
 
 def test_every_translation_begins_with_the_prefix(run):
@@ -134,7 +134,7 @@ def test_a_line_that_was_split_has_no_alignment_and_is_named(run):
     first, second = texts(result)
     assert first.split("\t")[1]
     assert second.endswith("\t")
-    assert "line 2: its words are not aligned, as it was translated in segments" in result.stderr
+    assert "line 2: its words" in result.stderr
     assert "line 1: its words" not in result.stderr
 
 
@@ -151,7 +151,7 @@ def test_a_suspect_line_is_reported_as_asked(run):
     cut = ["--set", "decode.max_len=1", "--set", "decode.max_len_constant=1", long]
     marked = run("--on-suspect", "mark", *cut)
     assert texts(marked)[0].startswith("[suspect: ")
-    assert "1 of 1 translation looks suspect" in run("--on-suspect", "warn", *cut).stderr
+    assert "1 of 1 translation" in run("--on-suspect", "warn", *cut).stderr
     assert json.loads(texts(run("--on-suspect", "warn", "--json", *cut))[0])["faults"]
     off = run("--on-suspect", "off", *cut)
     assert "suspect" not in off.stderr
@@ -175,7 +175,7 @@ def test_live_output_comes_with_the_messages_about_long_lines_and_limits(run):
     result = run("--live", "--set", "decode.max_src_tokens=20", "--set", "decode.max_len=2", "a", "It rains. " * 9)
     assert len(texts(result)) == 2
     assert "line 2: " in result.stderr and "translated in" in result.stderr
-    assert "2 of 2 translations hit the length limit" in result.stderr
+    assert "2 of 2 translations" in result.stderr and "decode.max_len" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["terms: v2.tsv", "a #1.tsv", "2024", "null", "thé 😀.tsv"])

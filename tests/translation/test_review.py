@@ -56,7 +56,7 @@ def test_a_resumed_job_names_lines_by_their_place_in_the_whole_file():
     tally = Tally(n_before=100)
     tally.add([], repaired=False)
     tally.add([Fault("number", "25")], repaired=False)
-    assert "1 of 2 translations looks suspect: 1 loses a number (line 102)" in tally.message()
+    assert "(line 102)" in tally.message()
 
 
 def test_a_sound_translation_is_not_searched_again():
@@ -72,7 +72,8 @@ def test_the_first_faultless_candidate_of_a_wider_beam_replaces_a_faulty_transla
     assert (texts(line.n_best), line.faults) == ([GOOD], ())
     [(asked, decode, n_best)] = answers.asked
     assert (asked, decode.beam_size, decode.beam_groups, n_best) == ([SRC], 12, 3, 12)
-    assert checked.tally.message() == "1 looked suspect and was repaired by a second search, of 1 translation"
+    assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_repaired) == (1, 0, 1)
+    assert "repaired by a second search" in checked.tally.message()
 
 
 def test_a_second_search_that_is_not_better_changes_only_the_warning():
@@ -81,7 +82,8 @@ def test_a_second_search_that_is_not_better_changes_only_the_warning():
     [line] = checked.window([SRC], [[candidate(NO_NUMBER, -0.5)]])
     assert line.n_best == [candidate(NO_NUMBER, -0.5)]
     assert line.faults == (Fault("number", "25"),)
-    assert checked.tally.message() == "1 of 1 translation looks suspect: 1 loses a number (line 1)"
+    assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_repaired) == (1, 1, 0)
+    assert all(part in checked.tally.message() for part in ("1 of 1", "1 loses a number", "(line 1)"))
 
 
 @pytest.mark.parametrize(("broken", "rule"), [(LOOP, "no_repeat_ngram"), (SHORT, "min_len_factor"), ("", "min_len")])
@@ -157,10 +159,8 @@ def test_the_message_counts_by_kind_and_names_the_first_lines():
         faults = [Fault("number", "1"), Fault("number", "2"), Fault("loop")] if line % 80 == 0 else []
         tally.add(faults + ([Fault("url")] if line == 80 else []), repaired=line in (7, 8))
     lines = ", ".join(str(80 * number) for number in range(1, 21))
-    assert tally.message() == (
-        f"25 of 2,000 translations look suspect: 25 loop, 25 lose a number, 1 loses a URL (lines {lines}, ...); "
-        "2 looked suspect and were repaired by a second search"
-    )
+    assert tally.message().startswith("25 of 2,000 ")
+    assert f"25 loop, 25 lose a number, 1 loses a URL (lines {lines}, ...); 2 " in tally.message()
     assert Tally(n_lines=3).message() == ""
 
 
