@@ -1,17 +1,15 @@
-"""The machine that a run uses: device, working precision, threads."""
+"""How a run uses the machine: device, precision of matrix products, threads, memory."""
 
 import ctypes
 import os
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache
-from importlib.util import find_spec
 from mmap import PAGESIZE
 from typing import Literal
 
 import torch
 
 from mtkit.console import log
-from mtkit.cores import made_by_intel, usable_cores
+from mtkit.cores import made_by_intel, numba_error, numba_version, usable_cores
 from mtkit.errors import MtkitError
 
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -19,12 +17,12 @@ _DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bf
 
 
 def choose_device(name: str) -> torch.device:
-    """The device that the config names; `auto` takes a GPU where there is one. A GPU is made torch's current one.
+    """Return the device that the config names; `auto` prefers a GPU. A numbered GPU becomes torch's current one.
 
     Raises MtkitError if the machine has no such device.
     """
-    # cuDNN's attention plans each shape anew, which takes half a second, and batches differ in shape: flash attention
-    # and its kin are left to choose from.
+    # cuDNN plans its attention for each new shape, which takes half a second, and every batch has another shape.
+    # Without it, torch chooses among flash attention and the other kernels.
     torch.backends.cuda.enable_cudnn_sdp(False)
     if name == "auto":
         if torch.cuda.is_available():
@@ -34,14 +32,17 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise MtkitError(f"device={name}: this machine has {torch.cuda.device_count()} CUDA devices; use auto or cpu")
     if device.type == "cuda" and device.index is not None:
-        torch.cuda.set_device(device)  # by which torch answers what the machine can do
+        torch.cuda.set_device(device)  # torch.cuda.is_bf16_supported asks the current device
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise MtkitError("device=mps: not available on this machine; use auto or cpu")
     return device
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:
-    """The precision of matrix products; `auto` is bf16 where the device computes in it natively, else fp32."""
+    """Return the precision of matrix products; `auto` is bf16 where the device has instructions for it, else fp32.
+
+    A GPU without bf16 gets fp16. Raises MtkitError for fp16 on a CPU.
+    """
     if name in _DTYPES:
         if name == "fp16" and device.type == "cpu":
             raise MtkitError("train.precision=fp16 is for GPUs; on a CPU use bf16 or fp32")
@@ -59,21 +60,21 @@ def _cpu_multiplies_bf16() -> bool:
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """Context in which matrix products of this device run in the given precision."""
+    """Return a context in which the device's matrix products run in this precision."""
     if precision == "fp32":
         return nullcontext()
     return torch.autocast(device.type, dtype=_DTYPES[precision])
 
 
 def set_threads(n_threads: int | None) -> int:
-    """Let torch use n_threads CPU threads, by default one per core this process may use; returns the number."""
+    """Let torch use n_threads CPU threads, by default one per core this process may use; return their number."""
     n = n_threads or usable_cores()
     torch.set_num_threads(n)
     return n
 
 
 def environment(device: torch.device, precision: Precision) -> dict[str, str]:
-    """What the last bits of a result depend on besides config and data."""
+    """Return what decides the last bits of a result besides config and data."""
     kinds = {"cpu": _vectors, "cuda": torch.cuda.get_device_name}
     made_by = {"numba": numba_version() or "none"} if device.type == "cpu" else {}
     return {
@@ -85,70 +86,63 @@ def environment(device: torch.device, precision: Precision) -> dict[str, str]:
     }
 
 
-@cache
-def numba_version() -> str | None:
-    """The version of numba, which compiles passes over memory on a CPU; None if it is not there, or does not work.
-
-    Loads it, which takes half a second.
-    """
-    if find_spec("numba") is None:
-        return None
-    try:
-        import numba
-    except Exception as error:  # it is particular about numpy's version, and has libraries of its own to load
-        log.warning(f"numba is installed, but does not work ({error}); training goes on without it, a tenth slower")
-        return None
-    return str(numba.__version__)
+def log_missing_numba() -> None:
+    """Log that numba is missing or broken."""
+    if error := numba_error():
+        log.warning(f"numba is installed but cannot be imported ({error}); it would make an update about a tenth faster")
+    elif numba_version() is None:
+        log.info("numba would make an update about a tenth faster; install the extra `fast`")
 
 
 def _vectors() -> str:
-    """The instructions that torch uses, and whether MKL multiplies with all of them."""
+    """Return the vector instructions that torch uses, and whether MKL uses all of them: on Intel's processors alone."""
     return torch.backends.cpu.get_cpu_capability() + (" of Intel" if made_by_intel() else "")
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch failed for want of memory; it has a class of error for that on GPUs only."""
+    """Return whether torch failed to get memory; only for GPUs does it have an error class of its own."""
     reason = str(error).lower()
     causes = ("out of memory", "not enough memory", "can't allocate memory", "cublas_status_alloc_failed")
     return any(words in reason for words in causes)
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep all memory that is freed, instead of giving it back to the system.
+    """Let the C library keep freed memory for this process instead of returning it to the system; glibc only.
 
-    Tensors of a few megabytes come and go at every step; each time their pages would have to be made anew, which can
-    take longer than computing what is in them. A gigabyte is asked for at once, so that it can be of large pages, of
-    which five hundred times fewer have to be made; none is made before it is used. The other threads have pools of
-    their own, of 64 megabytes each, which are kept as well. For this process alone, glibc only; elsewhere nothing
-    happens.
+    Every step allocates and frees tensors of some megabytes. If the system had to map their pages each time, that
+    could take longer than computing what is in them. The first gigabyte is requested at once, so that the system can
+    map large pages, which are 512 times fewer; no page is mapped before it is used. Other threads allocate from pools
+    of 64 MB each, which stay, too.
     """
-    with suppress(OSError, AttributeError, TypeError):  # the last from Windows
+    with suppress(OSError, AttributeError, TypeError):  # TypeError: from Windows
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_TRIM_THRESHOLD, -1)  # never
-        libc.mallopt(_M_MMAP_MAX, 0)  # a mapping for one block alone would go with it
-        libc.mallopt(_M_TOP_PAD, _LEFT_TO_THREADS)
+        libc.mallopt(_M_MMAP_MAX, 0)  # a block with a mapping of its own is unmapped when it is freed
+        libc.mallopt(_M_TOP_PAD, _THREAD_PAD)
         libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
         libc.free.restype, libc.free.argtypes = None, [ctypes.c_void_p]
         libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        if block := libc.malloc(_AT_ONCE):
-            libc.madvise(-(-block // PAGESIZE) * PAGESIZE, _AT_ONCE - PAGESIZE, _MADV_HUGEPAGE)
+        if block := libc.malloc(_FIRST_BLOCK):
+            libc.madvise(-(-block // PAGESIZE) * PAGESIZE, _FIRST_BLOCK - PAGESIZE, _MADV_HUGEPAGE)
             libc.free(block)
 
 
-def bound_kernel_stores(n_threads: int) -> None:
-    """Keep the kernels of at most so many sizes of products on a CPU; to be called before the first of them.
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # malloc.h
+_MADV_HUGEPAGE = 14  # sys/mman.h
+_FIRST_BLOCK = 1 << 30
+_THREAD_PAD = 1 << 27  # bytes of free memory that a thread keeps at the end of its pool: more than a pool has
 
-    Each size of a batch needs its own, of about a megabyte. oneDNN keeps them, and torch beside it in every thread that
-    starts products; only what both have dropped is freed. By default each keeps 1,024: a run of a model 256 wide in two
-    threads grew to 3.9 GB. What the user has set, by oneDNN's and torch's own variables, stays.
+
+def bound_kernel_stores(n_threads: int) -> None:
+    """Limit how many compiled matrix-product kernels oneDNN and torch keep; call it before the first product.
+
+    oneDNN compiles a kernel of about a megabyte for each size of a product. It keeps the latest, and torch keeps the
+    latest of each thread; a kernel is freed when neither keeps it. By default each store holds 1,024: a run of a model
+    256 wide with two threads grew to 3.9 GB. Limits that the user has set, in the variables of oneDNN and torch, stay.
     """
     os.environ.setdefault(_ONEDNN_STORE, str(_KERNELS_KEPT))
     os.environ.setdefault(_TORCH_STORE, str(max(64, _KERNELS_KEPT // n_threads)))
 
 
 _ONEDNN_STORE, _TORCH_STORE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"  # environment variables
-_KERNELS_KEPT = 512  # of some 50 for an update of one shape: those of the latest shapes
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # malloc.h
-_MADV_HUGEPAGE = 14  # sys/mman.h
-_AT_ONCE = 1 << 30
-_LEFT_TO_THREADS = 1 << 27  # free memory that a thread's pool keeps at its end: more than a pool has
+_KERNELS_KEPT = 512  # an update of one shape needs some 50

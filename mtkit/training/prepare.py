@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -20,7 +19,14 @@ from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import DataError
 from mtkit.evaluation.behaviour.suite import Suite, load_suite
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import bound_kernel_stores, choose_device, choose_precision, keep_freed_memory, set_threads
+from mtkit.runtime import (
+    bound_kernel_stores,
+    choose_device,
+    choose_precision,
+    keep_freed_memory,
+    log_missing_numba,
+    set_threads,
+)
 from mtkit.training.auto_batch import with_batch_tokens
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.run_tokenizers import check_tags
@@ -116,8 +122,8 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Com
     where = f"{device}, {n_threads} threads" if device.type == "cpu" else str(device)
     n_weights = sum(parameter.numel() for parameter in model.parameters())
     log.info(f"model: {n_weights / 1e6:.1f} million weights; {precision} on {where}")
-    if device.type == "cpu" and find_spec("numba") is None:
-        log.info("numba would make an update about a tenth faster; install the extra `fast`")
+    if device.type == "cpu":
+        log_missing_numba()
     _log_data(run)
     return run
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from mtkit.runtime import numba_version
+from mtkit.cores import numba_version
 
 _STRIP = 2**16  # elements that are worth a thread
 
