@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mtkit.bundle import BundleFiles, load_model
 from mtkit.config.schema import DecodeConfig
+from mtkit.console import log
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.engines.shortlist import Shortlist, shortlist_of
 from mtkit.engines.shortlisted import LocalVocabulary, ShortlistedStep
@@ -57,6 +58,11 @@ class NativeEngine:
         self.device = torch.device(device)
         self.models = [quantize(model.to(self.device), precision) for model in models]
         self.precision = supported_precision(precision, self.device)
+        if self.precision != precision:
+            where = "CPU" if self.device.type == "cpu" else "GPU"
+            log.warning(
+                f"decode.precision={precision}: this {where} has no instructions for it; using {self.precision}"
+            )
         self.shortlist = shortlist
         # Learned positions end; the other kinds go on for ever.
         limits = [model.cfg.max_positions for model in models if model.cfg.positions == "learned"]

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from mtkit.engines.shortlist import Shortlist
 from mtkit.engines.steps import ModelStep
-from mtkit.model.selected_outputs import select_outputs
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis, Segment
 
@@ -62,7 +61,7 @@ class ShortlistedStep(ModelStep):
         self, model: Transformer, src: Tensor, beam_size: int, vocabulary: LocalVocabulary, *, attention: bool = False
     ) -> None:
         super().__init__(model, src, beam_size, attention=attention)
-        self._cache.output = select_outputs(model.output, vocabulary.ids)
+        self._cache.output = model.output.select_outputs(vocabulary.ids)
         self._ids = vocabulary.ids
         self._forbidden = ~vocabulary.allowed.unsqueeze(1)  # (B, 1, U)
 

@@ -1,17 +1,16 @@
-"""Encoder and decoder layers: attention and feed-forward sublayers, each with its residual connection and norm."""
+"""Encoder and decoder layers: sublayers of attention and feed-forward, each with a residual connection and a norm."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
 from mtkit.model.attention import Ancestry, CrossAttention, SelfAttention
-from mtkit.model.cpu import fused
 from mtkit.model.dropout import Dropout
 from mtkit.model.linear import Linear
+from mtkit.model.ops import add_dropout, layer_norm
 from mtkit.model.ssru import SSRU
 
 _Layer = TypeVar("_Layer", bound=nn.Module)
@@ -19,7 +18,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "silu": F
 
 
 class FeedForward(nn.Module):
-    """Two matrices with a non-linearity between; swiglu multiplies by a gate of its own (Shazeer 2020)."""
+    """Two matrices with a non-linearity between them; swiglu multiplies by a gate of its own (Shazeer 2020)."""
 
     def __init__(self, cfg: ModelConfig) -> None:
         super().__init__()
@@ -29,21 +28,22 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(cfg.ffn_dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., D) -> (..., D), every position by itself."""
+        """Return max(0, x W1 + b1) W2 + b2 for each position (..., D) (Vaswani et al. 2017, equation 2).
+
+        Other activations take the place of max(0, _). Dropout comes before W2.
+        """
         if self.activation == "relu":
-            if self.training and fused.has_kernels(x, self.in_proj.bias):
-                return self.out_proj(self.dropout.of_relu(self.in_proj.product(x), self.in_proj.bias))
-            x = self.in_proj(x, then="relu")
-        elif self.activation == "swiglu":
+            return self.out_proj(self.in_proj(x, relu=True, dropout=self.dropout.rate))
+        if self.activation == "swiglu":
             gate, value = self.in_proj(x).chunk(2, dim=-1)
-            x = F.silu(gate) * value
+            hidden = F.silu(gate) * value
         else:
-            x = _ACTIVATIONS[self.activation](self.in_proj(x))
-        return self.out_proj(self.dropout(x))
+            hidden = _ACTIVATIONS[self.activation](self.in_proj(x))
+        return self.out_proj(self.dropout(hidden))
 
 
 class Residual(nn.Module):
-    """x + sublayer(x) with dropout and a norm: before the sublayer (pre) or after the sum (post, as in the paper)."""
+    """x + dropout(sublayer(x)), with a norm before the sublayer (pre) or, as in the paper, after the sum (post)."""
 
     def __init__(self, cfg: ModelConfig) -> None:
         super().__init__()
@@ -52,17 +52,10 @@ class Residual(nn.Module):
         self.dropout = Dropout(cfg.residual_dropout)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """x and what sublayer returns for it: the same shape, (..., D)."""
-        return self.after(x, sublayer(self.before(x)))
-
-    def before(self, x: Tensor) -> Tensor:
-        """What the sublayer is given."""
-        return self.norm(x) if self.pre else x
-
-    def after(self, x: Tensor, y: Tensor) -> Tensor:
-        """What becomes of x once the sublayer has returned y."""
-        x = self.dropout.added(x, y)
-        return x if self.pre else self.norm(x)
+        """Apply sublayer to x (..., D); both have the same shape."""
+        if self.pre:
+            return add_dropout(x, sublayer(self.norm(x)), self.dropout.rate)
+        return self.norm(add_dropout(x, sublayer(x), self.dropout.rate))
 
 
 class EncoderLayer(nn.Module):
@@ -86,7 +79,7 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention, attention to the encoder's output, then feed-forward.
 
-    With decoder=ssru a recurrent unit stands where the self-attention would, under its name.
+    With decoder=ssru self_attention is a recurrent unit.
     """
 
     def __init__(self, cfg: ModelConfig) -> None:
@@ -111,32 +104,27 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual(x, self.feed_forward)
 
     def step(self, x: Tensor, cache: Any, ancestry: Ancestry, keys: Tensor, values: Tensor, pad_bias: Tensor) -> Tensor:
-        """One new position for K hypotheses of each of B sentences.
+        """Compute the next position of K hypotheses of each of B sentences.
 
         x: (B, K, D); cache: from self_attention.new_cache; keys, values: (B, H, S, d_head). Returns (B, K, D).
         """
-        y = self.self_attention.step(self.self_attention_residual.before(x), cache, ancestry)
-        x = self.self_attention_residual.after(x, y)
-        y = self.cross_attention(self.cross_attention_residual.before(x), keys, values, pad_bias)
-        x = self.cross_attention_residual.after(x, y)
-        return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
+        x = self.self_attention_residual(x, lambda y: self.self_attention.step(y, cache, ancestry))
+        x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, keys, values, pad_bias))
+        return self.feed_forward_residual(x, self.feed_forward)
 
 
 class NormBeforeProducts(nn.LayerNorm):
-    """torch's layer norm; in training on a CPU its result comes in the precision of the products that it is for."""
+    """torch's layer norm for the input of matrix products; in training it may come in their precision."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape (..., D), which is returned."""
-        in_bf16 = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
-        if self.training and in_bf16 and fused.has_kernels(input, self.weight):
-            return fused.layer_norm(input, self.weight, self.bias, self.eps, torch.bfloat16)
-        return super().forward(input)  # in float32 as fast
+        """Normalise the last dimension of input (..., D)."""
+        return layer_norm(input, self.weight, self.bias, self.eps, self.training)
 
 
 def make_norm(cfg: ModelConfig, *, before_products: bool = False) -> nn.Module:
-    """Layer normalisation (Ba et al. 2016), or RMSNorm (Zhang and Sennrich 2019).
+    """Make a layer norm (Ba et al. 2016) or an RMSNorm (Zhang and Sennrich 2019).
 
-    before_products: the result is given to a sublayer, which begins with matrix products.
+    before_products: the result goes to a sublayer, which begins with matrix products.
     """
     if cfg.norm == "rmsnorm":
         return nn.RMSNorm(cfg.d_model, eps=1e-6)
@@ -144,5 +132,5 @@ def make_norm(cfg: ModelConfig, *, before_products: bool = False) -> nn.Module:
 
 
 def stacked(layers: Iterable[_Layer]) -> Sequence[_Layer]:
-    """The layers as a ModuleList, whose members keep their type."""
+    """Return the layers as a ModuleList that keeps their type."""
     return cast(Sequence[_Layer], nn.ModuleList(layers))

@@ -16,7 +16,7 @@ from mtkit.data.batching import Batch
 from mtkit.data.special_ids import PAD_ID
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import TrainingError
-from mtkit.model.dropout import seeded_dropout
+from mtkit.model.ops import seeded_dropout
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
 from mtkit.training.divergence import Divergence

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from mtkit.config.schema import ModelConfig
-from mtkit.model.linear import onednn_multiplies, onednn_product
+from mtkit.model.cpu.products import onednn_multiplies, onednn_product
 from mtkit.training.loss import chunk_size
 
 _REPEATS = 5

@@ -1,5 +1,6 @@
 """The native engine: ensembles, prefixes, limits and sampling through a real model, and close calls."""
 
+import logging
 import math
 
 import pytest
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID
+from mtkit.engines import native
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.steps import EnsembleStep, ModelStep
 from mtkit.model.transformer import Transformer
@@ -162,3 +164,14 @@ def test_a_clear_choice_is_not_made_twice():
     found = decode(NativeEngine([noisy]), SEGMENTS[:3], beam_size=1)
     assert [h.ids for [h] in found] == [[8]] * 3
     assert noisy.batches == [3]
+
+
+@pytest.mark.parametrize(("asked", "used"), [("int8", "bf16"), ("bf16", "fp32"), ("fp32", "fp32")])
+def test_a_precision_without_instructions_is_replaced_with_a_warning(model, asked, used, monkeypatch, caplog):
+    monkeypatch.setattr(native, "supported_precision", lambda *_: used)
+    with caplog.at_level(logging.WARNING, logger="mtkit"):
+        engine = NativeEngine([model], precision=asked)
+    assert engine.precision == used
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == (asked != used)
+    assert all(f"decode.precision={asked}" in text and "CPU" in text and used in text for text in warnings)

@@ -14,7 +14,6 @@ from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import Shortlist
 from mtkit.errors import BundleError
 from mtkit.model.quantization import quantize
-from mtkit.model.selected_outputs import select_outputs
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis, Segment
 
@@ -174,6 +173,6 @@ def test_selected_outputs_are_those_of_the_whole_layer(model: Transformer, preci
     ids = torch.tensor([3, 7, 8, 30, 0])
     x = torch.randn(9, 16)
     with torch.no_grad():
-        found, expected = select_outputs(output, ids)(x), output(x)[:, ids]
+        found, expected = output.select_outputs(ids)(x), output(x)[:, ids]
     tolerance = 0.05 if precision == "bf16" else 1e-5
     torch.testing.assert_close(found.float(), expected.float(), atol=tolerance, rtol=tolerance)

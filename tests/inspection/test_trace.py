@@ -99,7 +99,7 @@ def test_rotary_positions_rotate_queries_and_keys(subjects):
     layer = model.encoder_layers[0]
     with torch.no_grad():
         x = model.src_embedding(torch.tensor(src)) * model.cfg.d_model**0.5
-        packed = layer.self_attention.qkv_proj(layer.self_attention_residual.before(x))
+        packed = layer.self_attention.qkv_proj(layer.self_attention_residual.norm(x))
     for rotated, unrotated in zip((found.q, found.k), packed.unflatten(1, (3, 2, -1)).unbind(1), strict=False):
         torch.testing.assert_close(rotated[:, 0], unrotated[0])  # position 0 rotates by no angle
         torch.testing.assert_close(rotated[:, 2].norm(dim=1), unrotated[2].norm(dim=1))  # a rotation keeps lengths

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.model.attention import attend
-from mtkit.model.dropout import Dropout, scaled_keep_mask
+from mtkit.model.cpu.random_bytes import scaled_keep_mask
+from mtkit.model.dropout import Dropout
 from mtkit.model.masks import BLOCKED, causal_bias, padding_bias
+from mtkit.model.ops import attend
 from mtkit.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions, sinusoid_table
 
 
@@ -94,7 +95,7 @@ def test_attention_equals_the_formula(n_keys: int) -> None:
     q, k, v = torch.randn(2, 3, 170, 4), torch.randn(2, 3, n_keys, 4), torch.randn(2, 3, n_keys, 4)
     pad_mask = torch.zeros(2, n_keys, dtype=torch.bool)
     pad_mask[1, 3:] = True
-    found = attend(q, k, v, padding_bias(pad_mask), Dropout(0.0))
+    mixed = attend(q, k, v, padding_bias(pad_mask))
     scores = torch.einsum("bhqd,bhld->bhql", q, k) / 2.0
     weights = F.softmax(scores.masked_fill(pad_mask[:, None, None], -math.inf), dim=-1)
-    torch.testing.assert_close(found, torch.einsum("bhql,bhld->bhqd", weights, v), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(mixed, torch.einsum("bhql,bhld->bhqd", weights, v), atol=1e-5, rtol=1e-5)

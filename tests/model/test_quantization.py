@@ -1,15 +1,14 @@
 """Fast linear layers: as exact as their precision allows, each row by itself, and in place of every linear layer."""
 
-import logging
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
-from mtkit.model import quantization
-from mtkit.model.quantization import Int8Linear, PackedLinear, quantize
+from mtkit.model import ops
+from mtkit.model.cpu.packed import Int8Linear, PackedLinear
+from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
 
 ACCELERATED = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
@@ -68,7 +67,7 @@ def test_packing_changes_no_result(n_rows: int) -> None:
     layer, x = linear_layer(64, 48), rows_of(n_rows, 64)
     packed = PackedLinear(layer, torch.float32)
     torch.testing.assert_close(packed(x), layer(x), rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(packed(x, "relu"), F.relu(layer(x)), rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(packed(x, relu=True), F.relu(layer(x)), rtol=1e-5, atol=1e-4)
 
 
 def small_model(**choices: object) -> Transformer:
@@ -84,7 +83,7 @@ def small_model(**choices: object) -> Transformer:
 def test_a_quantized_model_computes_nearly_what_the_model_does(
     precision: str, tolerance: float, choices: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quantization, "supported_precision", lambda asked, device: asked)  # slow, but right anywhere
+    monkeypatch.setattr(ops, "can_multiply", lambda precision, device: True)  # slow, but right anywhere
     model = small_model(**choices)
     fast = quantize(model, precision)
     src, tgt = torch.randint(4, 20, (3, 9)), torch.randint(4, 20, (3, 12))
@@ -122,19 +121,13 @@ def test_quantizing_replaces_every_linear_layer_and_leaves_the_model_as_it_was()
         ({"avx512_vnni": True, "avx512_bf16": True}, "fp32", "fp32"),
     ],
 )
-def test_a_processor_without_the_instructions_gets_the_next_better_precision_and_a_warning(
-    capabilities: dict[str, bool],
-    asked: str,
-    given: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_a_processor_without_the_instructions_gets_the_next_more_exact_precision(
+    capabilities: dict[str, bool], asked: str, given: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-    assert quantization.supported_precision(asked, torch.device("cpu")) == given
-    monkeypatch.setattr(quantization, "_fast", lambda layer, precision: layer)
-    with caplog.at_level(logging.WARNING, logger="mtkit"):
-        quantize(small_model(), asked)
-    warnings = [record.getMessage() for record in caplog.records]
-    expected = f"decode.precision={asked}: this CPU has no instructions for it; {given} instead"
-    assert warnings == ([] if asked == given else [expected])
+    assert supported_precision(asked, torch.device("cpu")) == given
+    made = []
+    monkeypatch.setattr(ops, "inference_linear", lambda layer, precision: made.append(precision) or layer)
+    quantize(small_model(), asked)
+    assert set(made) == {given}

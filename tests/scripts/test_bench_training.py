@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.config.schema import Config, ModelConfig, TrainConfig
 from mtkit.data.batching import Batch
-from mtkit.model.linear import has_onednn, onednn_multiplies
+from mtkit.model.cpu.products import has_onednn, onednn_multiplies
 from mtkit.model.transformer import Transformer
 from mtkit.training.update import Updater, batch_loss
 
@@ -45,7 +45,7 @@ def random_batch(n_pairs, src_len, tgt_len, vocab_size):
 
 @pytest.fixture
 def no_onednn(monkeypatch):
-    """As if torch had no oneDNN, whose products it does not count; what is known of it is found out anew after it."""
+    """As if torch had no oneDNN, whose products it does not count; the cached answer is dropped before and after."""
     onednn_multiplies.cache_clear()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     yield

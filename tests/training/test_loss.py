@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mtkit.model import linear
+from mtkit.model import ops
 from mtkit.model.cpu import fused
-from mtkit.training import loss as loss_module
+from mtkit.model.cpu.products import onednn_multiplies
 from mtkit.training.loss import smoothed_cross_entropy_sum
 
 
@@ -19,12 +19,6 @@ def _in_one_pass_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     if request.param:
         pytest.importorskip("numba")
     monkeypatch.setattr(fused, "has_numba", lambda: request.param)
-
-
-@pytest.fixture(autouse=True, params=[True, False], ids=["Intel", "others"])
-def _maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a processor whose products in float32 are MKL's, and on one where they are oneDNN's."""
-    monkeypatch.setattr(linear, "made_by_intel", lambda: request.param)
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
@@ -84,20 +78,20 @@ def test_without_gradients_no_product_is_made_for_them() -> None:
     torch.testing.assert_close((same_loss, same_nll), (loss, nll))
 
 
-def test_the_last_chunk_has_one_of_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_chunk_has_one_of_few_sizes_where_onednn_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = set()
-    for name in ("product", "weight_gradient"):
-        original = getattr(loss_module, name)
+    product_gradients = ops.product_gradients
 
-        def counted(x: Tensor, y: Tensor, original: Any = original) -> Tensor:
-            sizes.add(len(x))
-            return original(x, y)
+    def counted(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        sizes.update((len(grad), len(x)))
+        return product_gradients(grad, x, weight)
 
-        monkeypatch.setattr(loss_module, name, counted)
+    monkeypatch.setattr(ops, "product_gradients", counted)
     weight, bias = torch.randn(31, 8, requires_grad=True), torch.randn(31, requires_grad=True)
     for n in range(500, 1100):
-        smoothed_cross_entropy_sum(torch.randn(1, n, 8), weight, bias, torch.zeros(n, dtype=torch.long), 0.1)
-    assert len(sizes) <= (8 if linear.by_onednn(weight) else 600)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            smoothed_cross_entropy_sum(torch.randn(1, n, 8), weight, bias, torch.zeros(n, dtype=torch.long), 0.1)
+    assert len(sizes) <= (8 if onednn_multiplies(torch.bfloat16) else 600)
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 5.0])

@@ -10,8 +10,7 @@ from tiny_updates import gradient, weights
 
 from mtkit.data.batching import Batch
 from mtkit.errors import TrainingError
-from mtkit.model.attention import attend
-from mtkit.model.dropout import Dropout, seeded_dropout
+from mtkit.model.ops import attend, seeded_dropout
 from mtkit.training import micro_batches, update
 
 VOCAB_SIZE = 30
@@ -181,15 +180,14 @@ def test_shares_that_do_not_fit_into_memory_come_in_parts(threads, monkeypatch, 
 def test_dropout_in_attention_depends_on_its_seed_alone(length):
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 1, 2, length, 4)
-    dropout = Dropout(0.5)
 
     def attended(seed):
         with seeded_dropout(seed, CPU):
-            return attend(q, k, v, None, dropout)
+            return attend(q, k, v, None, p=0.5)
 
     first = attended(1)
     torch.rand(100)
     assert torch.equal(attended(1), first)
     assert not torch.equal(attended(2), first)
     mean = torch.stack([attended(seed) for seed in range(400)]).mean(dim=0)
-    torch.testing.assert_close(mean, attend(q, k, v, None, dropout.eval()), rtol=0, atol=0.35)
+    torch.testing.assert_close(mean, attend(q, k, v, None), rtol=0, atol=0.35)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from mtkit.model.cpu import fused
 from mtkit.model.dropout import Dropout
 from mtkit.model.masks import BLOCKED, causal_bias, padding_bias
+from mtkit.model.ops import add_dropout
 
 pytest.importorskip("numba")
 from mtkit.model.cpu import kernels
@@ -200,8 +201,7 @@ def test_the_memory_of_weights_can_be_freed_and_gathered_again(dtype):
 
 
 def test_what_is_smaller_is_broadcast_in_a_residual_sum():
-    dropout = Dropout(0.5)
-    assert dropout.added(torch.ones(4, 3000), torch.zeros(3000)).tolist() == [[1.0] * 3000] * 4
+    assert add_dropout(torch.ones(4, 3000), torch.zeros(3000), 0.5).tolist() == [[1.0] * 3000] * 4
 
 
 def test_what_is_not_a_number_is_not_hidden():
@@ -369,13 +369,17 @@ def test_code_that_the_disk_does_not_take_is_not_kept(tmp_path):
 
 
 @pytest.mark.parametrize("error", ["ImportError", "OSError", "SystemError"])
-def test_a_numba_that_does_not_work_is_said_and_done_without(tmp_path, error):
+def test_training_does_without_a_broken_numba_and_says_why(tmp_path, error):
     (tmp_path / "numba").mkdir()
     (tmp_path / "numba" / "__init__.py").write_text(f"raise {error}('Numba needs NumPy 2.3 or less')\n", "utf-8")
     program = """
 import torch
+from mtkit.console import set_up_logging
 from mtkit.model.cpu import fused
 from mtkit.model.dropout import Dropout
+from mtkit.runtime import log_missing_numba
+set_up_logging(quiet=False)
+log_missing_numba()
 print(fused.has_numba(), Dropout(0.1)(torch.zeros(4)).tolist())
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}

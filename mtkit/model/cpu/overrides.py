@@ -1,0 +1,138 @@
+"""Faster ways to compute operations of `mtkit.model.ops` on a CPU.
+
+Each function has the name and the arguments of an operation there, and returns None for what it has no faster way for.
+"""
+
+from contextlib import AbstractContextManager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mtkit.model.cpu import fused, packed, products, random_bytes
+from mtkit.model.masks import BLOCKED
+
+_SHORT = 160 * 160  # query-key pairs of a head up to which two batched products beat torch's fused kernel
+_VECTOR = 16  # float32 numbers in a vector of AVX-512
+_ROW_UNIT = 64  # of a chunk of the loss: a kernel for products with the vocabulary is large, so few sizes are kept
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor | None:
+    """Multiply by oneDNN or MKL, whichever is faster; in training alone."""
+    return products.linear(x, weight, bias)
+
+
+def relu_linear(x: Tensor, weight: Tensor, bias: Tensor, p: float, training: bool) -> Tensor | None:
+    """Add the bias, take the positive part and drop in one pass over memory."""
+    if not (training and fused.has_kernels(x, bias)):
+        return None
+    y = products.linear(x, weight, None)
+    if y is None:
+        y = F.linear(x, weight)
+    return fused.relu_dropout(y, bias, random_bytes.n_dropped(p), random_bytes.draw_seed() if p else 0)
+
+
+def dropout(x: Tensor, p: float) -> Tensor | None:
+    """Draw one random byte for each element."""
+    if p == 0 or x.device.type != "cpu":
+        return None
+    if fused.has_kernels(x):
+        return fused.dropout(x, random_bytes.n_dropped(p), random_bytes.draw_seed())
+    return x * random_bytes.scaled_keep_mask(x.shape, p, x.dtype)
+
+
+def add_dropout(x: Tensor, y: Tensor, p: float) -> Tensor | None:
+    """Drop and add in one pass over memory."""
+    if p == 0 or x.shape != y.shape or not fused.has_kernels(x, y):
+        return None
+    return fused.add_dropout(x, y, random_bytes.n_dropped(p), random_bytes.draw_seed())
+
+
+def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float, training: bool) -> Tensor | None:
+    """Return the norm in bf16 if that is the precision of autocast's products; in float32 torch's own is as fast."""
+    if not training or not torch.is_autocast_enabled("cpu") or torch.get_autocast_dtype("cpu") != torch.bfloat16:
+        return None
+    return fused.layer_norm(x, gain, bias, eps, torch.bfloat16) if fused.has_kernels(x, gain) else None
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float = 0.0, *, causal: bool = False
+) -> Tensor | None:
+    """Make two batched products with a softmax between them.
+
+    Sentences are short, and there a CPU does this faster than torch's fused kernel, which is for GPUs and long
+    sequences. With dropout, torch has no fused kernel for a CPU.
+    """
+    if q.device.type != "cpu" or not (p or q.size(-2) * k.size(-2) <= _SHORT):
+        return None
+    n, n_heads, n_queries, d_head = q.shape
+    flat = (n * n_heads, -1, d_head)
+    scores = torch.bmm(q.reshape(flat), k.reshape(flat).transpose(1, 2))
+    if torch.is_grad_enabled() and fused.has_kernels(scores):
+        weights = fused.softmax(scores, bias, d_head**-0.5, n_heads)
+    else:
+        weights = _softmax(scores, bias, d_head**-0.5, n_heads).to(v.dtype)
+    dropped = dropout(weights, p)
+    return torch.bmm(weights if dropped is None else dropped, v.reshape(flat)).view(n, n_heads, n_queries, d_head)
+
+
+def _softmax(scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) -> Tensor:
+    """Return softmax(scale x scores + bias), as `fused.softmax`, by torch; scores may be overwritten."""
+    # At least float32: it is closer, and torch's softmax in bf16 is up to four times slower on rows this short.
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(scale)
+    if bias is not None:
+        scores = scores.view(-1, n_heads, *scores.shape[1:]).add_(bias).view(scores.shape)
+    n_keys = scores.size(-1)
+    if n_keys < _VECTOR:  # torch's softmax takes ten times longer over rows that do not fill a vector
+        scores = F.pad(scores, (0, _VECTOR - n_keys), value=BLOCKED)
+    return scores.softmax(dim=-1)[..., :n_keys]
+
+
+def output_logits(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
+    """Let oneDNN add the bias while it multiplies."""
+    return products.onednn_product(x, weight, bias.to(x.dtype)).float() if products.by_onednn(weight) else None
+
+
+def cross_entropy(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    label_smoothing: float,
+    r_drop: float,
+    with_gradients: bool,
+) -> tuple[float, float, Tensor, Tensor] | None:
+    """Go over the logits once, turning them into their gradients."""
+    if not (with_gradients and fused.has_kernels(weight, bias)):
+        return None
+    logits = products.product(x.reshape(-1, x.size(-1)), weight).view(*x.shape[:2], -1)
+    loss, nll, by_bias = fused.cross_entropy_(logits, bias, targets, label_smoothing, r_drop)
+    logits[:, len(targets) :] = 0
+    return loss, nll, logits, by_bias
+
+
+def product_gradients(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Multiply by oneDNN or MKL, whichever is faster."""
+    if grad.device.type != "cpu":
+        return None
+    return products.product(grad, weight.t()), products.weight_gradient(grad, x)
+
+
+def row_unit(weight: Tensor) -> int | None:
+    """Return a unit that leaves few sizes of products, for each of which oneDNN makes a kernel."""
+    return _ROW_UNIT if products.by_onednn(weight) else None
+
+
+def seeded_dropout(seed: int, device: torch.device) -> AbstractContextManager[None] | None:
+    """Seed this thread's own generator."""
+    return random_bytes.seeded(seed) if device.type == "cpu" else None
+
+
+def can_multiply(precision: str, device: torch.device) -> bool | None:
+    """Look at the processor's instructions."""
+    return packed.can_multiply(precision) if device.type == "cpu" else None
+
+
+def inference_linear(linear: nn.Linear, precision: str) -> nn.Module | None:
+    """Pack the weights for this processor."""
+    return packed.packed_linear(linear, precision) if linear.weight.device.type == "cpu" else None

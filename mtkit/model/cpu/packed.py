@@ -1,0 +1,104 @@
+"""Linear layers for inference on a CPU: weights packed once, in float32, bfloat16 or 8-bit integers."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from mtkit.model.cpu.products import has_onednn, onednn_multiplies, onednn_product
+from mtkit.model.inference import InferenceLinear, SelectedLinear
+
+_LEVELS = 127  # of an 8-bit integer, on each side of zero
+_ROWS_EXPECTED = 32  # oneDNN lays packed weights out for products with this many rows
+_ROWS_AT_ONCE = 256  # intermediate results of this many rows fit into the processor's cache
+
+
+def can_multiply(precision: str) -> bool:
+    """Return whether this CPU has instructions for products in this precision (fp32, bf16 or int8)."""
+    if precision == "int8":
+        return _has("avx512_vnni", "avx_vnni", "amx_int8") and has_onednn()
+    return precision == "fp32" or (_has("avx512_bf16", "amx_bf16") and onednn_multiplies(torch.bfloat16))
+
+
+def _has(*names: str) -> bool:
+    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return any(capabilities.get(name) for name in names)
+
+
+def packed_linear(linear: nn.Linear, precision: str) -> nn.Module:
+    """Return the layer for inference in this precision; the layer itself where torch has no oneDNN."""
+    if precision == "int8":
+        return Int8Linear(linear)
+    if not has_onednn():
+        return linear
+    return PackedLinear(linear, torch.bfloat16 if precision == "bf16" else torch.float32)
+
+
+class PackedLinear(InferenceLinear):
+    """A linear layer in float32 or bfloat16, laid out for oneDNN.
+
+    For the sizes of usual models a row's result does not depend on the number of rows beside it, because oneDNN adds up
+    each row's products in the same order. A single row is the exception: it is multiplied by an unpacked copy of the
+    weight, in the layout that is read fastest.
+    """
+
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+        weight = linear.weight.detach().to(dtype)
+        self.bias = None if linear.bias is None else linear.bias.detach().to(dtype)
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS_EXPECTED)
+        self.for_one_row = weight.t().contiguous() if weight.size(0) >= weight.size(1) else weight.t()  # (n_in, n_out)
+
+    def forward(self, x: Tensor, relu: bool = False, dropout: float = 0.0) -> Tensor:
+        """Return x W^T + b, or max(0, x W^T + b): (..., n_in) -> (..., n_out); in one pass over memory."""
+        rows = x.reshape(-1, x.size(-1)).to(self.dtype)
+        if rows.size(0) == 1 and self.dtype == torch.float32:
+            y = rows @ self.for_one_row if self.bias is None else torch.addmm(self.bias, rows, self.for_one_row)
+            y = y.relu_() if relu else y
+        else:
+            y = onednn_product(rows, self.packed, self.bias, relu)
+        return y.float().view(*x.shape[:-1], -1)
+
+    def select_outputs(self, ids: Tensor) -> InferenceLinear:
+        """Return a layer that computes the outputs ids (U,) alone."""
+        return SelectedLinear(self.for_one_row.t(), self.bias, ids)
+
+
+class Int8Linear(InferenceLinear):
+    """A linear layer in 8-bit integers: a fixed scale for each output, and a scale for each row of x, made per call.
+
+    Both are symmetric: the largest magnitude becomes 127. The sums are exact integers, so a row's result does not
+    depend on the rows beside it.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.detach().float()
+        scale = weight.abs().amax(1).clamp_min_(1e-12) / _LEVELS
+        self.weight = (weight / scale[:, None]).round_().to(torch.int8).t()  # (n_in, n_out)
+        self.scale = scale
+        bias = linear.bias
+        self.bias = torch.zeros_like(scale) if bias is None else bias.detach().float()
+        self.smallest = torch.tensor(1e-12)  # keeps a row of zeros from a division by zero
+
+    def forward(self, x: Tensor, relu: bool = False, dropout: float = 0.0) -> Tensor:
+        """Return x W^T + b, or max(0, x W^T + b): (..., n_in) -> (..., n_out)."""
+        rows = x.reshape(-1, x.size(-1))
+        y = x.new_empty(rows.size(0), self.weight.size(1))
+        for first in range(0, rows.size(0), _ROWS_AT_ONCE):
+            self._product(rows[first : first + _ROWS_AT_ONCE], y[first : first + _ROWS_AT_ONCE])
+        return (y.relu_() if relu else y).view(*x.shape[:-1], -1)
+
+    def _product(self, rows: Tensor, y: Tensor) -> None:
+        row_scale = torch.add(self.smallest, rows.abs().amax(1, keepdim=True), alpha=1 / _LEVELS)
+        quantized = rows.div(row_scale).round_().to(torch.int8)
+        sums = torch._int_mm(quantized, self.weight).float()
+        torch.addcmul(self.bias, sums.mul_(row_scale), self.scale, out=y)
+
+    def select_outputs(self, ids: Tensor) -> "Int8Linear":
+        """Return a layer that computes the outputs ids (U,) alone."""
+        selected = copy.copy(self)
+        selected.weight = self.weight.t()[ids].t()
+        selected.scale, selected.bias = self.scale[ids], self.bias[ids]
+        return selected

@@ -1,0 +1,54 @@
+"""Linear layers for inference in plain torch; they replace `Linear` in a model that `quantize` has copied."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class InferenceLinear(nn.Module):
+    """x W^T + b without gradients and without dropout; float32 in, float32 out."""
+
+    def forward(self, x: Tensor, relu: bool = False, dropout: float = 0.0) -> Tensor:
+        """Return x W^T + b, or max(0, x W^T + b): (..., n_in) -> (..., n_out)."""
+        raise NotImplementedError
+
+    def __call__(self, x: Tensor, relu: bool = False, dropout: float = 0.0) -> Tensor:
+        """Call `forward` without looking for hooks, which would cost as much as a small operation."""
+        return self.forward(x, relu)
+
+    def select_outputs(self, ids: Tensor) -> "InferenceLinear":
+        """Return a layer that computes the outputs ids (U,) alone, in this order and in the same precision."""
+        raise NotImplementedError
+
+
+class CastLinear(InferenceLinear):
+    """A linear layer in another precision."""
+
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight = linear.weight.detach().to(dtype)
+        self.bias = None if linear.bias is None else linear.bias.detach().to(dtype)
+
+    def forward(self, x: Tensor, relu: bool = False, dropout: float = 0.0) -> Tensor:
+        """Return x W^T + b, or max(0, x W^T + b): (..., n_in) -> (..., n_out)."""
+        y = F.linear(x.to(self.weight.dtype), self.weight, self.bias)
+        return (y.relu_() if relu else y).float()
+
+    def select_outputs(self, ids: Tensor) -> InferenceLinear:
+        """Return a layer that computes the outputs ids (U,) alone."""
+        return SelectedLinear(self.weight, self.bias, ids)
+
+
+class SelectedLinear(InferenceLinear):
+    """Some outputs of a linear layer: the projection onto a few tokens of a large vocabulary."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, ids: Tensor) -> None:
+        """Copy the rows ids (U,) of the weight and the bias."""
+        super().__init__()
+        self.weight = weight.detach()[ids]
+        self.bias = None if bias is None else bias.detach()[ids]
+
+    def forward(self, x: Tensor, relu: bool = False, dropout: float = 0.0) -> Tensor:
+        """Return x W^T + b, or max(0, x W^T + b): (..., n_in) -> (..., U), in the precision of the weight."""
+        y = F.linear(x.to(self.weight.dtype), self.weight, self.bias)
+        return y.relu_() if relu else y

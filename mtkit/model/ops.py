@@ -1,0 +1,181 @@
+"""The operations of the model's layers, written as formulas in plain torch.
+
+On a CPU many of them have a faster way in `mtkit.model.cpu`, which gives the same results up to rounding and random
+numbers. `_or_faster` below is the one place that chooses, and this module the only one that knows `mtkit.model.cpu`.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mtkit.model.cpu import overrides
+from mtkit.model.inference import CastLinear
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _or_faster(plain: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let the override of the same name compute the operation; where that returns None, compute the plain formula."""
+    override: Callable[_P, _R | None] = getattr(overrides, plain.__name__)
+
+    @wraps(plain)
+    def chosen(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        result = override(*args, **kwargs)
+        return plain(*args, **kwargs) if result is None else result
+
+    return chosen
+
+
+@_or_faster
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return x W^T + b: (..., n_in) -> (..., n_out)."""
+    return F.linear(x, weight, bias)
+
+
+@_or_faster
+def relu_linear(x: Tensor, weight: Tensor, bias: Tensor, p: float, training: bool) -> Tensor:
+    """Return dropout(max(0, x W^T + b)) (the first half of Vaswani et al. 2017, equation 2).
+
+    p: the probability to drop, 0 outside of training.
+    """
+    return dropout(F.relu(linear(x, weight, bias)), p)
+
+
+@_or_faster
+def dropout(x: Tensor, p: float) -> Tensor:
+    """Zero each element with probability p and scale the others by 1 / (1 - p) (Srivastava et al. 2014)."""
+    return F.dropout(x, p) if p else x
+
+
+@_or_faster
+def add_dropout(x: Tensor, y: Tensor, p: float) -> Tensor:
+    """Return x + dropout(y), the residual connection (Vaswani et al. 2017, section 5.4)."""
+    return x + dropout(y, p)
+
+
+@_or_faster
+def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float, training: bool) -> Tensor:
+    """Return (x - mean) / sqrt(variance + eps) * gain + bias, over the last dimension (Ba et al. 2016, equation 4).
+
+    For the input of matrix products: in training it may come in their precision.
+    """
+    return F.layer_norm(x, gain.shape, gain, bias, eps)
+
+
+@_or_faster
+def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float = 0.0, *, causal: bool = False) -> Tensor:
+    """Return dropout(softmax(q k^T / sqrt(d_head) + bias)) v, heads apart (Vaswani et al. 2017, equation 1).
+
+    q: (B, H, Q, d_head); k, v: (B, H, L, d_head); bias: 0 where a query may look, else BLOCKED, broadcastable to
+    (B, H, Q, L). Returns (B, H, Q, d_head). causal: bias only hides later positions; torch then needs no mask and can
+    use its flash kernel.
+    """
+    mask = None if bias is None or causal else bias.to(q.dtype)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)
+
+
+@_or_faster
+def output_logits(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return x W^T + b in float32: (N, D) -> (N, V); x and W in the working precision, b in float32."""
+    return torch.addmm(bias, x, weight.T) if x.dtype == torch.float32 else torch.mm(x, weight.T) + bias
+
+
+@_or_faster
+def cross_entropy(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    label_smoothing: float,
+    r_drop: float,
+    with_gradients: bool,
+) -> tuple[Tensor | float, Tensor | float, Sequence[Tensor], Tensor | None]:
+    """Return the loss of `mtkit.training.loss`, its unsmoothed part, and the gradients by the logits and by the bias.
+
+    x: (P, N or more, D), P = 1 or 2 passes; weight: (V, D), in x's precision; bias: (V,); targets: (N,). The gradients
+    by the logits are one tensor a pass, with x's precision and rows (those behind the first N are 0); they come only
+    with_gradients.
+    """
+    n, y = len(targets), targets[:, None]
+    logits = [output_logits(one, weight, bias)[:n] for one in x]
+    probs = [z.softmax(dim=1) for z in logits]
+    # log Z from the largest logit and its probability: one pass over memory less than logsumexp, and as exact.
+    log_z = [(z.amax(dim=1) - p.amax(dim=1).log()).unsqueeze(1) for z, p in zip(logits, probs, strict=True)]
+    nll = torch.stack([(own - z.gather(1, y)).sum() for own, z in zip(log_z, logits, strict=True)]).mean()
+    # The mean over V of -log p is log Z minus the mean logit, which is a small product: no pass over memory either.
+    mean_row, mean_bias = weight.mean(dim=0, dtype=torch.float32), bias.mean()
+    sums = [one[:n].sum(dim=0, dtype=torch.float32).dot(mean_row) + n * mean_bias for one in x]
+    uniform = torch.stack([own.sum() - of_means for own, of_means in zip(log_z, sums, strict=True)]).mean()
+    loss = (1 - label_smoothing) * nll + label_smoothing * uniform
+    if len(x) == 2:
+        divergence, by_divergence = _divergence(logits, probs, log_z)
+        loss += r_drop / 4 * divergence
+    if not with_gradients:
+        return loss, nll, [], None
+    # d cross-entropy / d logits = probs - the smoothed target
+    by_logits = [
+        p.sub_(label_smoothing / len(bias)).scatter_add_(1, y, p.new_full(y.shape, label_smoothing - 1)) for p in probs
+    ]
+    if len(x) == 2:
+        for grad, apart in zip(by_logits, by_divergence, strict=True):
+            grad.div_(2).add_(apart, alpha=r_drop / 4)
+    by_bias = torch.stack([grad.sum(dim=0) for grad in by_logits]).sum(dim=0)
+    by_logits = [grad.to(x.dtype) for grad in by_logits]
+    if (n_more := x.size(1) - n) > 0:
+        by_logits = [F.pad(grad, (0, 0, 0, n_more)) for grad in by_logits]
+    return loss, nll, by_logits, by_bias
+
+
+def _divergence(
+    logits: Sequence[Tensor], probs: Sequence[Tensor], log_z: Sequence[Tensor]
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Return KL(p || q) + KL(q || p), summed over the positions, and its gradients by the logits of p and of q.
+
+    The gradient of KL(p || q) by p's logits is p (log p - log q - KL(p || q)), and by q's q - p.
+    """
+    p, q = probs
+    log_ratio = torch.sub(*logits).sub_(log_z[0] - log_z[1])  # log p - log q
+    p_to_q = (p * log_ratio).sum(dim=1, keepdim=True)
+    q_to_p = (q * log_ratio).sum(dim=1, keepdim=True).neg_()
+    by_q = log_ratio.neg().sub_(q_to_p - 1).mul_(q).sub_(p)
+    by_p = log_ratio.sub_(p_to_q - 1).mul_(p).sub_(q)
+    return (p_to_q + q_to_p).sum(), (by_p, by_q)
+
+
+@_or_faster
+def product_gradients(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of x W^T by x, (N, n_in), and by W, (n_out, n_in); grad: (N, n_out)."""
+    return grad @ weight, grad.t() @ x
+
+
+@_or_faster
+def row_unit(weight: Tensor) -> int:
+    """Return the unit that the number of rows in a product with this weight should be a multiple of."""
+    return 1
+
+
+@_or_faster
+def seeded_dropout(seed: int, device: torch.device) -> AbstractContextManager[None]:
+    """Let all dropout that this thread applies on the device in a `with` block depend on the seed alone."""
+    torch.manual_seed(seed)
+    return nullcontext()
+
+
+@_or_faster
+def can_multiply(precision: str, device: torch.device) -> bool:
+    """Return whether the device has instructions for products in this precision (fp32, bf16 or int8)."""
+    if precision == "bf16":
+        return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return precision == "fp32"
+
+
+@_or_faster
+def inference_linear(linear: nn.Linear, precision: str) -> nn.Module:
+    """Return the layer for inference in this precision; in fp32 the layer itself."""
+    return linear if precision == "fp32" else CastLinear(linear, torch.bfloat16)
