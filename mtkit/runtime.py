@@ -89,7 +89,7 @@ def environment(device: torch.device, precision: Precision) -> dict[str, str]:
 def log_missing_numba() -> None:
     """Log that numba is missing or broken."""
     if error := numba_error():
-        log.warning(f"numba is installed but cannot be imported ({error}); it would make an update about a tenth faster")
+        log.warning(f"numba cannot be imported ({error}); it would make an update about a tenth faster")
     elif numba_version() is None:
         log.info("numba would make an update about a tenth faster; install the extra `fast`")
 
