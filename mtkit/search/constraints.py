@@ -104,8 +104,8 @@ class Spelling:
         self._byte_values = byte_values or {}
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> "Spelling":
-        """The tokens of a SentencePiece model."""
+    def from_tokenizer(cls, tokenizer: Tokenizer) -> "Spelling":
+        """Return the spelling of the tokens of a SentencePiece model."""
         texts = [piece.replace(SPACE, " ") for piece in tokenizer.pieces(range(tokenizer.vocab_size))]
         for token_id, text in {PAD_ID: "", BOS_ID: "", EOS_ID: "", UNK_ID: " \u2047 "}.items():
             texts[token_id] = text  # as SentencePiece decodes them

@@ -218,7 +218,7 @@ class _Reader:
 
     def __init__(self, path: Path, tokenizer: Tokenizer) -> None:
         self._path, self._tokenizer = path, tokenizer
-        self._spelling = Spelling.of(tokenizer)
+        self._spelling = Spelling.from_tokenizer(tokenizer)
 
     def read(self) -> tuple[list[Term], Spelling]:
         lines = ((n, line) for n, line in enumerate(read_lines(self._path), start=1) if line.strip())

@@ -190,7 +190,7 @@ def test_a_character_in_bytes_counts_when_it_is_whole():
 
 def test_the_spelling_of_a_tokenizer_is_what_it_decodes(spm):
     tokenizer = Tokenizer.load(spm)
-    spelling = Spelling.of(tokenizer)
+    spelling = Spelling.from_tokenizer(tokenizer)
     for text in ("I love oranges.", "Das große Haus — 42 €", "日本 🙂 ok", "it's  two  spaces"):
         spelled, pending = "", b""
         for token_id in tokenizer.encode(text):
@@ -200,7 +200,7 @@ def test_the_spelling_of_a_tokenizer_is_what_it_decodes(spm):
 
 def test_the_forms_of_a_phrase_spell_it_with_and_without_a_space(spm):
     tokenizer = Tokenizer.load(spm)
-    spelling = Spelling.of(tokenizer)
+    spelling = Spelling.from_tokenizer(tokenizer)
     forms = Phrase.spelled("big house", tokenizer, spelling).forms
     spelled = {(form.spaced, form.opens): spelling.text(form.ids) for form in forms}
     assert spelled == {

@@ -1,10 +1,10 @@
-"""How many planted faults the guard finds, how often it cries wolf, and what its second searches do to BLEU.
+"""Measure how many planted faults the review finds, its false alarms, and what its second searches do to BLEU.
 
-    .venv/bin/python scripts/bench/suspects.py --src dev.en.gz --ref dev.fr.gz --langs en-fr --model runs/tatoeba-en-fr
+    .venv/bin/python scripts/bench/faults.py --src dev.en.gz --ref dev.fr.gz --langs en-fr --model runs/tatoeba-en-fr
 
 Every fault is planted, with a seed, in clean translations: the references and, with --model, the model's own. Numbers
 are changed or dropped where the translation has one in digits; a made-up URL is put into source and translation first.
-Use dev data: whoever tunes the guard by these figures must not do it on test sets.
+Use dev data: rules must not be tuned on test sets.
 """
 
 import argparse
@@ -27,7 +27,7 @@ Plant = Callable[[str, str, random.Random], Pair | None]  # None: nowhere to pla
 
 @dataclass(frozen=True)
 class Planted:
-    """One way to spoil a translation, and the kinds of faults that count as having found it."""
+    """A way to spoil a translation, and the kinds of fault that count as detecting it."""
 
     name: str
     plant: Plant
