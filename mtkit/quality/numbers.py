@@ -15,7 +15,7 @@ from mtkit.languages import primary_code
 from mtkit.quality.number_words import LANGUAGES, scales_of, values_of_words
 
 _SPACES = " \u00a0\u2009\u202f"
-# Digits and what may separate the parts of one number, date or time; a space only before three digits.
+# Digits, and what may separate the parts of one number, date or time; a space only before three digits.
 _CHAIN = re.compile(rf"\d+(?:(?:[.,:'’·/-]|[{_SPACES}](?=\d{{3}}(?!\d))|[{_SPACES}]?[hH][{_SPACES}]?)\d+)*")
 _GROUPING = frozenset(",.'’·" + _SPACES)
 _AS_ASCII = str.maketrans("：，．٫٬", ":,..,")
@@ -37,11 +37,11 @@ class _Chain:
     parts: tuple[str, ...]
     separators: tuple[str, ...]
     before: str  # the character before it, "" at the start
-    after: str  # the text after it, its beginning
+    after: str  # the next 24 characters
 
     @property
     def is_in_word(self) -> bool:
-        """A single digit at the end of a word, which translations may drop: CO2 is "carbon dioxide"."""
+        """Whether it is a single digit at the end of a word, which translations may drop: CO2 is "carbon dioxide"."""
         return self.before.isalpha() and len(self.text) == 1
 
     @property
@@ -166,7 +166,7 @@ def _is_kept(chain: _Chain, text: _Text) -> bool:
     if chain.is_clock and missing and missing[-1] == 0 and chain.parts[1:] == ("00",):
         del missing[-1]  # 8:00 is "eight"
     if len(values) == 2 and chain.separators[0] == "/" and max(values) <= 10:
-        return True  # 1/2: a fraction, for which there are too many words
+        return True  # 1/2: languages have many words for a fraction
     if chain.is_date and len(missing) == 1:
         return 1 <= missing[0] <= 12  # the month, by its name
     return not missing
