@@ -15,7 +15,7 @@ from mtkit.errors import MtkitError
 
 
 class _Commands(RootGroup):
-    """Takes --quiet anywhere on the line, and turns expected errors into one message and an exit code."""
+    """The command `mtkit`: takes --quiet anywhere, and turns expected errors into a message and an exit code."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -25,13 +25,13 @@ class _Commands(RootGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here, where a full disk can still be reported
+            sys.stdout.flush()  # here, so that a full disk is reported
             return result
         except MtkitError as error:
             raise _stopped(str(error), error.exit_code) from error
         except KeyboardInterrupt as error:
             raise _stopped("interrupted", 130) from error
-        except BrokenPipeError as error:  # whoever read our output has seen enough
+        except BrokenPipeError as error:  # the reader of our output has closed the pipe
             _forget_stdout()
             raise typer.Exit(1) from error
         except OSError as error:
@@ -55,7 +55,7 @@ def _stopped(message: str, exit_code: int) -> typer.Exit:
 
 
 def _forget_stdout() -> None:
-    """Drop what stdout has not written: the interpreter would try again when it ends, and complain."""
+    """Drop what stdout has not written; else the interpreter would try again at exit, and print an error."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -74,19 +74,19 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _set_up(
-    quiet: Annotated[bool, typer.Option("--quiet", help="Warnings and errors only; no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show warnings and errors only, no progress.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """From parallel text to a translator: train, translate, evaluate. Try it: mtkit demo."""
+    """Train, evaluate and use translation models. To try it: mtkit demo."""
     from mtkit.console import set_up_logging  # here: `mtkit --help` needs no progress bars
 
     set_up_logging(quiet)
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the command line."""
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):  # UTF-8 and LF, whatever the locale says
         if hasattr(stream, "reconfigure"):
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Let what is written to a closed stdout or stderr (>&-), which Python shows as None, go nowhere."""
+    """Discard what is written to a closed stdout or stderr (>&-), which Python sets to None."""
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     if sys.stderr is None:

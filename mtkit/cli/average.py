@@ -1,4 +1,4 @@
-"""`mtkit average`: a run's checkpoints, or several models, in; a bundle with the mean of their weights out."""
+"""`mtkit average`: write a bundle with the mean weights of a run's checkpoints, or of several models."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from mtkit.runs import averaging
 
 
 def average(
-    models: Annotated[list[Path], typer.Argument(help="One run, or several runs or bundles of one architecture.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the new bundle.")],
+    models: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", help="One run, or several runs or bundles of one architecture.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="The new bundle.")],
     checkpoints: Annotated[
         str | None,
-        typer.Option(metavar="STEPS", help="Which of the run's checkpoints, such as 1000,1500; default: all it keeps."),
+        typer.Option(metavar="STEPS", help="Which of the run's checkpoints, such as 1000,1500. Default: all."),
     ] = None,
 ) -> None:
     """Average the weights of one run's checkpoints, or of several models that were fine-tuned from the same one.
 
-    Models that were trained apart from the beginning have nothing in common that could be averaged: use them as an
-    ensemble (several --model). Whether the mean is better, `mtkit evaluate --model OUT` tells.
+    Do not average models that were trained from different initial weights; use them as an ensemble (several --model).
+    `mtkit evaluate --model OUT` shows whether the mean is better.
     """
     check_new_folder(out)
     if checkpoints is not None and len(models) > 1:
-        raise UsageError("--checkpoints chooses among those of one run; several were given")
+        raise UsageError(f"--checkpoints chooses among those of one run; {len(models)} folders were given")
     steps = _steps(checkpoints)
 
     if len(models) == 1:

@@ -1,4 +1,4 @@
-"""`mtkit calibrate`: a model and sentences with references in; how far to trust its translations into the bundle."""
+"""`mtkit calibrate`: fit the confidence of a model's translations, and keep it in the bundle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mtkit import bundle
-from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
+from mtkit.cli.options import TEXT, DecodeSetOption, DeviceOption, ModelOption
 from mtkit.cli.translating import load_translator, with_bar
 from mtkit.config import schema
 from mtkit.data import corpus
@@ -18,21 +18,25 @@ from mtkit.translation import confidence
 
 def calibrate(
     model: ModelOption = None,
-    src: Annotated[Path | None, typer.Option(help="Text to translate; default: the dev set of the config.")] = None,
-    ref: Annotated[Path | None, typer.Option(help="Reference translations, line by line.")] = None,
+    src: Annotated[
+        Path | None, typer.Option(rich_help_panel=TEXT, help="Text to translate. Default: the dev set of the config.")
+    ] = None,
+    ref: Annotated[
+        Path | None, typer.Option(rich_help_panel=TEXT, help="Reference translations, line by line.")
+    ] = None,
     threshold: Annotated[
-        float, typer.Option(min=0, max=100, help="Sentence chrF2 from which a translation counts as good.")
+        float, typer.Option(min=0, max=100, help="A translation counts as good from this sentence chrF2.")
     ] = 60.0,
     max_sentences: Annotated[
-        int, typer.Option("--max-sentences", min=20, help="Use at most so many, evenly chosen.")
+        int, typer.Option("--max-sentences", min=20, help="Use at most N sentences, evenly spaced.")
     ] = 1000,
     overrides: DecodeSetOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Calibrate the confidence that `mtkit translate --json` gives: the probability that a translation is good.
 
-    Good means a sentence chrF2 of at least --threshold. Fitted on every other sentence, reported on those between,
-    and kept in the bundle as confidence.json. It holds for text like the dev set.
+    Good means a sentence chrF2 of at least --threshold. The command fits on every other sentence, reports on the rest,
+    and keeps the result in the bundle as confidence.json. It holds for text like the dev set.
     """
     if (src is None) != (ref is None):
         raise UsageError("give both --src and --ref, or neither for the dev set of the model's config")
@@ -47,20 +51,20 @@ def calibrate(
     translator = load_translator([folder], overrides=overrides or [], device=device)
     stream = translator.stream([pair.src for pair in pairs])
     translations = list(with_bar(stream, len(pairs), "translating", "sentence"))
-    found = confidence.calibrate_translations(
+    calibration = confidence.calibrate_translations(
         [translation.n_best[0] for translation in translations],
         [pair.tgt for pair in pairs],
         threshold=threshold,
         decode=translator.decode,
     )
-    bundle.add_to_bundle(folder, confidence.CONFIDENCE_FILE, found.dump)
-    _print(found, folder / confidence.CONFIDENCE_FILE)
+    bundle.add_to_bundle(folder, confidence.CONFIDENCE_FILE, calibration.dump)
+    _print(calibration, folder / confidence.CONFIDENCE_FILE)
 
 
-def _print(found: confidence.Calibration, path: Path) -> None:
-    report = found.held_out
-    print(f"{path}: fitted on {found.n_fitted:,} sentences, measured on {report.n:,} others")
-    print(f"good (chrF2 at least {found.threshold:g}): {report.good:.1%}")
+def _print(calibration: confidence.Calibration, path: Path) -> None:
+    report = calibration.held_out
+    print(f"{path}: fitted on {calibration.n_fitted:,} sentences, measured on {report.n:,} others")
+    print(f"good (chrF2 at least {calibration.threshold:g}): {report.good:.1%}")
     auc = "-" if report.auc is None else f"{report.auc:.3f}"
     error = f"expected calibration error {report.calibration_error:.3f} ({report.by_chance:.3f} by chance alone)"
     print(f"{error}, Brier score {report.brier:.3f}, AUC {auc}")

@@ -1,4 +1,4 @@
-"""`mtkit config`: the resolved config, or the JSON Schema of config files."""
+"""`mtkit config`: print the resolved config, or the JSON Schema of config files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mtkit.errors import UsageError
 
 
 def config(
-    config_path: Annotated[Path | None, typer.Argument(metavar="CONFIG", help="A YAML file.")] = None,
+    config_path: Annotated[Path | None, typer.Argument(metavar="CONFIG", help="The run's YAML file.")] = None,
     overrides: SetOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
 ) -> None:
-    """Check a config file and print it with all defaults; with train.init_from, that model's settings are filled in."""
+    """Check a config file, and print it with all defaults; train.init_from fills in that model's settings."""
     if schema == (config_path is not None):
         raise UsageError("give a config file, or --schema for the JSON Schema of all of them")
 

@@ -1,4 +1,4 @@
-"""`mtkit demo`: the whole road on the built-in corpus, in a few minutes and without a download."""
+"""`mtkit demo`: train, measure and use a small translator on the built-in corpus, without a download."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def demo() -> None:
 
 
 def config_file() -> Path:
-    """The demo's config: in a clone configs/sample-en-fr.yaml, in an installed package a copy of it."""
+    """Return the demo's config: configs/sample-en-fr.yaml of a clone, or its copy in an installed package."""
     package = Path(__file__).parent.parent
     places = [package.parent / "configs" / "sample-en-fr.yaml", package / "data" / "sample-en-fr.yaml"]
     for place in places:
@@ -62,15 +62,14 @@ def _load_config() -> Config:
 
 def _write_corpus() -> None:
     if all((DATA_DIR / f"{part}.{language}").exists() for part in PARTS.values() for language in ("en", "fr")):
-        log.info(f"{DATA_DIR}: the sample corpus is there already")
+        log.info(f"{DATA_DIR}: the sample corpus exists")
     else:
         sample.write_sample(DATA_DIR)
         log.info(f"{DATA_DIR}: wrote the sample corpus")
 
 
 def _test_score(config: Config, translator: mtkit.Translator, bundle: Path) -> str:
-    """BLEU on the test sentences in a line of text; measured once for a bundle, then read from its run."""
-
+    """Return a line with BLEU on the test sentences; measured once for a bundle, then read from its run."""
     known = bundle.parent / "test-score.txt"
     if known.exists() and known.stat().st_mtime > (bundle / "manifest.json").stat().st_mtime:
         return known.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`mtkit distill`: teachers and a student's config in, the student out, trained on the teachers' translations."""
+"""`mtkit distill`: train a student on its teachers' translations of the training text."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ def distill(
     config_path: ConfigOption,
     teachers: Annotated[
         list[Path] | None,
-        typer.Option("--teacher", help="Run or bundle folder, for distill.teachers; several are an ensemble."),
+        typer.Option(
+            "--teacher", metavar="FOLDER", help="Run or bundle, for distill.teachers; repeat for an ensemble."
+        ),
     ] = None,
     overrides: SetOption = None,
     data_only: Annotated[
         bool,
-        typer.Option("--data-only", help="Stop when the text is translated; print it as data.train would have it."),
+        typer.Option("--data-only", help="Stop when the text is translated, and print the entries for data.train."),
     ] = False,
 ) -> None:
-    """Train a student on what teachers make of the training text (Kim and Rush 2016), or go on where that stopped.
+    """Train a student on its teachers' translations of the training text (Kim and Rush 2016), or resume it.
 
-    The same as `mtkit train` with a config that names teachers in its section distill.
+    This is `mtkit train` with a config whose section distill names teachers.
     """
-
     named = [str(folder.absolute()) for folder in teachers or []]
     more = [f"distill.teachers={json.dumps(named, ensure_ascii=False)}"] if named else []
     settings = [*(overrides or []), *more]
@@ -43,6 +44,6 @@ def distill(
         train(config_path, settings)
         return
 
-    assert config.run_dir is not None  # load_config sees to it
+    assert config.run_dir is not None  # load_config sets it
     with locked(config.run_dir):
         print(back_translation.as_entries(distillation.with_teachers_text(config).data.train), end="")

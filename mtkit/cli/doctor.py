@@ -1,4 +1,4 @@
-"""`mtkit doctor`: do a model and a run do what mtkit promises?"""
+"""`mtkit doctor`: check that decoding is exact and that training resumes exactly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit import bundle, runtime
-from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption
+from mtkit.cli.options import MODEL, OUTPUT, TEXT, DecodeSetOption, DeviceOption, JsonOption, ModelOption
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _one_of(option: str, *names: str) -> Callable[[list[str] | None], list[str] | None]:
-    """What checks an option that can be repeated."""
+    """Make a check of an option that may be repeated."""
 
     def check(values: list[str] | None) -> list[str] | None:
         for value in values or ():
@@ -36,47 +36,54 @@ def _one_of(option: str, *names: str) -> Callable[[list[str] | None], list[str] 
 
 
 SrcOption = Annotated[
-    Path | None, typer.Option(help="Text to translate; default: the test set, else the dev set, of the config.")
+    Path | None,
+    typer.Option(rich_help_panel=TEXT, help="Text to translate. Default: the config's test set, else its dev set."),
+]
+LinesOption = Annotated[
+    int, typer.Option("--n", min=1, rich_help_panel=TEXT, help="Translate at most N lines, evenly spaced.")
 ]
 CheckOption = Annotated[
     list[str] | None,
     typer.Option(
         "--check",
+        metavar="NAME",
         callback=_one_of("--check", "batch", "order", "cache", "n-best"),
-        help="What is varied: batch, order, cache or n-best; repeat as needed. Default: all.",
+        help="What to vary: batch, order, cache or n-best; repeat for several. Default: all.",
     ),
 ]
 BeamSizesOption = Annotated[
-    list[int] | None, typer.Option("--beam-size", min=1, help="Repeat as needed. Default: 1 and 4.")
+    list[int] | None,
+    typer.Option("--beam-size", min=1, rich_help_panel=MODEL, help="Repeat for several. Default: 1 and 4."),
 ]
 PrecisionOption = Annotated[
     list[str] | None,
     typer.Option(
         "--precision",
+        metavar="NAME",
         callback=_one_of("--precision", "bf16", "int8"),
-        help="bf16 or int8: also count the lines that differ in this precision; repeat as needed.",
+        help="bf16 or int8: also count the lines that differ in this precision; repeat for both.",
     ),
 ]
+ShowOption = Annotated[int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Differences to show of each comparison.")]
 
 
 def decode(
     model: ModelOption = None,
     src: SrcOption = None,
-    n: Annotated[int, typer.Option("--n", min=1, help="Lines of it, at equal distances.")] = 200,
+    n: LinesOption = 200,
     checks: CheckOption = None,
     beam_sizes: BeamSizesOption = None,
     precisions: PrecisionOption = None,
     overrides: DecodeSetOption = None,
-    show: Annotated[int, typer.Option(min=0, help="Differences shown of each comparison.")] = 10,
+    show: ShowOption = 10,
     device: DeviceOption = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Decode lines in ways that must not matter, and show where the translations differ after all.
+    """Decode lines in several ways that must give the same translations, and show any difference.
 
-    Batches of 1 and 7, sorted and shuffled input, no cache (all that was said is decoded anew for each token) and
-    n-best lists are compared with batches of 64, in fp32. Exit code 1 if any line differs.
+    The command compares batches of 1 and 7, sorted and shuffled input, decoding without a cache and n-best lists with
+    batches of 64, in fp32. The exit code is 1 if a line differs.
     """
-
     folder = bundle.find_model(model)
     files = bundle.read_bundle(folder, overrides or ())
     if src is None:
@@ -120,17 +127,17 @@ def decode(
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(help="Folder of a run; it is only read.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, which is only read.")],
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Replay at most so many steps; compares less if that is not all.")
+        int | None, typer.Option(min=1, help="Replay at most N steps; fewer than all compare less.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Make the steps between a run's two newest checkpoints again, and show whether the outcome is the same.
+    """Repeat the steps between a run's two newest checkpoints, and show any difference.
 
-    Weights, optimizer, state and metrics are compared bit for bit, times left out. Exit code 1 if anything differs.
+    The command compares weights, optimizer, state and metrics bit for bit, except times. The exit code is 1 if anything
+    differs.
     """
-
     result = replay.replay(run, steps)
     if as_json:
         print(json.dumps({**asdict(result), "run_dir": str(run), "equal": result.is_equal}, indent=2))
@@ -141,7 +148,7 @@ def resume(
 
 
 def _print_replay(result: replay.Replay) -> None:
-    print(f"{result.run_dir}: steps {result.first_step + 1} to {result.last_step} made again")
+    print(f"{result.run_dir}: repeated steps {result.first_step + 1} to {result.last_step}")
     print(f"{'':<16}{'run':<18}{'replay':<18}")
     for part in result.parts:
         outcome = "equal" if part.difference is None else "DIFFERS"
@@ -159,14 +166,13 @@ def _print_replay(result: replay.Replay) -> None:
         print(f"likely cause: {cause}")
     if not result.causes:
         print(
-            "torch, device, precision, threads and data are what they were: if another process used the same GPU, or "
-            "the run was changed by another version of mtkit, that may be it; else this is a defect: please report it"
+            "torch, device, precision, threads and data are the same. Possible causes: another process on the same "
+            "GPU, or another version of mtkit that changed the run. Otherwise this is a bug: please report it"
         )
 
 
 def _lines(text: Path | CorpusFiles, n: int) -> list[tuple[int, str]]:
-    """The lines to translate, with their numbers."""
-
+    """Return the lines to translate, with their line numbers."""
     if isinstance(text, Path):
         name, n_lines, texts = str(text), corpora.count_lines(text), corpora.read_lines(text)
     else:
@@ -174,20 +180,19 @@ def _lines(text: Path | CorpusFiles, n: int) -> list[tuple[int, str]]:
     if not n_lines:
         raise DataError(f"{name}: no lines to translate")
     wanted = set(corpora.evenly_spaced(range(n_lines), n))
-    return [(number + 1, text) for number, text in enumerate(texts) if number in wanted]
+    return [(index + 1, text) for index, text in enumerate(texts) if index in wanted]
 
 
 def _corpus(files: bundle.BundleFiles) -> CorpusFiles:
-    """The test set, or the dev set, that is there."""
-
+    """Return the config's test set, else its dev set, if its files exist."""
     data = files.config.data
     for corpus in (data.test, data.dev):
         if corpus is not None and corpora.first_missing([corpus]) is None:
             return corpus
     names = [str(corpus.tsv or corpus.src) for corpus in (data.test, data.dev) if corpus is not None]
     raise DataError(
-        f"{files.folder / 'config.yaml'} names {' and '.join(names)} as test and dev sets, and they are not here; "
-        "give some text in the source language with --src"
+        f"{files.folder / 'config.yaml'} names {' and '.join(names)} as test and dev sets, which do not exist; "
+        "give text in the source language with --src"
     )
 
 

@@ -1,4 +1,4 @@
-"""`mtkit export`: a bundle in; the same model in another system's format out."""
+"""`mtkit export`: write a model in another system's format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from mtkit import bundle, runtime
-from mtkit.cli.options import ModelOption, check_new_folder, check_other_folder
+from mtkit.cli.options import JsonOption, ModelOption, check_new_folder, check_other_folder
 from mtkit.config import schema
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus as corpora
@@ -20,40 +20,57 @@ from mtkit.interop import parity as parities
 from mtkit.interop.support import Quantization, Target
 
 _T = TypeVar("_T")
+COMPARISON = "Comparison of a CTranslate2 model with the original"
+
+
+OutOption = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Folder to write. Default for ctranslate2: in the bundle.")
+]
+QuantizationOption = Annotated[
+    Quantization, typer.Option(help="How CTranslate2 stores weights: int8 is the fastest on CPUs, 16 bits suit GPUs.")
+]
+SrcOption = Annotated[
+    Path | None, typer.Option(rich_help_panel=COMPARISON, help="Text to compare on. Default: data.dev.")
+]
+RefOption = Annotated[
+    Path | None, typer.Option(rich_help_panel=COMPARISON, help="Reference translations of --src, for BLEU.")
+]
+LinesOption = Annotated[
+    int | None,
+    typer.Option(min=1, rich_help_panel=COMPARISON, help="Compare on at most N lines, evenly spaced. Default: 500."),
+]
+MinAgreementOption = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, rich_help_panel=COMPARISON, help="Refuse if a smaller share of the tokens agrees."),
+]
+MaxDifferenceOption = Annotated[
+    float | None,
+    typer.Option(min=0, rich_help_panel=COMPARISON, help="Refuse if log-probabilities differ by more nats per token."),
+]
+MaxDropOption = Annotated[
+    float | None, typer.Option(min=0, rich_help_panel=COMPARISON, help="Refuse if BLEU falls by more.")
+]
 
 
 def export(
     to: Annotated[Target, typer.Option("--to", help="The format.")],
     model: ModelOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write; ctranslate2 goes into the bundle itself by default.")
-    ] = None,
-    quantization: Annotated[
-        Quantization,
-        typer.Option(help="ctranslate2: how weights are stored. int8 is the fastest on a CPU, 16 bits are for GPUs."),
-    ] = "float32",
-    src: Annotated[Path | None, typer.Option(help="ctranslate2: text to compare on; default: data.dev.")] = None,
-    ref: Annotated[Path | None, typer.Option(help="Its reference translations, for BLEU.")] = None,
-    lines: Annotated[
-        int | None, typer.Option(min=1, help="ctranslate2: compare on so many lines, evenly chosen; default: 500.")
-    ] = None,
-    min_agreement: Annotated[
-        float | None, typer.Option(min=0, max=1, help="ctranslate2: refuse if a smaller share of the tokens agrees.")
-    ] = None,
-    max_score_difference: Annotated[
-        float | None, typer.Option(min=0, help="ctranslate2: refuse if log-probabilities differ by more nats a token.")
-    ] = None,
-    max_bleu_drop: Annotated[
-        float | None, typer.Option(min=0, help="ctranslate2: refuse if BLEU falls by more.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+    out: OutOption = None,
+    quantization: QuantizationOption = "float32",
+    src: SrcOption = None,
+    ref: RefOption = None,
+    lines: LinesOption = None,
+    min_agreement: MinAgreementOption = None,
+    max_score_difference: MaxDifferenceOption = None,
+    max_bleu_drop: MaxDropOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a model in the format of CTranslate2, Marian or Hugging Face.
 
-    A CTranslate2 model goes into the bundle, where `mtkit translate` finds it, once both have translated dev sentences
-    and agree; how well they do is shown, and kept beside it as parity.json. The tolerances depend on --quantization.
+    A CTranslate2 model goes into the bundle, where `mtkit translate` finds it, if it translates dev sentences as the
+    original does. The command shows how well they agree, and keeps that as parity.json. The tolerances depend on
+    --quantization.
     """
-
     folder = bundle.find_model(model)
     files = bundle.read_bundle(folder)
     if to != "ctranslate2":
@@ -76,7 +93,7 @@ def export(
     }
     given = {key: value for key, value in wanted.items() if value is not None}
     tolerance = replace(parities.DEFAULT_TOLERANCES[quantization], **given)
-    if src is None:  # then the tag is that of the dev set, too
+    if src is None:  # the dev set's tag, too
         files = bundle.read_bundle(folder, [f"decode.tag={files.config.data.dev.tag or 'null'}"])
     parity = _export_ctranslate2(files, out, quantization, _lines(files, src, ref, lines or 500), tolerance)
     if as_json:
@@ -115,7 +132,6 @@ def _lines(
     files: bundle.BundleFiles, src: Path | None, ref: Path | None, n_lines: int
 ) -> tuple[list[str], list[str] | None]:
     """What to compare on: sources, and references if there are any; evenly chosen if there are more than n_lines."""
-
     if src is not None and ref is None:
         return _some(list(corpora.read_lines(src)), n_lines), None
     if ref is not None and src is None:

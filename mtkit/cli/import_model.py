@@ -1,4 +1,4 @@
-"""`mtkit import`: a model of another system in; a bundle out."""
+"""`mtkit import`: make a bundle of another system's model."""
 
 from __future__ import annotations
 
@@ -15,23 +15,48 @@ _NPZ = b"PK\x03\x04"  # a zip file
 _NPY = b"\x93NUMPY"
 
 
-def import_model(
-    path: Annotated[Path, typer.Argument(help="Marian's .npz or .bin model, or a folder of Hugging Face's MarianMT.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the new bundle.")],
-    src_vocab: Annotated[
-        Path | None, typer.Option(help="Marian: the source's vocabulary, .spm or .yml; default: as its decoder config.")
-    ] = None,
-    tgt_vocab: Annotated[Path | None, typer.Option(help="The target's; default: --src-vocab.")] = None,
-    src_spm: Annotated[
-        Path | None, typer.Option(help="With .yml: the source's SentencePiece model; default: source.spm beside it.")
-    ] = None,
-    tgt_spm: Annotated[Path | None, typer.Option(help="The target's; default: target.spm.")] = None,
-    src_lang: Annotated[str | None, typer.Option(help="Name of the source language, for people.")] = None,
-    tgt_lang: Annotated[str | None, typer.Option(help="Name of the target language.")] = None,
-) -> None:
-    """Make a bundle of a model of Marian's or of Hugging Face's MarianMT (OPUS-MT).
+VOCABULARY = "Vocabulary of a Marian .npz model"
 
-    What the file is shows in its content. The folder of the bundle is printed.
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="PATH", help="A .npz or .bin model of Marian, or a MarianMT folder of Hugging Face.")
+]
+SrcVocabOption = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=VOCABULARY, help="Source vocabulary, .spm or .yml. Default: from the model's decoder config."
+    ),
+]
+TgtVocabOption = Annotated[
+    Path | None, typer.Option(rich_help_panel=VOCABULARY, help="Target vocabulary. Default: --src-vocab.")
+]
+SrcSpmOption = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=VOCABULARY,
+        help="Source SentencePiece model of a .yml vocabulary. Default: source.spm beside it.",
+    ),
+]
+TgtSpmOption = Annotated[
+    Path | None,
+    typer.Option(rich_help_panel=VOCABULARY, help="Target SentencePiece model. Default: target.spm beside it."),
+]
+SrcLangOption = Annotated[str | None, typer.Option(metavar="CODE", help="Source language, such as en.")]
+TgtLangOption = Annotated[str | None, typer.Option(metavar="CODE", help="Target language, such as fr.")]
+
+
+def import_model(
+    path: ModelArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="The new bundle.")],
+    src_vocab: SrcVocabOption = None,
+    tgt_vocab: TgtVocabOption = None,
+    src_spm: SrcSpmOption = None,
+    tgt_spm: TgtSpmOption = None,
+    src_lang: SrcLangOption = None,
+    tgt_lang: TgtLangOption = None,
+) -> None:
+    """Make a bundle of a Marian model, or of a Hugging Face MarianMT model (OPUS-MT).
+
+    The command detects the format by content, and prints the folder of the bundle.
     """
     if not path.exists():
         raise MtkitError(f"{path}: no such file or folder")
@@ -42,24 +67,26 @@ def import_model(
     check_new_folder(out)
     kind = _kind(path)
     if kind != "npz" and src_vocab is not None:
-        raise UsageError(f"{path}: its vocabularies are those beside it: leave --src-vocab out")
+        raise UsageError(f"{path}: the vocabularies beside it are used: leave out --src-vocab")
+    languages = imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None
     if kind == "folder":
-        _import_folder(path, out, src_lang, tgt_lang)
-    elif kind == "npz":
-        _import_npz(path, out, (src_vocab, tgt_vocab, src_spm, tgt_spm), src_lang, tgt_lang)
+        huggingface.import_model(path, out, languages)
+    elif kind == "bin":
+        bergamot.import_model(path, out, languages)
     else:
-        _import_bin(path, out, src_lang, tgt_lang)
+        sources = marian_vocabulary.Sources(src_vocab, tgt_vocab or src_vocab, src_spm, tgt_spm) if src_vocab else None
+        marian.import_model(path, out, sources, languages)
     print(out)
 
 
 def _kind(path: Path) -> str:
-    """folder, npz or bin, by content."""
+    """Return folder, npz or bin, by content."""
     if path.is_dir():
         if (path / "config.json").is_file():
             return "folder"
         if any(path.glob("*.bin")):
             return "bin"
-        raise MtkitError(f"{path}: no model in it: neither Hugging Face's config.json nor a .bin of Marian")
+        raise MtkitError(f"{path}: no model in it: neither a config.json of Hugging Face nor a .bin of Marian")
     with path.open("rb") as file:
         start = file.read(8)
     if start.startswith(_NPZ):
@@ -68,20 +95,3 @@ def _kind(path: Path) -> str:
         return "bin"
     hint = "a single numpy array" if start.startswith(_NPY) else f"it starts with {start!r}"
     raise MtkitError(f"{path}: neither an .npz nor a .bin model of Marian ({hint})")
-
-
-def _import_folder(path: Path, out: Path, src_lang: str | None, tgt_lang: str | None) -> None:
-    named = imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None
-    huggingface.import_model(path, out, named)
-
-
-def _import_npz(
-    path: Path, out: Path, vocabularies: tuple[Path | None, ...], src_lang: str | None, tgt_lang: str | None
-) -> None:
-    src, tgt, src_spm, tgt_spm = vocabularies
-    sources = marian_vocabulary.Sources(src, tgt or src, src_spm, tgt_spm) if src else None
-    marian.import_model(path, out, sources, imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None)
-
-
-def _import_bin(path: Path, out: Path, src_lang: str | None, tgt_lang: str | None) -> None:
-    bergamot.import_model(path, out, imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None)

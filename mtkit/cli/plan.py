@@ -1,4 +1,4 @@
-"""`mtkit plan`: a config in, what training it will mean out: size, memory, steps, time, disk."""
+"""`mtkit plan`: predict what training a config takes: parameters, memory, steps, time, disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from mtkit.cli.options import ConfigOption, SetOption, load_run_config
 from mtkit.config.durations import duration_of
 from mtkit.interop.support import Target, export_problems
-from mtkit.runs import plan
+from mtkit.runs import plan as plans
 
 if TYPE_CHECKING:
     from mtkit.config.schema import ModelConfig
@@ -21,32 +21,31 @@ if TYPE_CHECKING:
 def print_plan(
     config_path: ConfigOption,
     overrides: SetOption = None,
-    seconds: Annotated[float, typer.Option(min=1, help="How long the probe makes updates.")] = 30.0,
-    as_json: Annotated[bool, typer.Option("--json", help="All figures as JSON: bytes and seconds.")] = False,
+    seconds: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long the probe runs updates.")] = 30.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON, in bytes and seconds.")] = False,
 ) -> None:
-    """Say what training a config will mean, from a short probe of real updates on this machine.
+    """Predict what training a config takes, from a short probe of real updates on this machine.
 
-    Nothing is left in the run's folder. The times hold as long as nothing else uses the machine.
+    The command leaves nothing in the run's folder. The times hold if nothing else uses the machine.
     """
     since = time.monotonic()
 
     config = load_run_config(config_path, overrides)
 
-    found = plan.make_plan(config, seconds, since)
+    prediction = plans.make_plan(config, seconds, since)
     exports = _exports(config.model)
     if as_json:
-        print(json.dumps({**asdict(found), "exports": exports}, indent=2))
+        print(json.dumps({**asdict(prediction), "exports": exports}, indent=2))
     else:
-        print("\n".join(_lines(found, exports)))
+        print("\n".join(_lines(prediction, exports)))
 
 
 def _exports(cfg: ModelConfig) -> dict[str, list[str]]:
-    """Each format that a model can be exported to, with what stands in the way."""
-
+    """Return each export format with the reasons why it cannot hold the model."""
     return {target: export_problems(cfg, target) for target in get_args(Target)}
 
 
-def _lines(plan: plan.RunPlan, exports: dict[str, list[str]]) -> list[str]:
+def _lines(plan: plans.RunPlan, exports: dict[str, list[str]]) -> list[str]:
     rows = [*_model_rows(plan), *_data_rows(plan), *_course_rows(plan), *_disk_rows(plan)]
     for target, problems in exports.items():
         rows.append((f"export to {target}", "; ".join(problems) if problems else "possible"))
@@ -54,7 +53,7 @@ def _lines(plan: plan.RunPlan, exports: dict[str, list[str]]) -> list[str]:
     return [f"{name:<24}{value}" for name, value in rows]
 
 
-def _model_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
+def _model_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     parts = ", ".join(f"{part} {number:,}" for part, number in plan.parameters.items() if part != "total")
     where = f"{plan.device}, {plan.n_threads} threads" if plan.device == "cpu" else plan.device
     memory, libraries = plan.memory, ", libraries included" if plan.device == "cpu" else ""
@@ -66,7 +65,7 @@ def _model_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
     ]
 
 
-def _data_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
+def _data_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     pairs = plan.pairs
     left_out = {
         "with a blank side": pairs["blank"],
@@ -89,7 +88,7 @@ def _data_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
     return rows
 
 
-def _course_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
+def _course_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     took = plan.time
     ends = ", ".join(
         f"train.{key}" + (" (not to be foreseen)" if step is None else f" (step {step:,})")
@@ -110,7 +109,7 @@ def _course_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
     ]
 
 
-def _disk_rows(plan: plan.RunPlan) -> list[tuple[str, str]]:
+def _disk_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     disk = plan.disk
     return [
         ("disk", f"{_size(disk.total)} at the end, {_size(disk.peak)} at most"),

@@ -1,4 +1,4 @@
-"""Translations as lines of output: plain text, or JSON with all that is known about them."""
+"""Format translations as lines of text, or as JSON with scores, tokens and alignments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rendering:
-    """How translations become lines."""
+    """The format of a translator's output lines."""
 
     translator: mtkit.Translator
     as_json: bool = False
@@ -26,7 +26,7 @@ class Rendering:
     alignments: bool = False
 
     def lines(self, translations: Sequence[Translation], first_line: int) -> list[str]:
-        """A line for each translation; first_line: the number of the first of them."""
+        """Return a line for each translation. first_line: line number of the first."""
         links = self._links(translations, first_line) if self.alignments else None
         if not self.as_json:
             texts = [self._text(translation) for translation in translations]
@@ -58,35 +58,34 @@ class Rendering:
         for hypothesis, link in zip(hypotheses, links or [], strict=False):
             hypothesis["alignment"] = link
         for hypothesis, score in zip(hypotheses, scores or [], strict=False):
-            found = zip(score.pieces, score.log_probs, strict=True)
-            hypothesis["tokens"] = [[piece, round(log_prob, 6)] for piece, log_prob in found]
+            tokens = zip(score.pieces, score.log_probs, strict=True)
+            hypothesis["tokens"] = [[piece, round(log_prob, 6)] for piece, log_prob in tokens]
         record: dict[str, Any] = {"line": line, "src": translation.src, "hypotheses": hypotheses}
         if translation.faults:
             record["faults"] = [{"kind": fault.kind, "detail": fault.detail} for fault in translation.faults]
         return record
 
     def _hypothesis(self, candidate: Candidate) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        record: dict[str, Any] = {
             "text": candidate.text,
             "score": round(candidate.score, 6),
             "log_prob": round(candidate.log_prob, 6),
             "finished": candidate.finished,
         }
         confidence = self.translator.confidence(candidate)
-        return found if confidence is None else {**found, "confidence": confidence}
+        return record if confidence is None else {**record, "confidence": confidence}
 
     def _links(self, translations: Sequence[Translation], first_line: int) -> list[list[str]]:
-        """The word alignment of each candidate of each translation, in Pharaoh format; none for a line in segments."""
-
+        """Return the word alignment of each candidate in Pharaoh format; empty for a line that was split."""
         models = scoring.native_models(self.translator.engine, "word alignments")
-        in_segments = [self.translator.needs_segments(translation.src) for translation in translations]
-        for line, is_so in enumerate(in_segments, start=first_line):
-            if is_so:
-                log.warning(f"line {line}: its words are not aligned, as it was translated in segments")
-        rows = list(zip(translations, in_segments, strict=True))
-        pairs = [(row.src, candidate.text) for row, is_so in rows if not is_so for candidate in row.n_best]
+        split = [self.translator.needs_segments(translation.src) for translation in translations]
+        for line, is_split in enumerate(split, start=first_line):
+            if is_split:
+                log.warning(f"line {line}: no word alignment, because the line was split into segments")
+        rows = list(zip(translations, split, strict=True))
+        pairs = [(row.src, candidate.text) for row, is_split in rows if not is_split for candidate in row.n_best]
         links = iter(alignment.align(models[0], self.translator.src_tokenizer, self.translator.tgt_tokenizer, pairs))
-        return [["" if is_so else next(links) for _ in row.n_best] for row, is_so in rows]
+        return [["" if is_split else next(links) for _ in row.n_best] for row, is_split in rows]
 
     def _scores(self, translations: Sequence[Translation]) -> list[list[scoring.PairScore]]:
         return scoring.score_candidates(self.translator, translations)

@@ -1,11 +1,11 @@
-"""`mtkit score`: sources and given translations in; what the model thinks of each pair out, line by line."""
+"""`mtkit score`: score given translations by the model's probabilities, line by line."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ import typer
 
 from mtkit import bundle, runtime
 from mtkit.cli.lines import arriving_windows, line_writer
-from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, OutputOption
+from mtkit.cli.options import OUTPUT, TEXT, DecodeSetOption, DeviceOption, ModelOption, OutputOption
 from mtkit.config import schema
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus
@@ -25,28 +25,44 @@ from mtkit.scoring import scoring
 _WINDOW_PAIRS = 1024
 
 
+SrcOption = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=TEXT,
+        help="Source text, may end in .gz. Default: lines of source, tab, target on standard input.",
+    ),
+]
+TgtOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Its translation, line by line.")]
+TokensOption = Annotated[
+    bool, typer.Option("--tokens", rich_help_panel=OUTPUT, help="Add each target token with its log-probability.")
+]
+AlignmentsOption = Annotated[
+    bool,
+    typer.Option(
+        "--alignments", rich_help_panel=OUTPUT, help="Add the word alignment: 0-0 1-2, source word-target word."
+    ),
+]
+JsonLinesOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print JSON lines.")]
+
+
 def score(
-    src: Annotated[
-        Path | None, typer.Option(help="Source text, .gz too; without it, stdin: source, tab, target.")
-    ] = None,
-    tgt: Annotated[Path | None, typer.Option(help="Its translation, line by line.")] = None,
+    src: SrcOption = None,
+    tgt: TgtOption = None,
     model: ModelOption = None,
     output_path: OutputOption = None,
-    tokens: Annotated[bool, typer.Option("--tokens", help="Each target token with its log-probability, too.")] = False,
-    alignments: Annotated[
-        bool, typer.Option("--alignments", help="The word alignment, too: 0-0 1-2, source word - target word.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines.")] = False,
+    tokens: TokensOption = False,
+    alignments: AlignmentsOption = False,
+    as_json: JsonLinesOption = False,
     device: DeviceOption = "auto",
     overrides: DecodeSetOption = None,
 ) -> None:
-    """Score given translations by the model's own probabilities; totals go to stderr.
+    """Score given translations by the model's probabilities; totals go to stderr.
 
-    A line per pair, with tabs between: log-probability of the translation (natural log, end of sentence counted),
-    number of tokens (with the end), log-probability per token, perplexity per token; with --tokens the tokens as
-    piece=log-probability, with --alignments the links. Pairs that cannot be scored (a blank source, a side longer than
-    the model's positions) have nan, and a count on stderr; nothing is cut. The last digits are not exact: rounding
-    depends on the pairs that are computed together.
+    Each pair is a line of tab-separated columns: log-probability of the translation (natural log, including the end of
+    sentence), number of tokens (including the end), log-probability per token, perplexity per token; then the tokens as
+    piece=log-probability (--tokens) and the alignment (--alignments). Pairs that cannot be scored (a blank source, a
+    side longer than the model's positions) show nan and are counted on stderr; nothing is cut. Last digits may vary,
+    because rounding depends on the pairs that share a batch.
     """
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for lines of source, tab, target from stdin")
@@ -61,21 +77,19 @@ def score(
     n_lines = corpus.count_lines(src) if src is not None and src.is_file() else None  # a pipe can be read only once
     with line_writer(output_path) as write, progress_bar(n_lines, "scoring", "pair") as bar:
         for window in _windows(src, tgt):
-            links = (
-                word_alignment.align(scorer.model, scorer.src_tokenizer, scorer.tgt_tokenizer, window)
-                if alignments
-                else None
-            )
-            for number, found in enumerate(scorer.score(window)):
-                totals.add(found, limit)
-                as_line = _Line(found, tokens, links[number] if links else None)
+            links: Sequence[str | None] = [None] * len(window)
+            if alignments:
+                links = word_alignment.align(scorer.model, scorer.src_tokenizer, scorer.tgt_tokenizer, window)
+            for pair_score, link in zip(scorer.score(window), links, strict=True):
+                totals.add(pair_score, limit)
+                as_line = _Line(pair_score, tokens, link)
                 write(as_line.json(totals.n_pairs) if as_json else as_line.tsv())
             bar.update(len(window))
     totals.report(limit)
 
 
 def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str]]]:
-    """The pairs, as many at once as are worth it, or as have arrived on stdin."""
+    """Yield the pairs in windows; from standard input, as many as have arrived."""
     if src is not None and tgt is not None:
         pairs = corpus.read_pairs([schema.CorpusFiles(src=src, tgt=tgt)])
         yield from corpus.windows(((pair.src, pair.tgt) for pair in pairs), _WINDOW_PAIRS)
@@ -85,20 +99,20 @@ def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str
         log.info("reading source, tab, target from the terminal; Ctrl-D ends")
     n_lines = 0
     for lines in arriving_windows(_WINDOW_PAIRS):
-        yield [_columns(line, n_lines + number) for number, line in enumerate(lines, start=1)]
+        yield [_columns(line, n_lines + i) for i, line in enumerate(lines, start=1)]
         n_lines += len(lines)
 
 
-def _columns(line: str, number: int) -> tuple[str, str]:
+def _columns(line: str, line_number: int) -> tuple[str, str]:
     src, *tgt = line.split("\t")
     if len(tgt) != 1:
-        raise DataError(f"standard input: line {number}: {len(tgt)} tabs; each line must be: source, tab, target")
+        raise DataError(f"standard input: line {line_number}: {len(tgt)} tabs; each line must be: source, tab, target")
     return src, tgt[0]
 
 
 @dataclass(frozen=True)
 class _Line:
-    """What is told about a pair."""
+    """A pair's line of output."""
 
     score: scoring.PairScore
     tokens: bool
@@ -127,5 +141,5 @@ class _Line:
 
 
 def _number(value: float) -> float | None:
-    """As JSON has it, which knows neither NaN nor infinity."""
+    """Return null for NaN and infinity, which JSON does not have."""
     return round(value, 6) if math.isfinite(value) else None

@@ -84,7 +84,6 @@ def _one_system(scores: Sequence[MetricScore]) -> Iterator[str]:
 
 def _several_systems(systems: Sequence[significance.SystemScores], chance: significance.Chance) -> Iterator[str]:
     """Yield a block for each metric, then what the marks mean."""
-
     width = max(7, *(len(system.name) for system in systems))
     for index, first in enumerate(systems[0].scores):
         columns = f"{'95 % interval':<16}{'differs':>8}{'p bs':>8}{'p ar':>9}"

@@ -1,4 +1,4 @@
-"""`mtkit shortlist`: parallel text in; which target tokens may translate a sentence, into the bundle."""
+"""`mtkit shortlist`: learn from parallel text which target tokens a source can need, and keep it in the bundle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mtkit import bundle
-from mtkit.cli.options import ModelOption
+from mtkit.cli.options import TEXT, ModelOption
 from mtkit.cli.translating import with_bar
 from mtkit.config import schema
 from mtkit.console import log
@@ -19,15 +19,17 @@ from mtkit.errors import UsageError
 
 def add_shortlist(
     model: ModelOption = None,
-    first: Annotated[int, typer.Option(min=1, help="The most frequent target tokens, for every sentence.")] = 100,
-    best: Annotated[int, typer.Option(min=1, help="The likeliest target tokens, for each source token.")] = 100,
-    src: Annotated[Path | None, typer.Option(help="Text to learn from; default: data.train of the config.")] = None,
-    tgt: Annotated[Path | None, typer.Option(help="Its translations, line by line.")] = None,
+    first: Annotated[int, typer.Option(min=1, help="Allow the N most frequent target tokens in every sentence.")] = 100,
+    best: Annotated[int, typer.Option(min=1, help="Allow the N likeliest target tokens for each source token.")] = 100,
+    src: Annotated[
+        Path | None, typer.Option(rich_help_panel=TEXT, help="Text to learn from. Default: data.train of the config.")
+    ] = None,
+    tgt: Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Its translations, line by line.")] = None,
 ) -> None:
-    """Learn which target tokens translate which source tokens, so that decoding chooses among few (IBM model 1).
+    """Learn which target tokens translate which source tokens (IBM model 1), so that decoding chooses among few.
 
-    Kept in the bundle as shortlist.npz; `mtkit translate --set decode.shortlist=true` then uses it. Faster, the more
-    so with a large vocabulary; a translation that needs a token outside its list comes out differently.
+    The bundle keeps the result as shortlist.npz; `mtkit translate --set decode.shortlist=true` uses it. The larger the
+    vocabulary, the more it saves. A translation that needs a token outside its list comes out differently.
     """
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for the training text of the model's config")

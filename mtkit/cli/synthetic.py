@@ -1,4 +1,4 @@
-"""`mtkit back-translate`, `mtkit forward-translate`: a text in one language in, a corpus to learn from out."""
+"""`mtkit back-translate` and `mtkit forward-translate`: make training pairs of text in one language."""
 
 from __future__ import annotations
 
@@ -9,28 +9,54 @@ import typer
 
 from mtkit import bundle
 from mtkit.augmentation import back_translation
-from mtkit.cli.options import BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption
-from mtkit.cli.translating import load_translator
+from mtkit.cli.options import OUTPUT, TEXT, BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption
+from mtkit.cli.translating import load_translator, model_folders
 from mtkit.config import schema
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
 
-TextOption = Annotated[Path, typer.Option("--input", "-i", help="Text to translate, one sentence a line; .gz too.")]
-TsvOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The corpus: source, tab, target (.gz by name).")
+TextOption = Annotated[
+    Path,
+    typer.Option("--input", "-i", rich_help_panel=TEXT, help="Text to translate, one sentence a line; may end in .gz."),
 ]
-SrcOption = Annotated[Path | None, typer.Option("--out-src", help="Instead: its source side (.gz by name), and")]
-TgtOption = Annotated[Path | None, typer.Option("--out-tgt", help="its target side.")]
+TsvOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", rich_help_panel=OUTPUT, help="Write the corpus: source, tab, target; may end in .gz."
+    ),
+]
+SrcOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out-src", rich_help_panel=OUTPUT, help="Instead of --output: write the source side, may end in .gz."
+    ),
+]
+TgtOption = Annotated[Path | None, typer.Option("--out-tgt", rich_help_panel=OUTPUT, help="And the target side.")]
 RejectedOption = Annotated[
-    Path | None, typer.Option(help="List here what is left out: line number, reason, text, translation.")
+    Path | None,
+    typer.Option(rich_help_panel=OUTPUT, help="List what is left out: line number, reason, text, translation."),
 ]
 KeepSuspectOption = Annotated[
-    bool, typer.Option("--keep-suspect", help="Keep translations that look broken (looping, copied, cut short), too.")
+    bool,
+    typer.Option(
+        "--keep-suspect",
+        rich_help_panel=OUTPUT,
+        help="Keep translations that look broken (looping, copied, cut short).",
+    ),
 ]
-NBestOption = Annotated[int, typer.Option(min=1, help="Pairs made of each line, at most.")]
-TagOption = Annotated[str | None, typer.Option(help="For the printed YAML: first token or tokens of each source.")]
+NBestOption = Annotated[int, typer.Option(min=1, rich_help_panel=OUTPUT, help="Make at most N pairs of each line.")]
+TagOption = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=OUTPUT, help="Tag of the printed entry: training puts it before each source."),
+]
+NoiseOption = Annotated[
+    bool,
+    typer.Option(
+        "--noise", rich_help_panel=OUTPUT, help="Drop and move words of the translations (Edunov et al. 2018)."
+    ),
+]
 RestartOption = Annotated[
-    bool, typer.Option("--restart", help="Forget an interrupted job for this output instead of going on.")
+    bool, typer.Option("--restart", rich_help_panel=OUTPUT, help="Start an interrupted job of this output again.")
 ]
 
 
@@ -42,9 +68,7 @@ def back_translate(
     out_tgt: TgtOption = None,
     rejected: RejectedOption = None,
     tag: TagOption = "<bt>",
-    noise: Annotated[
-        bool, typer.Option("--noise", help="Leave out and move words of the translations (Edunov et al. 2018).")
-    ] = False,
+    noise: NoiseOption = False,
     keep_suspect: KeepSuspectOption = False,
     n_best: NBestOption = 1,
     beam_size: BeamSizeOption = None,
@@ -52,10 +76,10 @@ def back_translate(
     restart: RestartOption = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Make a training corpus of target-language text: a target-to-source model translates it into the source side.
+    """Make a training corpus of target-language text, which a target-to-source model translates into the source side.
 
-    --set decode.sampling=true draws the sources instead of searching for the best. Printed: the entry for data.train.
-    Given again after an interruption, the command goes on where it stopped.
+    --set decode.sampling=true samples the sources instead of searching for the best. The command prints the entry for
+    data.train. The same command resumes an interrupted job.
     """
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
@@ -78,10 +102,10 @@ def forward_translate(
     restart: RestartOption = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Make a training corpus of source-language text: a source-to-target model translates it into the target side.
+    """Make a training corpus of source-language text, which a source-to-target model translates into the target side.
 
-    For training text that has translations already, see `mtkit distill`. Printed: the entry for data.train.
-    Given again after an interruption, the command goes on where it stopped.
+    For training text that has translations already, see `mtkit distill`. The command prints the entry for data.train.
+    The same command resumes an interrupted job.
     """
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
@@ -94,8 +118,7 @@ def _settings(overrides: list[str] | None, beam_size: int | None) -> list[str]:
 
 
 def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | None) -> schema.TrainCorpus:
-    """The files to be written, as an entry of data.train."""
-
+    """Return the entry of data.train for the files to write."""
     if (tsv is None) == (src is None and tgt is None) or (src is None) != (tgt is None):
         raise UsageError("give either --output, or both --out-src and --out-tgt")
     files = {"src": src, "tgt": tgt, "tsv": tsv}
@@ -119,7 +142,7 @@ def _synthesize(
 ) -> None:
     if not text.is_file():
         raise UsageError(f"--input {text}: no such file")
-    folders = [bundle.find_model(model) for model in models] if models else [bundle.find_model()]
+    folders = model_folders(models)
     translator = load_translator(folders, overrides=settings, device=device)
     members = [bundle.read_bundle(folder, settings) for folder in folders]
     data = members[0].config.data
@@ -127,7 +150,7 @@ def _synthesize(
     done = back_translation.synthesize(text, corpus, translator, members, how, restart=restart)
     log.info(f"{corpus.tsv or corpus.src}: {back_translation.summary(done.n_lines, done.counts)}")
     if not done.counts.get("pairs"):
-        raise DataError(f"{text}: not one line gave a pair to learn from; --rejected FILE lists why")
+        raise DataError(f"{text}: no line gave a training pair; --rejected FILE lists the reasons")
     if corpus.tag:
-        log.info(f"the text holds no tag: by the entry's tag, training puts {corpus.tag} before each source")
+        log.info(f"the files hold no tags: training puts {corpus.tag}, the entry's tag, before each source")
     print(back_translation.as_entries([corpus]), end="")

@@ -1,4 +1,4 @@
-"""`mtkit tokenize` and `mtkit detokenize`: text to pieces and back, line by line, as filters."""
+"""`mtkit tokenize` and `mtkit detokenize`: turn lines into pieces and back, as filters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ AnyModelOption = Annotated[
     Path | None,
     typer.Option(
         "--model",
-        help="Run or bundle folder, or a SentencePiece model; default: $MTKIT_MODEL, else the newest run in ./runs.",
+        metavar="PATH",
+        help="Run, bundle or SentencePiece model. Default: $MTKIT_MODEL, else the newest run in ./runs.",
     ),
 ]
 SideOption = Annotated[Side, typer.Option("--side", help="Which of the model's two tokenizers.")]
@@ -42,7 +43,7 @@ def tokenize(
     input_path: InputOption = None,
     output_path: OutputOption = None,
 ) -> None:
-    """Cut each line into the model's pieces, with spaces between them."""
+    """Cut each line into the model's pieces, separated by spaces."""
     tokenizer = _find_tokenizer(model, side)
     with line_writer(output_path) as write:
         for window in _windows(input_path):
@@ -56,11 +57,10 @@ def detokenize(
     input_path: InputOption = None,
     output_path: OutputOption = None,
 ) -> None:
-    """Put lines of pieces together to text again: the inverse of tokenize, up to normalisation.
+    """Join lines of pieces to text: the inverse of tokenize, up to normalisation.
 
-    A line gives a line: line breaks that pieces spell, such as <0x0A>, become spaces.
+    A line stays a line: line breaks that pieces spell, such as <0x0A>, become spaces.
     """
-
     tokenizer = _find_tokenizer(model, side)
     n_lines = 0
     with line_writer(output_path) as write:
@@ -86,7 +86,7 @@ def _find_tokenizer(model: Path | None, side: Side) -> tokenizers.Tokenizer:
 
 
 def _windows(path: Path | None) -> Iterator[list[str]]:
-    """The input's lines, in lists of up to _WINDOW_LINES."""
+    """Yield the input's lines in lists of up to _WINDOW_LINES."""
     if path is None:
         return arriving_windows(_WINDOW_LINES)
 

@@ -1,4 +1,4 @@
-"""`mtkit train`: a config in, a trained translator in its run folder out."""
+"""`mtkit train`: train a run from its config, or resume it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
-    """Train a translator, or go on where it stopped.
+    """Train a translator, or resume an interrupted run.
 
-    Results are in the config's run_dir; the folder of the finished model is printed. On N GPUs of a machine, with
-    train.accumulate a multiple of N: torchrun --standalone --nproc-per-node N -m mtkit train --config C.
+    The run is written to the config's run_dir; the command prints the folder of the finished model. To use N GPUs of a
+    machine, set train.accumulate to a multiple of N and start:
+    torchrun --standalone --nproc-per-node N -m mtkit train --config FILE.
     """
     since = time.monotonic()
 
@@ -34,8 +35,7 @@ def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
 
 
 def _say_exports(cfg: ModelConfig) -> None:
-    """Say, before hours are spent, into which formats the model will not go, and why."""
-
+    """Log the formats that cannot hold the model, before hours of training."""
     for target in get_args(Target):
         if problems := export_problems(cfg, target):
             log.info(f"this model will not export to {target}: {'; '.join(problems)}")

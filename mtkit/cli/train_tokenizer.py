@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
-
-from mtkit.cli.options import ConfigOption, SetOption, load_run_config
+from mtkit.cli.options import ConfigOption, JsonOption, SetOption, load_run_config
 from mtkit.data import corpus, tokenizer_report
 from mtkit.files import locked
 from mtkit.training import run_tokenizers, warm_start
@@ -17,7 +14,7 @@ from mtkit.training import run_tokenizers, warm_start
 def train_tokenizer(
     config_path: ConfigOption,
     overrides: SetOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Train the source and target tokenizers, and report how they cut the dev text.
 
@@ -29,7 +26,7 @@ def train_tokenizer(
     # Imported after the config's checks, to report mistakes at once.
 
     corpus.require_files("data.train", config.data.train)
-    corpus.require_files("data.dev", [config.data.dev])  # which the report is of, too
+    corpus.require_files("data.dev", [config.data.dev])  # the report's text
 
     # train_tokenizers needs no torch, whose import takes a second
     make_tokenizers = run_tokenizers.train_tokenizers if config.train.init_from is None else warm_start.run_tokenizers

@@ -241,7 +241,7 @@ def test_a_text_that_gives_no_pair_at_all_is_an_error(run):
     Path("blank.txt").write_text("\n\n")
     result = run("back-translate", "-i", "blank.txt", "-o", "bt.tsv")
     assert result.exit_code == 1
-    assert "not one line gave a pair to learn from" in result.stderr
+    assert "blank.txt: " in result.stderr and "--rejected" in result.stderr
 
 
 def test_another_shortlist_is_another_job(bundle):

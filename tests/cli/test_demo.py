@@ -80,7 +80,7 @@ def test_the_second_time_it_goes_straight_to_translating(world):
     assert second.stdout == first.stdout
     assert world.translator.n_lines == len(EN)  # measured once
     assert len(world.corpora) == 1
-    assert "the sample corpus is there already" in second.stderr
+    assert "data/sample: " in second.stderr
 
 
 def test_a_corpus_that_is_not_all_there_is_written_again(world, tmp_path):

@@ -224,7 +224,7 @@ def test_blank_references_are_counted_for_each_file():
             "none: no such file or folder; a system is a file of",
         ),
         ("--hyp good --hyp x=none --ref ref", 1, "none: no such file or folder"),
-        ("--hyp good --system WORLD --ref ref", 1, "WORLD is not a model folder: it holds"),
+        ("--hyp good --system WORLD --ref ref", 1, "WORLD is not a model folder"),
         (
             "--hyp good --hyp good --ref ref",
             2,

@@ -88,10 +88,8 @@ def test_a_missing_corpus_is_one_clear_line(folder, tmp_path):
     (tmp_path / "config.yaml").write_text(CONFIG)
     result = mtkit("train-tokenizer", "--config", str(tmp_path / "config.yaml"))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == (
-        f"mtkit: {tmp_path / 'train.en'}: no such file, though the config names it as data.train: correct the path (it "
-        "counts from the config's folder), or bring the file there\n"
-    )
+    assert result.stderr.startswith(f"mtkit: {tmp_path / 'train.en'}: no such file")
+    assert "data.train" in result.stderr and result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("side", ["src", "tgt"])

@@ -235,7 +235,7 @@ def test_only_faults_fail(run, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "exit_code", "message"),
     [
-        ([], 1, "names /nowhere/dev.tsv as test and dev sets, and they are not here; give some text"),
+        ([], 1, "config.yaml names /nowhere/dev.tsv as test and dev sets"),
         (["--src", "none.txt"], 1, "none.txt: no such file"),
         (["--src", "empty.txt"], 1, "empty.txt: no lines to translate"),
         (["--check", "everything"], 2, "--check everything: not one of batch, order, cache, n-best"),

@@ -23,5 +23,4 @@ DrawingOption = Annotated[
 
 def say_written(output: Path) -> None:
     """On stderr."""
-
     log.info(f"written: {output}")

@@ -247,5 +247,4 @@ def _number(value: float) -> float | None:
 
 def _cell(value: object) -> str:
     """The value as a column of a TSV line."""
-
     return corpus.as_one_line(str(value)).replace("\t", " ")

@@ -29,7 +29,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
 
 def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> bundle.Bundle:
     """The model that is meant; stderr says which."""
-
     folder = bundle.find_model(model)
     log.info(f"model: {folder}")
     loaded = bundle.load_bundle(folder, overrides or ())
@@ -46,7 +45,6 @@ def load_subject(model: Path | None, overrides: Sequence[str] | None = None) -> 
 
 def short_bar(total: int, description: str, unit: str) -> tqdm[Any]:
     """A progress bar for what mostly is done at once: it comes after a second, and goes when the work is done."""
-
     return progress_bar(total, description, unit, leave=False, delay=1.0)
 
 

@@ -62,8 +62,8 @@ def test_the_suffix_says_what_is_drawn_in_capitals_too(run, command):
         ("page.pdf", "the name must end in"),
         ("page", "the name must end in"),
         ("folder.html", "this is a folder; name a file in it"),
-        ("file/page.html", "file is a file, no folder"),
-        ("file/new/page.html", "file is a file, no folder"),
+        ("file/page.html", "file is a file"),
+        ("file/new/page.html", "file is a file"),
     ],
 )
 def test_a_file_that_cannot_be_is_refused_before_any_work(run, command, output, message):
