@@ -1,9 +1,9 @@
-"""Beam search with constraints: a step function in, hypotheses out that contain what they must, and nothing forbidden.
+"""Beam search with constraints: hypotheses contain the required phrases and no forbidden one.
 
-Dynamic beam allocation (Post and Vilar 2018): hypotheses that have written equally many tokens of the required phrases
-form a bank, and the banks share the beam. So a hypothesis competes with those that have as much still to do, and not
-with those that save themselves the trouble. Other than there, each bank is extended by its own best K tokens, not just
-by the best one of each hypothesis.
+Dynamic beam allocation (Post and Vilar 2018): hypotheses with equally many tokens of the required phrases form a bank,
+and the banks share the beam. So a hypothesis competes with those that have as many tokens left to write, and not with
+those that skip the phrases. Unlike there, each bank is extended by its own best K tokens, not just by the best one of
+each hypothesis.
 """
 
 import math
@@ -19,10 +19,10 @@ from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.rules import NO_RULES, Rules
 from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number
 
-# A forbidden word may be the beginning of another one ("or" of "ornement") where the model finds what follows this
-# likely; otherwise the search would get past it by gluing any letters to it.
+# A forbidden word may begin another one ("or", "ornement") only if the model finds the next token this likely;
+# otherwise the search would evade the ban by appending any letters.
 _LIKELY = math.log(0.1)
-_WIDEST = 32  # hypotheses; beyond this the time spent grows and the scores do not
+_WIDEST = 32  # hypotheses; a wider beam takes more time and improves no score
 _UNCONSTRAINED = Constraints(Spelling([]))
 
 
@@ -36,64 +36,65 @@ def constrained_search(
     eos_id: int,
     rules: Rules = NO_RULES,
 ) -> list[SearchResult]:
-    """Up to n_best hypotheses per sentence, best score first; those that ended with EOS before those that did not.
+    """Return up to n_best hypotheses per sentence, best score first; finished ones come before unfinished ones.
 
     max_lens: (B,) int64, the most tokens of each sentence's hypotheses, EOS counted. constraints: one per sentence.
 
-    Every hypothesis that ended meets its constraints. If the length limit comes before one does, those come back that
-    meet most. None of either kind contains a forbidden phrase. No account is kept of the margin: it is 0, as if chance
-    had decided, unless the sentence is alone.
+    Every finished hypothesis meets its constraints. If none is finished at the length limit, return those that meet
+    most. None of either kind contains a forbidden phrase. The margin is not computed: it is infinite for a sentence on
+    its own, else 0, as if the decision were within rounding error.
 
-    Coverage and groups are not known here, and `DecodeConfig` refuses them together with terminology.
+    Coverage and groups are not supported, and `DecodeConfig` refuses them together with terminology.
     Raises MtkitError if log-probabilities are not numbers.
     """
     limits: list[int] = max_lens.tolist()
     beams = [
-        _Beam(cfg, limit, (wanted or _UNCONSTRAINED).start(), bos_id, eos_id)
-        for limit, wanted in zip(limits, constraints, strict=True)
+        _Beam(cfg, limit, (required or _UNCONSTRAINED).start(), bos_id, eos_id)
+        for limit, required in zip(limits, constraints, strict=True)
     ]
     open_beams = beams
     while open_beams:
         ids = torch.tensor([beam.padded_ids() for beam in open_beams], device=max_lens.device)
-        own = step(ids[:, :, -1])
-        ruled = rules.apply(own, ids).cpu()  # each candidate is looked at by itself, which a GPU would be awaited for
-        own = own.cpu()
+        model_log_probs = step(ids[:, :, -1])
+        adjusted_log_probs = rules.apply(model_log_probs, ids).cpu()  # we read values one by one: slow from a GPU
+        model_log_probs = model_log_probs.cpu()
         for row, beam in enumerate(open_beams):
-            beam.extend(own[row], ruled[row])
+            beam.extend(model_log_probs[row], adjusted_log_probs[row])
         rows = [row for row, beam in enumerate(open_beams) if beam.live]
         if len(rows) < len(open_beams):
             open_beams = [open_beams[row] for row in rows]
-            kept = torch.tensor(rows, dtype=torch.long, device=max_lens.device)
-            step.select(kept)
-            rules.select(kept)
+            selected = torch.tensor(rows, dtype=torch.long, device=max_lens.device)
+            step.select(selected)
+            rules.select(selected)
         if open_beams:
             step.reorder(torch.tensor([beam.padded_parents() for beam in open_beams], device=max_lens.device))
     return [SearchResult(beam.best(), math.inf if len(beams) == 1 else 0.0) for beam in beams]
 
 
 def beam_size_for(constraints: Sequence[Constraints | None], beam_size: int) -> int:
-    """How wide to search where beam_size would be wide enough without constraints.
+    """Return how wide to search with constraints if beam_size is wide enough without.
 
-    As wide for every number of phrases done, since the banks share the beam. Scores on sentences whose terms the model
-    would not have used by itself stop rising there; with beam_size alone phrases get squeezed in where they fit badly.
+    Each number of written phrases gets that width, since the banks share the beam. On sentences with terms that the
+    model would not use on its own, a wider beam does not raise the scores; with beam_size alone, phrases are squeezed
+    in where they fit badly.
     """
-    most = max((sum(r.times for r in wanted.required) for wanted in constraints if wanted), default=0)
+    most = max((sum(r.times for r in required.required) for required in constraints if required), default=0)
     return max(beam_size, min(_WIDEST, max(beam_size, 4) * (1 + most)))
 
 
 @dataclass(frozen=True)
 class _Live:
-    """A hypothesis that is being extended."""
+    """A live hypothesis."""
 
     ids: tuple[int, ...]  # without BOS
-    log_prob: float  # the model's own
-    total: float  # as the rules see it: what is compared
+    log_prob: float  # the model's
+    total: float  # as adjusted by the rules, for comparison
     state: ConstraintState
-    parent: int  # its row in the beam before
+    parent: int  # the row of its parent in the beam before
 
     @cached_property
     def is_safe(self) -> bool:
-        """Whether it holds no forbidden phrase unless the next token makes another word of its end."""
+        """False if it ends with a forbidden phrase, unless the next token makes another word of it."""
         return self.state.is_clean
 
 
@@ -110,107 +111,104 @@ class _Beam:
         self._unfinished: list[Hypothesis] = []
 
     def padded_ids(self) -> list[list[int]]:
-        """Of each of the K rows the ids, BOS first; rows without a hypothesis repeat the first."""
+        """Return the ids of each of the K rows, BOS first; rows without a hypothesis repeat the first."""
         ids = [[self._bos_id, *hypothesis.ids] for hypothesis in self.live]
         return ids + ids[:1] * (self._cfg.beam_size - len(ids))
 
     def padded_parents(self) -> list[int]:
-        """The row that each row continues."""
+        """Return the row that each row continues."""
         parents = [hypothesis.parent for hypothesis in self.live]
         return parents + parents[:1] * (self._cfg.beam_size - len(parents))
 
-    def extend(self, own: Tensor, ruled: Tensor) -> None:
-        """Go on by one token; the search is over if that leaves no `live`.
-
-        own, ruled: (K, V), log-probs of the token, the model's and as the rules see them.
-        """
+    def extend(self, model_log_probs: Tensor, adjusted_log_probs: Tensor) -> None:
+        """Extend the hypotheses by one token, given its log-probabilities (K, V); no `live` is left at the end."""
         beam_size = self._cfg.beam_size
-        candidates = _Extensions(self.live, own, ruled, self._eos_id).candidates(beam_size)
+        extensions = _Extensions(self.live, model_log_probs, adjusted_log_probs, self._eos_id)
+        candidates = extensions.candidates(beam_size)
         n_tokens = 1 + len(self.live[0].ids)
         for done in (candidate for candidate in candidates if candidate.ids[-1] == self._eos_id):
             score = done.total / self._cfg.divisor(n_tokens)
             self._finished.append(Hypothesis(list(done.ids[:-1]), done.log_prob, score, True))
         self._finished.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
-        going_on = _shared_out([one for one in candidates if one.ids[-1] != self._eos_id], beam_size)
+        live = _allocate([candidate for candidate in candidates if candidate.ids[-1] != self._eos_id], beam_size)
         if n_tokens == self._max_len or not candidates:
-            self._give_up(going_on if candidates else self.live)
-            going_on = []
-        self.live = [] if self._is_settled(going_on) else going_on
+            self._give_up(live if candidates else self.live)
+            live = []
+        self.live = [] if self._is_settled(live) else live
 
     def _give_up(self, live: list[_Live]) -> None:
-        """Keep the hypotheses as they are, those first that meet most."""
+        """Add the hypotheses as unfinished ones; those that meet most requirements come first."""
         clean = [hypothesis for hypothesis in live if hypothesis.state.is_clean]
         for left in sorted(clean, key=lambda hypothesis: (-hypothesis.state.n_requirements_met, -hypothesis.total)):
             score = left.total / self._cfg.divisor(max(1, len(left.ids)))
             self._unfinished.append(Hypothesis(list(left.ids), left.log_prob, score, False))
 
     def _is_settled(self, live: list[_Live]) -> bool:
-        """Whether no live hypothesis can enter the n best: a total only falls, and no divisor is above the last."""
+        """Whether no live hypothesis can enter the n best: a total only falls, and the last divisor is the largest."""
         if len(self._finished) < self._cfg.n_best:
             return not live
         highest = max((hypothesis.total for hypothesis in live), default=-math.inf)
         return highest / self._cfg.divisor(self._max_len) <= self._finished[self._cfg.n_best - 1].score
 
     def best(self) -> list[Hypothesis]:
-        """The n best. Where nothing else is allowed that is a hypothesis without tokens."""
-        found = self._finished + self._unfinished
-        return found[: self._cfg.n_best] or [Hypothesis([], 0.0, 0.0, False)]
+        """Return the n best; if there are none, a hypothesis without tokens."""
+        hypotheses = self._finished + self._unfinished
+        return hypotheses[: self._cfg.n_best] or [Hypothesis([], 0.0, 0.0, False)]
 
 
 @dataclass
 class _Extensions:
-    """All ways to go on from the live hypotheses by one token."""
+    """All extensions of the live hypotheses by one token; each has a flat index into the totals."""
 
     live: list[_Live]
-    own: Tensor  # (K, V), log-probs of the next token
-    ruled: Tensor  # (K, V), the same as the rules see them
+    model_log_probs: Tensor  # (K, V), of the next token
+    adjusted_log_probs: Tensor  # (K, V), by the rules
     eos_id: int
     _total: Tensor = field(init=False)  # (n live, V); -inf: not allowed
-    _found: dict[int, _Live | None] = field(init=False, default_factory=dict)  # by place in the flattened total
+    _extended: dict[int, _Live | None] = field(init=False, default_factory=dict)  # by flat index
 
     def __post_init__(self) -> None:
-        before = self.ruled.new_tensor([hypothesis.total for hypothesis in self.live])
-        self._total = self.ruled[: len(self.live)] + before[:, None]
+        before = self.adjusted_log_probs.new_tensor([hypothesis.total for hypothesis in self.live])
+        self._total = self.adjusted_log_probs[: len(self.live)] + before[:, None]
         check_number(float(self._total.max()))
         may_not_end = [row for row, hypothesis in enumerate(self.live) if not hypothesis.state.may_end]
         self._total[may_not_end, self.eos_id] = -math.inf
         for row, hypothesis in enumerate(self.live):
             if not hypothesis.state.is_clean:
-                self._total[row].masked_fill_(self.own[row] < _LIKELY, -math.inf)
+                self._total[row].masked_fill_(self.model_log_probs[row] < _LIKELY, -math.inf)
 
     def candidates(self, beam_size: int) -> list[_Live]:
-        """The best K from each bank, and all that lead on to a required phrase; best first."""
+        """Return the best K from each bank, and all that begin or continue a required phrase; best first."""
         banks: dict[int, list[int]] = {}
-        places: set[int] = set()
+        flat_indices: set[int] = set()
         for row, hypothesis in enumerate(self.live):
             banks.setdefault(hypothesis.state.n_met, []).append(row)
-            places.update(row * self._total.size(1) + token_id for token_id in hypothesis.state.next_ids())
+            flat_indices.update(row * self._total.size(1) + token_id for token_id in hypothesis.state.next_ids())
         for rows in banks.values():
-            places.update(self._best_places(rows, beam_size))
-        found = [extended for place in sorted(places) if (extended := self._at(place)) is not None]
-        return sorted(found, key=lambda extended: -extended.total)  # stable: a tie goes to the lower place
+            flat_indices.update(self._best(rows, beam_size))
+        extended = [live for flat_index in sorted(flat_indices) if (live := self._extend(flat_index)) is not None]
+        return sorted(extended, key=lambda live: -live.total)  # stable: a tie goes to the lower index
 
-    def _best_places(self, rows: list[int], n: int) -> list[int]:
-        """The places of these rows with the largest totals: as many as it takes for n that are safe."""
+    def _best(self, rows: list[int], n: int) -> list[int]:
+        """Return the flat indices of the largest totals in these rows: as many as it takes for n safe ones."""
         totals = self._total[rows].flatten()
         n_unsafe = 0
         while True:
             best = totals.topk(min(n + n_unsafe, totals.numel()))
-            in_rows = [divmod(place, self._total.size(1)) for place in best.indices.tolist()]
-            places = [rows[row] * self._total.size(1) + token_id for row, token_id in in_rows]
-            safe = [place for place in places if (extended := self._at(place)) is not None and extended.is_safe]
-            if len(safe) >= n or len(places) == totals.numel() or float(best.values[-1]) == -math.inf:
-                return places
-            n_unsafe = len(places) - len(safe)
+            in_rows = [divmod(index, self._total.size(1)) for index in best.indices.tolist()]
+            flat_indices = [rows[row] * self._total.size(1) + token_id for row, token_id in in_rows]
+            n_safe = sum((live := self._extend(index)) is not None and live.is_safe for index in flat_indices)
+            if n_safe >= n or len(flat_indices) == totals.numel() or float(best.values[-1]) == -math.inf:
+                return flat_indices
+            n_unsafe = len(flat_indices) - n_safe
 
-    def _at(self, place: int) -> _Live | None:
-        """The hypothesis at this place, None if it is not allowed."""
-        if place not in self._found:
-            row, token_id = divmod(place, self._total.size(1))
-            self._found[place] = self._extended(row, token_id)
-        return self._found[place]
+    def _extend(self, flat_index: int) -> _Live | None:
+        """Return the extension at this index, None if it is not allowed."""
+        if flat_index not in self._extended:
+            self._extended[flat_index] = self._make(*divmod(flat_index, self._total.size(1)))
+        return self._extended[flat_index]
 
-    def _extended(self, row: int, token_id: int) -> _Live | None:
+    def _make(self, row: int, token_id: int) -> _Live | None:
         total = float(self._total[row, token_id])
         if total == -math.inf:
             return None
@@ -218,16 +216,16 @@ class _Extensions:
         state = parent.state if token_id == self.eos_id else parent.state.advance(token_id)
         if state is None:
             return None
-        log_prob = parent.log_prob + float(self.own[row, token_id])
+        log_prob = parent.log_prob + float(self.model_log_probs[row, token_id])
         return _Live((*parent.ids, token_id), log_prob, total, state, row)
 
 
-def _shared_out(candidates: list[_Live], beam_size: int) -> list[_Live]:
-    """K of the candidates, which come best first: the best of each bank, then the second best of each, and so on.
+def _allocate(candidates: list[_Live], beam_size: int) -> list[_Live]:
+    """Choose K of the candidates, which come best first: the best of each bank, then the second best of each, etc.
 
-    So banks have equal shares, and what one cannot fill goes to the others. Within a round the bank that has written
-    most comes first. Those that must still turn a forbidden word into another one are banks of their own, which come
-    last: most of them have no future, and would take the places of others.
+    So banks have equal shares, and others get what one cannot fill. Within a round the bank that has written most comes
+    first. Hypotheses that must still turn a forbidden word into another one form banks that come last: most of them
+    soon end, and would take the places of others.
     """
     sizes: dict[tuple[bool, int], int] = {}
     ranked = []

@@ -1,8 +1,8 @@
-"""Phrases that a translation must, or must not, contain: how far each hypothesis of a search has come with them.
+"""Track how much of its required phrases a hypothesis contains, and whether it contains a forbidden one.
 
-Phrases are looked for in the text that the tokens spell, so it does not matter in which pieces the model writes one.
-They are found as whole words: "orange" is not in "oranges", but it is in "l'orange". A phrase without capitals is found
-in any case, one with capitals as it is written (its first letter may be a capital: it may open a sentence).
+A phrase is matched in the text that the tokens spell, whatever the pieces. It matches whole words: "orange" is not in
+"oranges", but it is in "l'orange". A phrase without capitals matches in any case, one with capitals as it is written
+(with a capital as its first letter, too: it may open a sentence).
 """
 
 import re
@@ -14,10 +14,10 @@ from functools import cached_property, lru_cache
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.data.tokenizer import SPACE, Tokenizer
 
-# Marked text has this before each word, after it, and around every other character: a phrase that is marked likewise
-# is in the text as whole words just where it is in it as a string.
+# Marked text has this before and after each word, and around every other character. A phrase, marked in the same way,
+# is in the text as whole words exactly if it is a substring.
 _EDGE = "\0"
-# Scripts that set no spaces between words (and Korean, which adds particles without one): there any part may match.
+# Scripts without spaces between words (and Korean, which adds particles without one): there any part may match.
 _MATCHES_ANYWHERE = re.compile(
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]"
 )
@@ -26,14 +26,14 @@ _SENTENCE_ENDS = ".!?…:"
 
 @lru_cache(maxsize=1 << 16)
 def joins(char: str) -> bool:
-    """Whether a word goes on through this character: a letter, digit or accent of a script that spaces its words."""
+    """Whether the character is part of a word: a letter, digit or accent of a script with spaces between words."""
     return bool(char) and (char.isalnum() or unicodedata.category(char)[0] == "M") and not _MATCHES_ANYWHERE.match(char)
 
 
 def with_edges(text: str, before: str = "") -> str:
-    """The text with an edge mark wherever two neighbours are not of one word; of several spaces one counts.
+    """Return the text with an edge mark between neighbours that are not of one word; several spaces count as one.
 
-    before: the character that the text follows.
+    before: the character before the text.
     """
     parts = []
     for char in text:
@@ -44,28 +44,28 @@ def with_edges(text: str, before: str = "") -> str:
 
 
 def chunks(text: str) -> list[str]:
-    """The words of the text, and one by one the characters between them; spaces too."""
+    """Return the words of the text, and the single characters between them, spaces included."""
     return with_edges(text).split(_EDGE)[1:]
 
 
 def folded(text: str) -> str:
-    """The text in lower case, character by character, so that its length stays."""
+    """Return the text in lower case, character by character, so that its length stays."""
     lower = text.lower()
     return lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 def any_case(phrase: str) -> bool:
-    """Whether the phrase is found in whatever case: if it has no capitals itself."""
+    """Whether the phrase matches in any case: if it has no capitals."""
     return folded(phrase) == phrase
 
 
 def capitalised(phrase: str) -> str:
-    """The phrase as it would open a sentence."""
+    """Return the phrase as it would open a sentence."""
     return phrase[:1].upper() + phrase[1:]
 
 
 class Matcher:
-    """Finds any of several phrases in marked text."""
+    """Find any of several phrases in marked text."""
 
     def __init__(self, phrases: Sequence[str]) -> None:
         """phrases: as plain text."""
@@ -81,7 +81,7 @@ class Matcher:
         return bool(self._longest) and folded(text[max(start, end - self._longest) : end]).endswith(self._any_case)
 
     def count(self, text: str) -> int:
-        """How often the phrases occur in plain text, each time taking the one that ends first; they do not overlap."""
+        """Return how often the phrases occur in plain text, without overlap; the one that ends first counts."""
         text = with_edges(text) + _EDGE
         n, start = 0, 0
         for end in _edges(text, 0):
@@ -91,15 +91,15 @@ class Matcher:
 
 
 def _edges(text: str, start: int) -> list[int]:
-    """The positions just after each edge mark from start on."""
+    """Return the positions just after each edge mark from start on."""
     return [position + 1 for position in range(start, len(text)) if text[position] == _EDGE]
 
 
 class Spelling:
-    """What each token adds to the text."""
+    """The text that each token adds."""
 
     def __init__(self, texts: Sequence[str], byte_values: Mapping[int, int] | None = None) -> None:
-        """texts: one for each token id; byte_values: those of tokens that stand for a single byte."""
+        """texts: one for each token id; byte_values: the bytes of byte tokens, by id."""
         self._texts = texts
         self._byte_values = byte_values or {}
 
@@ -112,13 +112,13 @@ class Spelling:
         return cls(texts, {token_id: int(texts[token_id][1:-1], 16) for token_id in tokenizer.byte_ids()})
 
     def text(self, ids: Sequence[int]) -> str:
-        """What tokens spell; spaces are not tidied up."""
+        """Return what the tokens spell, with spaces as they are."""
         values = self._byte_values
         spelled = (bytes([values[i]]) if i in values else self._texts[i].encode("utf-8") for i in ids)
         return b"".join(spelled).decode("utf-8", "replace")
 
     def extend(self, text: str, token_id: int, pending: bytes = b"") -> tuple[str, bytes]:
-        """Marked text and the bytes of an unfinished character, with one more token."""
+        """Extend marked text, and the pending bytes of an unfinished character, by a token; return both."""
         value = self._byte_values.get(token_id)
         if value is not None:
             pending += bytes([value])
@@ -135,28 +135,28 @@ class Spelling:
 
 @dataclass(frozen=True)
 class Form:
-    """One way of writing a phrase in tokens, which the search tries."""
+    """A way to write a phrase in tokens, which the search tries."""
 
     ids: tuple[int, ...]
-    spaced: bool = True  # it begins with a space; otherwise it can only follow what ends no word: l'|orange
+    spaced: bool = True  # it begins with a space; if not, it can only follow a character outside a word: l'|orange
     opens: bool = False  # its first letter is a capital only to open a sentence
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """Text that must, or must not, appear."""
+    """A text that is required or forbidden."""
 
     text: str
-    forms: tuple[Form, ...] = ()  # at least one for a phrase that must appear
+    forms: tuple[Form, ...] = ()  # at least one for a required phrase
 
     @classmethod
-    def spelled(cls, text: str, tokenizer: Tokenizer, spelling: Spelling) -> "Phrase":
-        """The phrase with the forms that the tokenizer gives it within a sentence. text: normalised."""
+    def from_text(cls, text: str, tokenizer: Tokenizer, spelling: Spelling) -> "Phrase":
+        """Make the phrase with the forms that the tokenizer gives it within a sentence. text: normalised."""
         forms = []
         for written in dict.fromkeys((text, capitalised(text))):
             opens = written != text
             forms.append(Form(tuple(tokenizer.encode(written)), opens=opens))
-            bracketed = tokenizer.encode("(" + written)  # as it is cut where no space goes before it
+            bracketed = tokenizer.encode("(" + written)  # its pieces without a space before it
             for n in range(1, len(bracketed)):
                 if spelling.text(bracketed[:n]).strip() == "(":
                     forms.append(Form(tuple(bracketed[n:]), spaced=False, opens=opens))
@@ -165,14 +165,14 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Requirement:
-    """Phrases of which one or another must appear, together at least so many times; they are not counted twice."""
+    """Alternative phrases that must appear, in sum, at least `times` times; overlapping ones count once."""
 
     phrases: tuple[Phrase, ...]
     times: int = 1
 
     @cached_property
     def matcher(self) -> Matcher:
-        """Finds the phrases."""
+        """The matcher of the phrases."""
         return Matcher([phrase.text for phrase in self.phrases])
 
     @cached_property
@@ -182,13 +182,13 @@ class Requirement:
 
     @cached_property
     def n_tokens(self) -> int:
-        """The tokens that it takes at least, for one time."""
+        """The least number of tokens for one occurrence."""
         return min(len(form.ids) for form in self.forms)
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """All that is asked of one translation. Equal ones with one spelling are equal, so they can be a key."""
+    """The requirements on one translation. They can be keys: those with equal phrases and one spelling are equal."""
 
     spelling: Spelling
     required: tuple[Requirement, ...] = ()
@@ -196,25 +196,25 @@ class Constraints:
 
     @cached_property
     def n_tokens(self) -> int:
-        """The tokens that the required phrases take at least."""
+        """The least number of tokens of the required phrases."""
         return sum(requirement.times * requirement.n_tokens for requirement in self.required)
 
     @cached_property
     def blocker(self) -> Matcher:
-        """Finds the forbidden phrases."""
+        """The matcher of the forbidden phrases."""
         return Matcher([phrase.text for phrase in self.forbidden])
 
     def start(self) -> "ConstraintState":
-        """The state of a hypothesis without tokens."""
+        """Return the state of a hypothesis without tokens."""
         none = (0,) * len(self.required)
         return ConstraintState(self, "", b"", none, none, none, ())
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A required phrase that is being written."""
+    """A partly written required phrase."""
 
-    requirement: int  # its number
+    requirement: int  # its index
     form: Form
     n_written: int  # tokens of the form
 
@@ -225,18 +225,18 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class ConstraintState:
-    """How far one hypothesis has come."""
+    """The text of one hypothesis, and which constraints it meets."""
 
     constraints: Constraints
     _text: str  # marked; the mark after its last character comes with the next one
     _pending: bytes  # of a character that byte tokens have begun
-    _confirmed: tuple[int, ...]  # for each requirement: how often it is met, whatever comes
-    _ends: tuple[int, ...]  # for each requirement: where what is counted ends
+    _confirmed: tuple[int, ...]  # for each requirement: how often it is met, whatever follows
+    _ends: tuple[int, ...]  # for each requirement: the end of its last counted occurrence
     _met: tuple[int, ...]  # for each requirement: how often it is met if the text ends here
     _attempts: tuple[_Attempt, ...]
 
     def advance(self, token_id: int) -> "ConstraintState | None":
-        """The state with one more token (not EOS); None if that completes a forbidden phrase."""
+        """Return the state with one more token (not EOS); None if that completes a forbidden phrase."""
         constraints = self.constraints
         if not constraints.required and not constraints.forbidden:
             return self
@@ -245,13 +245,13 @@ class ConstraintState:
         for end in _edges(text, len(self._text)):
             if constraints.blocker.ends_at(text, end):
                 return None
-            for number, requirement in enumerate(constraints.required):
-                if requirement.matcher.ends_at(text, end, ends[number]):
-                    confirmed[number] += 1
-                    ends[number] = end - 1  # the mark itself may begin the next one
+            for index, requirement in enumerate(constraints.required):
+                if requirement.matcher.ends_at(text, end, ends[index]):
+                    confirmed[index] += 1
+                    ends[index] = end - 1  # the mark itself may begin the next one
         closed = text + _EDGE
         if not joins(text[-1:]) and constraints.blocker.ends_at(closed, len(closed)):
-            return None  # whatever comes
+            return None  # whatever follows
         met = tuple(
             n + requirement.matcher.ends_at(closed, len(closed), start)
             for n, start, requirement in zip(confirmed, ends, constraints.required, strict=True)
@@ -268,7 +268,7 @@ class ConstraintState:
         )
 
     def _continued(self, token_id: int, met: tuple[int, ...]) -> tuple[_Attempt, ...]:
-        """The attempts that go on with this token, those that it begins included, of requirements not just met."""
+        """Return the attempts that this token begins or continues, except of requirements just met."""
         return tuple(
             _Attempt(attempt.requirement, attempt.form, attempt.n_written + 1)
             for attempt in (*self._attempts, *self._beginnings())
@@ -278,34 +278,34 @@ class ConstraintState:
         )
 
     def _beginnings(self) -> list[_Attempt]:
-        """The forms that can begin here, of requirements that are not met."""
+        """Return the forms that can begin here, of requirements that are not met."""
         after_word = joins(self._text[-1:])
         opening = self._text.rstrip(" " + _EDGE)[-1:] in _SENTENCE_ENDS  # also where there is no text yet
         return [
-            _Attempt(number, form, 0)
-            for number, requirement in enumerate(self.constraints.required)
-            if self._met[number] < requirement.times
-            and self._met[number] == self._confirmed[number]  # or it would just be said twice in a row
+            _Attempt(index, form, 0)
+            for index, requirement in enumerate(self.constraints.required)
+            if self._met[index] < requirement.times
+            and self._met[index] == self._confirmed[index]  # or it would appear twice in a row
             for form in requirement.forms
             if (form.spaced or not after_word) and (opening or not form.opens)
         ]
 
     def next_ids(self) -> list[int]:
-        """The tokens that would begin or continue a required phrase which is not yet there, in rising order."""
+        """Return the tokens that would begin or continue a missing required phrase, in rising order."""
         unmet = (a for a in (*self._attempts, *self._beginnings()) if not self._is_met(a.requirement))
         return sorted({attempt.form.ids[attempt.n_written] for attempt in unmet})
 
-    def _is_met(self, number: int) -> bool:
-        return self._met[number] >= self.constraints.required[number].times
+    def _is_met(self, index: int) -> bool:
+        return self._met[index] >= self.constraints.required[index].times
 
     @property
     def n_met(self) -> int:
         """How many of the constraints' n_tokens are written: all if is_done."""
         n_left = 0
-        for number, requirement in enumerate(self.constraints.required):
-            times = requirement.times - self._met[number]
+        for index, requirement in enumerate(self.constraints.required):
+            times = requirement.times - self._met[index]
             if times > 0:
-                begun = [a.n_left for a in self._attempts if a.requirement == number]
+                begun = [a.n_left for a in self._attempts if a.requirement == index]
                 n_left += (times - 1) * requirement.n_tokens + min([requirement.n_tokens, *begun])
         return self.constraints.n_tokens - n_left
 
@@ -321,7 +321,7 @@ class ConstraintState:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the text holds no forbidden phrase if it ends here."""
+        """Whether the text contains no forbidden phrase if it ends here."""
         closed = self._text + _EDGE
         return not self.constraints.blocker.ends_at(closed, len(closed))
 

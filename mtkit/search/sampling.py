@@ -1,4 +1,4 @@
-"""Tokens drawn at random instead of searched for. A sentence's draws depend on the seed and on the sentence alone."""
+"""Draw tokens at random instead of searching for them. A sentence's draws depend only on the seed and the sentence."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from mtkit.search.rows import IndependentHypotheses
 from mtkit.search.rules import NO_RULES, Rules
 from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number
 
-_ROWS_AT_ONCE = 256  # in between, their probabilities stay in the processor's cache
+_ROWS_AT_ONCE = 256  # their probabilities fit into the processor's cache
 
 
 @dataclass(frozen=True)
 class Truncation:
-    """Which tokens may be drawn, by their probability after the temperature; the likeliest may always, equals alike."""
+    """The tokens that may be drawn, by their probability after the temperature; always the likeliest and its equals."""
 
     temperature: float = 1.0
     top_k: int = 0  # the k likeliest (Fan et al. 2018); 0: all
@@ -27,24 +27,25 @@ class Truncation:
 
     @classmethod
     def from_config(cls, cfg: DecodeConfig) -> "Truncation":
-        """What the config's decode section says."""
+        """Take the settings from the config's decode section."""
         return cls(cfg.temperature, cfg.top_k, cfg.top_p, cfg.epsilon)
 
     def draw(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
-        """One token for each row: log_probs (..., V), uniforms (...) in [0, 1). Returns ids (...).
+        """Draw one token for each row of log_probs (..., V) by uniforms (...) in [0, 1); return ids (...).
 
-        It is the token at which the running sum of the probabilities that may be drawn passes the uniform number.
+        It is the token at which the running sum of the allowed probabilities passes the uniform number.
         """
         if log_probs.device.type == "mps":  # which has no float64
             return self.draw(log_probs.cpu(), uniforms.cpu()).to(log_probs.device)
-        rows, numbers = log_probs.flatten(0, -2), uniforms.flatten()
-        parts = zip(torch.split(rows, _ROWS_AT_ONCE), torch.split(numbers, _ROWS_AT_ONCE), strict=True)
-        return torch.cat([self._draw(part, of_part) for part, of_part in parts]).view(uniforms.shape)
+        rows = torch.split(log_probs.flatten(0, -2), _ROWS_AT_ONCE)
+        return torch.cat(list(map(self._draw, rows, torch.split(uniforms.flatten(), _ROWS_AT_ONCE)))).view(
+            uniforms.shape
+        )
 
     def _draw(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
-        """Of (N, V) and (N,), ids (N,)."""
+        """Draw ids (N,) by log_probs (N, V) and uniforms (N,)."""
         probs = (log_probs / self.temperature).softmax(dim=-1)
-        smallest = probs.new_full((probs.size(0), 1), self.epsilon)  # the least probability that may be drawn
+        smallest = probs.new_full((probs.size(0), 1), self.epsilon)  # least allowed probability
         if 0 < self.top_k < probs.size(1):
             smallest = smallest.maximum(probs.topk(self.top_k, dim=-1).values[:, -1:])
         if self.top_p < 1:
@@ -54,9 +55,9 @@ class Truncation:
         smallest = smallest.minimum(probs.amax(-1, keepdim=True))
         sums = probs.masked_fill_(probs < smallest, 0.0).cumsum(-1, dtype=torch.float64)
         total = sums[:, -1:].contiguous()
-        place = torch.searchsorted(sums, uniforms.double().unsqueeze(1) * total, right=True)
-        last = torch.searchsorted(sums, total)  # where the sum gets whole: for uniforms that round up to 1
-        return place.minimum(last).squeeze(1)
+        ids = torch.searchsorted(sums, uniforms.double().unsqueeze(1) * total, right=True)
+        last = torch.searchsorted(sums, total)  # where the sum is complete: for uniforms that round up to 1
+        return ids.minimum(last).squeeze(1)
 
 
 def sample(
@@ -70,10 +71,10 @@ def sample(
     eos_id: int,
     rules: Rules = NO_RULES,
 ) -> list[SearchResult]:
-    """K drawn hypotheses for each sentence, in the order of drawing; a step as for `beam_search`.
+    """Return K drawn hypotheses for each sentence, in the order of drawing; the step is as in `beam_search`.
 
-    max_lens: (B,) int64; uniforms: (B, K, longest) numbers in [0, 1): the n-th token of a hypothesis is drawn with the
-    n-th of its row. log_prob is the model's own, without temperature and truncation.
+    max_lens: (B,) int64; uniforms: (B, K, longest) in [0, 1): the n-th one of its row draws a hypothesis's n-th token.
+    log_prob is the model's own, without temperature and truncation.
     Raises MtkitError if the step's log-probabilities are not numbers.
     """
     live = IndependentHypotheses(max_lens, uniforms.size(1), cfg, step, rules, bos_id)
@@ -84,21 +85,20 @@ def sample(
         last_ids = truncation.draw(adjusted_log_probs, uniforms[:, :, live.ids.size(2) - 1][live.sentences])
         log_prob = live.log_prob + model_log_probs.gather(2, last_ids.unsqueeze(2)).squeeze(2)
         live.extend(last_ids, log_prob, log_prob, eos_id)
-    # The margin stays infinite: a draw comes out differently in another batch only if a uniform number meets the edge
-    # of a token's share, or a probability meets epsilon or the edge of top_k or top_p, within rounding errors. That is
-    # rare.
+    # The margin stays infinite: a draw differs in another batch only if, within rounding error, a uniform number meets
+    # the edge of a token's share, or a probability meets epsilon or the edge of top_k or top_p. That is rare.
     return live.results()
 
 
 def uniform_numbers(seed: int, src_ids: Sequence[Sequence[int]], n_draws: int, max_lens: Sequence[int]) -> Tensor:
-    """Numbers in [0, 1) for each sentence's draws, (B, n_draws, longest limit), float64.
+    """Return numbers in [0, 1) for each sentence's draws, (B, n_draws, longest limit), float64.
 
-    A sentence's numbers come from the seed and its ids alone; a larger n_draws adds rows and changes none.
+    A sentence's numbers depend only on the seed and its ids; a larger n_draws adds rows and changes none.
     """
-    numbers = np.zeros((len(src_ids), n_draws, max(max_lens, default=0)))
+    uniforms = np.zeros((len(src_ids), n_draws, max(max_lens, default=0)))
     for row, (ids, max_len) in enumerate(zip(src_ids, max_lens, strict=True)):
         digest = hashlib.sha256(np.asarray(ids, dtype=np.int64).tobytes()).digest()
         key = int.from_bytes(digest[:8], "little")
         generator = np.random.Generator(np.random.Philox(key=np.array([seed, key], dtype=np.uint64)))
-        numbers[row, :, :max_len] = generator.random((n_draws, max_len))
-    return torch.from_numpy(numbers)
+        uniforms[row, :, :max_len] = generator.random((n_draws, max_len))
+    return torch.from_numpy(uniforms)

@@ -283,7 +283,7 @@ class _Reader:
                 f"{column} {text!r}: the target tokenizer cannot encode {', '.join(unknown)}; "
                 "spell the term without, or use a model trained with tokenizer.byte_fallback",
             )
-        return Phrase.spelled(written, self._tokenizer, self._spelling)
+        return Phrase.from_text(written, self._tokenizer, self._spelling)
 
     def _check_contradictions(self, terms: Sequence[Term]) -> None:
         """Refuse a term if its own line, or a line for all sentences, forbids each of its targets."""

@@ -201,7 +201,7 @@ def test_the_spelling_of_a_tokenizer_is_what_it_decodes(spm):
 def test_the_forms_of_a_phrase_spell_it_with_and_without_a_space(spm):
     tokenizer = Tokenizer.load(spm)
     spelling = Spelling.from_tokenizer(tokenizer)
-    forms = Phrase.spelled("big house", tokenizer, spelling).forms
+    forms = Phrase.from_text("big house", tokenizer, spelling).forms
     spelled = {(form.spaced, form.opens): spelling.text(form.ids) for form in forms}
     assert spelled == {
         (True, False): " big house",
