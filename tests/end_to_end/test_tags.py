@@ -108,15 +108,15 @@ def test_evaluate_takes_the_tag_of_the_test_set_unless_told_otherwise(bundle, ru
 
 def test_an_export_is_compared_with_the_tag_of_the_dev_set(bundle, tmp_path, monkeypatch):
     pytest.importorskip("ctranslate2", reason="the extra fast is not installed")
-    from mtkit.interop import certified
+    from mtkit.interop import ctranslate2
 
-    compared, measure = [], certified.measure_parity
+    compared, measure = [], ctranslate2.measure_parity
 
     def noted(native, exported, *rest):
         compared.append((native.decode.tag, exported.decode.tag))
         return measure(native, exported, *rest)
 
-    monkeypatch.setattr(certified, "measure_parity", noted)
+    monkeypatch.setattr(ctranslate2, "measure_parity", noted)
     out = str(tmp_path / "exported")
     done = CliRunner().invoke(app, ["export", "--to", "ctranslate2", "--model", str(bundle), "--out", out, "--json"])
     assert done.exit_code == 0, done.output
