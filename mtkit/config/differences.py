@@ -1,11 +1,11 @@
-"""Two trees of settings in, the keys whose values differ out."""
+"""Compare two trees of settings."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """The keys, such as "model.d_model", whose values differ, with both values; None stands for a missing one."""
+    """Return each key with different values, such as "model.d_model", and both values; None if one is missing."""
     old_values, new_values = dict(_flat(old)), dict(_flat(new))
     return [
         (key, old_values.get(key), new_values.get(key))

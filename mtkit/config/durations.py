@@ -1,4 +1,4 @@
-"""Durations as people write them in a config: 90s, 30m, 2h, 1h30m; seconds out, and back."""
+"""Convert durations of a config, such as 90s, 30m, 2h or 1h30m, to seconds and back."""
 
 import re
 
@@ -7,19 +7,19 @@ _PATTERN = re.compile("".join(rf"(?:(?P<{unit}>\d+){unit})?" for unit in _UNITS)
 
 
 def seconds_of(text: str) -> float:
-    """The seconds that a duration such as "1h30m" lasts.
+    """Return the seconds of a duration such as "1h30m".
 
-    Raises ValueError if it is none, or none at all.
+    Raises ValueError if the text is not a duration above 0.
     """
-    found = _PATTERN.fullmatch(text)
-    seconds = sum(int(found[unit] or 0) * length for unit, length in _UNITS.items()) if found else 0
+    match = _PATTERN.fullmatch(text)
+    seconds = sum(int(match[unit] or 0) * length for unit, length in _UNITS.items()) if match else 0
     if not seconds:
-        raise ValueError(f"{text} is no duration; write 90s, 30m, 2h or 1h30m")
+        raise ValueError(f"{text} is not a duration; write 90s, 30m, 2h or 1h30m")
     return float(seconds)
 
 
 def duration_of(seconds: float) -> str:
-    """The same the other way, in two units at most: "42s", "1m5s", "3h20m"."""
+    """Format seconds in at most two units: "42s", "1m5s", "3h20m"."""
     whole = round(seconds)
     if whole < 3600:
         parts = [(whole // 60, "m"), (whole % 60, "s")]

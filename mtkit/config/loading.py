@@ -1,4 +1,4 @@
-"""A YAML file and `--set` overrides in, a checked Config out; and a Config back into YAML or a JSON Schema."""
+"""Load a config from YAML and `--set` overrides, check it, and write it as YAML or as JSON Schema."""
 
 import difflib
 import json
@@ -16,33 +16,34 @@ from mtkit.errors import ConfigError
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """The config in a YAML file, changed by overrides such as "train.lr=1e-3", with every default filled in.
+    """Load a YAML file, apply overrides such as "train.lr=1e-3", and fill in all defaults.
 
-    Paths in the result are absolute: those in the file start from the file's folder, those in overrides and the
-    default of run_dir (runs/NAME) from the current folder.
-
+    Paths in the result are absolute. Relative paths in the file start from its folder; those in overrides, and the
+    default of run_dir (runs/NAME), from the current folder.
     Raises ConfigError, which lists all problems with their lines.
     """
     parsed = read_yaml(path)
     problems = [Problem(line, key, what) for line, key, what in parsed.faults]
     if parsed.value is not None and not isinstance(parsed.value, dict):
-        raise ConfigError(report(str(path), [Problem(1, "", "must hold sections such as 'train:', with keys below")]))
+        raise ConfigError(
+            report(str(path), [Problem(1, "", "must be sections, such as 'train:', with keys below them")])
+        )
     values: dict[str, Any] = parsed.value or {}
     if not values and not overrides and not problems:
-        raise ConfigError(f"{path}: empty; copy one of the files in configs/ and change it")
+        raise ConfigError(f"{path}: the file is empty; start from a copy of a file in configs/")
     origins: dict[KeyPath, Origin] = dict(parsed.lines)
-    for number, text in enumerate(overrides):
-        problems += apply_override(Override(number, text), values, origins)
+    for index, text in enumerate(overrides):
+        problems += apply_override(Override(index, text), values, origins)
     folder = Path(path).absolute().parent
     try:
-        # as JSON and strict: a value counts as what it is written as, "4" is text and true is not 1
+        # Strict, and as JSON: "4" is text and true is not 1.
         context = {"base": folder, "is_part": bool(_at(values, "train", "init_from"))}
         config = Config.model_validate_json(json.dumps(values), strict=True, context=context)
     except ValidationError as error:
         faulty = {problem.subject for problem in problems}
-        # a value that fits none of a key's alternatives comes once for each of them
-        found = dict.fromkeys(explain(details, values, origins) for details in error.errors(include_url=False))
-        problems += [problem for problem in found if problem.subject not in faulty]
+        # A value that fits none of a key's alternatives gives an error for each; dict.fromkeys merges them.
+        explained = dict.fromkeys(explain(details, values, origins) for details in error.errors(include_url=False))
+        problems += [problem for problem in explained if problem.subject not in faulty]
         raise ConfigError(report(str(path), problems)) from error
     if problems:
         raise ConfigError(report(str(path), problems))
@@ -52,37 +53,37 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def _at(values: Any, *keys: str) -> Any:
-    """The value below these keys; None if there is none."""
+    """Return the value under these keys; None if there is none."""
     for key in keys:
         values = values.get(key) if isinstance(values, dict) else None
     return values
 
 
 def dump_config(config: Config) -> str:
-    """YAML text with every key, defaults too; load_config reads it back as the same config, wherever it lies."""
+    """Return YAML with every key, including defaults; load_config reads the same config from it in any folder."""
     return format_yaml(config.model_dump(mode="json"))
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema of the config file, from which editors complete and check keys."""
+    """Return the JSON Schema of the config file, for editors to complete and check keys."""
     schema = Config.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "mtkit config"}
 
 
 def read_yaml(path: str | Path) -> ParsedYaml:
-    """The values of a YAML file with their lines. Raises ConfigError if it cannot be read, or is no YAML."""
+    """Read the values of a YAML file with their lines. Raises ConfigError if it cannot be read or is not YAML."""
     try:
         text = Path(path).read_bytes().decode("utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file{_like_files(Path(path))}") from error
     except IsADirectoryError as error:
         inner = Path(path, "config.yaml")
-        hint = f"did you mean {inner}?" if inner.is_file() else "give the YAML file itself"
+        hint = f"did you mean {inner}?" if inner.is_file() else "give a YAML file"
         raise ConfigError(f"{path}: is a folder; {hint}") from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        found = f"byte 0x{error.object[error.start]:02x}"
-        raise ConfigError(f"{path}: line {line}: not UTF-8 text ({found}); save the file as UTF-8") from error
+        byte = error.object[error.start]
+        raise ConfigError(f"{path}: line {line}: not UTF-8 (byte 0x{byte:02x}); save the file as UTF-8") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     try:

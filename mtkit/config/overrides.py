@@ -1,4 +1,4 @@
-"""`--set section.key=value`: one override in, the values of a config changed by it."""
+"""Apply an override, `--set section.key=value`, to the values of a config."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +9,10 @@ from mtkit.config.yaml_text import KeyPath, YamlSyntaxError, dotted, parse_yaml
 
 
 def apply_override(override: Override, values: dict[str, Any], origins: dict[KeyPath, Origin]) -> list[Problem]:
-    """Put one override into values and its place into origins; returns what is wrong with how it is written.
+    """Change values by an override and record it in origins; return the problems of its syntax.
 
-    Its value is YAML, so that lists and null can be given. A number in the key is an entry of a list, from 0; the one
-    after the last adds an entry. Relative paths start from the current folder, as everywhere on a command line.
+    The value is YAML, which allows lists and null. A number in the key is the index of a list's entry, from 0; the
+    index after the last adds an entry. Relative paths start from the current folder, as everywhere on a command line.
     """
     key, equals, text = override.text.partition("=")
     if not equals or not key.strip():
@@ -35,15 +35,15 @@ def apply_override(override: Override, values: dict[str, Any], origins: dict[Key
 
 
 def _put(values: dict[str, Any], path: KeyPath, value: object) -> list[KeyPath]:
-    """Set the value at path, making the sections and lists around it; returns the paths that were not there, and path.
+    """Set the value at path; create missing sections and lists. Return the paths of what was created, and path.
 
-    Raises LookupError if something on the way is neither.
+    Raises LookupError if a value on the way is neither a section nor a list.
     """
     holder: Any = values
     created: list[KeyPath] = []
     for depth, part in enumerate(path):
         here, rest = path[: depth + 1], path[depth + 1 :]
-        _check_it_holds(holder, part, dotted(path[:depth]))
+        _check_holder(holder, part, dotted(path[:depth]))
         if isinstance(holder, list) and part == len(holder):
             holder.append(None)
         if not rest:
@@ -58,17 +58,15 @@ def _put(values: dict[str, Any], path: KeyPath, value: object) -> list[KeyPath]:
     raise ValueError("an empty path")
 
 
-def _check_it_holds(holder: Any, part: str | int, name: str) -> None:
-    """Raise LookupError if a value of the config has no place for an entry of this name or number."""
+def _check_holder(holder: Any, part: str | int, name: str) -> None:
+    """Raise LookupError if a value of the config cannot have an entry of this name or index."""
     if isinstance(holder, list):
         if not isinstance(part, int) or part > len(holder):
-            raise LookupError(
-                f"{name} is a list of {len(holder)}: give the number of an entry, from 0 to {len(holder)}"
-            )
+            raise LookupError(f"{name} is a list with {len(holder)} entries: give an index from 0 to {len(holder)}")
     elif not isinstance(holder, dict):
-        raise LookupError(f"{name} is a single value, with no keys below it")
+        raise LookupError(f"{name} is a single value without keys")
     elif isinstance(part, int):
-        raise LookupError(f"{name or 'the config'} has keys, not numbered entries")
+        raise LookupError(f"{name or 'the config'} has keys, not entries with an index")
 
 
 def _from_current_folder(value: Any, path: KeyPath) -> Any:
@@ -78,11 +76,11 @@ def _from_current_folder(value: Any, path: KeyPath) -> Any:
         return [_from_current_folder(inner, (*path, i)) for i, inner in enumerate(value)]
     try:
         field, _ = field_at(path)
-    except ValueError:  # an unknown key: the schema's checks will say so
+    except ValueError:  # an unknown key: the schema reports it
         return value
     if not isinstance(value, str) or not is_path(field):
         return value
     try:
         return str(Path(value).expanduser().absolute())
-    except RuntimeError:  # ~name of nobody: the schema's checks will say so
+    except RuntimeError:  # an unknown ~user: the schema reports it
         return value

@@ -1,4 +1,4 @@
-"""What the schema's checks found, in words for whoever wrote the config: what is there, what is allowed, what to do."""
+"""Turn errors of the schema into messages for the author of a config: where, what is wrong, what is allowed."""
 
 import difflib
 import json
@@ -18,18 +18,18 @@ from mtkit.config.yaml_text import KeyPath, dotted
 
 @dataclass(frozen=True)
 class Override:
-    """One `--set` of the command line, as it was written; `number` tells which."""
+    """One `--set` of the command line; index: its position there."""
 
-    number: int
+    index: int
     text: str
 
     @property
     def key(self) -> str:
-        """What stands before the equals sign."""
+        """The part before the equals sign."""
         return self.text.partition("=")[0].strip()
 
 
-# What other toolkits call some keys.
+# Other toolkits' names of some keys.
 _NAMES_ELSEWHERE = {
     **dict.fromkeys(("learning_rate", "learn_rate", "initial_learning_rate"), "train.lr"),
     **dict.fromkeys(("dropout", "transformer_dropout"), "model.residual_dropout"),
@@ -56,7 +56,7 @@ Origin = int | Override | None  # the line of the file (from 1), or the override
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to mend: `subject` is the key, with its value if that matters."""
+    """One problem of a config; subject: the key, with its value if that matters."""
 
     origin: Origin
     subject: str
@@ -71,26 +71,28 @@ class Problem:
 
 
 def report(file: str, problems: list[Problem]) -> str:
-    """All problems below the file's name, in the order of the file, those of the command line last."""
+    """List all problems under the file's name: first those of the file, by line, then those of the command line."""
 
-    def place(problem: Problem) -> tuple[bool, int]:
+    def order(problem: Problem) -> tuple[bool, int]:
         if isinstance(problem.origin, Override):
-            return True, problem.origin.number
+            return True, problem.origin.index
         return False, problem.origin or 0
 
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return "\n  ".join([f"{file}: {count}", *map(str, sorted(problems, key=place))])
+    return "\n  ".join([f"{file}: {count}", *map(str, sorted(problems, key=order))])
 
 
 def explain(
     error: ErrorDetails, values: object, origins: Mapping[KeyPath, Origin], root: type[Section] = Config
 ) -> Problem:
-    """Turn one of pydantic's complaints about `values`, which should make a `root`, into a Problem with its place."""
+    """Turn one of pydantic's errors about `values`, which should be a `root`, into a Problem with its origin."""
     path: KeyPath = error["loc"]
     kind = error["type"]
-    if kind == "json_invalid":  # YAML can write it, JSON cannot
+    if kind == "json_invalid":  # valid YAML that JSON cannot express
         too_deep = "recursion" in str(error["ctx"]["error"])
-        what = "brackets are nested too deeply" if too_deep else "text holds half of a surrogate pair, like \\ud800"
+        what = (
+            "brackets are nested too deeply" if too_deep else "text contains half of a surrogate pair, such as \\ud800"
+        )
         return Problem(None, "", f"not a config: {what}")
     if kind == "extra_forbidden":
         return Problem(origin_of(path, origins), dotted(path), f"unknown key; {_right_key(path, root)}")
@@ -112,7 +114,7 @@ def explain(
 
 
 def origin_of(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
-    """Where the value at path comes from, or else the nearest section around it."""
+    """Return the origin of the value at path, or of the nearest section around it."""
     for length in range(len(path), 0, -1):
         if path[:length] in origins:
             return origins[path[:length]]
@@ -120,23 +122,23 @@ def origin_of(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
 
 
 def field_at(path: KeyPath, root: type[Section] = Config) -> tuple[FieldInfo, KeyPath]:
-    """The schema's field that path leads to or into, and the path of that field (an item of a list has its list's)."""
+    """Return the schema's field at or above path, and its path; an item of a list belongs to the list's field."""
     section = root
-    found: FieldInfo | None = None
-    found_path = path
+    field: FieldInfo | None = None
+    field_path = path
     for length, part in enumerate(path, start=1):
         if isinstance(part, str) and part in section.model_fields:
-            found, found_path = section.model_fields[part], path[:length]
-            section = _section_in(found.annotation) or section
-        elif found is not None and length == len(path) and _section_in(found.annotation):
-            found_path = path  # an entry of a list of sections has a place of its own
-    if found is None:
+            field, field_path = section.model_fields[part], path[:length]
+            section = _section_in(field.annotation) or section
+        elif field is not None and length == len(path) and _section_in(field.annotation):
+            field_path = path  # an entry of a list of sections has its own path
+    if field is None:
         raise ValueError(f"no field at {dotted(path)}")
-    return found, found_path
+    return field, field_path
 
 
 def section_at(path: KeyPath, root: type[Section] = Config) -> type[Section]:
-    """The schema's section that path leads to."""
+    """Return the schema's section at path."""
     if not path:
         return root
     section = _section_in(field_at(path, root)[0].annotation)
@@ -146,7 +148,7 @@ def section_at(path: KeyPath, root: type[Section] = Config) -> type[Section]:
 
 
 def is_path(field: FieldInfo) -> bool:
-    """Whether the field's value is the name of a file or folder, or a list of them."""
+    """Return whether the field's value is a path, or a list of paths."""
     kinds = _alternatives(field.annotation)
     items = [item for kind in kinds if get_origin(kind) is list for item in _alternatives(get_args(kind)[0])]
     return Path in (*kinds, *items)
@@ -155,7 +157,7 @@ def is_path(field: FieldInfo) -> bool:
 def _explain_conflict(
     section_path: KeyPath, message: str, origins: Mapping[KeyPath, Origin], root: type[Section]
 ) -> Problem:
-    """A check of a whole section failed; its message names keys as `key=value`, the one to look at first."""
+    """Explain a failed check of a section; its message names keys as `key=value`, the most important one first."""
     section = section_at(section_path, root)
     named: list[KeyPath] = []
 
@@ -175,7 +177,7 @@ def _explain_conflict(
 
 
 def _right_key(path: KeyPath, root: type[Section]) -> str:
-    """What to write instead of an unknown key: the same name elsewhere, a like one here, a like one elsewhere."""
+    """Suggest a key for an unknown one: the same name elsewhere, a similar one here, a similar one elsewhere."""
     key, section = str(path[-1]), section_at(path[:-1], root)
     elsewhere = dict(_leaf_keys(root))  # name -> full path; the first section that has it
     if key in elsewhere:
@@ -203,12 +205,12 @@ def _what_is_allowed(field: FieldInfo, value: object, kind: str) -> str:
     if kind in ("too_short", "string_too_short"):
         return "must not be empty"
     if value is None:
-        remedy = "write its keys below it, or leave it out" if section else f"it must be {describe_values(field)}"
+        remedy = "write its keys below it, or leave it out" if section else f"must be {describe_values(field)}"
         return f"is empty; {remedy}"
     if kind == "list_type" and section is not None:
         return f"must be a list: a dash before each entry, as in '- {next(iter(section.model_fields))}: ...'"
     if section is not None:
-        return f"must be a section with keys of its own ({', '.join(section.model_fields)})"
+        return f"must be a section with the keys {', '.join(section.model_fields)}"
     if kind == "string_type" and isinstance(value, int | float):
         return "must be text; put it in quotes"
     if kind == "string_pattern_mismatch":
@@ -224,7 +226,7 @@ def _right_word(field: FieldInfo, value: object) -> str:
 
 
 def describe_values(field: FieldInfo) -> str:
-    """What may be written for a field: type, unit-less range, and whether it may be left empty."""
+    """Describe the values of a field: type, range, and whether it may be null."""
     limits, names = [*field.metadata, *_limits_of_parts(field.annotation)], []
     for alternative in _alternatives(field.annotation):
         if get_origin(alternative) is Literal:
@@ -246,13 +248,13 @@ def describe_values(field: FieldInfo) -> str:
 
 
 def _words_listed(annotation: Any) -> tuple[str, ...]:
-    """The words that a list's entries may be, if it is such a list."""
+    """Return the words that the entries of a list may be; () for any other type."""
     item = get_args(annotation)[0] if get_origin(annotation) is list else None
     return get_args(item) if get_origin(item) is Literal else ()
 
 
 def _limits_of_parts(annotation: Any) -> list[Any]:
-    """What limits single alternatives, such as the number of "auto" or a number above 0."""
+    """Return the limits of single alternatives, such as of the number in "auto" or a number above 0."""
     parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
     notes = [note for part in parts for note in getattr(part, "__metadata__", ())]
     return [limit for note in notes if isinstance(note, FieldInfo) for limit in note.metadata]
@@ -263,7 +265,7 @@ _BOUNDS = (("ge", "of at least"), ("gt", "above"), ("le", "at most"), ("lt", "be
 
 
 def _alternatives(annotation: Any) -> list[Any]:
-    """The types that an annotation allows, without None and without pydantic's notes."""
+    """Return the types that an annotation allows, without None and without pydantic's notes."""
     if get_origin(annotation) in (Union, UnionType):
         return [inner for part in get_args(annotation) for inner in _alternatives(part) if inner is not NoneType]
     if hasattr(annotation, "__metadata__"):
@@ -272,7 +274,7 @@ def _alternatives(annotation: Any) -> list[Any]:
 
 
 def _section_in(annotation: Any) -> type[Section] | None:
-    """The section class that an annotation holds, itself or in a list."""
+    """Return the section class in an annotation, or in its list."""
     for alternative in _alternatives(annotation):
         candidate = get_args(alternative)[0] if get_origin(alternative) is list else alternative
         if isinstance(candidate, type) and issubclass(candidate, Section):

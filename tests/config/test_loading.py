@@ -27,13 +27,20 @@ def load(tmp_path: Path, text: str | bytes, *overrides: str) -> Config:
 
 
 def problems(tmp_path: Path, text: str | bytes, *overrides: str) -> list[str]:
-    """The message's lines, the file's name left out."""
+    """The lines of the message, without the folder of the file."""
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, text, *overrides)
     return [line.strip() for line in str(caught.value).replace(f"{tmp_path}/", "").splitlines()]
 
 
-def test_what_the_file_leaves_out_has_the_schemas_defaults(tmp_path, monkeypatch):
+def assert_facts(messages: list[str], facts: list[tuple[str, ...]]) -> None:
+    """Each message begins with the first of its facts (the place), and holds the others."""
+    for message, (place, *others) in zip(messages, facts, strict=True):
+        assert message.startswith(place), message
+        assert all(fact in message for fact in others), (message, others)
+
+
+def test_missing_keys_have_the_schemas_defaults(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = load(tmp_path, MINIMAL)
     assert config.train == TrainConfig(max_steps=5000)
@@ -41,11 +48,11 @@ def test_what_the_file_leaves_out_has_the_schemas_defaults(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("text", "value"),
     [("1e-3", 1e-3), ("1.5E-3", 1.5e-3), (".5", 0.5), ("2", 2.0), ("1_000", 1000.0), ("+1.", 1.0), ("1e2", 100.0)],
 )
-def test_numbers_are_read_as_people_write_them(tmp_path, written, meant):
-    assert load(tmp_path, MINIMAL + f"  lr: {written}\n").train.lr == meant
+def test_all_notations_of_a_number_are_read(tmp_path, text, value):
+    assert load(tmp_path, MINIMAL + f"  lr: {text}\n").train.lr == value
 
 
 def test_a_whole_number_may_have_an_exponent(tmp_path):
@@ -53,12 +60,12 @@ def test_a_whole_number_may_have_an_exponent(tmp_path):
 
 
 @pytest.mark.parametrize("language", ["no", "on", "y", "off", "12:30", "0x1F", "2024-01-01", "<<", "="])
-def test_text_that_yaml_1_1_takes_for_something_else_stays_text(tmp_path, language):
+def test_text_with_another_type_in_yaml_1_1_stays_text(tmp_path, language):
     config = load(tmp_path, MINIMAL.replace("data:\n", f"data:\n  tgt_lang: {language}\n"))
     assert config.data.tgt_lang == language
 
 
-def test_paths_start_from_the_folder_of_the_file_and_are_tidy(tmp_path, monkeypatch):
+def test_paths_start_from_the_folder_of_the_file_and_are_normalised(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     monkeypatch.setenv("HOME", "/home/ada")
     text = MINIMAL.replace("a.en", "../texts/./a.en").replace("a.fr", "/abs/a.fr").replace("d.en", "~/d.en")
@@ -94,112 +101,104 @@ train:
   max_grad_norm: true
 decode:
 """
-    assert problems(tmp_path, text) == [
-        "small.yaml: 16 problems",
-        "line 2: data.tgt_lang=5: must be text; put it in quotes",
-        "line 5: data.train.1: give either both src and tgt, or tsv",
-        "line 6: data.dev.trg: unknown key; did you mean tgt?",
-        "line 8: tokenizer.src.vocab_size=100: must be a whole number of at least 264",
-        'line 9: tokenizer.tgt.type="unigrm": must be one of unigram, bpe, char; did you mean unigram?',
-        "line 11: model.n_head: unknown key; did you mean n_heads?",
-        "line 12: model.lr: unknown key; did you mean train.lr?",
-        'line 13: model.d_model="256": must be a whole number of at least 8',
-        "line 14: model.d_model: given twice, first in line 13; keep one",
-        "line 16: train.adam_betas: must be a list of 2 numbers, each of at least 0 and below 1",
-        'line 17: train.device="gpu": must be one of: auto (a GPU if there is one), cpu, cuda, cuda:N or mps',
-        "line 18: train.warmup_steps: is empty; it must be a whole number of at least 0",
-        "line 19: train.label_smoothing=1.5: must be a number of at least 0 and below 1",
-        "line 20: train.lr=Infinity: must be a number above 0",
-        "line 21: train.max_grad_norm=true: must be a number above 0",
-        "line 22: decode: is empty; write its keys below it, or leave it out",
+    facts = [
+        ("small.yaml: 16 problems",),
+        ("line 2: data.tgt_lang=5: ", "text"),
+        ("line 5: data.train.1: ", "src", "tgt", "tsv"),
+        ("line 6: data.dev.trg: ", "did you mean tgt?"),
+        ("line 8: tokenizer.src.vocab_size=100: ", "264"),
+        ('line 9: tokenizer.tgt.type="unigrm": ', "unigram, bpe, char", "did you mean unigram?"),
+        ("line 11: model.n_head: ", "did you mean n_heads?"),
+        ("line 12: model.lr: ", "did you mean train.lr?"),
+        ('line 13: model.d_model="256": ', "whole number", "8"),
+        ("line 14: model.d_model: ", "line 13"),
+        ("line 16: train.adam_betas: ", "2 numbers", "at least 0 and below 1"),
+        ('line 17: train.device="gpu": ', "cpu, cuda, cuda:N or mps"),
+        ("line 18: train.warmup_steps: ", "empty", "whole number of at least 0"),
+        ("line 19: train.label_smoothing=1.5: ", "at least 0 and below 1"),
+        ("line 20: train.lr=Infinity: ", "above 0"),
+        ("line 21: train.max_grad_norm=true: ", "above 0"),
+        ("line 22: decode: ", "empty"),
     ]
+    assert_facts(problems(tmp_path, text), facts)
 
 
-def test_keys_that_do_not_go_together_are_found_at_the_key_that_is_named_first(tmp_path):
+def test_keys_that_do_not_fit_together_are_reported_at_the_first_key_of_the_message(tmp_path):
+    def first(text: str) -> str:
+        return problems(tmp_path, text)[1]
+
     text = MINIMAL + "  lr: 1e-3\n  warmup_steps: 8000\n"
-    assert problems(tmp_path, text)[1:] == ["line 7: train.warmup_steps=8000 is not below train.max_steps=5000"]
+    assert first(text) == "line 7: train.warmup_steps=8000 is not below train.max_steps=5000"
     text = MINIMAL + "model:\n  positions: learned\n  max_positions: 64\n"
-    [problem] = problems(tmp_path, text)[1:]
-    assert problem.startswith("line 8: data.max_tokens=128 (and <end>) does not fit model.max_positions=64")
-    assert problems(tmp_path, MINIMAL + "  r_drop_from: 0.3\n")[1:] == [
-        "line 6: train.r_drop_from=0.3 does nothing without r_drop: set r_drop, 3 for example"
-    ]
+    assert_facts([first(text)], [("line 8: data.max_tokens=128 ", "model.max_positions=64")])
+    assert_facts([first(MINIMAL + "  r_drop_from: 0.3\n")], [("line 6: train.r_drop_from=0.3 ", "r_drop")])
     endless = MINIMAL.replace("max_steps: 5000", "patience: 3") + "  r_drop: 3\n  r_drop_from: 0.3\n"
-    [problem] = problems(tmp_path, endless)[1:]
-    assert problem.startswith("line 7: train.r_drop_from=0.3 needs to know the end: set max_steps, ")
-    [problem] = problems(tmp_path, endless + "  max_epochs: 9\n")[1:]
-    assert problem.startswith("line 7: train.r_drop_from=0.3 and ")
-    assert "patience=3: the run could end before R-Drop begins; set patience to null" in problem
-    [problem] = problems(tmp_path, MINIMAL.replace("max_steps: 5000", "lr: 1"))[1:]
-    assert (
-        problem == "line 4: train: nothing stops this run: set max_steps, max_epochs, max_minutes, budget or patience"
-    )
+    assert_facts([first(endless)], [("line 7: train.r_drop_from=0.3 ", "max_steps, max_epochs, max_minutes or budget")])
+    assert_facts([first(endless + "  max_epochs: 9\n")], [("line 7: train.r_drop_from=0.3 ", "train.patience=3")])
+    nothing = MINIMAL.replace("max_steps: 5000", "lr: 1")
+    limits = "max_steps, max_epochs, max_minutes, budget or patience"
+    assert_facts([first(nothing)], [("line 4: train: ", limits)])
 
 
-def test_missing_sections_say_what_they_are_for(tmp_path):
-    assert problems(tmp_path, "data:\n  train: [{tsv: a.tsv}]\n") == [
-        "small.yaml: 2 problems",
-        "train: missing (how the model learns, and when it stops)",
-        "line 1: data.dev: missing (watched during training: early stopping, choice of checkpoints)",
+def test_missing_sections_are_explained(tmp_path):
+    facts = [
+        ("small.yaml: 2 problems",),
+        ("train: missing (", str(Config.model_fields["train"].description)),
+        ("line 1: data.dev: missing (", str(DataConfig.model_fields["dev"].description)),
     ]
+    assert_facts(problems(tmp_path, "data:\n  train: [{tsv: a.tsv}]\n"), facts)
 
 
-def test_a_key_of_another_section_is_sent_there_even_if_this_one_has_a_like_one(tmp_path):
-    assert problems(tmp_path, MINIMAL + "  max_tokens: 100\n")[1:] == [
-        "line 6: train.max_tokens: unknown key; did you mean data.max_tokens?"
-    ]
+def test_a_key_of_another_section_is_suggested_before_a_similar_one(tmp_path):
+    messages = problems(tmp_path, MINIMAL + "  max_tokens: 100\n")[1:]
+    assert_facts(messages, [("line 6: train.max_tokens: ", "did you mean data.max_tokens?")])
 
 
-def test_names_that_other_toolkits_use_are_known(tmp_path):
-    assert problems(tmp_path, MINIMAL + "  learning_rate: 1\n")[1:] == [
-        "line 6: train.learning_rate: unknown key; did you mean train.lr?"
-    ]
+def test_names_of_other_toolkits_are_known(tmp_path):
+    messages = problems(tmp_path, MINIMAL + "  learning_rate: 1\n")[1:]
+    assert_facts(messages, [("line 6: train.learning_rate: ", "did you mean train.lr?")])
     ours = list(_leaf_keys(Config))
     assert {path for _, path in ours} >= set(_NAMES_ELSEWHERE.values())
     assert not {name for name, _ in ours} & _NAMES_ELSEWHERE.keys()
 
 
-def test_a_value_that_yaml_cannot_give_is_one_problem_not_two(tmp_path):
-    assert problems(tmp_path, MINIMAL + "  lr: !!bool x\n") == [
-        "small.yaml: 1 problem",
-        "line 6: train.lr: the tag tag:yaml.org,2002:bool cannot be used here",
-    ]
+def test_an_invalid_tag_of_yaml_is_a_single_problem(tmp_path):
+    facts = [("small.yaml: 1 problem",), ("line 6: train.lr: ", "tag:yaml.org,2002:bool")]
+    assert_facts(problems(tmp_path, MINIMAL + "  lr: !!bool x\n"), facts)
 
 
-def test_an_unknown_key_like_none_is_answered_with_the_sections_keys(tmp_path):
+def test_without_a_similar_key_the_sections_keys_are_listed(tmp_path):
     [problem] = problems(tmp_path, MINIMAL + "decode:\n  zzz: 1\n")[1:]
-    assert problem.startswith("line 7: decode.zzz: unknown key; the keys here are beam_size, length_normalization, ")
+    assert_facts([problem], [("line 7: decode.zzz: ", "beam_size, length_normalization, ")])
 
 
 def test_a_corpus_without_its_dash_is_explained(tmp_path):
     text = MINIMAL.replace("[{src: a.en, tgt: a.fr}]", "{src: a.en, tgt: a.fr}")
-    assert problems(tmp_path, text)[1:] == [
-        "line 2: data.train: must be a list: a dash before each entry, as in '- src: ...'"
-    ]
+    assert_facts(problems(tmp_path, text)[1:], [("line 2: data.train: ", "list", "'- src: ...'")])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"data:\n  src_lang: \xe9t\xe9\n", "small.yaml: line 2: not UTF-8 text (byte 0xe9); save the file as UTF-8"),
-        (b"", "small.yaml: empty; copy one of the files in configs/ and change it"),
-        (b"# nothing\n", "small.yaml: empty; copy one of the files in configs/ and change it"),
-        (b"- a\n", "line 1: must hold sections such as 'train:', with keys below"),
-        (b"just words\n", "line 1: must hold sections such as 'train:', with keys below"),
+        (b"data:\n  src_lang: \xe9t\xe9\n", "small.yaml: line 2: not UTF-8 (byte 0xe9)"),
+        (b"", "small.yaml: "),
+        (b"# nothing\n", "small.yaml: "),
+        (b"- a\n", "line 1: must be sections"),
+        (b"just words\n", "line 1: must be sections"),
         (b"data:\n  a: 1\n b: 2\n", "line 3: not valid YAML"),
         (b"data:\n\ttrain: 1\n", "line 2: not valid YAML"),
         (b"a: 1\n---\nb: 2\n", "line 2: not valid YAML"),
-        (b"a: 1\nb: \x07\n", "line 2: the character U+0007 is not allowed"),
-        (b"a: &x [*x]\n", "line 1: a.0: is an alias of something that it is part of"),
-        (b"a: !!python/name:os.system\n", "line 1: a: the tag tag:yaml.org,2002:python/name:os.system cannot be"),
-        (b"? [1]\n: 2\n", "line 1: a key must be a word"),
+        (b"a: 1\nb: \x07\n", "line 2: the character U+0007"),
+        (b"a: &x [*x]\n", "line 1: a.0: is an alias"),
+        (b"a: !!python/name:os.system\n", "line 1: a: the tag tag:yaml.org,2002:python/name:os.system"),
+        (b"? [1]\n: 2\n", "line 1: a key must be"),
         (b"[" * 100_000, "nested too deeply"),
-        (b"a: " + b"[" * 250 + b"]" * 250 + b"\n", "not a config: brackets are nested too deeply"),
-        (b'seed: "\\ud800"\n', "not a config: text holds half of a surrogate pair"),
-        (b'"\\ud800": 1\n', "not a config: text holds half of a surrogate pair"),
+        (b"a: " + b"[" * 250 + b"]" * 250 + b"\n", "not a config: brackets"),
+        (b'seed: "\\ud800"\n', "half of a surrogate pair"),
+        (b'"\\ud800": 1\n', "half of a surrogate pair"),
     ],
 )
-def test_a_file_that_is_no_config_gives_a_clear_error(tmp_path, text, message):
+def test_a_file_that_is_not_a_config_is_reported_with_its_line(tmp_path, text, message):
     assert message in "\n".join(problems(tmp_path, text))
 
 
@@ -207,18 +206,18 @@ def test_a_byte_order_mark_is_dropped(tmp_path):
     assert load(tmp_path, b"\xef\xbb\xbf" + MINIMAL.encode()) == load(tmp_path, MINIMAL)
 
 
-def test_a_wrong_file_name_is_answered_with_the_nearest(tmp_path):
+def test_a_similar_file_name_is_suggested(tmp_path):
     (tmp_path / "tatoeba.yaml").touch()
-    with pytest.raises(ConfigError, match=r"tatoeb\.yaml: no such file; did you mean .*/tatoeba\.yaml\?"):
+    with pytest.raises(ConfigError, match=r"tatoeb\.yaml: .*/tatoeba\.yaml\?"):
         load_config(tmp_path / "tatoeb.yaml")
-    with pytest.raises(ConfigError, match="is a folder; give the YAML file itself"):
+    with pytest.raises(ConfigError, match="is a folder"):
         load_config(tmp_path)
     (tmp_path / "config.yaml").touch()
-    with pytest.raises(ConfigError, match=r"is a folder; did you mean .*/config\.yaml\?"):
+    with pytest.raises(ConfigError, match=r"is a folder.*/config\.yaml\?"):
         load_config(tmp_path)
 
 
-def test_overrides_replace_what_the_file_says(tmp_path):
+def test_overrides_replace_values_of_the_file(tmp_path):
     config = load(
         tmp_path,
         MINIMAL + "  max_minutes: 3\n",
@@ -246,15 +245,15 @@ def test_overrides_reach_into_lists_and_add_to_them(tmp_path):
 
 
 @pytest.mark.parametrize("overrides", [[], ["data.dev.src=~nobody-of-this-name/d.en"]])
-def test_the_home_of_a_user_that_does_not_exist_is_a_mistake_like_others(tmp_path, overrides):
+def test_the_home_of_an_unknown_user_is_a_problem(tmp_path, overrides):
     text = MINIMAL if overrides else MINIMAL.replace("d.en", "~nobody-of-this-name/d.en")
-    with pytest.raises(ConfigError, match=r"~nobody-of-this-name/d\.en: there is no such user; write \./~nobody"):
+    with pytest.raises(ConfigError, match=r"~nobody-of-this-name/d\.en: .*user.*\./~nobody"):
         load(tmp_path, text, *overrides)
 
 
-def test_what_comes_from_another_model_does_not_have_to_fit_yet(tmp_path):
+def test_keys_that_another_model_provides_are_not_checked_yet(tmp_path):
     text = MINIMAL + "model: {n_heads: 6, tie: all}\n"
-    with pytest.raises(ConfigError, match="d_model=256 does not split into 6 heads"):
+    with pytest.raises(ConfigError, match=r"model\.d_model=256 .*model\.n_heads=6"):
         load(tmp_path, text)
     assert load(tmp_path, text, "train.init_from=elsewhere").model.n_heads == 6
 
@@ -270,7 +269,7 @@ def test_paths_of_overrides_start_from_the_current_folder(tmp_path, monkeypatch)
 
 
 def test_problems_of_overrides_name_the_override(tmp_path):
-    found = problems(
+    messages = problems(
         tmp_path,
         MINIMAL,
         "train.lr=x",
@@ -285,46 +284,42 @@ def test_problems_of_overrides_name_the_override(tmp_path):
         "decode.length_penalty={a: 1, a: 2}",
         "data.train.1.src=b.en",
     )
-    assert found == [
-        "small.yaml: 11 problems",
-        "--set train.lr=x: must be a number above 0",
-        "--set model.n_head=8: unknown key; did you mean n_heads?",
-        "--set modl.d_ff=8: modl: unknown key; did you mean model?",
-        "--set foo: write it as section.key=value, for example train.lr=1e-3",
-        "--set data.train.5.src=a: data.train is a list of 1: give the number of an entry, from 0 to 1",
-        "--set data.src=a: unknown key; did you mean data.dev.src?",
-        "--set train.max_steps.x=1: train.max_steps is a single value, with no keys below it",
-        "--set model.0=1: model has keys, not numbered entries",
-        "--set decode.beam_size=[: not valid YAML: while parsing a flow node, expected the node content, "
-        "but found '<stream end>'",
-        "--set decode.length_penalty={a: 1, a: 2}: given twice, first in line 1; keep one",
-        "--set data.train.1.src=b.en: data.train.1: give either both src and tgt, or tsv",
+    facts = [
+        ("small.yaml: 11 problems",),
+        ("--set train.lr=x: ", "above 0"),
+        ("--set model.n_head=8: ", "did you mean n_heads?"),
+        ("--set modl.d_ff=8: modl: ", "did you mean model?"),
+        ("--set foo: ", "section.key=value"),
+        ("--set data.train.5.src=a: data.train ", "from 0 to 1"),
+        ("--set data.src=a: ", "did you mean data.dev.src?"),
+        ("--set train.max_steps.x=1: train.max_steps ",),
+        ("--set model.0=1: model ",),
+        ("--set decode.beam_size=[: ", "YAML"),
+        ("--set decode.length_penalty={a: 1, a: 2}: ", "twice"),
+        ("--set data.train.1.src=b.en: data.train.1: ", "src", "tgt", "tsv"),
     ]
+    assert_facts(messages, facts)
 
 
-def test_an_override_that_breaks_a_section_is_blamed_for_it(tmp_path):
+def test_an_override_that_breaks_a_section_is_named(tmp_path):
     assert problems(tmp_path, MINIMAL, "train.max_steps=500")[1:] == [
         "--set train.max_steps=500: train.warmup_steps=1000 is not below train.max_steps=500"
     ]
     assert problems(tmp_path, MINIMAL + "  warmup_steps: 700\n", "train.max_steps=500")[1:] == [
         "--set train.max_steps=500: train.warmup_steps=700 is not below train.max_steps=500"
     ]
-    assert problems(tmp_path, MINIMAL, "data.train=[{src: a}]")[1:] == [
-        "--set data.train=[{src: a}]: data.train.0: give either both src and tgt, or tsv"
-    ]
-    assert problems(tmp_path, MINIMAL, "model.n_heads=3")[1:] == [
-        "--set model.n_heads=3: model.d_model=256 does not split into 3 heads"
-    ]
+    messages = problems(tmp_path, MINIMAL, "data.train=[{src: a}]")[1:]
+    assert_facts(messages, [("--set data.train=[{src: a}]: data.train.0: ", "src", "tgt", "tsv")])
+    messages = problems(tmp_path, MINIMAL, "model.n_heads=3")[1:]
+    assert_facts(messages, [("--set model.n_heads=3: model.d_model=256 ", "model.n_heads=3")])
 
 
-def test_what_is_missing_is_not_the_fault_of_an_override(tmp_path):
-    assert problems(tmp_path, "train: {max_steps: 5000}\n", "data.src_lang=en")[1:] == [
-        "data.train: missing (what the model learns from: one or several corpora)",
-        "data.dev: missing (watched during training: early stopping, choice of checkpoints)",
-    ]
+def test_a_missing_key_is_not_blamed_on_an_override(tmp_path):
+    messages = problems(tmp_path, "train: {max_steps: 5000}\n", "data.src_lang=en")[1:]
+    assert_facts(messages, [("data.train: missing",), ("data.dev: missing",)])
 
 
-def test_a_runs_own_config_file_gives_the_same_run_again(tmp_path, monkeypatch):
+def test_a_runs_config_file_gives_the_same_config_in_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = load(tmp_path, MINIMAL)
     copy = config.run_dir / "config.yaml"
@@ -388,7 +383,7 @@ def test_formatted_yaml_is_parsed_back_to_the_same_value(value):
     assert not parsed.faults
 
 
-def test_written_yaml_means_the_same_to_other_readers(tmp_path):
+def test_other_readers_read_the_same_values_from_written_yaml(tmp_path):
     text = dump_config(load(tmp_path, MINIMAL.replace("data:\n", "data:\n  tgt_lang: no\n")))
     values = yaml.safe_load(text.replace("tgt_lang: no", "tgt_lang: 'no'"))
     assert values["train"]["adam_eps"] == 1e-9
