@@ -189,13 +189,13 @@ def test_a_validation_that_has_been_measured_counts_more_than_one_that_is_expect
 @pytest.mark.parametrize("limit", [{"max_steps": 9999}, {"max_epochs": 3}, {"max_minutes": 5.0}])
 def test_a_budget_and_another_limit_are_refused(limit):
     [(key, value)] = limit.items()
-    with pytest.raises(ValidationError, match=f"budget=100s and {key}={value} would both end this run"):
+    with pytest.raises(ValidationError, match=f"budget=100s and {key}={value} "):
         config(**limit)
 
 
 @pytest.mark.parametrize("budget", ["30", 30, 1.5, "half an hour"])
 def test_what_is_no_duration_is_refused_by_the_config(budget):
-    with pytest.raises(ValidationError, match=f"budget={budget} is no duration; write 90s, 30m"):
+    with pytest.raises(ValidationError, match=f"budget={budget} is not a duration"):
         config(budget=budget)
 
 
