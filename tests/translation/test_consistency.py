@@ -1,4 +1,4 @@
-"""The exactness check: a sound model passes it, and each planted fault is found, named and shown."""
+"""The exactness check: a sound model passes it, and each planted fault is caught, named and shown."""
 
 import json
 from pathlib import Path
@@ -142,8 +142,8 @@ def test_decoding_without_a_cache_gives_what_the_cache_gives(loaded):
     steps = [ModelStep(loaded.model, src, beam_size), UncachedStep(loaded.model, src, beam_size)]
     last_ids = torch.full((n_sentences, beam_size), BOS_ID)
     for position in range(6):
-        cached, anew = (step(last_ids) for step in steps)
-        torch.testing.assert_close(anew, cached, rtol=0, atol=1e-4)
+        cached, uncached = (step(last_ids) for step in steps)
+        torch.testing.assert_close(uncached, cached, rtol=0, atol=1e-4)
         parents = torch.randint(beam_size, (n_sentences, beam_size), generator=generator)
         if position % 2:
             n_sentences -= 1
@@ -153,7 +153,7 @@ def test_decoding_without_a_cache_gives_what_the_cache_gives(loaded):
                 step.select(kept)
         for step in steps:
             step.reorder(parents)
-        last_ids = torch.randint(EOS_ID + 1, anew.size(2), (n_sentences, beam_size), generator=generator)
+        last_ids = torch.randint(EOS_ID + 1, uncached.size(2), (n_sentences, beam_size), generator=generator)
 
 
 @pytest.fixture

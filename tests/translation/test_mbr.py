@@ -102,11 +102,11 @@ def test_as_many_samples_are_drawn_as_the_config_says(shared_bundle, monkeypatch
 
 
 def test_a_line_that_is_split_is_named(shared_bundle, monkeypatch):
-    said: list[str] = []
-    monkeypatch.setattr("mtkit.translation.translator.log.warning", said.append)
+    warnings: list[str] = []
+    monkeypatch.setattr("mtkit.translation.translator.log.warning", warnings.append)
     translator = Translator.load(shared_bundle, device="cpu", mbr_samples=2, max_src_tokens=20)
     translator.search(["It rains.", "It rains. " * 9], first_line=1)
-    assert [message[:8] for message in said] == ["line 2: "]
+    assert [message[:8] for message in warnings] == ["line 2: "]
 
 
 def test_with_a_model_the_choice_does_not_depend_on_the_lines_around(shared_bundle):

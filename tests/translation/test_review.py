@@ -165,15 +165,15 @@ def test_the_message_counts_by_kind_and_names_the_first_lines():
 
 
 def test_remaining_faults_are_a_warning_and_repaired_ones_are_news(monkeypatch):
-    told: list[int] = []
-    monkeypatch.setattr("mtkit.translation.review.log.info", lambda _: told.append(logging.INFO))
-    monkeypatch.setattr("mtkit.translation.review.log.warning", lambda _: told.append(logging.WARNING))
+    levels: list[int] = []
+    monkeypatch.setattr("mtkit.translation.review.log.info", lambda _: levels.append(logging.INFO))
+    monkeypatch.setattr("mtkit.translation.review.log.warning", lambda _: levels.append(logging.WARNING))
     for answer in (GOOD, NO_NUMBER):
         checked = review(Answers({SRC: [answer]}))
         checked.window([SRC], [[candidate(NO_NUMBER)]])
         checked.warn()
     review(Answers({})).warn()
-    assert told == [logging.INFO, logging.WARNING]
+    assert levels == [logging.INFO, logging.WARNING]
 
 
 def test_with_a_model_other_lines_do_not_change_the_review_of_a_line(shared_bundle):
