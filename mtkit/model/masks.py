@@ -1,10 +1,10 @@
-"""Who may look where: masks as a bias that is added to attention scores before the softmax."""
+"""Masks of padding and of later positions, as a bias that is added to attention scores before the softmax."""
 
 import torch
 from torch import Tensor
 
-# Far below any score, yet finite in every precision (fp16 ends at -65504): exp(BLOCKED) is exactly 0, and a row in
-# which everything is blocked, such as the one of an empty source, stays a number instead of becoming NaN.
+# Far below any score, so that exp(BLOCKED) is exactly 0; yet finite in every precision (fp16 ends at -65504), so that
+# a row in which everything is blocked, such as that of an empty source, does not become NaN.
 BLOCKED = -30000.0
 
 
@@ -18,8 +18,8 @@ def padding_bias(pad_mask: Tensor) -> Tensor:
 
 
 def causal_bias(length: int, device: torch.device | None = None) -> Tensor:
-    """Keep every position from looking at later ones; returns float (1, 1, length, length).
+    """Keep every position from looking at later ones. Returns float (1, 1, length, length).
 
-    Padding on the right needs no mask of its own beside this one: it comes later than every real token.
+    It also hides padding on the right, which comes after every real token.
     """
     return torch.full((length, length), BLOCKED, device=device).triu_(diagonal=1)[None, None]

@@ -1,4 +1,4 @@
-"""How the model is told the order of tokens: sinusoidal, learned or rotary positions."""
+"""Sinusoidal, learned and rotary positions, by which the model knows the order of tokens."""
 
 import math
 from typing import Literal
@@ -10,12 +10,12 @@ PositionKind = Literal["sinusoidal", "marian", "learned", "rotary"]
 
 
 def sinusoid_table(n_positions: int, d_model: int, *, marian: bool = False) -> Tensor:
-    """The fixed encodings of positions 0 to n_positions - 1: float32 (n_positions, d_model).
+    """Return the fixed encodings of positions 0 to n_positions - 1: float32 (n_positions, d_model).
 
-    sin(position / 10000^(2i / d_model)) in the first half of the dimensions, the cosines of the same angles in the
-    second (Vaswani et al. 2017, section 3.5; there sines and cosines alternate, which is the same up to the order of
-    dimensions). With marian, 10000^(2i / (d_model - 2)) instead, as tensor2tensor and Marian compute them: their
-    slowest sinusoid turns by exactly 1/10000 a position.
+    The first half of the dimensions holds sin(position / 10000^(2i / d_model)), the second the cosines of the same
+    angles (Vaswani et al. 2017, section 3.5; sines and cosines alternate there, which is only another order).
+    With marian, the rates are 10000^(2i / (d_model - 2)), as in tensor2tensor and Marian: the slowest sinusoid turns by
+    exactly 1/10000 a position.
     """
     n_rates = d_model // 2
     steps = max(1, n_rates - 1) if marian else n_rates
@@ -25,7 +25,7 @@ def sinusoid_table(n_positions: int, d_model: int, *, marian: bool = False) -> T
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds fixed sinusoids to embeddings; the table is computed once and grows if a longer sentence comes."""
+    """Fixed sinusoids, added to embeddings; the table grows when a longer sentence comes."""
 
     table: Tensor
 
@@ -35,7 +35,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoid_table(256, d_model, marian=marian), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """x: (..., L, D), its first column being position start; returns the sum, the same shape."""
+        """Add the positions from start on to x (..., L, D)."""
         end = start + x.size(-2)
         if end > self.table.size(0):
             table = sinusoid_table(2 * end, self.table.size(1), marian=self.marian)
@@ -44,14 +44,14 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """Adds a learnt vector per position; there are max_positions of them."""
+    """A learned vector for each of max_positions positions, added to embeddings."""
 
     def __init__(self, d_model: int, max_positions: int) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(max_positions, d_model))
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """x: (..., L, D), its first column being position start; raises ValueError beyond max_positions."""
+        """Add the positions from start on to x (..., L, D). Raises ValueError beyond max_positions."""
         end = start + x.size(-2)
         if end > self.table.size(0):
             raise ValueError(f"position {end} is beyond max_positions={self.table.size(0)}")
@@ -59,17 +59,17 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Leaves embeddings as they are: the attention turns its queries and keys instead (rotary)."""
+    """No positions in the embeddings: with rotary ones, the attention rotates queries and keys instead."""
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """Returns x."""
+        """Return x."""
         return x
 
 
 class RotaryPositions(nn.Module):
-    """Turns queries and keys by an angle that grows with their position (RoPE; Su et al. 2021).
+    """Rotation of queries and keys by an angle that grows with their position (RoPE; Su et al. 2021).
 
-    Their products then depend on the distance of two positions only. Dimension i turns together with i + d_head / 2.
+    Their products then depend only on the distance of two positions. Dimensions i and i + d_head / 2 rotate together.
     """
 
     table: Tensor
@@ -79,7 +79,7 @@ class RotaryPositions(nn.Module):
         self.register_buffer("table", sinusoid_table(256, d_head), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """x: (..., L, d_head), its first row being position start; returns the turned x."""
+        """Rotate x (..., L, d_head), whose first row is at position start."""
         end = start + x.size(-2)
         if end > self.table.size(0):
             self.table = sinusoid_table(2 * end, self.table.size(1)).to(self.table.device)
@@ -89,7 +89,7 @@ class RotaryPositions(nn.Module):
 
 
 def added_positions(kind: PositionKind, d_model: int, max_positions: int) -> nn.Module:
-    """What is added to the embeddings: a module called with (x, start)."""
+    """Make the module that adds positions to embeddings; it is called with (x, start)."""
     if kind in ("sinusoidal", "marian"):
         return SinusoidalPositions(d_model, marian=kind == "marian")
     return LearnedPositions(d_model, max_positions) if kind == "learned" else NoPositions()

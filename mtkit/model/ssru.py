@@ -1,4 +1,4 @@
-"""The simpler simple recurrent unit: how a target position can see those before it without attention."""
+"""The simpler simple recurrent unit, which shows a target position those before it without attention."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from mtkit.model.linear import Linear
 
 
 class SSRU(nn.Module):
-    """SSRU (Kim et al. 2019, section 3.1), which stands where the decoder's self-attention would.
+    """The SSRU (Kim et al. 2019, section 3.1), which can replace the decoder's self-attention.
 
     f_t = sigmoid(W_f x_t + b_f); c_t = f_t c_{t-1} + (1 - f_t) W x_t, c_{-1} = 0; the output is relu(c_t).
-    A step costs the same at every position, and all it keeps of the past is c.
+    A step costs the same at every position; c is all that it needs of the past.
     """
 
     def __init__(self, d_model: int) -> None:
@@ -22,34 +22,34 @@ class SSRU(nn.Module):
         self.forget_bias = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """All positions of x (B, T, D) at once, each seeing itself and those before it; returns (B, T, D).
+        """Compute all positions of x (B, T, D) at once, each from itself and those before it; return (B, T, D).
 
-        bias: what self-attention would be given; not looked at, since a recurrence is causal by itself.
+        bias: self-attention's mask, which is ignored: a recurrence is causal anyway.
         """
         forget, new = self._gates(x)
         cells: Tensor = _Recurrence.apply(forget, new)  # type: ignore[no-untyped-call]
         return F.relu(cells).to(x.dtype)
 
     def new_cache(self, n_sentences: int, beam_size: int, like: Tensor) -> "CellCache":
-        """What `step` needs at the first position of beam_size hypotheses for each sentence."""
+        """Return an empty cache for `step`, for beam_size hypotheses of each sentence."""
         return CellCache(like.new_zeros(n_sentences, beam_size, self.forget_bias.numel(), dtype=torch.float32))
 
     def step(self, x: Tensor, cache: "CellCache", ancestry: object = None) -> Tensor:
-        """Each hypothesis' newest position x (B, K, D), given the cell that cache holds of all before it; (B, K, D).
+        """Compute each hypothesis' newest position x (B, K, D) from the cell of those before it; return (B, K, D).
 
-        ancestry: what self-attention would be given; a cell goes along with its hypothesis instead.
+        ancestry: self-attention's table, which is ignored: the cells themselves follow their hypotheses.
         """
         forget, new = self._gates(x)
         return F.relu(cache.advance(forget, new)).to(x.dtype)
 
     def reset_parameters(self) -> None:
-        """Glorot-uniform matrices, each by its own size; a zero bias, so that half of the past is kept at first."""
+        """Draw Glorot-uniform matrices, each by its own size; zero the bias, so that f starts near 1/2."""
         for part in self.in_proj.weight.chunk(2):
             nn.init.xavier_uniform_(part)
         nn.init.zeros_(self.forget_bias)
 
     def _gates(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The share f_t of the old cell that stays, and (1 - f_t) W x_t that is added; float32, in any precision."""
+        """Return f_t and (1 - f_t) W x_t, in float32 whatever the precision of x."""
         new, forget = self.in_proj(x).float().chunk(2, dim=-1)
         forget = torch.sigmoid(forget + self.forget_bias)
         return forget, new - forget * new
@@ -62,12 +62,12 @@ class CellCache:
         self._cell = cell
 
     def advance(self, forget: Tensor, new: Tensor) -> Tensor:
-        """Put one more position, both (B, K, D), into the cell; returns it."""
+        """Advance the cell by one position; forget, new and the returned cell: (B, K, D)."""
         self._cell = torch.addcmul(new, forget, self._cell)
         return self._cell
 
     def reorder(self, parents: Tensor) -> None:
-        """Let hypothesis k of sentence b continue what was its hypothesis parents[b, k]; (B, K)."""
+        """Let hypothesis k of sentence b continue the sentence's former hypothesis parents[b, k]; (B, K)."""
         self._cell = self._cell.gather(1, parents.unsqueeze(2).expand_as(self._cell))
 
     def select(self, sentences: Tensor) -> None:
@@ -78,7 +78,7 @@ class CellCache:
 class _Recurrence(torch.autograd.Function):
     """c_t = forget_t c_{t-1} + new_t over the second dimension of (B, T, D), from c_{-1} = 0.
 
-    One operation a position, forwards and backwards; left to autograd, each position would cost about ten.
+    Each pass needs one operation a position; autograd would need about ten.
     """
 
     @staticmethod
@@ -91,7 +91,7 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradient of a cell is its own and what comes from the next: g_t = grad_t + forget_{t+1} g_{t+1}."""
+        """Go back over the cells: g_t = grad_t + forget_{t+1} g_{t+1}."""
         forget, cells = ctx.saved_tensors
         total = grads[0].clone()
         for t in range(total.size(1) - 2, -1, -1):

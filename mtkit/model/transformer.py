@@ -1,4 +1,4 @@
-"""The encoder-decoder Transformer (Vaswani et al. 2017): token ids in, logits over the target vocabulary out."""
+"""The encoder-decoder Transformer (Vaswani et al. 2017), from token ids to logits over the target vocabulary."""
 
 import math
 from collections.abc import Sequence
@@ -18,13 +18,15 @@ from mtkit.model.ssru import SSRU, CellCache
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder and output projection. Weights are float32; autocast decides the precision of products."""
+    """Encoder, decoder and output projection. Weights are float32; autocast sets the precision of products."""
 
     def __init__(self, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, pad_id: int = 0) -> None:
-        """Raises ValueError if cfg ties all embeddings of vocabularies that differ in size."""
+        """Raises ValueError if cfg ties all embeddings and the vocabularies differ in size."""
         super().__init__()
         if cfg.tie == "all" and src_vocab_size != tgt_vocab_size:
-            raise ValueError(f"tie=all with vocabularies of {src_vocab_size} and {tgt_vocab_size} tokens")
+            raise ValueError(
+                f"tie=all needs vocabularies of one size, not {src_vocab_size} and {tgt_vocab_size} tokens"
+            )
         self.cfg = cfg
         self.pad_id = pad_id
         self.src_embedding = nn.Embedding(src_vocab_size, cfg.d_model)
@@ -62,23 +64,23 @@ class Transformer(nn.Module):
                 nn.init.normal_(module.table, std=0.02)
         nn.init.zeros_(self.output.bias)
         ends = [self.src_embedding.weight, self.tgt_embedding.weight, self.output.weight]
-        for weight in dict.fromkeys(ends):  # each tied matrix once, in this order: the seed fixes the weights
+        for weight in dict.fromkeys(ends):  # each tied matrix once, always in this order, so that the seed fixes it
             nn.init.normal_(weight, std=self.cfg.d_model**-0.5)
 
     def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
-        """src: (B, S) ids; tgt_in: (B, T) ids; padding on the right. Returns logits (B, T, V).
+        """Return logits (B, T, V) for src (B, S) and tgt_in (B, T), ids with padding on the right.
 
-        logits[:, t] depends on tgt_in[:, : t + 1] alone and predicts what follows it.
+        logits[:, t] depends on tgt_in[:, : t + 1] alone and predicts the token after it.
         """
         return self.output(self.hidden(src, tgt_in))
 
     def hidden(self, src: Tensor, tgt_in: Tensor) -> Tensor:
-        """The decoder's output (B, T, D) before the output projection, as `forward` computes it."""
+        """Return the decoder's output (B, T, D), which `forward` projects onto the vocabulary."""
         memory, pad_bias = self.encode(src)
         return self.decode(tgt_in, memory, pad_bias)
 
     def encode(self, src: Tensor) -> tuple[Tensor, Tensor]:
-        """src: (B, S) ids. Returns the memory (B, S, D) and the bias (B, 1, 1, S) that hides its padding."""
+        """Encode src (B, S). Returns the memory (B, S, D) and the bias (B, 1, 1, S) that hides its padding."""
         pad_bias = padding_bias(src == self.pad_id)
         x = self.embedding_dropout(self.src_positions(self._embed(src, self.src_embedding)))
         for layer in self.encoder_layers:
@@ -86,7 +88,7 @@ class Transformer(nn.Module):
         return self.encoder_norm(x), pad_bias
 
     def decode(self, tgt_in: Tensor, memory: Tensor, pad_bias: Tensor) -> Tensor:
-        """All target positions at once (teacher forcing): (B, T) ids -> (B, T, D)."""
+        """Decode all target positions at once (teacher forcing): (B, T) ids -> (B, T, D)."""
         bias = causal_bias(tgt_in.size(1), tgt_in.device)
         x = self.embedding_dropout(self.tgt_positions(self._embed(tgt_in, self.tgt_embedding)))
         for layer in self.decoder_layers:
@@ -94,7 +96,7 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)
 
     def start_decoding(self, src: Tensor, beam_size: int) -> "DecoderCache":
-        """Encode src (B, S) and prepare to decode beam_size hypotheses for each sentence."""
+        """Encode src (B, S) and return a cache to decode beam_size hypotheses of each sentence."""
         memory, pad_bias = self.encode(src)
         cross = [layer.cross_attention.keys_values(memory) for layer in self.decoder_layers]
         if n_empty := -src.size(1) % BLOCK:
@@ -106,7 +108,7 @@ class Transformer(nn.Module):
     def decode_step(self, last_ids: Tensor, cache: "DecoderCache") -> Tensor:
         """Advance every hypothesis by its newest token: last_ids (B, K) -> logits (B, K, V) for the next one.
 
-        The cache then holds that token too. Equal to the last column of `forward` on the whole prefix.
+        The cache then holds that token, too. The logits equal those of `forward` at the end of the whole prefix.
         """
         x = self._embed(last_ids, self.tgt_embedding).unsqueeze(-2)  # (B, K, 1, D): one position
         x = self.tgt_positions(x, cache.length).squeeze(-2)
@@ -122,21 +124,21 @@ class Transformer(nn.Module):
 
 @dataclass
 class DecoderCache:
-    """What decoding has computed so far, for B sentences with K hypotheses each."""
+    """The state of decoding B sentences with K hypotheses each."""
 
     own: Sequence[KeyValueCache | CellCache]  # per layer
     cross: list[tuple[Tensor, Tensor]]  # per layer, keys and values of the memory, (B, H, S, d_head)
     pad_bias: Tensor  # (B, 1, 1, S)
     ancestry: Ancestry
-    output: nn.Module | None = None  # in place of the model's own: a projection onto fewer tokens
+    output: nn.Module | None = None  # replaces the model's output projection: a projection onto fewer tokens
 
     @property
     def length(self) -> int:
-        """Target positions decoded so far."""
+        """The number of target positions decoded so far."""
         return self.ancestry.length
 
     def reorder(self, parents: Tensor) -> None:
-        """Let hypothesis k of sentence b continue what was its hypothesis parents[b, k]; parents: (B, K)."""
+        """Let hypothesis k of sentence b continue the sentence's former hypothesis parents[b, k]; parents: (B, K)."""
         for part in (self.ancestry, *self.own):
             part.reorder(parents)
 

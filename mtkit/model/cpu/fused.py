@@ -1,6 +1,6 @@
-"""Operations of a training step on a CPU that go over memory once, with gradients: what `kernels` computes, for torch.
+"""The kernels of `mtkit.model.cpu.kernels` as torch functions with gradients; each goes over memory once.
 
-Every function is given tensors that `has_kernels` accepts; others are for torch's own operations.
+Every function expects tensors that `has_kernels` accepts.
 """
 
 import os
@@ -18,11 +18,11 @@ from torch.autograd.function import Function, once_differentiable
 
 from mtkit.cores import numba_version
 
-_STRIP = 2**16  # elements that are worth a thread
+_STRIP = 2**16  # the fewest elements that a thread is worth
 
 
 def has_kernels(*tensors: Tensor) -> bool:
-    """Whether numba is installed, and these are tensors that its code is for, outside of what torch compiles."""
+    """Return whether numba works and its kernels take these tensors; in code that torch compiles they take none."""
     return (
         not torch.compiler.is_compiling()
         and all(x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16) for x in tensors)
@@ -31,31 +31,31 @@ def has_kernels(*tensors: Tensor) -> bool:
 
 
 def dropout(x: Tensor, n_dropped: int, seed: int) -> Tensor:
-    """x with n_dropped of 256 elements zeroed, on average, and the others scaled so that the mean stays; same shape."""
+    """Zero n_dropped of 256 elements of x on average, and scale the others so that the mean stays."""
     y: Tensor = _Dropout.apply(x, n_dropped, seed)  # type: ignore[no-untyped-call]
     return y
 
 
 def add_dropout(x: Tensor, y: Tensor, n_dropped: int, seed: int) -> Tensor:
-    """x + dropout(y), of the same shape; in the precision of the sum x + y."""
+    """Return x + dropout(y), both of one shape, in the precision of the sum x + y."""
     z: Tensor = _AddDropout.apply(x, y, n_dropped, seed)  # type: ignore[no-untyped-call]
     return z
 
 
 def relu_dropout(x: Tensor, bias: Tensor, n_dropped: int, seed: int) -> Tensor:
-    """dropout(relu(x + bias)); bias: (D,), as long as x's last dimension; n_dropped may be 0."""
+    """Return dropout(relu(x + bias)); x: (..., D); bias: (D,); n_dropped may be 0."""
     y: Tensor = _ReluDropout.apply(x, bias, n_dropped, seed)  # type: ignore[no-untyped-call]
     return y
 
 
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
-    """Layer normalisation over the last dimension (Ba et al. 2016), the result in this precision; gain, bias: (D,)."""
+    """Normalise the last dimension (Ba et al. 2016); the result has this precision; gain, bias: (D,)."""
     y: Tensor = _LayerNorm.apply(x, gain, bias, eps, dtype)  # type: ignore[no-untyped-call]
     return y
 
 
 def softmax(scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) -> Tensor:
-    """softmax(scale x scores + bias) over the last dimension.
+    """Return softmax(scale x scores + bias) over the last dimension.
 
     scores: (B x H, Q, L); bias: (B or 1, 1, Q or 1, L), float32. Returns (B x H, Q, L) in the precision of scores.
     """
@@ -66,21 +66,21 @@ def softmax(scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) -> 
 def cross_entropy_(
     logits: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float, r_drop: float
 ) -> tuple[float, float, Tensor]:
-    """The summed loss of `mtkit.training.loss`, the part of it that is not smoothed, and the gradient by bias, (V,).
+    """Return the summed loss of `mtkit.training.loss`, its unsmoothed part, and the gradient by the bias, (V,).
 
-    logits: (P, N or more, V), to which bias (V,) is still to be added; the first N become the gradients by them, the
-    others are left as they are. targets: (N,). Raises IndexError for one that is not from 0 to V - 1.
+    logits: (P, N or more, V), without their bias (V,); the first N rows become their own gradients, the others stay as
+    they are. targets: (N,). Raises IndexError if a target is not from 0 to V - 1.
     """
     n_positions, n_tokens = len(targets), logits.size(2)
     if n_positions and not 0 <= targets.min() <= targets.max() < n_tokens:
-        raise IndexError(f"targets from {targets.min()} to {targets.max()}, where there are {n_tokens} tokens")
+        raise IndexError(f"targets from {targets.min()} to {targets.max()}, but the vocabulary has {n_tokens} tokens")
     n_strips = _n_strips(n_positions, len(logits) * n_positions * n_tokens)
     by_bias, sums = np.zeros((n_strips, n_tokens), np.float32), np.zeros((n_strips, 2))
     rows, added, ids, kernels = _array(logits), _vector(bias), targets.numpy(), _kernels()
     smoothing, strength = np.float32(label_smoothing), np.float32(r_drop)
 
-    def work(number: int, first: int, last: int) -> None:
-        kernels.cross_entropy(rows, added, ids, smoothing, strength, by_bias[number], sums[number], first, last)
+    def work(strip: int, first: int, last: int) -> None:
+        kernels.cross_entropy(rows, added, ids, smoothing, strength, by_bias[strip], sums[strip], first, last)
 
     _in_strips(work, n_positions, n_strips)
     loss, nll = sums.sum(axis=0).tolist()
@@ -88,26 +88,26 @@ def cross_entropy_(
 
 
 def has_numba() -> bool:
-    """Whether there is numba, which makes the code of `kernels`."""
+    """Return whether numba, which compiles `kernels`, works."""
     return numba_version() is not None
 
 
 @cache
 def _kernels() -> ModuleType:
-    """Loaded when they are first used: that takes a second."""
+    """Import the kernels at the first use: that takes a second, and translating needs none."""
     from mtkit.model.cpu import kernels
 
     return kernels
 
 
 def _array(x: Tensor) -> "np.ndarray[Any, Any]":
-    """x's memory, as `kernels` wants it."""
+    """Return x's memory as `kernels` expects it: bfloat16 as uint16."""
     x = x.detach()
     return x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
 
 
 def _vector(x: Tensor) -> "np.ndarray[Any, Any]":
-    """A copy of a weight: memory that numpy has seen torch never frees, and so FSDP2 could not spread it."""
+    """Return a copy of a weight: torch never frees memory that numpy has seen, and FSDP2 has to free weights."""
     return _array(x.detach().clone())
 
 
@@ -120,22 +120,22 @@ def _scale(n_dropped: int) -> np.float32:
 
 
 def _n_strips(n: int, n_elements: int) -> int:
-    """Into how many parts n things are cut, so that each of torch's threads gets enough."""
+    """Return into how many strips to cut n items, so that each of torch's threads has enough elements."""
     return max(1, min(torch.get_num_threads(), n, n_elements // _STRIP))
 
 
 def _in_strips(work: Callable[[int, int, int], None], n: int, n_strips: int) -> None:
-    """Have work(number of the strip, first, last) done for all of n things, by so many threads."""
+    """Call work(index of the strip, first, last) for each strip of n items, in n_strips threads."""
     bounds = [n * i // n_strips for i in range(n_strips + 1)]
     strips = list(enumerate(pairwise(bounds)))
-    others = [_pool().submit(work, number, *strip) for number, strip in strips[1:]]
+    others = [_pool().submit(work, index, *strip) for index, strip in strips[1:]]
     work(0, *strips[0][1])
     for other in others:
         other.result()
 
 
 def _over_blocks(kernel: Any, *arguments: Any, n_elements: int) -> None:
-    """Call a kernel for all blocks of elements."""
+    """Call a kernel for all blocks of elements, in strips."""
     n = -(-n_elements // _kernels().BLOCK)
     _in_strips(lambda _, first, last: kernel(*arguments, first, last), n, _n_strips(n, n_elements))
 
@@ -158,7 +158,7 @@ class _Dropout(Function):
 
 
 def _dropped(x: Tensor, dtype: torch.dtype, n_dropped: int, seed: int) -> Tensor:
-    """What is dropped depends on the seed alone, so backwards no mask has to be kept: it is drawn again."""
+    """Drop elements of x; the seed decides which, so the backward pass draws the mask again instead of keeping it."""
     x = x.contiguous()
     out = torch.empty_like(x, dtype=dtype)
     drawn = np.uint64(seed), n_dropped, _scale(n_dropped)
@@ -204,8 +204,8 @@ class _ReluDropout(Function):
         n_strips = _n_strips(n_blocks, y.numel())
         by_bias = np.zeros((n_strips, size + kernels.BLOCK), np.float32)
 
-        def work(number: int, first: int, last: int) -> None:
-            kernels.relu_dropout_gradient(*arrays, by_bias[number], size, scale, first, last)
+        def work(strip: int, first: int, last: int) -> None:
+            kernels.relu_dropout_gradient(*arrays, by_bias[strip], size, scale, first, last)
 
         _in_strips(work, n_blocks, n_strips)
         total = by_bias.sum(axis=0)
@@ -242,8 +242,8 @@ class _LayerNorm(Function):
         result, n_strips = _array(out).reshape(-1, size), _n_strips(n, x.numel())
         sums = np.zeros((n_strips, 2, size), np.float32)
 
-        def work(number: int, first: int, last: int) -> None:
-            kernels.layer_norm_gradient(*given, result, *sums[number], first, last)
+        def work(strip: int, first: int, last: int) -> None:
+            kernels.layer_norm_gradient(*given, result, *sums[strip], first, last)
 
         _in_strips(work, n, n_strips)
         by_gain, by_bias = torch.from_numpy(sums.sum(axis=0))

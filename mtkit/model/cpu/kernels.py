@@ -1,10 +1,10 @@
-"""Passes over memory that torch makes one by one, each as a single loop that numba compiles for this processor.
+"""Loops that numba compiles for this processor, each in place of several of torch's passes over memory.
 
-What a training step on a CPU does beside its matrix products waits for memory. So each function here reads its arrays
-once and writes its results once. They hold Python's lock no longer than a call takes to begin, and the results depend
-on nothing but the arguments: not on threads, nor on where arrays lie.
+Apart from its matrix products, a training step on a CPU waits for memory. So each function reads its arrays once and
+writes its results once. The kernels release Python's lock, and their results depend on the arguments alone: not on
+threads, nor on where arrays lie in memory.
 
-bfloat16, which numpy lacks, comes as uint16: the upper half of the bits of a float32.
+numpy lacks bfloat16, so it comes as uint16: the upper half of the bits of a float32.
 """
 
 from contextlib import suppress
@@ -17,46 +17,46 @@ from numba.core.errors import TypingError
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic, overload
 
-BLOCK = 1024  # elements that draw their random bytes together
+BLOCK = 1024  # elements whose random bytes are drawn together
 _WORDS = BLOCK // 4
-_LANES = 16  # numbers that a loop handles at a time; shorter rows are filled up to a multiple of it
+_LANES = 16  # numbers that a vectorised loop handles at a time; shorter rows are padded to a multiple of it
 
-_SUMS = {"reassoc", "contract", "nsz"}  # sums may be taken in the order that is fastest, the same one each time
+_SUMS = {"reassoc", "contract", "nsz"}  # let the compiler choose the order of a sum; it is the same each time
 
 
 class _Store(FunctionCache):
-    """numba's folder of compiled code, in which nothing that is wrong with it ends a run.
+    """numba's folder of compiled code; a damaged or unwritable folder does not end a run.
 
-    numba locks nothing: processes that write at the same time can leave one's code under the name of the other's.
+    numba locks nothing: of two processes that write at the same time, one can leave its code under the other's name.
     """
 
     def load_overload(self, sig, target_context):
-        """The code for arguments of these types; None, so that it is compiled, if there is none that can be used."""
+        """Return the stored code for arguments of these types; None, so that numba compiles, if none works."""
         try:
-            found = super().load_overload(sig, target_context)
-        except Exception:  # half-written, or of another numba: saving would read it once more
+            stored = super().load_overload(sig, target_context)
+        except Exception:  # half-written, or from another numba: without a flush, saving would read it again
             with suppress(OSError):
                 self.flush()
             return None
         wanted, _ = normalize_signature(sig)
-        return found if found is not None and tuple(found.signature.args) == tuple(wanted) else None
+        return stored if stored is not None and tuple(stored.signature.args) == tuple(wanted) else None
 
     def save_overload(self, sig, data):
-        """Keep the code, if the disk takes it."""
+        """Store the code, unless the disk refuses it."""
         with suppress(OSError):
             super().save_overload(sig, data)
 
 
 def _compiled(function):
-    """The function as machine code, kept for the next process where there is a folder to keep it in."""
+    """Compile the function; store the code for later processes if there is a folder for it."""
     kernel = njit(nogil=True, fastmath=_SUMS)(function)
-    with suppress(RuntimeError):  # no folder can be written
+    with suppress(RuntimeError):  # no folder is writable
         kernel._cache = _Store(function)
     return kernel
 
 
-# A part of kernels, put into each. Were it called instead, a process that compiles a kernel and one that finds it kept
-# would call differently compiled parts, and sums would differ in their last bits.
+# Parts of kernels are inlined. Were they called instead, a process that compiles a kernel and one that loads it would
+# call differently compiled parts, and sums would differ in their last bits.
 _part = njit(fastmath=_SUMS, forceinline=True)
 _INLINE = {"forceinline": True}
 
@@ -78,7 +78,7 @@ def _bits_of_float(_context, number):
 
 
 def _get(array, i):
-    """array[i] as a float32."""
+    """Return array[i] as a float32."""
 
 
 @overload(_get, jit_options=_INLINE)
@@ -91,9 +91,9 @@ def _get_overload(array, i):
 
 
 def _put(array, i, number):
-    """array[i] = number, rounded to the nearest that array can hold, of two to the even one.
+    """Set array[i] to number, rounded to the nearest value that array can hold, ties to even.
 
-    What arithmetic makes where there is no number stays that; of others of its bit patterns some become 0 in bfloat16.
+    The NaN that arithmetic makes stays NaN; of its other bit patterns some become 0 in bfloat16.
     """
 
 
@@ -116,12 +116,12 @@ def _put_overload(array, i, number):
     raise TypingError(f"no kernel for {array.dtype}")
 
 
-@njit(fastmath={"contract"}, forceinline=True)  # in another order its small terms would be lost
+@njit(fastmath={"contract"}, forceinline=True)  # another order would lose the small terms
 def _exp(x):
-    """e^x for float32 x <= 0, to two units in the last place; 0 below -87, where float32 loses its last bits.
+    """Return e^x for float32 x <= 0, to two units in the last place; 0 below -87, where float32 loses its last bits.
 
-    x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 being taken as two numbers of which the first has few bits, so that n
-    times it is exact; then 2^n times the series of e^r, six terms of which are enough.
+    x = n ln 2 + r with |r| <= ln 2 / 2. ln 2 is the sum of two constants, the first with so few bits that n times it is
+    exact. The result is 2^n times the first seven terms of the series of e^r.
     """
     whole = np.int32(max(x, np.float32(-88.0)) * np.float32(1.4426950408889634) - np.float32(0.5))
     n = np.float32(whole)
@@ -139,10 +139,10 @@ def _exp(x):
 
 @_part
 def _draw(words, seed, block):
-    """Fill words with random bits that depend on the seed and on the block's number alone.
+    """Fill words with random bits that depend on the seed and on the index of the block alone.
 
-    Seed and number are mixed as in SplitMix64 (Steele et al. 2014); the word's own number is then mixed with the two
-    halves of that by multiplications and shifts, so that each bit depends on all.
+    SplitMix64 (Steele et al. 2014) mixes seed and block into a key. Multiplications and shifts then mix the key's two
+    halves with the index of the word, so that each bit depends on all of them.
     """
     key = np.uint64(seed) + np.uint64(block) * np.uint64(0x9E3779B97F4A7C15)
     key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -150,7 +150,7 @@ def _draw(words, seed, block):
     key ^= key >> np.uint64(31)
     start, stride = np.uint32(key), np.uint32(key >> np.uint64(32)) | np.uint32(1)
     for j in range(words.size):
-        x = np.uint32(np.uint32(j) * stride + start)  # without this, numba would go on with 64 bits
+        x = np.uint32(np.uint32(j) * stride + start)  # the cast keeps numba from going on with 64 bits
         x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B))
         x = np.uint32((x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35))
         words[j] = x ^ (x >> np.uint32(16))
@@ -158,17 +158,18 @@ def _draw(words, seed, block):
 
 @_part
 def _factor(word, part, n_dropped, scale):
-    """What an element is multiplied by, going by the byte of that number in the word."""
+    """Return what to multiply an element by: 0 if its byte, the one of index part in the word, is below n_dropped."""
     byte = (word >> np.uint32(8 * part)) & np.uint32(255)
     return scale if byte >= np.uint32(n_dropped) else np.float32(0.0)
 
 
-# The loops over elements take slices, so that it is plain that no index is negative: else they are not vectorised.
+# The loops over elements run over slices, which tells the compiler that no index is negative: else it does not
+# vectorise them.
 
 
 @_compiled
 def dropout(x, out, seed, n_dropped, scale, first, last):
-    """out = 0 where the element's random byte is below n_dropped, else scale times x; blocks first to last - 1."""
+    """Set out to 0 where the random byte is below n_dropped, else to scale times x; blocks first to last - 1."""
     words = np.empty(_WORDS, np.uint32)
     for block in range(first, last):
         _draw(words, seed, block)
@@ -181,7 +182,7 @@ def dropout(x, out, seed, n_dropped, scale, first, last):
 
 @_compiled
 def add_dropout(x, y, out, seed, n_dropped, scale, first, last):
-    """out = x + what `dropout` makes of y."""
+    """Set out to x + dropout(y)."""
     words = np.empty(_WORDS, np.uint32)
     for block in range(first, last):
         _draw(words, seed, block)
@@ -195,9 +196,9 @@ def add_dropout(x, y, out, seed, n_dropped, scale, first, last):
 
 @_compiled
 def relu_dropout(x, bias, out, size, seed, n_dropped, scale, first, last):
-    """out = what `dropout` makes of the larger of x + bias and 0; what is not a number stays that.
+    """Set out to dropout(max(0, x + bias)); NaN stays NaN.
 
-    bias: that of an element stands at the remainder of its number by size, and again size later, up to a block more.
+    bias: repeated, size + BLOCK long; element i of x has bias[i % size].
     """
     words = np.empty(_WORDS, np.uint32)
     for block in range(first, last):
@@ -214,9 +215,9 @@ def relu_dropout(x, bias, out, size, seed, n_dropped, scale, first, last):
 
 @_compiled
 def relu_dropout_gradient(y, grad, out, by_bias, size, scale, first, last):
-    """out = the gradient by `relu_dropout`'s x, from its result y and the gradient by that.
+    """Set out to the gradient by `relu_dropout`'s x, from its result y and the gradient by that.
 
-    by_bias: the sums over elements come to it, where their bias stands.
+    by_bias: the gradients by the repeated bias are added to it.
     """
     for block in range(first, last):
         start = block * BLOCK
@@ -231,9 +232,9 @@ def relu_dropout_gradient(y, grad, out, by_bias, size, scale, first, last):
 
 @_compiled
 def layer_norm(x, gain, bias, out, means, factors, eps, first, last):
-    """out = (x - mean) x factor x gain + bias, factor = 1 / sqrt(variance + eps), for rows first to last - 1.
+    """Set out to (x - mean) x factor x gain + bias, factor = 1 / sqrt(variance + eps), for rows first to last - 1.
 
-    x, out: (N, D); gain, bias: (D,); the rows' means and factors are kept for the gradient: (N,).
+    x, out: (N, D); gain, bias: (D,); means and factors, (N,), get those of the rows, for the gradient.
     """
     n = x.shape[1]
     for i in range(first, last):
@@ -253,7 +254,7 @@ def layer_norm(x, gain, bias, out, means, factors, eps, first, last):
 
 @_compiled
 def layer_norm_gradient(x, gain, means, factors, grad, out, by_gain, by_bias, first, last):
-    """out = the gradient by `layer_norm`'s x, from x and the gradient by the result; sums come to by_gain and by_bias.
+    """Set out to the gradient by `layer_norm`'s x; add the others to by_gain and by_bias. grad: by the result.
 
     With y = (x - mean) x factor and g = gain x grad: factor x (g - the mean of g - y x the mean of g y).
     """
@@ -277,7 +278,7 @@ def layer_norm_gradient(x, gain, means, factors, grad, out, by_gain, by_bias, fi
 
 @_compiled
 def softmax(scores, bias, out, scale, n_heads, first, last):
-    """out = softmax(scale x scores + bias) over the last dimension, for matrices first to last - 1.
+    """Set out to softmax(scale x scores + bias) over the last dimension, for matrices first to last - 1.
 
     scores, out: (B x H, Q, L); bias: (B or 1, Q or 1, L).
     """
@@ -299,10 +300,10 @@ def softmax(scores, bias, out, scale, n_heads, first, last):
 
 @_part
 def _largest(row):
-    """The largest number of a row of float32, or NaN.
+    """Return the largest number of a row of float32, or NaN if it has one.
 
-    Found among whole numbers in the same order, as only those are compared in vectors: the bits of a float32 are a
-    whole number that grows with it, or, below 0, against it.
+    It compares integers in the same order, because the compiler vectorises only those: the bits of a float32 are an
+    integer that grows with it or, below 0, shrinks.
     """
     bits = row.view(np.int32)
     largest = np.int32(-(2**31))
@@ -313,7 +314,7 @@ def _largest(row):
 
 @_part
 def _exp_row(row):
-    """Turn row into e^(row - its largest number); returns that number, and the sum. NaN makes the sum NaN."""
+    """Turn row into e^(row - its largest number); return that number and the sum. NaN makes the sum NaN."""
     largest = _largest(row)
     total = np.float32(0.0)
     for j in range(row.size):
@@ -324,7 +325,7 @@ def _exp_row(row):
 
 @_compiled
 def softmax_gradient(weights, grad, out, scale, first, last):
-    """out = the gradient by `softmax`'s scores, from its result and the gradient by that; rows first to last - 1."""
+    """Set out to the gradient by `softmax`'s scores; weights: its result; grad: by that; rows first to last - 1."""
     n_keys = weights.shape[1]
     for i in range(first, last):
         own, by_own, result = weights[i], grad[i], out[i]
@@ -337,10 +338,10 @@ def softmax_gradient(weights, grad, out, scale, first, last):
 
 @_part
 def _divergence(one, two, p, q, log_norms, uniform, strength):
-    """Turn the logits one and two of a position into gradients, but for the target's part; p and q are e^ log p, log q.
+    """Turn a position's logits, one of p and two of q, into gradients without the target's part.
 
-    KL(p || q) changes with p's logits by p (log p - log q - KL(p || q)), and with q's by q - p. Returns strength times
-    (KL(p || q) + KL(q || p)).
+    The gradient of KL(p || q) by p's logits is p (log p - log q - KL(p || q)), and by q's q - p. Returns
+    strength x (KL(p || q) + KL(q || p)).
     """
     apart = log_norms[0] - log_norms[1]
     p_to_q, q_to_p = np.float32(0.0), np.float32(0.0)
@@ -358,10 +359,10 @@ def _divergence(one, two, p, q, log_norms, uniform, strength):
 
 @_compiled
 def cross_entropy(logits, bias, targets, smoothing, r_drop, by_bias, sums, first, last):
-    """What `mtkit.training.loss` says of positions first to last - 1; logits become the gradients by them.
+    """Compute the loss of `mtkit.training.loss` for positions first to last - 1; turn the logits into gradients.
 
-    logits: (P, N or more, V), of one pass or of two, without their bias (V,); targets: (N,); by_bias: (V,), to which
-    the gradients are added; sums: (2,) of float64, to which the loss is, and the part of it that is not smoothed.
+    logits: (P, N or more, V), of one pass or of two, without their bias (V,); targets: (N,). The gradients by the bias
+    are added to by_bias (V,); the loss and its unsmoothed part to sums, (2,) of float64.
     """
     n_passes, _, n_tokens = logits.shape
     raw = np.empty((n_passes, n_tokens), np.float32)
