@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import mtkit
 from mtkit import runtime
+from mtkit.cli.options import SetOption
 from mtkit.cli.translating import with_bar
 from mtkit.config import loading
 from mtkit.console import log
@@ -24,9 +25,9 @@ DATA_DIR, RUN_DIR = Path("data/sample"), Path("runs/sample-en-fr")  # in the cur
 PARTS = {"train.0": "train", "dev": "dev", "test": "test"}  # key of the config -> name of the files
 
 
-def demo() -> None:
+def demo(overrides: SetOption = None) -> None:
     """Train, measure and use a small English-French translator."""
-    config = _load_config()
+    config = _load_config(overrides or [])
     _write_corpus()
 
     bundle = training.train(config).bundle
@@ -51,13 +52,13 @@ def config_file() -> Path:
     )
 
 
-def _load_config() -> Config:
+def _load_config(overrides: list[str]) -> Config:
     files = [
         f"data.{section}.{side}={DATA_DIR}/{part}.{language}"
         for section, part in PARTS.items()
         for side, language in (("src", "en"), ("tgt", "fr"))
     ]
-    return loading.load_config(config_file(), [f"run_dir={RUN_DIR}", *files])
+    return loading.load_config(config_file(), [f"run_dir={RUN_DIR}", *files, *overrides])
 
 
 def _write_corpus() -> None:

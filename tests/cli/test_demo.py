@@ -74,6 +74,11 @@ def test_it_makes_corpus_and_run_in_the_current_folder_and_shows_score_and_trans
     assert len(translations) == 2 * len(DEMO_PAIRS) + 1
 
 
+def test_a_key_of_its_config_can_be_changed(world):
+    assert CliRunner().invoke(app, ["demo", "--set", "train.max_steps=300"]).exit_code == 0
+    assert [config.train.max_steps for config in world.configs] == [300]
+
+
 def test_the_second_time_it_goes_straight_to_translating(world):
     first = CliRunner().invoke(app, ["demo"])
     second = CliRunner().invoke(app, ["demo"])
