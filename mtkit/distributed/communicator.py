@@ -115,9 +115,7 @@ class Communicator:
 
         Raises CheckpointError if they are of a model with other parts.
         """
-        names = {name for name, _ in model.named_parameters()}
-        if self.is_main and names != weights.keys():
-            raise CheckpointError(f"the checkpoint is of another model; weights differ: {names ^ weights.keys()}")
+        check_names(model, weights)
         model.load_state_dict(weights, strict=False)  # there a shared matrix has two names
 
     def load_optimizer_state(self, optimizer: "torch.optim.Optimizer", state: dict[str, Any]) -> None:
@@ -126,6 +124,13 @@ class Communicator:
 
     def check_equal(self, model: "Transformer", step: int) -> None:
         """Raise TrainingError if processes that each hold all weights differ in a bit of them."""
+
+
+def check_names(model: "Transformer", weights: Mapping[str, "Tensor"]) -> None:
+    """Raise CheckpointError if the weights do not have the names of the model's."""
+    names = {name for name, _ in model.named_parameters()}
+    if names != weights.keys():
+        raise CheckpointError(f"the checkpoint is of another model; weights differ: {names ^ weights.keys()}")
 
 
 ALONE = Communicator()

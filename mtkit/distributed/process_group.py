@@ -22,19 +22,20 @@ from mtkit.config.schema import TrainConfig
 from mtkit.cores import usable_cores
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.distributed.communicator import Communicator
-from mtkit.distributed.sharding import Sharding, must_shard
+from mtkit.distributed.communicator import Communicator, check_names
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
 
 if TYPE_CHECKING:
     from mtkit.distributed.communicator import BatchLoss
+    from mtkit.distributed.sharding import Sharding
 
 _T = TypeVar("_T")
 _Part = tuple[Batch, tuple[int, ...]]
 _NO_LIMIT = timedelta(days=365)  # process 0 may work for hours while the others wait
 _POLL_S = 0.02
 _DEATH_SHOWS_S = 5.0  # after a connection breaks, the system may list the dead process for this long
+_BYTES_PER_WEIGHT = 16  # float32: the weight, its gradient and Adam's two means
 _ERRORS = "errors"  # store key: how many processes have an error to report
 
 
@@ -133,6 +134,8 @@ class ProcessGroup(Communicator):
         """Use DDP, or FSDP2 if the model is larger than train.shard_above_gib."""
         module = _LossModule(model, loss)
         if must_shard(model, cfg):
+            from mtkit.distributed.sharding import Sharding  # loads FSDP2, which takes a second
+
             self._sharding = Sharding(module, model, self.size, cfg)
             return module
         self._ddp = DistributedDataParallel(module, gradient_as_bucket_view=True)
@@ -178,6 +181,8 @@ class ProcessGroup(Communicator):
     def load_weights(self, model: Transformer, weights: Mapping[str, Tensor]) -> None:
         """With FSDP2, process 0 sends each process its parts."""
         if self._sharding:
+            if self.is_main:
+                check_names(model, weights)
             self._sharding.load_weights(model, weights)
         else:
             super().load_weights(model, weights)
@@ -271,6 +276,17 @@ class _LossModule(nn.Module):
     def forward(self, *args: Any) -> tuple[Tensor, Tensor]:
         """Return loss(model, ...)."""
         return self.loss(self.model, *args)
+
+
+def must_shard(model: Transformer, cfg: TrainConfig) -> bool:
+    """Whether training the model needs more memory than train.shard_above_gib."""
+    device = next(model.parameters()).device
+    limit = cfg.shard_above_gib
+    if limit is None:
+        if device.type != "cuda":
+            return False
+        limit = torch.cuda.get_device_properties(device).total_memory / 2**30 / 2
+    return sum(parameter.numel() for parameter in model.parameters()) * _BYTES_PER_WEIGHT > limit * 2**30
 
 
 def empty_batch() -> Batch:

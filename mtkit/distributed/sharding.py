@@ -5,24 +5,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from mtkit.config.schema import TrainConfig
 from mtkit.errors import ConfigError
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import choose_precision
-
-_BYTES_PER_WEIGHT = 16  # float32: the weight, its gradient and Adam's two means
-
-
-def must_shard(model: Transformer, cfg: TrainConfig) -> bool:
-    """Whether training the model needs more memory than train.shard_above_gib."""
-    device = next(model.parameters()).device
-    limit = cfg.shard_above_gib
-    if limit is None:
-        if device.type != "cuda":
-            return False
-        limit = torch.cuda.get_device_properties(device).total_memory / 2**30 / 2
-    return sum(parameter.numel() for parameter in model.parameters()) * _BYTES_PER_WEIGHT > limit * 2**30
 
 
 class Sharding:
@@ -34,9 +25,6 @@ class Sharding:
 
     def __init__(self, module: nn.Module, model: Transformer, size: int, cfg: TrainConfig) -> None:
         """Shard the weights of the model, which the module holds and calls, over `size` processes."""
-        from torch.distributed.device_mesh import init_device_mesh  # these take a second to load
-        from torch.distributed.fsdp import fully_shard
-
         device = next(model.parameters()).device
         precision = choose_precision("auto", device) if cfg.precision == "auto" else cfg.precision
         if cfg.ema or precision == "fp16":
@@ -72,8 +60,6 @@ class Sharding:
 
     def weights(self, model: Transformer) -> dict[str, Tensor]:
         """Return all weights in process 0, on the CPU; the others get none."""
-        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-
         weights: dict[str, Any] = get_model_state_dict(
             model, options=StateDictOptions(full_state_dict=True, cpu_offload=True)
         )
@@ -81,8 +67,6 @@ class Sharding:
 
     def load_weights(self, model: Transformer, weights: Mapping[str, Tensor]) -> None:
         """Give each process its parts of process 0's weights."""
-        from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
-
         options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True, strict=False)
         set_model_state_dict(model, dict(weights), options=options)
 
@@ -111,15 +95,11 @@ class Sharding:
 
 def _full(tensor: Tensor) -> Tensor:
     """Gather a sharded tensor; return others as they are."""
-    from torch.distributed.tensor import DTensor
-
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def _part(whole: Tensor, like: Any) -> Tensor:
     """Return this process's part of a tensor that is sharded like the other; a count of steps is not."""
-    from torch.distributed.tensor import distribute_tensor
-
     if whole.shape != like.shape:
         return whole
     return distribute_tensor(whole.to(like.device), like.device_mesh, like.placements, src_data_rank=None)

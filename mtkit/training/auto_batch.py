@@ -6,6 +6,7 @@ the smallest that is nearly as fast as any. Both leave an epoch enough updates t
 
 import gc
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -148,8 +149,6 @@ def resident_memory() -> float:
         import resource
     except ImportError:  # not POSIX
         return 0.0
-    import sys
-
     unit = 1 if sys.platform == "darwin" else 1024
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
 

@@ -94,7 +94,11 @@ class Trainer:
             RunBar(self.cfg.train, self.state.progress(), self.epoch_size.n_updates) as bar,
             self.feed,
         ):
-            while not (limits := self._limits_after_validation(request)):
+            while True:
+                if self._validation_is_due():
+                    self.validate(request)
+                if limits := self._limits_reached():
+                    break
                 self._stop_if_asked(request)
                 try:
                     bar.add(self.update(), self.state.progress())
@@ -118,10 +122,11 @@ class Trainer:
             self.state.grad_scaler = self.updater.grad_scaler.state_dict()
             self._start = Start(self.state, *self._values())
 
-    def _limits_after_validation(self, request: StopRequest) -> list[str]:
-        """Validate if that is due; return the limits that the run has reached."""
-        if self.processes.of_main(self.budget.validation_due(self.state.step))[0]:
-            self.validate(request)
+    def _validation_is_due(self) -> bool:
+        """Whether process 0 wants a validation now."""
+        return bool(self.processes.of_main(self.budget.validation_due(self.state.step))[0])
+
+    def _limits_reached(self) -> list[str]:
         self._update_clock()
         return limits_reached(self.cfg.train, self.state.progress())
 

@@ -18,8 +18,8 @@ from mtkit.data.special_ids import PAD_ID
 from mtkit.distributed import sharding
 from mtkit.distributed.communicator import Communicator
 from mtkit.distributed.launch import processes_of_job
-from mtkit.distributed.process_group import ProcessGroup, empty_batch
-from mtkit.distributed.sharding import Sharding, must_shard
+from mtkit.distributed.process_group import ProcessGroup, empty_batch, must_shard
+from mtkit.distributed.sharding import Sharding
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
