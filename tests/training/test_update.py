@@ -8,9 +8,11 @@ import torch
 import torch.nn.functional as F
 from tiny_updates import gradient, weights
 
+from mtkit.config.schema import ModelConfig
 from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import TrainingError
-from mtkit.training.update import make_optimizer
+from mtkit.model.transformer import Transformer
+from mtkit.training.update import compile_layers, make_optimizer
 
 VOCAB_SIZE = 12
 PAIRS = [([4, 5, 6, 7], [8, 9]), ([10], [11, 4, 5, 6, 7]), ([7, 7], [9]), ([5, 11, 4], [10, 10, 8])]
@@ -188,3 +190,13 @@ def test_in_fp16_an_overflowing_gradient_leaves_the_update_out_and_lowers_the_sc
     handle.remove()
     updater.update([batch_of([0, 1])], step=3, lr=0.01)
     assert not torch.equal(weights(updater), before)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+@pytest.mark.parametrize(("decoder", "compiled"), [("attention", True), ("ssru", False)])
+def test_layers_are_compiled_but_for_those_with_a_loop_over_positions(decoder, compiled):
+    cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, decoder=decoder)
+    model = Transformer(cfg, 20, 20)
+    compile_layers(model)
+    assert model.encoder_layers[0]._compiled_call_impl is not None
+    assert (model.decoder_layers[0]._compiled_call_impl is not None) == compiled
