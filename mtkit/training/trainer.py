@@ -25,16 +25,16 @@ from mtkit.training.validation import DevScores, rank
 
 
 class Observer:
-    """Learns what a trainer does, in process 0. This one ignores it; a subclass need not."""
+    """Receives the events of a trainer, in process 0. Its methods do nothing; subclasses override them."""
 
     def started(self, step: int) -> None:
-        """The first update of this start comes next, after `step` updates of earlier ones."""
+        """Handle the start of training, after `step` updates in earlier starts."""
 
     def saved(self) -> None:
-        """The trainer has written a checkpoint."""
+        """Handle a new checkpoint."""
 
     def rehearse_end(self, scores: DevScores) -> None:
-        """Do, once in a run with a budget, what takes time at its end; the trainer measures it."""
+        """Do once, in a run with a budget, what its end will do, so that the trainer can measure it."""
 
 
 class Trainer:

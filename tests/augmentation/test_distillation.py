@@ -124,7 +124,7 @@ def test_without_teachers_nothing_changes(make_config):
     assert not cfg.run_dir.exists()
 
 
-def test_teachers_that_were_forgotten_are_asked_for(student, engine):
+def test_forgotten_teachers_are_an_error(student, engine):
     cfg = student()
     made = with_teachers_text(cfg)
     forgotten = cfg.model_copy(update={"distill": DistillConfig()})
@@ -138,7 +138,7 @@ def test_teachers_that_were_forgotten_are_asked_for(student, engine):
         with_teachers_text(without)
 
 
-def test_the_teachers_translations_take_the_place_of_the_target_side(student, engine):
+def test_the_teachers_translations_replace_the_target_side(student, engine):
     cfg = student(beam_size=7)
     made = with_teachers_text(cfg)
     [corpus] = made.data.train
@@ -162,13 +162,13 @@ def test_each_corpus_keeps_its_tag_and_weight_and_the_original_may_stay(student,
 
 
 @pytest.mark.parametrize("choose", ["bleu", "chrf"])
-def test_of_several_translations_the_one_most_like_the_reference_is_taken(student, engine, choose):
+def test_the_translation_most_like_the_reference_is_chosen(student, engine, choose):
     [corpus] = with_teachers_text(student(n_best=3, choose=choose)).data.train
     expected = ["chats rouge dorment", "chiens courent", "rouge chiens dorment ici"]  # swapped, shortened, word by word
     assert pairs_in(corpus) == list(zip(USABLE, expected, strict=True))
 
 
-def test_or_all_of_them(student, engine):
+def test_all_translations_can_be_kept(student, engine):
     [corpus] = with_teachers_text(student(n_best=2)).data.train
     assert pairs_in(corpus)[:2] == [(SOURCES[0], "rouge chats dorment"), (SOURCES[0], "chats rouge dorment")]
     assert len(pairs_in(corpus)) == 2 * len(USABLE)
@@ -184,7 +184,7 @@ def test_a_teacher_that_knows_the_corpus_tag_reads_it(student, teacher, engine, 
 
 
 @pytest.mark.parametrize(("tag", "asked"), [("<bt> <news>", None), (None, "<news>")])
-def test_of_several_tags_it_reads_what_it_knows_or_what_it_is_told(
+def test_of_several_tags_it_reads_those_it_knows_or_the_given_one(
     student, teacher, engine, text, make_config, tag, asked
 ):
     shutil.rmtree(teacher)
@@ -204,7 +204,7 @@ def test_a_single_tag_names_no_language(student, teacher, text, make_config):
     assert not (cfg.run_dir / "distilled").exists(), "which would say that there were teachers"
 
 
-def test_a_teacher_of_the_same_language_in_another_form_will_do(student, teacher, engine, text, make_config):
+def test_a_teacher_of_another_variety_of_the_language_is_accepted(student, teacher, engine, text, make_config):
     shutil.rmtree(teacher)
     save_teacher(teacher, make_config(data={"train": [text], "dev": text, "tgt_lang": "pt-BR"}))
     assert with_teachers_text(student(data={"train": [text], "dev": text, "tgt_lang": "pt"}))
@@ -212,7 +212,7 @@ def test_a_teacher_of_the_same_language_in_another_form_will_do(student, teacher
         with_teachers_text(student(data={"train": [text], "dev": text, "tgt_lang": "pt_PT"}))
 
 
-def test_an_interrupted_translation_goes_on_where_it_stopped(student, engine, text, tmp_path, teacher):
+def test_an_interrupted_translation_resumes_where_it_stopped(student, engine, text, tmp_path, teacher):
     sources = [f"{'red ' * (n % 3)}cats {'now ' * (n % 2)}run" for n in range(40)]
     sources[35] = "dogs dogs run"
     for side in ("en", "fr"):
@@ -237,7 +237,7 @@ def test_an_interrupted_translation_goes_on_where_it_stopped(student, engine, te
     assert resumed.tsv.read_bytes() == expected
 
 
-def test_what_is_translated_is_not_translated_again_even_without_the_teacher(student, engine, teacher):
+def test_finished_translations_are_reused_even_without_the_teacher(student, engine, teacher):
     made = with_teachers_text(student())
     engine.texts.clear()
     assert with_teachers_text(student(workers=2)) == made
@@ -294,7 +294,7 @@ def test_teachers_with_other_target_tokens_are_no_ensemble(student, teacher, mak
         with_teachers_text(student([teacher, tmp_path / "other"]))
 
 
-def test_unequal_files_are_found_before_anything_is_translated(student, engine, tmp_path):
+def test_unequal_files_are_reported_before_any_translation(student, engine, tmp_path):
     (tmp_path / "text.fr").write_text("vide\n")
     with pytest.raises(DataError, match="has 4 lines"):
         with_teachers_text(student())
@@ -309,7 +309,7 @@ def test_unequal_files_are_found_before_anything_is_translated(student, engine, 
         ({}, {"suite": "/nowhere.yaml"}, "/nowhere.yaml: no such file"),
     ],
 )
-def test_what_makes_training_impossible_is_found_before_anything_is_translated(
+def test_what_makes_training_impossible_is_reported_before_any_translation(
     student, engine, text, data, settings, message
 ):
     with pytest.raises(MtkitError, match=message):

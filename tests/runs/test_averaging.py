@@ -51,7 +51,7 @@ def test_without_a_choice_all_that_the_run_keeps_are_averaged(runs, tmp_path):
     assert_mean(tmp_path / "all", *(checkpoint_file(runs / "a", step) for step in steps))
 
 
-def test_of_a_run_with_a_running_mean_that_is_averaged(runs, tmp_path):
+def test_the_running_means_of_a_run_are_averaged(runs, tmp_path):
     average_checkpoints(runs / "b", [18, 20], tmp_path / "out")
     assert_mean(tmp_path / "out", *(checkpoint_file(runs / "b", step, "ema.safetensors") for step in (18, 20)))
 
@@ -63,7 +63,7 @@ def test_several_models_are_averaged(runs, tmp_path):
     load_bundle(tmp_path / "out")
 
 
-def test_models_that_began_apart_are_warned_of(runs, tmp_path, config_of, caplog):
+def test_models_of_different_origin_get_a_warning(runs, tmp_path, config_of, caplog):
     average_bundles([runs / name / "model" for name in ("a", "b")], tmp_path / "apart")
     assert "(train.init_from)" in caplog.text
     caplog.clear()
@@ -73,7 +73,7 @@ def test_models_that_began_apart_are_warned_of(runs, tmp_path, config_of, caplog
     assert "(train.init_from)" not in caplog.text
 
 
-def test_a_step_that_is_not_there_is_named_with_those_that_are(runs, tmp_path):
+def test_a_missing_step_is_named_with_the_existing_ones(runs, tmp_path):
     with pytest.raises(UsageError, match=r"step 7, 8; .*18, 20"):
         average_checkpoints(runs / "a", [8, 7, 20], tmp_path / "out")
 

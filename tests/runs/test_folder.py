@@ -1,4 +1,4 @@
-"""A run goes on only with the settings that shaped it."""
+"""A run continues only with the settings that shape its result."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_the_config_is_written_with_every_default(make_config):
         {"decode": {"beam_size": 7}},
     ],
 )
-def test_limits_looking_and_the_machine_may_change(make_config, changes):
+def test_limits_validation_and_the_machine_may_change(make_config, changes):
     write_config(make_config())
     check_run(make_config(**changes), started=True)
 
@@ -44,7 +44,7 @@ def test_what_shapes_the_result_may_not_change(make_config):
     assert "start a new run (another run_dir)" in str(caught.value)
 
 
-def test_nor_may_what_the_bleu_of_validations_is_made_of(make_config, corpus):
+def test_the_tokenization_of_validation_bleu_may_not_change(make_config, corpus):
     write_config(make_config(data={**corpus, "tgt_lang": "fr"}))
     check_run(make_config(data={**corpus, "tgt_lang": "de"}), started=True)
     with pytest.raises(ConfigError, match=r"  data\.tgt_lang .*: 13a .*, char "):

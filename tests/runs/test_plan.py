@@ -1,4 +1,4 @@
-"""mtkit plan: what it foresees is what a run then does; the run's folder stays as it was."""
+"""mtkit plan forecasts what a run then does, and leaves the run's folder unchanged."""
 
 import json
 import math
@@ -84,7 +84,7 @@ def test_distillation_brings_as_much_text_as_it_makes(make_config, tmp_path):
     assert plain.left_out == []
 
 
-def test_a_mean_of_the_weights_takes_its_place(make_config):
+def test_a_running_mean_of_the_weights_takes_disk_and_memory(make_config):
     plain, ema = (make_plan(make_config(ema=decay), PROBE_S) for decay in (0.0, 0.9))
     weights = 4 * plain.parameters["total"]
     assert ema.disk.checkpoint - plain.disk.checkpoint == pytest.approx(weights, rel=0.1)
@@ -163,7 +163,7 @@ def test_a_budget_that_training_would_refuse_is_refused(make_config):
         make_plan(cfg, PROBE_S, since=time.monotonic() - 60)
 
 
-def test_what_only_patience_ends_has_no_total(make_config):
+def test_a_run_limited_only_by_patience_has_no_total(make_config):
     plan = make_plan(make_config(max_steps=None, patience=3), PROBE_S)
     assert (plan.steps, plan.ends, plan.time.total) == (None, {"patience": None}, None)
 
@@ -200,7 +200,7 @@ def test_the_command_prints_the_figures(make_config, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("limit_s", [0.0, 1.5, 100.0])
-def test_a_part_of_the_work_tells_the_time_of_all(monkeypatch, limit_s):
+def test_a_sample_of_the_work_predicts_the_time_of_all(monkeypatch, limit_s):
     sizes, now = [1, 5, 2, 4], [0.0]
 
     def run(number):

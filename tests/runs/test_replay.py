@@ -1,4 +1,4 @@
-"""A replay of a run's last steps finds it equal, or says what is not."""
+"""A replay of a run's last steps finds them equal, or names the difference."""
 
 import json
 import shutil
@@ -57,7 +57,7 @@ def test_a_run_is_replayed_bit_for_bit_and_left_as_it_was(finished_run):
     assert checksums(finished_run) == before
 
 
-def test_a_weight_that_is_off_is_named_and_the_machine_that_differs_too(run):
+def test_a_different_weight_and_a_different_machine_are_named(run):
     name = "src_embedding.weight"
     change(run / "checkpoints" / "step-18", name, by=0.5)
     manifest = run / "checkpoints" / "step-18" / "manifest.json"
@@ -73,7 +73,7 @@ def test_a_weight_that_is_off_is_named_and_the_machine_that_differs_too(run):
     assert found["causes"] == ["threads: 7 when the run was trained, 1 here"]
 
 
-def test_an_equal_replay_is_said_in_words(finished_run):
+def test_an_equal_replay_is_reported_in_words(finished_run):
     result = CliRunner().invoke(app, ["doctor", "resume", str(finished_run)])
     assert result.exit_code == 0
     assert "steps 13 to 18 made again" in result.stdout
@@ -113,7 +113,7 @@ def test_fewer_steps_compare_the_metrics_alone(run):
     assert part.difference == "first at step 16: extra 1 in the run, None in the replay"
 
 
-def test_without_two_checkpoints_it_says_what_is_there(run):
+def test_without_two_checkpoints_the_error_names_those_that_exist(run):
     shutil.rmtree(run / "checkpoints" / "step-12")
     (run / "checkpoints").rename(run / "later")
     with pytest.raises(CheckpointError, match=r"/checkpoints: .*\bno checkpoint\b"):
@@ -159,7 +159,7 @@ def test_changed_data_is_named_and_the_scratch_folder_is_not(run, corpus, tmp_pa
         ("r_drop: 0.0\n  r_drop_from: 0.0", "r_drop: 1.0\n  r_drop_from: 0.5"),
     ],
 )
-def test_a_rate_or_an_r_drop_that_followed_the_clock_is_refused(run, old, new):
+def test_a_run_that_followed_the_clock_is_refused(run, old, new):
     config = run / "config.yaml"
     text = config.read_text()
     assert old in text
@@ -174,12 +174,12 @@ def test_a_damaged_checkpoint_is_named(run):
         replay(run)
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
+def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"config\.yaml"):
         replay(tmp_path)
 
 
-def test_the_first_tensor_that_differs_is_told():
+def test_the_first_different_tensor_is_described():
     old = {"a": torch.zeros(2), "b": torch.zeros(4), "c": torch.ones(1)}
     assert first_difference(old, dict(old)) is None
     off = {**old, "b": torch.tensor([0.0, 0.25, 0.0, -0.5]), "c": torch.zeros(1)}
@@ -194,7 +194,7 @@ def test_checkpoints_before_a_step_are_preferred(finished_run):
     assert checkpoints.newest(before=5).state.step == 12, "better than none"
 
 
-def test_the_note_that_a_run_went_back_is_no_difference(config_of, tmp_path, monkeypatch, caplog):
+def test_the_record_of_a_recovery_is_not_a_difference(config_of, tmp_path, monkeypatch, caplog):
     """Until there is a later checkpoint, the newest has the note and the one before it has not."""
     original, run_dir = Updater.update, tmp_path / "run"
 

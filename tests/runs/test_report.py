@@ -1,4 +1,4 @@
-"""report.html and run.json of a run: what they tell, of finished, interrupted and failing runs."""
+"""report.html and run.json of finished, interrupted and failing runs."""
 
 import json
 import logging
@@ -69,7 +69,7 @@ def words_of(page):
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).replace("\xa0", " ").split())
 
 
-def test_a_finished_run_leaves_a_report_that_begins_in_plain_words(finished_run):
+def test_a_finished_run_leaves_a_report_with_a_plain_summary(finished_run):
     path = finished_run / "report.html"
     assert path.stat().st_size < 1_000_000
     words = words_of(path)
@@ -92,7 +92,7 @@ def test_dev_pairs_outside_the_training_text_are_reported_as_such(copied_run, de
     assert "are also in the training text" not in words
 
 
-def test_what_an_earlier_version_did_not_count_comes_with_the_next_start(config_of, tmp_path):
+def test_the_next_start_adds_a_count_that_older_versions_lack(config_of, tmp_path):
     run_dir = tmp_path / "run"
     train(config_of(run_dir, max_steps=1, warmup_steps=0))
     record = read_record(run_dir)
@@ -106,7 +106,7 @@ def test_what_an_earlier_version_did_not_count_comes_with_the_next_start(config_
     ("steps", "said"),
     [([18], "weights kept those at step 18 "), ([18, 12], "the mean of those at steps 12, 18: the 2 last")],
 )
-def test_it_tells_the_weights_that_were_kept(copied_run, steps, said):
+def test_it_names_the_kept_weights(copied_run, steps, said):
     path = copied_run / "model" / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["training"]["averaged_steps"] = steps
@@ -114,7 +114,7 @@ def test_it_tells_the_weights_that_were_kept(copied_run, steps, said):
     assert said in words_of(write_report(copied_run))
 
 
-def test_it_tells_the_limit_and_the_machine(finished_run):
+def test_it_names_the_limit_and_the_machine(finished_run):
     words = words_of(finished_run / "report.html")
     assert "train.max_steps=20" in words
     checkpoint = json.loads((finished_run / "checkpoints/step-20/manifest.json").read_text())
@@ -209,7 +209,7 @@ def test_an_interrupted_run_has_a_report_too_and_a_resumed_one_lists_both_starts
     assert "has not finished" not in words
 
 
-def test_a_report_that_cannot_be_written_is_a_warning_and_no_more(config_of, tmp_path, monkeypatch, caplog):
+def test_failing_to_write_a_report_is_only_a_warning(config_of, tmp_path, monkeypatch, caplog):
     def failing(*arguments, **values):
         raise RuntimeError("no ink")
 
@@ -229,7 +229,7 @@ def test_a_run_without_a_record_has_a_report_with_what_is_known(copied_run):
     assert "BLEU, dev" in words
 
 
-def test_test_scores_are_shown_until_the_model_is_another(copied_run):
+def test_test_scores_are_shown_until_the_model_changes(copied_run):
     bundle = copied_run / "model"
     note_test_scores(bundle, 2000, SCORES)
     words = words_of(copied_run / "report.html")
@@ -243,7 +243,7 @@ def test_test_scores_are_shown_until_the_model_is_another(copied_run):
     assert "made:up|version:9" not in words_of(write_report(copied_run))
 
 
-def test_evaluating_the_model_as_it_is_on_its_test_set_lets_the_report_tell(copied_run, monkeypatch):
+def test_evaluating_the_unchanged_model_on_its_test_set_adds_scores_to_the_report(copied_run, monkeypatch):
     monkeypatch.setattr("mtkit.console.set_up_logging", lambda quiet: None)  # other tests watch the log
 
     def evaluate(*options):
@@ -316,7 +316,7 @@ def test_it_says_what_the_curves_mean(bare_run, bleus, losses, said):
     assert said is None or said in words
 
 
-def test_it_says_what_the_model_was_before_and_who_wrote_its_text(config_of, tmp_path):
+def test_it_names_the_original_model_and_the_teachers(config_of, tmp_path):
     cfg = config_of(tmp_path / "run", init_from="/runs/general/model")
     write_config(cfg)
     (cfg.run_dir / "run.json").write_text(json.dumps({"teachers": ["/runs/big"]}))
@@ -328,7 +328,7 @@ def test_it_says_what_the_model_was_before_and_who_wrote_its_text(config_of, tmp
 
 
 @pytest.mark.parametrize(("bleu", "is_useless"), [(9.9, True), (10.0, False)])
-def test_it_says_when_the_translations_are_of_no_use(copied_run, bleu, is_useless):
+def test_it_says_when_the_translations_are_useless(copied_run, bleu, is_useless):
     note_test_scores(copied_run / "model", 2000, [MetricScore("BLEU", bleu, "made:up", 9.0, 11.0, bleu)])
     words = words_of(copied_run / "report.html")
     assert (f"A BLEU of {bleu} is too low" in words) == is_useless
@@ -362,7 +362,7 @@ def test_it_says_that_the_run_went_back(bare_run):
     assert "diverged at step 15; it went back to step 10" in words
 
 
-def test_a_folder_that_is_no_run_is_a_warning(tmp_path, caplog):
+def test_a_folder_without_a_run_is_only_a_warning(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "mtkit"):
         assert refresh_report(tmp_path) is None
     assert "report.html: " in caplog.text

@@ -1,4 +1,4 @@
-"""train.batch_tokens: auto, with the machine played by tables: the choice was worked out by hand."""
+"""train.batch_tokens: auto, on simulated machines; the expected sizes were worked out by hand."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_on_a_gpu_it_is_the_largest_that_leaves_a_margin(chosen, gpu):
     assert chosen("cuda", Corpus(200_000)) == 18_688, "(8.5e9 - 1e9) / 4e5 = 18,750, and a multiple of 256"
 
 
-def test_on_a_gpu_whose_memory_runs_out_sooner_than_it_seemed_less_is_taken(chosen, gpu):
+def test_on_a_gpu_a_size_that_does_not_fit_after_all_is_lowered(chosen, gpu):
     def peak(number):
         return 1e9 + 40 * number**2
 
@@ -88,7 +88,7 @@ def test_on_a_gpu_whose_memory_runs_out_sooner_than_it_seemed_less_is_taken(chos
     assert peak(number) <= 8.7e9 < peak(1.3 * number)
 
 
-def test_a_gpu_that_holds_nothing_is_an_error(chosen, gpu):
+def test_a_gpu_without_memory_for_a_small_batch_is_an_error(chosen, gpu):
     gpu(1e9, lambda number: 2e9)
     with pytest.raises(TrainingError, match=r"train\.batch_tokens=auto: "):
         chosen("cuda", Corpus(200_000))
@@ -112,7 +112,7 @@ def test_the_longest_batch_holds_the_longest_sentences():
     assert longest_batch(Corpus(3), 10**6).src.shape[0] == 3
 
 
-def test_a_run_keeps_the_number_that_it_began_with(make_config, monkeypatch):
+def test_a_resumed_run_keeps_its_batch_size(make_config, monkeypatch):
     monkeypatch.setattr(auto_batch, "_TRY_S", 0.0)
     cfg = make_config(batch_tokens="auto", max_steps=2, validate_every=2, warmup_steps=1)
     train(cfg)

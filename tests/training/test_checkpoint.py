@@ -1,4 +1,4 @@
-"""Checkpoints: what comes back, what is kept, and what a damaged file or a full disk does."""
+"""Checkpoints: what they restore, which ones stay, and what happens with a damaged file or a full disk."""
 
 import json
 import logging
@@ -50,7 +50,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_checkpoint_brings_back_weights_optimizer_and_state(tmp_path):
+def test_a_checkpoint_restores_weights_optimizer_and_state(tmp_path):
     model, optimizer = save(tmp_path, 10, 20)
     checkpoint = Checkpoints(tmp_path).newest()
     other, other_optimizer = make(seed=1)
@@ -69,7 +69,7 @@ def test_a_state_survives_json():
     assert TrainState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
 
 
-def test_without_checkpoints_there_is_none(tmp_path):
+def test_a_run_without_checkpoints_has_no_newest(tmp_path):
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     assert checkpoints.newest() is None
     assert not checkpoints.exist()
@@ -81,7 +81,7 @@ def test_the_newest_two_and_the_best_are_kept(tmp_path):
     assert names(tmp_path / "best-20") == ["manifest.json", "model.safetensors", "state.json"]
 
 
-def test_what_the_checkpoint_before_counts_among_the_best_is_kept_for_a_fall_back(tmp_path):
+def test_the_best_of_the_previous_checkpoint_are_kept_for_a_fallback(tmp_path):
     model, optimizer = make()
     checkpoints = Checkpoints(tmp_path)
     for step, best in [(10, [10]), (20, [10, 20]), (30, [10, 20]), (40, [40, 20])]:
@@ -91,7 +91,7 @@ def test_what_the_checkpoint_before_counts_among_the_best_is_kept_for_a_fall_bac
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "state.json"])
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(tmp_path, caplog, name, damage):
+def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(tmp_path, caplog, name, damage):
     save(tmp_path, 10, 20)
     path = tmp_path / "step-20" / name
     content = bytearray(path.read_bytes())
@@ -108,7 +108,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(tmp_path, caplog
     assert str(path) in caplog.text
 
 
-def test_a_damaged_newer_checkpoint_is_gone_after_the_next_save(tmp_path):
+def test_the_next_save_removes_a_damaged_newer_checkpoint(tmp_path):
     save(tmp_path, 10, 20)
     (tmp_path / "step-20" / "optimizer.pt").write_bytes(b"")
     model, optimizer = make()
@@ -143,7 +143,7 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path):
     assert find_damage(tmp_path / "step-10") is None
 
 
-def test_a_process_killed_while_saving_leaves_nothing_that_counts(tmp_path):
+def test_a_process_killed_while_saving_leaves_no_checkpoint(tmp_path):
     save(tmp_path, 10)
     with atomic_folder(tmp_path / "step-20") as half:
         (half / "model.safetensors").write_bytes(b"half")
@@ -180,7 +180,7 @@ def test_weights_that_are_damaged_or_missing_are_left_out_of_the_average(tmp_pat
     assert "step-40" not in caplog.text
 
 
-def test_without_the_best_weights_the_newest_are_taken(tmp_path, caplog):
+def test_without_the_best_weights_the_newest_are_used(tmp_path, caplog):
     save(tmp_path, 10, 20, 30, best=[10])
     for name, expected in [("best-10", 30), ("step-30", 20)]:
         (tmp_path / name / "model.safetensors").unlink()
@@ -199,7 +199,7 @@ def test_without_the_best_weights_the_newest_are_taken(tmp_path, caplog):
     ],
     ids=["newer", "older"],
 )
-def test_a_checkpoint_of_another_version_is_told_from_a_damaged_one(tmp_path, change, found):
+def test_a_checkpoint_of_another_version_is_not_reported_as_damaged(tmp_path, change, found):
     save(tmp_path, 10)
     path, manifest = tmp_path / "step-10" / "state.json", tmp_path / "step-10" / "manifest.json"
     path.write_text(json.dumps(change(json.loads(path.read_text()))))

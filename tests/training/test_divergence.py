@@ -19,14 +19,14 @@ GUESSING = math.log(1000)
 
 
 @pytest.fixture(autouse=True)
-def quick_and_told(monkeypatch, caplog):
+def info_logs(monkeypatch, caplog):
     caplog.set_level(logging.INFO, "mtkit")
 
 
 def diverged_after(losses):
-    """How many of the losses are seen until the watch speaks; None if it never does."""
-    watch = DivergenceDetector()
-    return next((n for n, loss in enumerate(losses, start=1) if watch.add(loss, 1000)), None)
+    """Return after how many of the losses the detector reports a divergence; None if it never does."""
+    detector = DivergenceDetector()
+    return next((n for n, loss in enumerate(losses, start=1) if detector.add(loss, 1000)), None)
 
 
 def noisy(level, n, amplitude=0.4):
@@ -45,7 +45,7 @@ def noisy(level, n, amplitude=0.4):
     ],
     ids=["warm-up", "unhappy start", "noise", "spikes", "harder text", "another domain"],
 )
-def test_what_ordinary_runs_do_is_no_divergence(losses):
+def test_ordinary_runs_do_not_count_as_divergence(losses):
     assert diverged_after(losses) is None
 
 
@@ -63,12 +63,12 @@ def test_a_loss_that_stays_high_is_a_divergence(before, after):
     assert diverged_after(before + after) == len(before) + 20
 
 
-def test_a_learning_rate_out_of_all_reason_is_tried_at_half_and_then_named(config_of, tmp_path, caplog):
+def test_a_far_too_high_learning_rate_is_halved_once_and_then_named(config_of, tmp_path, caplog):
     cfg = config_of(tmp_path / "run", schedule="constant", warmup_steps=0, lr=100.0, max_steps=60, validate_every=1000)
-    told = r"step 21: .* \d+\.\d\d nats per token.* step 2, .*\d\.\d\d"
-    with pytest.raises(TrainingError, match=told + r"\n.*lower train\.lr \(it is 50 at this step\)"):
+    finding = r"step 21: .* \d+\.\d\d nats per token.* step 2, .*\d\.\d\d"
+    with pytest.raises(TrainingError, match=finding + r"\n.*lower train\.lr \(it is 50 at this step\)"):
         train(cfg)
-    assert re.search(told + r"\n.* back to step 0 .* learning rate x 0\.5", caplog.text)
+    assert re.search(finding + r"\n.* back to step 0 .* learning rate x 0\.5", caplog.text)
     entries = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert [(entry["kind"], entry["step"], entry.get("lr")) for entry in entries] == [
         ("recovery", 0, None),
@@ -111,7 +111,7 @@ def test_the_run_goes_back_with_half_the_rate_and_ends(config_of, tmp_path, fail
 
 
 @pytest.mark.parametrize(("every", "last_good", "back_to"), [(3, 8, 6), (6, 12, 6)])  # 12: whose next update is bad
-def test_a_run_that_validates_within_the_bad_stretch_goes_back_to_before_it(
+def test_a_run_that_validates_while_the_loss_is_high_goes_back_to_before_it_rose(
     config_of, tmp_path, monkeypatch, caplog, every, last_good, back_to
 ):
     n_high = divergence._N_HIGH
@@ -138,7 +138,7 @@ def test_the_second_time_the_run_stops(config_of, tmp_path, fail_at):
         train(config_of(tmp_path / "run"))
 
 
-def test_a_run_stopped_after_going_back_ends_as_one_that_was_not(config_of, tmp_path, fail_at, monkeypatch):
+def test_a_run_stopped_after_going_back_ends_like_one_that_was_never_stopped(config_of, tmp_path, fail_at, monkeypatch):
     runs = []
     for name in ("through", "stopped"):
         run_dir = tmp_path / name
@@ -159,7 +159,7 @@ def test_a_run_stopped_after_going_back_ends_as_one_that_was_not(config_of, tmp_
     assert runs[0][1]["step"] == 12
 
 
-def test_going_back_drops_later_lines_and_its_note_outlives_a_restart(tmp_path):
+def test_going_back_drops_later_lines_and_its_record_survives_a_restart(tmp_path):
     recovery = Recovery(step=6, failed_step=15, reason="nan")
     with MetricsLog(tmp_path, 0) as metrics:
         for step in (4, 6, 8, 12):

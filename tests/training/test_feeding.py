@@ -1,4 +1,4 @@
-"""How a run is fed: weights, windows and subwords drawn anew, through the config and across a stop."""
+"""Batches of a run: weights, windows and sampled subwords, from the config and across a stop."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def batches_of(monkeypatch):
     return seen
 
 
-def test_a_run_in_windows_with_weights_and_sampling_goes_on_where_it_was_stopped(
+def test_a_run_in_windows_with_weights_and_sampling_resumes_where_it_stopped(
     config_of, corpus, tmp_path, monkeypatch, batches_of
 ):
     monkeypatch.setattr(feed, "_WINDOW_PAIRS", 50)
@@ -80,7 +80,7 @@ def test_no_thread_outlives_a_run_that_fails(config_of, tmp_path, monkeypatch):
     assert threading.active_count() == before
 
 
-def test_with_sampling_a_pair_is_spelled_anew_in_each_epoch(config_of, tmp_path):
+def test_sampling_splits_a_pair_differently_in_each_epoch(config_of, tmp_path):
     cfg = config_of(tmp_path / "run", tokenizer={"src": {**PIECES, "sampling": 0.0}, "tgt": PIECES})
     prepared = prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints"))
     spelled = {"src": [{}, {}], "tgt": [{}, {}]}  # by epoch and pair

@@ -1,4 +1,4 @@
-"""A closed terminal asks the run to save and leave, unless nohup was there first."""
+"""Signals ask a run to save and exit; signals that nohup or a script ignores stay ignored."""
 
 import signal
 
@@ -23,7 +23,7 @@ def test_ctrl_c_that_a_script_ignores_stays_ignored():
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
-def test_a_hangup_is_a_request_to_stop(hangup_does, caplog):
+def test_a_hangup_requests_a_stop(hangup_does, caplog):
     hangup_does(signal.SIG_DFL)
     with stop_request() as request:
         signal.raise_signal(signal.SIGHUP)

@@ -26,14 +26,14 @@ def test_each_line_is_json_with_kind_and_step(tmp_path):
     assert (second["kind"], second["step"], second["bleu"]) == ("validation", 10, 10.0)
 
 
-def test_a_resumed_run_drops_what_it_will_write_again(tmp_path):
+def test_a_resumed_run_drops_the_lines_that_it_will_write_again(tmp_path):
     write(tmp_path, 10, 20, 30)
     write(tmp_path, 30, 40, resumed_at=20)
     steps = [entry["step"] for entry in read_metrics(tmp_path / "metrics.jsonl") if entry["kind"] == "train"]
     assert steps == [10, 20, 30, 40]
 
 
-def test_a_validation_that_the_run_does_not_know_of_is_dropped(tmp_path):
+def test_a_validation_missing_from_the_state_is_dropped(tmp_path):
     write(tmp_path, 10, 20)
     MetricsLog(tmp_path, 20, None, 10).__exit__(None, None, None)  # saved at 20, then killed after its validation
     entries = read_metrics(tmp_path / "metrics.jsonl")
@@ -49,7 +49,7 @@ def test_a_line_cut_off_by_a_crash_is_dropped(tmp_path):
 
 
 @pytest.mark.parametrize("damaged", [b"\0\0\0", b'{"kind": \xff', b"[1, 2]", b'{"kind": "train"}'])
-def test_lines_that_cannot_be_read_are_left_out_with_one_warning(tmp_path, caplog, damaged):
+def test_unreadable_lines_are_skipped_with_one_warning(tmp_path, caplog, damaged):
     write(tmp_path, 10, 20)
     path = tmp_path / "metrics.jsonl"
     first, *rest = path.read_bytes().splitlines(keepends=True)
@@ -84,7 +84,7 @@ def test_the_curves_are_a_png(tmp_path):
     assert (run_dir / "curves.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
-def test_curves_that_cannot_be_written_are_a_warning(tmp_path, monkeypatch, caplog):
+def test_failing_to_write_curves_is_only_a_warning(tmp_path, monkeypatch, caplog):
     pytest.importorskip("matplotlib", reason="the plot extra is not installed")
     write(tmp_path, 10)
 

@@ -1,4 +1,4 @@
-"""A batch passed through the model by several threads at once: the gradient of one, whatever the threads do."""
+"""Several threads that run shares of a batch at the same time give the gradient of one thread."""
 
 import time
 
@@ -87,7 +87,7 @@ def test_the_copies_follow_the_weights(threads):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_same_bits_whichever_thread_is_first(precision, threads, monkeypatch):
+def test_the_bits_do_not_depend_on_the_order_of_threads(precision, threads, monkeypatch):
     threads(3)
 
     def run(late):
@@ -123,7 +123,7 @@ def test_each_share_has_dropout_of_its_own(threads, monkeypatch):
     assert not torch.equal(*losses)
 
 
-def test_a_small_batch_is_not_cut(threads, monkeypatch):
+def test_a_small_batch_is_not_split(threads, monkeypatch):
     threads(4)
     updater = make_updater()
     sizes = sizes_of_shares(updater, monkeypatch)
@@ -136,7 +136,7 @@ def test_a_small_batch_is_not_cut(threads, monkeypatch):
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_an_error_in_a_share_is_raised_when_all_have_ended_and_nothing_stays(failing, threads):
+def test_an_error_in_a_share_is_raised_after_all_have_ended_and_leaves_no_gradient(failing, threads):
     threads(2)
     updater = make_updater()
     ended = []
@@ -158,7 +158,7 @@ def test_an_error_in_a_share_is_raised_when_all_have_ended_and_nothing_stays(fai
     assert torch.equal(gradient(updater), gradient(fresh))
 
 
-def test_shares_that_do_not_fit_into_memory_come_in_parts(threads, monkeypatch, caplog):
+def test_shares_that_do_not_fit_into_memory_are_split(threads, monkeypatch, caplog):
     threads(2)
     whole, split = make_updater(), make_updater(batch_tokens=4096)
     whole.update([batch_of(12)], step=1, lr=0.0)

@@ -1,4 +1,4 @@
-"""The running mean of the weights: its formula, and that it is what is validated, kept, bundled and resumed."""
+"""The running mean of the weights: its formula, and that runs validate, keep, bundle and resume it."""
 
 import torch
 from safetensors.torch import load_file
@@ -40,7 +40,7 @@ def test_tied_weights_are_averaged_once_and_stay_tied():
     assert len(list(average.model.parameters())) == len(list(tiny_model().parameters()))
 
 
-def test_the_mean_leaves_training_as_it_is(config_of, tmp_path):
+def test_the_mean_does_not_affect_training(config_of, tmp_path):
     train(config_of(tmp_path / "plain"))
     train(config_of(tmp_path / "averaged", ema=0.9))
     plain, averaged = (
@@ -49,7 +49,7 @@ def test_the_mean_leaves_training_as_it_is(config_of, tmp_path):
     assert all(torch.equal(plain[name], weight) for name, weight in averaged.items())
 
 
-def test_the_mean_is_what_is_validated_and_bundled(config_of, tmp_path, monkeypatch):
+def test_a_run_validates_and_bundles_the_mean(config_of, tmp_path, monkeypatch):
     seen = []
 
     def run(self, model):
@@ -81,7 +81,7 @@ def test_the_mean_is_what_is_validated_and_bundled(config_of, tmp_path, monkeypa
         torch.testing.assert_close(weight.double(), weights[best - 1][name], rtol=1e-5, atol=1e-6)
 
 
-def test_a_stopped_run_goes_on_with_the_mean_that_it_had(config_of, tmp_path):
+def test_a_resumed_run_continues_its_mean(config_of, tmp_path):
     train(config_of(tmp_path / "whole", ema=0.95))
     train(config_of(tmp_path / "parts", ema=0.95, max_steps=8))
     train(config_of(tmp_path / "parts", ema=0.95))
@@ -89,7 +89,7 @@ def test_a_stopped_run_goes_on_with_the_mean_that_it_had(config_of, tmp_path):
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_the_mean_alone_is_kept_of_the_best_and_a_damaged_one_is_named(tmp_path, caplog):
+def test_only_the_mean_is_kept_of_the_best_and_a_damaged_one_is_named(tmp_path, caplog):
     model = tiny_model()
     optimizer = torch.optim.AdamW(model.parameters())
     average = MovingAverage(model, decay=0.9)

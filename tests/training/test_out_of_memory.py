@@ -1,4 +1,4 @@
-"""Batches that do not fit into memory go through it in parts; the gradient is that of the whole."""
+"""Batches that do not fit into memory are split, with the gradient of the whole."""
 
 import json
 import subprocess
@@ -67,7 +67,7 @@ def test_a_batch_that_does_not_fit_is_split_and_the_gradient_stays(kind, caplog)
     assert "train.batch_tokens=4096" in caplog.text
 
 
-def test_later_batches_come_in_parts_from_the_outset_and_without_another_message(caplog):
+def test_later_batches_are_split_at_once_without_another_message(caplog):
     updater = make_updater()
     tried = fails_above(updater, 4, ERRORS["on a GPU"])
     updater.update([batch_of(8)], step=1, lr=0.01)
@@ -88,7 +88,7 @@ def test_a_single_pair_that_does_not_fit_is_an_error():
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(None, [7]), (49, [7]), (48, [4, 3]), (15, [2, 2, 2, 1]), (1, [1] * 7)])
-def test_parts_hold_each_pair_once_and_keep_to_the_limit(limit, sizes):
+def test_parts_hold_each_pair_once_within_the_limit(limit, sizes):
     tokens = torch.full((7, 7), 5)
     batch = Batch(tokens, tokens, tokens, np.arange(7), 49)  # seven pairs of 7 tokens
     parts = list(parts_of(batch, limit))
@@ -117,7 +117,7 @@ def update_within(n_mib):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is limited and counted as Linux does")
-def test_under_a_real_limit_the_update_is_that_of_plenty():
+def test_a_real_memory_limit_does_not_change_the_update():
     here = Path(__file__).parent
     program = f"import sys; sys.path[:0] = {[str(here), str(here.parent)]}; import test_memory as t; t.update_within"
     results = [

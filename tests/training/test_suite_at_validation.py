@@ -1,4 +1,4 @@
-"""train.suite: behaviour checks at each validation, which are told and leave the training as it is."""
+"""train.suite: behaviour checks at each validation, which are logged and do not affect training."""
 
 import logging
 
@@ -58,7 +58,7 @@ def test_the_figures_are_those_of_the_suite_with_the_models_own_translations(mak
     assert shares["suite"] < shares["suite.blank"] == 1.0
 
 
-def test_they_are_logged_and_the_training_is_as_without(make_config, config_of, write_suite, tmp_path, caplog):
+def test_checks_are_logged_and_do_not_affect_training(make_config, config_of, write_suite, tmp_path, caplog):
     caplog.set_level(logging.INFO, "mtkit")
     with_suite = train(make_config(suite=write_suite(), max_steps=8))
     without = train(config_of(tmp_path / "without", max_steps=8))
@@ -73,14 +73,14 @@ def test_they_are_logged_and_the_training_is_as_without(make_config, config_of, 
     assert "word for word 0/2" in caplog.text
 
 
-def test_a_run_may_get_a_suite_while_it_is_under_way(make_config, write_suite, tmp_path):
+def test_a_started_run_may_get_a_suite(make_config, write_suite, tmp_path):
     train(make_config(max_steps=6))
     train(make_config(suite=write_suite("another"), max_steps=8))
     assert ["suite" in entry for entry in validations(tmp_path / "run")] == [False, True]
 
 
 @pytest.mark.parametrize("missing", [True, False])
-def test_a_missing_or_wrong_suite_is_refused_before_anything_is_made(make_config, tmp_path, missing):
+def test_a_missing_or_wrong_suite_is_refused_before_any_work(make_config, tmp_path, missing):
     path = tmp_path / "suite.yaml"
     if not missing:
         path.write_text("src_lang: en\ntgt_lang: fr\nchecks: [{check: blnk}]\n", encoding="utf-8")
@@ -90,7 +90,7 @@ def test_a_missing_or_wrong_suite_is_refused_before_anything_is_made(make_config
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
 
 
-def test_the_time_of_a_validation_is_foreseen_with_the_suites_lines(make_config, write_suite, monkeypatch):
+def test_the_forecast_of_a_validation_includes_the_suite(make_config, write_suite, monkeypatch):
     cfg = make_config(suite=write_suite())
     trainer = Trainer(prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints")))
     counted = []
@@ -102,7 +102,7 @@ def test_the_time_of_a_validation_is_foreseen_with_the_suites_lines(make_config,
     assert counted == [3 + 4]  # dev sentences and lines of the suite, of which the blank ones take no time
 
 
-def test_a_suite_for_other_languages_is_warned_of(make_config, write_suite, corpus, caplog):
+def test_a_suite_for_other_languages_gets_a_warning(make_config, write_suite, corpus, caplog):
     cfg = make_config(suite=write_suite(), data={**corpus, "src_lang": "en", "tgt_lang": "de"})
     prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints"))
     assert "translates en to de (see its config), but the suite is for en to fr" in caplog.text

@@ -1,4 +1,4 @@
-"""Whole runs on a tiny corpus: stopped, killed, damaged and resumed runs end as one that was never stopped."""
+"""Whole runs on a tiny corpus: stopped, killed, damaged and resumed runs end like one that was never stopped."""
 
 import errno
 import json
@@ -102,7 +102,7 @@ def test_a_run_leaves_a_model_that_translates(config_of, tmp_path, caplog):
     assert len(translator.translate(["red cat", "blue dog"])) == 2
 
 
-def test_the_model_tells_where_it_comes_from(finished_run):
+def test_the_manifest_records_where_the_model_comes_from(finished_run):
     training = json.loads((finished_run / "model" / "manifest.json").read_text())["training"]
     assert (training["step"], training["stopped_by"]) == (20, "max_steps")
     assert set(training["dev"]) == {"loss", "perplexity", "bleu", "chrf"}
@@ -129,13 +129,13 @@ def test_two_runs_from_one_seed_are_equal_and_another_seed_differs(config_of, fi
     assert untimed_metrics(tmp_path / "other") != untimed_metrics(finished_run)
 
 
-def test_r_drop_without_dropout_is_said_to_be_idle(config_of, tmp_path, caplog):
+def test_r_drop_without_dropout_gets_a_warning(config_of, tmp_path, caplog):
     without = dict.fromkeys((f"{place}_dropout" for place in ("embedding", "residual", "attention", "ffn")), 0.0)
     train(config_of(tmp_path / "run", max_steps=5, r_drop=2.0, model=without))
     assert "train.r_drop=2.0 " in caplog.text
 
 
-def test_r_drop_that_begins_in_the_middle_is_that_of_a_run_which_goes_on_with_it(config_of, tmp_path, caplog):
+def test_r_drop_from_the_middle_equals_a_run_that_resumes_with_it(config_of, tmp_path, caplog):
     train(config_of(tmp_path / "one", r_drop=2.0, r_drop_from=0.6))
     assert "train.r_drop=2.0 " not in caplog.text
     assert "step 1: without R-Drop until 60% of the run" in caplog.text
@@ -185,7 +185,7 @@ def wait_for_step(run_dir, step, process):
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_lets_the_update_end_saves_and_leaves(
+def test_a_signal_ends_the_run_after_its_update_and_a_save(
     config_of, finished_run, tmp_path, signal_at, signal_number, caplog
 ):
     cfg = config_of(tmp_path / "run")
@@ -210,7 +210,7 @@ def test_a_second_ctrl_c_leaves_at_once(config_of, tmp_path, signal_at):
     assert steps_saved(cfg.run_dir) == [6]
 
 
-def test_ctrl_c_breaks_a_validation_off_which_is_made_up_for(config_of, finished_run, tmp_path, monkeypatch):
+def test_ctrl_c_interrupts_a_validation_which_the_next_start_repeats(config_of, finished_run, tmp_path, monkeypatch):
     cfg = config_of(tmp_path / "run")
     with monkeypatch.context() as patch:
         patch.setattr(Validator, "run", lambda *_: os.kill(os.getpid(), signal.SIGINT))
@@ -221,7 +221,7 @@ def test_ctrl_c_breaks_a_validation_off_which_is_made_up_for(config_of, finished
     assert_runs_equal(cfg.run_dir, finished_run)
 
 
-def test_a_damaged_newest_checkpoint_costs_its_interval_and_nothing_else(config_of, finished_run, copied_run, caplog):
+def test_a_damaged_newest_checkpoint_costs_only_its_interval(config_of, finished_run, copied_run, caplog):
     (copied_run / "model" / "manifest.json").unlink()
     damaged = copied_run / "checkpoints" / "step-20" / "optimizer.pt"
     damaged.write_bytes(damaged.read_bytes()[:1000])
@@ -255,7 +255,7 @@ def test_a_start_that_fails_leaves_no_folder(config_of, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_finished_model_keeps_its_decode_settings_and_says_so(config_of, copied_run, caplog):
+def test_a_finished_model_keeps_its_decode_settings_with_a_message(config_of, copied_run, caplog):
     settings = {"beam_size": 7, "max_len_factor": 1.0, "max_len_constant": 5}
     model = sha256_file(copied_run / "model" / "config.yaml")
     train(config_of(copied_run, decode=settings))
@@ -269,7 +269,7 @@ def test_a_finished_model_keeps_its_decode_settings_and_says_so(config_of, copie
 @pytest.mark.parametrize(
     ("first", "then"), [({"max_steps": 6}, {"budget": "30s"}), ({"budget": "4s"}, {"max_steps": 9})]
 )
-def test_a_run_that_is_to_end_otherwise_keeps_what_auto_stood_for(config_of, tmp_path, first, then):
+def test_a_run_with_a_new_limit_keeps_what_auto_chose(config_of, tmp_path, first, then):
     others = {"max_steps": None, "budget": None, "max_minutes": None}
     cfg = config_of(tmp_path / "run", **{**others, **first, "warmup_steps": 2, "validate_every": 5})
     train(cfg)
@@ -300,7 +300,7 @@ def test_a_finished_run_says_so_and_goes_on_if_the_limit_is_raised(config_of, co
     assert sha256_file(copied_run / "model" / "model.safetensors") != model
 
 
-def test_a_finished_run_whose_model_is_damaged_makes_it_again(config_of, finished_run, copied_run, caplog):
+def test_a_finished_run_writes_a_damaged_model_again(config_of, finished_run, copied_run, caplog):
     path = copied_run / "model" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     assert train(config_of(copied_run)).steps == 20
@@ -409,10 +409,8 @@ def test_a_higher_bleu_at_one_of_many_validations_is_not_enough_to_beat_the_mean
     dev_losses(4.0, 3.0, 2.9, 2.5, loss, 3.0, bleu=bleu.__getitem__)  # at steps 6, 12, 18, 20, the mean's, the best's
     result = train(config_of(tmp_path / "run", metric="bleu", average_last=3))
     assert result.averaged_steps == steps
-    told = (
-        "step 12 alone has the better bleu, 40.00 against 38.00 of the mean, but the higher loss, 3.000 against 2.200"
-    )
-    assert (told in caplog.text) == (len(steps) > 1)
+    comparison = re.search(r"step 12 alone .*bleu.* 40\.00 .* 38\.00.* 3\.000 .* 2\.200", caplog.text)
+    assert (comparison is not None) == (len(steps) > 1)
 
 
 def test_the_last_checkpoints_can_be_averaged_instead(config_of, tmp_path, dev_losses):
@@ -553,14 +551,14 @@ def ctrl_c_while_saving(monkeypatch):
     return interrupt
 
 
-def test_ctrl_c_during_a_save_is_content_with_that(config_of, tmp_path, ctrl_c_while_saving):
+def test_ctrl_c_during_a_save_does_not_save_again(config_of, tmp_path, ctrl_c_while_saving):
     steps = ctrl_c_while_saving(6)
     with pytest.raises(KeyboardInterrupt):
         train(config_of(tmp_path / "run"))
     assert steps == [6]
 
 
-def test_ctrl_c_during_the_last_save_leaves_before_the_bundle_is_made(config_of, tmp_path, ctrl_c_while_saving):
+def test_ctrl_c_during_the_last_save_exits_before_the_bundle(config_of, tmp_path, ctrl_c_while_saving):
     cfg = config_of(tmp_path / "run")
     ctrl_c_while_saving(20)
     with pytest.raises(KeyboardInterrupt):

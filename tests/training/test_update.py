@@ -1,4 +1,4 @@
-"""One update: its gradient, its randomness, and what happens when it cannot be made."""
+"""One update: its gradient, its randomness, and what happens when it is impossible."""
 
 from functools import partial
 
@@ -127,7 +127,7 @@ def test_a_gradient_that_is_not_finite_stops_before_any_weight_moves():
     assert torch.equal(weights(updater), before)
 
 
-def test_memory_that_does_not_suffice_is_explained():
+def test_running_out_of_memory_is_explained():
     updater = make_updater(batch_tokens=4096, accumulate=3)
     updater.model.output.bias.register_hook(lambda grad: torch.empty(2**50))  # more than a process can address
     with pytest.raises(TrainingError, match=r"step 7: .*train\.batch_tokens=4096 .*train\.accumulate=3"):
@@ -144,7 +144,7 @@ def test_a_gpu_without_memory_is_explained(monkeypatch):
         updater.update([batch_of([0])], step=1, lr=0.01)
 
 
-def test_other_errors_are_not_taken_for_a_lack_of_memory(monkeypatch):
+def test_other_errors_are_not_reported_as_a_lack_of_memory(monkeypatch):
     def fail(*_):
         raise RuntimeError("a defect")
 
@@ -164,7 +164,7 @@ def test_of_several_batches_the_one_that_is_not_finite_is_named():
     assert not any(f"line {other}" in str(caught.value) for other in (0, 2, 3))
 
 
-def test_in_fp16_an_update_that_cannot_be_made_leaves_the_scaler_ready_for_another():
+def test_in_fp16_an_impossible_update_leaves_the_scaler_ready_for_the_next():
     updater = make_updater(precision="fp16")
     good = weights(updater)
     with torch.no_grad():
@@ -177,7 +177,7 @@ def test_in_fp16_an_update_that_cannot_be_made_leaves_the_scaler_ready_for_anoth
     assert not torch.equal(weights(updater), good)
 
 
-def test_in_fp16_an_overflowing_gradient_leaves_the_update_out_and_lowers_the_scale():
+def test_in_fp16_an_overflowing_gradient_skips_the_update_and_lowers_the_scale():
     updater = make_updater(precision="fp16")
     scaler = updater.grad_scaler
     updater.update([batch_of([0, 1])], step=1, lr=0.01)
@@ -194,7 +194,7 @@ def test_in_fp16_an_overflowing_gradient_leaves_the_update_out_and_lowers_the_sc
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
 @pytest.mark.parametrize(("decoder", "compiled"), [("attention", True), ("ssru", False)])
-def test_layers_are_compiled_but_for_those_with_a_loop_over_positions(decoder, compiled):
+def test_layers_are_compiled_except_those_with_a_loop_over_positions(decoder, compiled):
     cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, decoder=decoder)
     model = Transformer(cfg, 20, 20)
     compile_layers(model)

@@ -97,13 +97,13 @@ def test_keys_that_are_left_out_are_those_of_the_model(base_run, tuning, tmp_pat
         ({"tokenizer": {"src": {"type": "bpe"}}}, "  tokenizer.src.type: char there, bpe here"),
     ],
 )
-def test_settings_that_the_weights_do_not_fit_are_named(tuning, sections, finding):
+def test_settings_that_do_not_fit_the_weights_are_named(tuning, sections, finding):
     with pytest.raises(ConfigError) as caught:
         train(tuning(**sections))
     assert f":\n{finding}\n" in str(caught.value)
 
 
-def test_a_stopped_fine_tuning_goes_on_bit_for_bit_without_the_model(base_run, tuning, tmp_path):
+def test_a_stopped_fine_tuning_resumes_bit_for_bit_without_the_model(base_run, tuning, tmp_path):
     copy = shutil.copytree(base_run, tmp_path / "base")
     whole = train(tuning(copy, ema=0.9)).bundle
     shutil.move(tmp_path / "run", tmp_path / "whole")
@@ -116,7 +116,7 @@ def test_a_stopped_fine_tuning_goes_on_bit_for_bit_without_the_model(base_run, t
     assert whole == tmp_path / "run" / "model"
 
 
-def test_another_model_in_a_run_under_way_is_an_error(base_run, tuning, tmp_path):
+def test_another_model_in_a_started_run_is_an_error(base_run, tuning, tmp_path):
     train(tuning(max_steps=3))
     shutil.copytree(base_run, tmp_path / "moved")
     other = train(tuning(max_steps=4)).bundle.rename(tmp_path / "other")
@@ -127,7 +127,7 @@ def test_another_model_in_a_run_under_way_is_an_error(base_run, tuning, tmp_path
     assert train(tuning(tmp_path / "moved", max_steps=5)).steps == 5, "the same model in another place"
 
 
-def test_a_run_goes_on_where_the_place_of_the_model_has_changed(base_run, tuning, tmp_path, caplog):
+def test_a_run_resumes_after_its_model_has_moved(base_run, tuning, tmp_path, caplog):
     first = shutil.copytree(base_run, tmp_path / "first")
     train(tuning(first, max_steps=3))
     first.rename(tmp_path / "second")
@@ -209,7 +209,7 @@ def test_freezing_nothing_or_everything_is_an_error(prefixes, message):
     assert message in str(caught.value)
 
 
-def test_tokens_that_an_imported_model_never_writes_can_be_learnt(base_run, tmp_path):
+def test_a_model_can_learn_tokens_that_its_import_never_writes(base_run, tmp_path):
     """As imports leave them: a bias of -30000. A target with such a token would cost as many nats."""
     bundle = load_bundle(base_run / "model")
     with torch.no_grad():

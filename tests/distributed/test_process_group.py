@@ -1,4 +1,4 @@
-"""Several processes, started by torchrun on the CPU, train the model that one would, and end together."""
+"""Several processes that torchrun starts on the CPU train the model that one would, and end together."""
 
 import os
 import re
@@ -142,7 +142,7 @@ def test_two_processes_have_the_loss_curve_and_the_weights_of_one(config_of, alo
     assert_alike(tmp_path / "run", alone, relative=1e-4)
 
 
-def test_a_worker_that_is_killed_ends_the_job_and_the_next_start_goes_on(config_of, alone, tmp_path):
+def test_a_killed_worker_ends_the_job_and_the_next_start_resumes(config_of, alone, tmp_path):
     cfg = config_of(tmp_path / "run", **{**SETTINGS, "max_steps": 100_000})
     with Job(cfg) as job:
         job.wait_for(cfg.run_dir / "checkpoints" / "step-10")
@@ -161,7 +161,7 @@ def test_a_worker_that_is_killed_ends_the_job_and_the_next_start_goes_on(config_
 
 
 @pytest.mark.slow
-def test_what_is_wrong_with_the_data_is_said_once(config_of, tmp_path):
+def test_an_error_in_the_data_is_reported_once(config_of, tmp_path):
     (tmp_path / "bad.en").write_text("one\n\n")
     (tmp_path / "bad.fr").write_text("\nun\n")
     files = {"src": str(tmp_path / "bad.en"), "tgt": str(tmp_path / "bad.fr")}
@@ -176,7 +176,7 @@ def test_what_is_wrong_with_the_data_is_said_once(config_of, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["torch.OutOfMemoryError('CUDA out of memory')", "ValueError('a fault of the code')"])
-def test_what_fails_in_one_process_is_said_once_and_ends_all(config_of, tmp_path, error):
+def test_an_error_in_one_process_is_reported_once_and_ends_all(config_of, tmp_path, error):
     program = tmp_path / "program.py"
     program.write_text(f"""
 import os, torch
@@ -224,7 +224,7 @@ def test_a_run_goes_on_with_two_processes_and_with_one_again(config_of, alone, t
     assert_alike(tmp_path / "run", alone, relative=1e-4)
 
 
-def test_weights_spread_over_processes_train_alike_and_leave_the_same_files(config_of, alone, tmp_path):
+def test_sharded_weights_train_alike_and_leave_the_same_files(config_of, alone, tmp_path):
     """In two starts: what the first has saved is spread again."""
     for steps in (10, STEPS):
         with Job(config_of(tmp_path / "run", **{**SETTINGS, "max_steps": steps, "shard_above_gib": 0})) as job:
@@ -268,7 +268,7 @@ def group_of(size, **attributes):
     return group
 
 
-def test_batches_that_cannot_be_shared_out_are_refused():
+def test_batches_that_do_not_divide_equally_are_refused():
     group = group_of(4)
     with pytest.raises(ConfigError, match=r"train\.accumulate=6: .*\b4\b.* such as 4"):
         group.check(TrainConfig(accumulate=6, max_steps=5000))
@@ -285,7 +285,7 @@ def test_a_process_without_a_device_of_its_own_is_refused(monkeypatch):
         group.device(torch.device("mps"))
 
 
-def test_weights_that_have_come_apart_are_not_saved():
+def test_weights_that_differ_between_processes_are_not_saved():
     model = torch.nn.Linear(2, 1)
     same = group_of(3, _sharding=None, gather=lambda values: [values] * 3)
     same.check_equal(model, step=7)
@@ -304,13 +304,13 @@ def test_an_empty_batch_adds_zero_to_every_gradient():
 
 
 @pytest.mark.parametrize(("settings", "key"), [({"ema": 0.99}, "ema"), ({"precision": "fp16"}, "precision=fp16")])
-def test_what_weights_that_are_spread_cannot_do_is_refused(settings, key):
+def test_settings_that_sharding_does_not_support_are_refused(settings, key):
     model = torch.nn.Linear(2, 1)
     with pytest.raises(ConfigError, match=rf"train\.{key} .* train\.shard_above_gib"):
         Sharding(model, model, 2, TrainConfig(max_steps=5000, **settings))
 
 
-def test_fp16_is_refused_where_it_is_what_auto_stands_for_too(monkeypatch):
+def test_sharding_refuses_fp16_that_auto_chose(monkeypatch):
     monkeypatch.setattr(sharding, "choose_precision", lambda name, device: "fp16" if name == "auto" else name)
     model = torch.nn.Linear(2, 1)
     with pytest.raises(ConfigError, match=r"train\.precision=fp16 "):
@@ -359,7 +359,7 @@ def test_a_single_process_returns_its_own_values():
 
 
 @pytest.mark.parametrize(("limit", "spread"), [(None, False), (0.0, True), (1e-6, False), (9e-7, True)])
-def test_weights_are_spread_above_a_size(limit, spread):
+def test_weights_are_sharded_above_a_size(limit, spread):
     """61 weights need 61 x 16 bytes, 9.09e-7 GiB; on a CPU without a limit they never are."""
     model = torch.nn.Linear(60, 1)
     assert must_shard(model, TrainConfig(max_steps=5000, shard_above_gib=limit)) == spread
