@@ -30,6 +30,7 @@ from mtkit.cli.systems import (
 from mtkit.console import log
 from mtkit.errors import UsageError
 from mtkit.evaluation import evaluate as evaluation
+from mtkit.evaluation.comparison import comparison as comparisons
 from mtkit.evaluation.comparison import page, systems, text
 
 SystemsArgument = Annotated[
@@ -89,7 +90,7 @@ def compare(
         train_text=train_text or [],
     )
     assert task.kinds is not None  # train_text is given
-    comparison = evaluation.compare_kinds(task.translate(translating.load), task.kinds, task.settings)
+    comparison = comparisons.compare(task.translate(translating.load), task.kinds, settings=task.settings)
     if output is not None:
         page.write_report(output, comparison)
         log.info(f"written: {output}")

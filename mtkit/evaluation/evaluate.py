@@ -12,8 +12,7 @@ from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import first_missing, open_output, read_lines, read_side, require_files
 from mtkit.errors import DataError, UsageError
-from mtkit.evaluation.comparison import comparison as comparisons
-from mtkit.evaluation.comparison.comparison import Comparison, SortedTestSet
+from mtkit.evaluation.comparison.comparison import Comparison, SortedTestSet, compare
 from mtkit.evaluation.comparison.features import TrainingWords, find_features, language_in_name
 from mtkit.evaluation.comparison.systems import (
     Place,
@@ -257,7 +256,9 @@ def judge(
     comparison = None
     if task.kinds is not None:
         baseline_first = sorted(systems, key=lambda system: system.name != baseline)
-        comparison = compare_kinds(baseline_first, task.kinds, task.settings, chance)
+        comparison = compare(
+            baseline_first, task.kinds, settings=task.settings, n_bootstrap=chance.n_bootstrap, seed=chance.seed
+        )
     return Evaluation(task.test_set, systems, scores, significance.over_seeds(groups, scores), chance, comparison)
 
 
@@ -345,18 +346,3 @@ def _training_words(
             words.add(line)
             bar.update()
     return words
-
-
-def compare_kinds(
-    systems: Sequence[System], test_set: SortedTestSet, settings: MetricSettings, chance: Chance = _CHANCE
-) -> Comparison:
-    """Compare systems by kinds of sentences, the first as baseline, with a progress bar."""
-    with progress_bar(comparisons.n_stages(systems, test_set), "comparing", "part") as bar:
-        return comparisons.compare(
-            systems,
-            test_set,
-            settings=settings,
-            n_bootstrap=chance.n_bootstrap,
-            seed=chance.seed,
-            advance=bar.update,
-        )

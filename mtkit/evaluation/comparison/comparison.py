@@ -1,11 +1,12 @@
 """Compare systems on one test set: scores, how sure the differences are, kinds of sentences, diagnostics."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from mtkit.console import progress_bar
 from mtkit.errors import DataError
 from mtkit.evaluation.comparison.features import Feature
 from mtkit.evaluation.comparison.systems import System, UnknownPieces
@@ -190,41 +191,37 @@ def compare(
     settings: MetricSettings = DEFAULTS,
     n_bootstrap: int = N_BOOTSTRAP,
     seed: int = SEED,
-    advance: Callable[[], object] = lambda: None,
 ) -> Comparison:
-    """Break down every system's score, and compare it with the first one. advance: called `n_stages` times.
+    """Break down every system's score, and compare it with the first one, with a progress bar.
 
     Raises DataError if the numbers of translations and sources differ or are 0.
     """
     _check(systems, test_set)
-    judged, counted = [], []
-    for system in systems:
-        counts = CountedSentences(system.texts, test_set.references, settings)
-        faults = faults_of(system, test_set.sources, test_set.tgt_lang)
-        diagnostics = diagnose(system, test_set.sources, test_set.references, counts, faults)
-        judged.append(Judged(system, counts.score(), diagnostics, counts.sentence_chrf(), faults))
-        counted.append(counts)
-        advance()
+    judged: list[Judged] = []
+    counted: list[CountedSentences] = []
+    features = []
 
     def differences(indices: list[int] | None = None) -> list[Differences]:
         return compare_parts(counted[0], counted[1:], indices, n_bootstrap=n_bootstrap, seed=seed)
 
-    pairs = [_pair(judged[0], other, by_metric) for other, by_metric in zip(judged[1:], differences(), strict=True)]
-    features = []
-    for feature in test_set.features:
-        buckets = []
-        for name in feature.buckets:
-            indices = feature.indices(name)
-            scores = [counts.score(indices) for counts in counted]
-            buckets.append(Bucket(name, len(indices), scores, differences(indices)))
-        features.append(FeatureComparison(feature.name, feature.how, buckets))
-        advance()
+    with progress_bar(len(systems) + len(test_set.features), "comparing", "part") as bar:
+        for system in systems:
+            counts = CountedSentences(system.texts, test_set.references, settings)
+            faults = faults_of(system, test_set.sources, test_set.tgt_lang)
+            diagnostics = diagnose(system, test_set.sources, test_set.references, counts, faults)
+            judged.append(Judged(system, counts.score(), diagnostics, counts.sentence_chrf(), faults))
+            counted.append(counts)
+            bar.update()
+        pairs = [_pair(judged[0], other, by_metric) for other, by_metric in zip(judged[1:], differences(), strict=True)]
+        for feature in test_set.features:
+            buckets = []
+            for name in feature.buckets:
+                indices = feature.indices(name)
+                scores = [counts.score(indices) for counts in counted]
+                buckets.append(Bucket(name, len(indices), scores, differences(indices)))
+            features.append(FeatureComparison(feature.name, feature.how, buckets))
+            bar.update()
     return Comparison(test_set, judged, pairs, features, counted[0].signatures, n_bootstrap, seed)
-
-
-def n_stages(systems: Sequence[System], test_set: SortedTestSet) -> int:
-    """Return how often `compare` reports progress."""
-    return len(systems) + len(test_set.features)
 
 
 def _check(systems: Sequence[System], test_set: SortedTestSet) -> None:
