@@ -144,7 +144,7 @@ def _kind(trace: AttentionTrace, kind: Kind) -> dict[str, Any]:
         "name": NAMES[kind],
         "queries": queries,
         "keys": keys,
-        "says": None if kind == "encoder" else trace.pair.tgt.pieces,
+        "predicts": None if kind == "encoder" else trace.pair.tgt.pieces,
         "causal": kind == "decoder",
         "layers": [_layer(attention) for attention in trace.layers(kind)],
     }

@@ -1,4 +1,4 @@
-"""Charts for pages: numbers in, inline SVG out that takes its colours from the page."""
+"""Draw charts for pages as inline SVG with the page's colours."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -7,11 +7,11 @@ from typing import TypeGuard
 
 from markupsafe import Markup
 
-_WIDTH, _HEIGHT = 760, 320  # of the whole drawing, in units that are pixels at full size
+_WIDTH, _HEIGHT = 760, 320  # of the whole drawing; a unit is a pixel at full size
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 14, 14, 46  # margins around the plot
 _N_COLOURS = 8  # --c0 to --c7 of the page
-_DASHES = ("none", "8 4", "2 3", "10 3 2 3")  # lines are told apart without colours, too
-_MARKED, _HOVERED = 40, 200  # so many points of a line are drawn; of so many one can ask the value
+_DASHES = ("none", "8 4", "2 3", "10 3 2 3")  # distinguish lines without colours
+_MARKED, _HOVERED = 40, 200  # at most this many points of a line are visible, or show their value on hover
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Bars:
-    """A named set of bars, one a group; None: no bar. With lows and highs, an interval is drawn on each."""
+    """A named set of bars, one per group; None: no bar. lows and highs are the ends of intervals drawn on the bars."""
 
     name: str
     values: Sequence[float | None]
@@ -34,7 +34,7 @@ class Bars:
 
 
 def line_chart(series: Sequence[Series], *, x_label: str, y_label: str, title: str) -> Markup:
-    """Lines over a shared x axis, with a legend; every value is readable by hovering."""
+    """Draw lines over a shared x axis, with a legend; points show their values on hover."""
     for line in series:
         if len(line.xs) != len(line.ys):
             raise ValueError(f"{line.name}: {len(line.xs)} xs but {len(line.ys)} ys")
@@ -58,7 +58,7 @@ def line_chart(series: Sequence[Series], *, x_label: str, y_label: str, title: s
 
 
 def bar_chart(groups: Sequence[str], series: Sequence[Bars], *, y_label: str, title: str) -> Markup:
-    """Bars side by side in named groups, from zero, with intervals where given, and a legend."""
+    """Draw bars from zero, side by side in named groups, with their intervals and a legend."""
     for bars in series:
         for name, column in (("values", bars.values), ("lows", bars.lows), ("highs", bars.highs)):
             if column is not None and len(column) != len(groups):
@@ -87,7 +87,7 @@ def bar_chart(groups: Sequence[str], series: Sequence[Bars], *, y_label: str, ti
 
 @dataclass(frozen=True)
 class _Axis:
-    """From values to places on the drawing, and the round values to mark."""
+    """A map from values to coordinates of the drawing, and the round values to mark."""
 
     low: float
     high: float
@@ -97,13 +97,13 @@ class _Axis:
 
     @classmethod
     def tight(cls, values: Iterable[float], start: float, end: float) -> "_Axis":
-        """From the least value to the greatest."""
+        """Return an axis from the least value to the greatest."""
         low, high = _extremes(values)
         return cls(low, high, [tick for tick in _round_values(low, high) if low <= tick <= high], start, end)
 
     @classmethod
     def around(cls, values: Iterable[float], start: float, end: float) -> "_Axis":
-        """From the round value below the least to the one above the greatest."""
+        """Return an axis from the round value below the least to the one above the greatest."""
         ticks = _round_values(*_extremes(values))
         return cls(ticks[0], ticks[-1], ticks, start, end)
 
@@ -112,7 +112,7 @@ class _Axis:
 
 
 def _extremes(values: Iterable[float]) -> tuple[float, float]:
-    """The least and the greatest; around a single value, from half of it to one and a half, or from 0 to 1."""
+    """Return the least and the greatest value; around a single value, half of it and one and a half, or 0 and 1."""
     known = list(values)
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
     room = abs(low) / 2
@@ -120,7 +120,7 @@ def _extremes(values: Iterable[float]) -> tuple[float, float]:
 
 
 def _round_values(low: float, high: float) -> list[float]:
-    """Four to seven multiples of 1, 2 or 5 times a power of ten that enclose low and high."""
+    """Return four to seven multiples of 1, 2 or 5 times a power of ten that enclose low and high."""
     least = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(least))
     step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least * (1 - 1e-9))
@@ -132,7 +132,7 @@ def _is_number(value: float | None) -> TypeGuard[float]:
 
 
 def _path(line: Series, xs: _Axis, ys: _Axis) -> str:
-    """The line's d attribute; it starts anew after each gap."""
+    """Return the line's d attribute, with a new start after each gap."""
     steps, pen_down = [], False
     for x, y in zip(line.xs, line.ys, strict=True):
         if _is_number(y):
@@ -142,12 +142,12 @@ def _path(line: Series, xs: _Axis, ys: _Axis) -> str:
 
 
 def _line_style(i: int) -> str:
-    """Colour and dashes of the i-th line; 32 lines look different."""
+    """Return colour and dashes of the i-th line; 32 lines look different."""
     return f"stroke:var(--c{i % _N_COLOURS});stroke-dasharray:{_DASHES[(i + i // _N_COLOURS) % len(_DASHES)]}"
 
 
 def _bar(bars: Bars, group: int, group_name: str, i: int, left: float, width: float, ys: _Axis) -> Markup:
-    """One bar with its interval; empty for no value."""
+    """Draw one bar with its interval; nothing if it has no value."""
     value = bars.values[group]
     if not _is_number(value):
         return Markup("")
@@ -166,7 +166,7 @@ def _bar(bars: Bars, group: int, group_name: str, i: int, left: float, width: fl
 
 
 def _grid(ys: _Axis) -> Markup:
-    """Horizontal lines at the marked values, which stand left of them."""
+    """Draw horizontal lines at the marked values, with the values left of them."""
     line = Markup(
         '<path class="grid" d="M{} {}H{}" style="stroke-width:1"/><text x="{}" y="{}" text-anchor="end">{}</text>'
     )
@@ -193,7 +193,7 @@ def _x_ticks(xs: _Axis) -> Markup:
 
 
 def _labels(x_label: str, y_label: str) -> Markup:
-    """What the axes measure."""
+    """Draw the names of the axes."""
     middle = (_TOP + _HEIGHT - _BOTTOM) / 2
     return Markup(
         '<text x="{}" y="{}" text-anchor="middle">{}</text>'
@@ -202,7 +202,7 @@ def _labels(x_label: str, y_label: str) -> Markup:
 
 
 def _group_name(name: str, middle: float, room: float) -> Markup:
-    """The name under its group, shortened to the room that it has; whole in the hover text."""
+    """Draw the name under its group, shortened to fit; the hover text has the whole name."""
     n_fit = max(3, int(room / 7.5))  # letters at 13 pixels
     shown = name if len(name) <= n_fit else name[: n_fit - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return Markup('<text x="{}" y="{}" text-anchor="middle">{}<title>{}</title></text>').format(
@@ -211,7 +211,7 @@ def _group_name(name: str, middle: float, room: float) -> Markup:
 
 
 def _figure(title: str, parts: Sequence[Markup], names: Sequence[str], swatches: Sequence[Markup]) -> Markup:
-    """Title, drawing in a box that scrolls where the page is narrow, and the legend."""
+    """Put together title, drawing and legend; the drawing scrolls on a narrow page."""
     legend = Markup("").join(
         Markup('<li><svg viewBox="0 0 26 12" aria-hidden="true">{}</svg>{}</li>').format(swatch, name)
         for name, swatch in zip(names, swatches, strict=True)
@@ -224,13 +224,13 @@ def _figure(title: str, parts: Sequence[Markup], names: Sequence[str], swatches:
     ).format(title, _WIDTH, _HEIGHT, f"{title}: {', '.join(names)}", Markup("").join(parts), legend)
 
 
-def _at(place: float) -> str:
-    """A place on the drawing, to a tenth of a unit."""
-    return f"{place:.1f}".removesuffix(".0")
+def _at(coordinate: float) -> str:
+    """Write a coordinate with a tenth of a unit."""
+    return f"{coordinate:.1f}".removesuffix(".0")
 
 
 def _plain(value: float) -> str:
-    """A number as one reads it: no exponent for usual sizes, no needless digits, a true minus sign."""
+    """Write a number for people: without exponent for usual sizes, without needless digits, with a true minus sign."""
     rounded = 0.0 if abs(value) < 1e-12 else value
     text = f"{rounded:,.0f}" if abs(rounded) >= 1e4 and abs(rounded) < 1e15 else f"{rounded:.4g}"
     return text.replace("-", "\N{MINUS SIGN}").replace(",", "\N{NARROW NO-BREAK SPACE}")

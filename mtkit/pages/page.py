@@ -1,4 +1,4 @@
-"""HTML pages: a template and values in, one self-contained file out that opens without network."""
+"""Render templates to self-contained HTML pages, which open without network."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -15,22 +15,22 @@ NO_VALUE = "\N{EN DASH}"
 
 
 def write_page(path: Path, template: str, *, title: str, **values: object) -> None:
-    """Render templates/<template>.html.j2 with title, values and the version of mtkit; written whole or not at all.
+    """Write templates/<template>.html.j2, rendered with title, values and mtkit's version, atomically.
 
     Everything but Markup is escaped. A template may use the filters `tojson`, `fixed(digits)`, `thousands` and
-    `duration`; a value that it names and nobody gave is an error.
+    `duration`; a missing value is an error.
     """
     write_text(path, render(template, {"title": title, **values}))
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """The page's HTML."""
+    """Return the page's HTML."""
     return environment().get_template(f"{template}.html.j2").render(values)
 
 
 @cache
 def environment() -> Environment:
-    """Where templates come from and what they may use."""
+    """Return jinja's environment with the templates and their filters."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -39,7 +39,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    # JSON knows no NaN: a page that got one would show nothing, so that it must fail here
+    # Fail on NaN: it is not JSON, and the page's script would show nothing.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "ensure_ascii": False, "separators": (",", ":")}
     environment.globals["version"] = __version__
     environment.filters |= {"fixed": fixed, "thousands": thousands, "duration": duration}
@@ -47,15 +47,15 @@ def environment() -> Environment:
 
 
 def fixed(value: float | None, digits: int = 1) -> str:
-    """With this many decimals, a true minus sign and no minus zero; an en dash for no value."""
+    """Write a value with this many decimals, a true minus sign and no minus zero; None is an en dash."""
     return NO_VALUE if value is None else f"{value:z.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def thousands(value: int | None) -> str:
-    """With a thin space between groups of three digits, which no line break divides; an en dash for no value."""
+    """Write a value with a narrow no-break space between groups of three digits; None is an en dash."""
     return NO_VALUE if value is None else f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def duration(seconds: float | None) -> str:
-    """Hours, minutes and seconds as 1:02:03; an en dash for no value."""
+    """Write hours, minutes and seconds as 1:02:03; None is an en dash."""
     return NO_VALUE if seconds is None else str(timedelta(seconds=round(seconds)))

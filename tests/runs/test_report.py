@@ -281,7 +281,7 @@ def test_equal_translations_in_a_row_are_shown_once(bare_run):
     texts = ["x", "x", "x", "y", "", "right"]
     run_dir = bare_run([1.0] * 6, samples=[Sample("a", "right", text) for text in texts])
     words = words_of(write_report(run_dir))
-    assert "step translation 10 to 30 x 40 y 50 (empty) 60 right as the reference" in words
+    assert "step translation 10 to 30 x 40 y 50 (empty) 60 right equals the reference" in words
 
 
 def test_long_texts_are_shortened_in_the_log(tmp_path):

@@ -1,10 +1,10 @@
 "use strict";
-// The page's data holds queries and keys as 16-bit integers; scores and weights are computed from them here.
+// The page's data has queries and keys as 16-bit integers; this script computes scores and weights from them.
 const data = JSON.parse(document.getElementById("data").textContent);
 const at = id => document.getElementById(id);
 const MEAN = "mean", ROW = 28;  // pixels: the height of a token's row, 1.75rem
 const chosen = {kind: data.first.kind, layer: data.first.layer, head: 0, query: 0, key: 0};
-let pointed = null;  // {side: "queries" or "keys", number}: the token that is pointed at or has the focus
+let pointed = null;  // {side: "queries" or "keys", index}: the token under the pointer or with the focus
 
 const kind = () => data.kinds[chosen.kind];
 const number = (value, digits = 3) => value.toFixed(digits).replace("-", "\u2212");
@@ -15,7 +15,7 @@ const make = (name, attributes = {}, ...children) => {
   return element;
 };
 
-// One head's queries or keys: a vector for each token.
+// Returns one head's queries or keys: a vector for each token.
 const vectors = (layer, name, head) => {
   const cache = layer.cache ??= {};
   if (!cache[name]) {
@@ -27,7 +27,7 @@ const vectors = (layer, name, head) => {
     unit * cache[name].getInt16(2 * ((head * n + token) * data.d_head + i), true)));
 };
 
-// scores[query][key] before the softmax, -Infinity where the query may not look, and the weights after it
+// Returns scores[query][key] before the softmax, -Infinity where the query may not look, and the weights after it.
 const attention = (its, layer, head) => {
   const cache = layer.heads ??= [];
   if (!cache[head]) {
@@ -110,7 +110,7 @@ function setChecked(button, checked) {
   button.tabIndex = checked ? 0 : -1;
 }
 
-// Arrow keys move the focus among the buttons of a group; moves: by key, {data-name: change}. Returns the next one.
+// Moves the focus among the buttons of a group; moves: by arrow key, {data-name: change}. Returns the next button.
 function walk(event, group, moves) {
   const move = moves[event.key], here = event.target.closest("button");
   if (!move || !here) return;
@@ -159,7 +159,7 @@ function drawTokens() {
     at(side).replaceChildren(...kind()[side].map((token, i) => {
       const button = make("button", {type: "button", role: "radio", class: "token tokens", "data-token": i}, make("span", {}, token), make("output"));
       button.addEventListener("click", () => choose({[what]: i}));
-      for (const event of ["mouseenter", "focus"]) button.addEventListener(event, () => point({side, number: i}));
+      for (const event of ["mouseenter", "focus"]) button.addEventListener(event, () => point({side, index: i}));
       for (const event of ["mouseleave", "blur"]) button.addEventListener(event, () => point(null));
       return make("li", {role: "presentation"}, button);
     }));
@@ -168,20 +168,20 @@ function drawTokens() {
 
 function point(to) {
   const focused = document.activeElement.closest(".token");
-  pointed = to ?? (focused && {side: focused.closest("ol").id, number: Number(focused.dataset.token)});
+  pointed = to ?? (focused && {side: focused.closest("ol").id, index: Number(focused.dataset.token)});
   markTokens();
   drawLines();
 }
 
 function markTokens() {
   const rows = weights(), numbers = {queries: [], keys: []};
-  if (pointed?.side === "queries") numbers.keys = rows[pointed.number];
-  if (pointed?.side === "keys") numbers.queries = rows.map(row => row[pointed.number]);
+  if (pointed?.side === "queries") numbers.keys = rows[pointed.index];
+  if (pointed?.side === "keys") numbers.queries = rows.map(row => row[pointed.index]);
   for (const [side, picked] of [["queries", chosen.query], ["keys", chosen.key]])
     at(side).querySelectorAll("button").forEach((button, i) => {
       setChecked(button, i === picked);
-      button.classList.toggle("pointed", pointed?.side === side && pointed.number === i);
-      const hidden = kind().causal && pointed && (side === "keys" ? i > pointed.number : i < pointed.number);
+      button.classList.toggle("pointed", pointed?.side === side && pointed.index === i);
+      const hidden = kind().causal && pointed && (side === "keys" ? i > pointed.index : i < pointed.index);
       const weight = numbers[side][i];
       button.querySelector("output").textContent = weight === undefined || hidden ? "" : number(weight);
     });
@@ -189,25 +189,25 @@ function markTokens() {
 }
 
 function noteOf(rows) {
-  const {queries, keys, says} = kind(), {side, number: here} = pointed ?? {side: "queries", number: chosen.query};
+  const {queries, keys, predicts} = kind(), {side, index: here} = pointed ?? {side: "queries", index: chosen.query};
   const token = make("strong", {class: "tokens"}, kind()[side][here]);
-  if (side === "keys") return [token, ` gets ${number(rows.reduce((sum, row) => sum + row[here], 0))} of the ${queries.length} weights of 1 that are handed out.`];
+  if (side === "keys") return [token, ` gets ${number(rows.reduce((sum, row) => sum + row[here], 0))} of the ${queries.length} weights of 1.`];
   const best = strongest(rows[here]);
   const most = [` looks most at `, make("strong", {class: "tokens"}, keys[best]), ` (${number(rows[here][best])})`];
-  return [token, ...most, ...(says ? [`; what is to be said here is `, make("strong", {class: "tokens"}, says[here])] : []), "."];
+  return [token, ...most, ...(predicts ? [`; the token to predict is `, make("strong", {class: "tokens"}, predicts[here])] : []), "."];
 }
 
 function drawLines() {
   const width = at("lines").clientWidth, lines = [];
   const y = i => ROW * i + 13;
   weights().forEach((row, i) => row.forEach((weight, j) => {
-    const lit = !pointed || (pointed.side === "queries" ? i : j) === pointed.number;
+    const lit = !pointed || (pointed.side === "queries" ? i : j) === pointed.index;
     if (weight < 0.004 || !lit) return;
     lines.push(`<line x1="0" y1="${y(i)}" x2="${width}" y2="${y(j)}" stroke-opacity="${weight.toFixed(3)}" data-query="${i}" data-key="${j}"/>`);
   }));
   at("lines").innerHTML = lines.join("");
   const head = chosen.head === MEAN ? "mean of all heads" : `head ${data.heads[chosen.head]}`;
-  at("heading").textContent = `Who looks at whom: ${kind().name}, layer ${layer().layer}, ${head}`;
+  at("heading").textContent = `Attention between tokens: ${kind().name}, layer ${layer().layer}, ${head}`;
 }
 
 // Query, key and their product, dimension by dimension ----------------------------------------------------------------
@@ -226,8 +226,8 @@ function drawInside() {
   drawBars("p", products, Math.max(...products.map(Math.abs)));
   at("sum").replaceChildren(make("strong", {class: "tokens"}, queries[query]), " looks at ", make("strong", {class: "tokens"}, keys[key]),
     `: query \u00b7 key = ${number(sum)}, divided by \u221a${data.d_head} = ${number(Math.sqrt(data.d_head), 2)} gives the score ${number(sum / Math.sqrt(data.d_head))}` +
-    (hidden ? ", but this key comes later and is hidden: weight 0." : `; the softmax over all keys makes it the weight ${number(weights[query][key])}.`));
-  at("caption").textContent = `All that ${queries[query]} can look at; the last column adds up to 1`;
+    (hidden ? ", but this key comes later and is hidden: weight 0." : `; the softmax over all keys turns it into the weight ${number(weights[query][key])}.`));
+  at("caption").textContent = `All keys of ${queries[query]}; the weights add up to 1`;
   const power = powers(scores[query]);
   at("row").replaceChildren(...keys.map((token, j) => rowOf(token, j, scores[query][j], power[j], weights[query][j])));
   drawDimension();

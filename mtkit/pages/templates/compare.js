@@ -1,10 +1,10 @@
 "use strict";
-// The table of all sentences: sorted by its heads, filtered by the form, a few rows at a time.
+// The table of all sentences: sorted by its header buttons, filtered by the form, shown in parts.
 const data = JSON.parse(document.getElementById("data").textContent);
 const ROWS = 50;
 const form = document.getElementById("filter"), field = form.elements;
 const head = document.querySelector("#sentences thead tr"), body = document.querySelector("#sentences tbody");
-const [CHRF, FAULTS, AFTER, BEFORE] = [0, 1, 2, 3]; // of what a row knows about a system; the first has no texts
+const [CHRF, FAULTS, AFTER, BEFORE] = [0, 1, 2, 3]; // indices into a row's entry for a system; the first has no texts
 let shown = [], first = 0, sorted = {by: "difference", down: true};
 
 const node = (tag, text, options = {}) => Object.assign(document.createElement(tag), {textContent: text}, options);
@@ -101,7 +101,7 @@ function draw() {
   body.replaceChildren(...shown.slice(first, first + ROWS).map(tableRow));
   const last = Math.min(first + ROWS, shown.length);
   document.getElementById("count").textContent =
-    shown.length ? `${first + 1} to ${last} of ${shown.length} sentences` : "no sentence is like this";
+    shown.length ? `${first + 1} to ${last} of ${shown.length} sentences` : "no sentence matches";
   document.getElementById("previous").disabled = first === 0;
   document.getElementById("next").disabled = last >= shown.length;
 }
@@ -123,7 +123,7 @@ const broken = new Set(rows.flatMap(row => row.systems.flatMap(one => one[FAULTS
 data.faults.forEach((fault, i) => broken.has(i) && field.fault.append(node("option", fault, {value: i})));
 field.fault.closest("label").hidden = broken.size === 0;
 form.addEventListener("input", event => {
-  // what differs most comes first, whoever wins
+  // the largest difference comes first, for losses, too
   if (event.target === field.outcome && sorted.by === "difference") sorted.down = field.outcome.value !== "-1";
   update();
 });
