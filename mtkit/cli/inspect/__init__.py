@@ -1,1 +1,1 @@
-"""`mtkit inspect`: pictures and figures of what is inside a model, one file a subcommand."""
+"""`mtkit inspect`: show what is inside a model, one file a subcommand."""

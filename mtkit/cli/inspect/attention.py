@@ -1,4 +1,4 @@
-"""`mtkit inspect attention`: a sentence in; who looked at what, in every layer and head, out."""
+"""`mtkit inspect attention`: show what each head of each layer looks at."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ from typing import Annotated, Literal
 
 import typer
 
-from mtkit.cli.inspect.drawing import DrawingOption, say_written
-from mtkit.cli.inspect.sentence import JsonOption, SentenceArgument, TargetOption, load_subject, pair_record
-from mtkit.cli.options import DecodeSetOption, ModelOption
+from mtkit.cli.inspect.shared import (
+    DrawingOption,
+    SentenceArgument,
+    TargetOption,
+    load_subject,
+    log_written,
+    pair_record,
+)
+from mtkit.cli.options import DecodeSetOption, JsonOption, ModelOption
 from mtkit.inspection import attention_views, sentence_pair
 from mtkit.inspection import trace as traces
 
 KindOption = Annotated[
     Literal["encoder", "decoder", "cross"] | None,
-    typer.Option("--kind", help="Encoder or decoder self-attention, or cross-attention, only."),
+    typer.Option("--kind", help="Show only encoder or decoder self-attention, or cross-attention."),
 ]
 
 
 def show_attention(
     text: SentenceArgument,
     kind: KindOption = None,
-    layer: Annotated[int | None, typer.Option(min=1, help="This layer only, from 1.")] = None,
-    head: Annotated[int | None, typer.Option(min=1, help="This head only, from 1.")] = None,
+    layer: Annotated[int | None, typer.Option(min=1, help="Show only this layer, counted from 1.")] = None,
+    head: Annotated[int | None, typer.Option(min=1, help="Show only this head, counted from 1.")] = None,
     target: TargetOption = None,
     output: DrawingOption = None,
     model: ModelOption = None,
@@ -33,9 +39,8 @@ def show_attention(
 ) -> None:
     """Show what each head of each layer looks at while the model translates a sentence.
 
-    In the terminal a table of shades: without --kind and --layer of the cross-attention that best shows what is
-    translated, without --head the mean of all heads. Pictures, pages and JSON hold every kind, layer and head that
-    these options do not leave out.
+    The terminal shows a table of shades: by default the cross-attention layer that aligns best, and the mean of its
+    heads. Pictures, pages and JSON hold every kind, layer and head, unless these options select some.
     """
     subject = load_subject(model, overrides)
 
@@ -45,7 +50,7 @@ def show_attention(
         sentence_pair.check_drawable(trace.pair)
     if output is not None:
         _draw(output, chosen)
-        say_written(output)
+        log_written(output)
     if as_json:
         print(
             json.dumps(

@@ -1,4 +1,4 @@
-"""`mtkit inspect embeddings`."""
+"""`mtkit inspect embeddings`: show the tokens nearest to words, and a map of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mtkit.cli.inspect.drawing import DrawingOption, say_written
-from mtkit.cli.inspect.sentence import JsonOption, load_model
-from mtkit.cli.options import ModelOption, valid_text
+from mtkit.cli.inspect.shared import DrawingOption, load_model, log_written
+from mtkit.cli.options import JsonOption, ModelOption, valid_text
 from mtkit.errors import UsageError
 from mtkit.inspection import embeddings, word_map
 
@@ -21,15 +20,18 @@ from mtkit.inspection import embeddings, word_map
 def show_embeddings(
     words: Annotated[
         list[str],
-        typer.Argument(callback=valid_text, metavar="WORD", help="Words as they stand in text; with --pieces, tokens."),
+        typer.Argument(callback=valid_text, metavar="WORD", help="Words as written in text; with --pieces, tokens."),
     ],
-    side: Annotated[Literal["src", "tgt"], typer.Option(help="Whose embeddings.")] = "src",
-    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Nearest tokens shown for each word.")] = 6,
+    side: Annotated[Literal["src", "tgt"], typer.Option(help="Source or target embeddings.")] = "src",
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Nearest tokens to show for each word.")] = 6,
     neighbours: Annotated[
-        bool, typer.Option("--neighbours", help="Put the nearest tokens by cosine on the map, too.")
+        bool, typer.Option("--neighbours", help="Add the nearest tokens by cosine to the map.")
     ] = False,
     pieces: Annotated[
-        bool, typer.Option("--pieces", help="WORDs are tokens as `mtkit tokenize` prints them, such as ▁cat or ing.")
+        bool,
+        typer.Option(
+            "--pieces", help="Take the words as tokens, as `mtkit tokenize` prints them, such as ▁cat or ing."
+        ),
     ] = False,
     output: DrawingOption = None,
     model: ModelOption = None,
@@ -37,10 +39,9 @@ def show_embeddings(
 ) -> None:
     """Show the tokens nearest to words, by cosine similarity and by Euclidean distance.
 
-    In the trained model, before training (the weights that its seed drew, or those of train.init_from), and by what
-    training added: the difference of the two. A word of several tokens stands for the mean of their vectors. Only
-    tokens of text are shown, no single bytes and no special ones. The map is the plane of the words' two principal
-    axes (PCA), in each of the three.
+    It shows three views: the trained model, the model before training (its random initial weights, or those of
+    train.init_from), and the difference of the two. A word of several tokens is the mean of their vectors. Single bytes
+    and special tokens are left out. The map is the plane of the words' two principal axes (PCA) in each view.
     """
     if neighbours and output is None and not as_json:
         raise UsageError("--neighbours adds to the map: give --output PICTURE, or --json")
@@ -58,7 +59,7 @@ def show_embeddings(
         folder = loaded.folder.parent if loaded.folder.name == "model" else loaded.folder
         title = f"Embeddings of {language} words in {folder.name}"
         word_map.write_map(output, title, on_map, found, views.origin)
-        say_written(output)
+        log_written(output)
     if as_json:
         print(json.dumps(_record(views, found, on_map, side), indent=2, ensure_ascii=False))
         return

@@ -1,4 +1,4 @@
-"""`mtkit inspect errors`."""
+"""`mtkit inspect errors`: find the pairs with the highest loss, or the sentences nearest to one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mtkit import runtime
-from mtkit.cli.inspect.drawing import say_written
-from mtkit.cli.inspect.sentence import JsonOption, load_model
+from mtkit.cli.inspect.shared import load_model, log_written
 from mtkit.cli.lines import line_writer
-from mtkit.cli.options import DecodeSetOption, DeviceOption, ModelOption, file_named, valid_text
+from mtkit.cli.options import (
+    OUTPUT,
+    TEXT,
+    DecodeSetOption,
+    DeviceOption,
+    JsonOption,
+    ModelOption,
+    file_named,
+    valid_text,
+)
 from mtkit.config import schema
 from mtkit.console import log
 from mtkit.data import corpus
@@ -27,42 +35,53 @@ if TYPE_CHECKING:
 Part = Literal["train", "dev", "test"]
 
 
+PartOption = Annotated[Part, typer.Option("--corpus", rich_help_panel=TEXT, help="Which text of the model's config.")]
+SrcOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Use this text instead; may end in .gz.")]
+TgtOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Its translation, line by line.")]
+SampleOption = Annotated[
+    int | None, typer.Option(min=1, rich_help_panel=TEXT, help="Use at most N pairs, evenly spaced. Default: all.")
+]
+TopOption = Annotated[int, typer.Option("--top", "-n", min=1, help="Pairs to show; with --near, sentences.")]
+TranslateOption = Annotated[bool, typer.Option("--translate", help="Add the model's own translations.")]
+NearOption = Annotated[
+    str | None,
+    typer.Option(
+        callback=valid_text,
+        metavar="SENTENCE",
+        help="Show the source sentences nearest to this one instead, by encoder output.",
+    ),
+]
+ResultOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        callback=file_named(".tsv", ".json"),
+        rich_help_panel=OUTPUT,
+        help="Write the result to this .tsv or .json file. Default: standard output.",
+    ),
+]
+
+
 def show_errors(
-    part: Annotated[Part, typer.Option("--corpus", help="Which corpora of the model's config.")] = "train",
-    src: Annotated[Path | None, typer.Option(help="Text of your own instead, .gz too.")] = None,
-    tgt: Annotated[Path | None, typer.Option(help="Its translation, line by line.")] = None,
-    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Pairs shown; with --near, sentences.")] = 20,
-    sample: Annotated[
-        int | None, typer.Option(min=1, help="Look only at so many pairs, at equal distances; default: all.")
-    ] = None,
-    translate: Annotated[bool, typer.Option("--translate", help="The model's own translations beside them.")] = False,
-    near: Annotated[
-        str | None,
-        typer.Option(
-            callback=valid_text,
-            metavar="SENTENCE",
-            help="Instead: the source sentences nearest to this one, by encoder state.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            callback=file_named(".tsv", ".json"),
-            help="Write the result here, .tsv or .json; default: stdout.",
-        ),
-    ] = None,
+    part: PartOption = "train",
+    src: SrcOption = None,
+    tgt: TgtOption = None,
+    top: TopOption = 20,
+    sample: SampleOption = None,
+    translate: TranslateOption = False,
+    near: NearOption = None,
+    output: ResultOption = None,
     device: DeviceOption = "auto",
     model: ModelOption = None,
     overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the pairs that the model likes least: noise in the corpus, or what it has not learnt.
+    """Find the pairs with the highest loss: noise in the corpus, or what the model has not learned.
 
-    Every pair is scored as `mtkit score` does, and those with the most nats (-log-probability) per target token come
-    first, end of sentence counted. With --near, the sentences that the encoder takes for the most alike: by cosine of
-    the mean of its output over a sentence's tokens, end counted. Numbers of lines count from 1.
+    The command scores every pair as `mtkit score` does, and sorts by nats (-log-probability) per target token; the end
+    of sentence counts. With --near, it sorts source sentences by the cosine of the encoder's mean output over their
+    tokens. Line numbers count from 1.
     """
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither")
@@ -94,7 +113,7 @@ def show_errors(
             )
             _Hard(ranking, hardest).write(write, _form(output, as_json))
     if output is not None:
-        say_written(output)
+        log_written(output)
 
 
 def _corpora(files: BundleFiles, part: Part) -> list[schema.CorpusFiles]:
@@ -118,7 +137,7 @@ def _form(output: Path | None, as_json: bool) -> str:
 
 
 class _Result:
-    """What is written in one of three forms."""
+    """A result that can be written as JSON, TSV or text."""
 
     def write(self, write: Callable[[str], None], form: str) -> None:
         if form == "json":
@@ -246,5 +265,5 @@ def _number(value: float) -> float | None:
 
 
 def _cell(value: object) -> str:
-    """The value as a column of a TSV line."""
+    """Return the value as a column of a TSV line."""
     return corpus.as_one_line(str(value)).replace("\t", " ")

@@ -1,4 +1,4 @@
-"""`mtkit inspect masks`: sentences in, the masks of their padded batch, and what padding changes, out."""
+"""`mtkit inspect masks`: show the masks of a padded batch, and prove that padding changes nothing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.inspect.drawing import DrawingOption, say_written
-from mtkit.cli.inspect.sentence import JsonOption, load_subject, number, pair_record, short_bar
-from mtkit.cli.options import DecodeSetOption, ModelOption, valid_text
+from mtkit.cli.inspect.shared import DrawingOption, load_subject, log_written, number, pair_record, short_bar
+from mtkit.cli.options import TEXT, DecodeSetOption, JsonOption, ModelOption, valid_text
 from mtkit.console import log
 from mtkit.errors import UsageError
 from mtkit.inspection import masks
@@ -19,18 +18,21 @@ from mtkit.inspection import masks
 def show_masks(
     sentences: Annotated[
         list[str],
-        typer.Argument(callback=valid_text, help="Sentences of different lengths, to be padded.", metavar="SENTENCE"),
+        typer.Argument(
+            callback=valid_text, help="Sentences of different lengths, which are padded.", metavar="SENTENCE"
+        ),
     ],
     target: Annotated[
         list[str] | None,
         typer.Option(
             "--target",
             callback=valid_text,
-            help="A translation of your own to look at, once for each sentence; default: the model's.",
+            rich_help_panel=TEXT,
+            help="Use these translations, one for each sentence. Default: the model's.",
         ),
     ] = None,
     tolerance: Annotated[
-        float | None, typer.Option(min=0.0, help="Largest difference that counts as rounding; default: 0.001.")
+        float | None, typer.Option(min=0, help="Largest difference that counts as rounding. Default: 0.001.")
     ] = None,
     output: DrawingOption = None,
     model: ModelOption = None,
@@ -39,14 +41,14 @@ def show_masks(
 ) -> None:
     """Show the causal and padding masks of a padded batch, and prove that padding changes nothing.
 
-    Sentences that are computed together are filled up with <pad>, which no token may look at. The proof: the encoder's
-    outputs and the logits of each sentence in the batch are those of the sentence alone, up to rounding; exit code 1 if
-    not. Beside it stands what would come out without the padding mask.
+    A batch pads its sentences with <pad>, which no token may look at. The proof: the encoder's outputs and the logits
+    of each sentence in the batch equal those of the sentence alone, up to rounding; otherwise the exit code is 1. The
+    command also shows the difference without the padding mask.
 
     --json has one object: holds, tolerance, causal_mask (true where the row may look at the column) and sentences, each
     with its source and target, padded_source, padded_target_input, source_mask (true where one may look), and under
-    with_mask and without_mask the largest differences, encoder and logits, and changed: how many target positions now
-    have another likeliest token.
+    with_mask and without_mask the largest differences, encoder and logits, and changed: the number of target positions
+    whose likeliest token changes.
     """
     if target is not None and len(target) != len(sentences):
         raise UsageError(
@@ -66,7 +68,7 @@ def show_masks(
         log.warning("no sentence is padded, so nothing is proved; give several of different lengths")
     if output is not None:
         (masks.write_masks_page if output.suffix.lower() == ".html" else masks.write_picture)(output, batch)
-        say_written(output)
+        log_written(output)
     print(json.dumps(_record(batch), ensure_ascii=False) if as_json else masks.as_text(batch))
     if not batch.holds:
         raise typer.Exit(1)
@@ -93,5 +95,5 @@ def _record(batch: masks.PaddedBatch) -> dict[str, object]:
 
 
 def _difference(found: masks.Difference) -> dict[str, object]:
-    """NaN, which JSON does not know, as null."""
+    """Return the difference with null for NaN, which JSON does not have."""
     return {key: number(value) for key, value in asdict(found).items()}

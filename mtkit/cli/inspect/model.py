@@ -1,4 +1,4 @@
-"""`mtkit inspect model`: a bundle or a config in, its layers, shapes, parameters and multiply-adds out."""
+"""`mtkit inspect model`: show a model's layers, shapes, parameters and multiply-adds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from mtkit import bundle
-from mtkit.cli.inspect.sentence import JsonOption
-from mtkit.cli.options import ModelOption, SetOption, load_run_config, valid_text
+from mtkit.cli.options import TEXT, JsonOption, ModelOption, SetOption, load_run_config, valid_text
 from mtkit.console import log
 from mtkit.errors import UsageError
 from mtkit.inspection import model_summary
@@ -25,15 +24,25 @@ def show_model(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option("--target", callback=valid_text, help="A translation of your own; default: as long as it."),
+        typer.Option(
+            "--target",
+            callback=valid_text,
+            rich_help_panel=TEXT,
+            help="Its translation. Default: as long as the sentence.",
+        ),
     ] = None,
     tokens: Annotated[
         int | None,
-        typer.Option("--tokens", min=1, help="Without a sentence: tokens of either side, <end> counted; default: 20."),
+        typer.Option(
+            "--tokens",
+            min=1,
+            rich_help_panel=TEXT,
+            help="Tokens of each side, including <end>, without a sentence. Default: 20.",
+        ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every layer, not only the first of equal ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show every layer, not only the first of equal layers.")] = False,
     config_path: Annotated[
-        Path | None, typer.Option("--config", "-c", help="Look at a YAML file's model instead, trained or not.")
+        Path | None, typer.Option("--config", "-c", help="Show the model of this YAML file, trained or not.")
     ] = None,
     model: ModelOption = None,
     overrides: SetOption = None,
@@ -41,16 +50,16 @@ def show_model(
 ) -> None:
     """Show a model's layers with shapes along one sentence, and parameters and multiply-adds by part.
 
-    Multiply-adds are those of the matrix products of one pass over the pair, as in training; the rest is little beside
-    them. A matrix that two parts share counts in the first.
+    Multiply-adds count the matrix products of one pass over the pair, as in training; the rest is small in comparison.
+    A matrix that two parts share counts in the first.
     """
     if model is not None and config_path is not None:
         raise UsageError("--model and --config: give one of them")
     if target is not None and sentence is None:
-        raise UsageError("--target is the translation of a sentence: give that, too")
+        raise UsageError("--target needs its sentence")
 
     if tokens is not None and sentence is not None:
-        raise UsageError("--tokens stands in for a sentence: give one of them")
+        raise UsageError("give a sentence or --tokens, not both")
 
     architecture = _architecture(model, config_path, overrides or [])
     n_src, n_tgt = (tokens or 20,) * 2 if sentence is None else architecture.n_tokens(sentence, target)

@@ -1,4 +1,4 @@
-"""`mtkit inspect positions`: a kind of positions in, how it encodes them out."""
+"""`mtkit inspect positions`: show how a model encodes the positions of tokens."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from mtkit.cli.inspect.drawing import DrawingOption, say_written
-from mtkit.cli.inspect.sentence import JsonOption, load_subject
-from mtkit.cli.options import ModelOption
+from mtkit.cli.inspect.shared import DrawingOption, load_subject, log_written
+from mtkit.cli.options import JsonOption, ModelOption
 from mtkit.errors import UsageError
 from mtkit.inspection import positions
 
@@ -21,24 +20,24 @@ _WIDTH = 256  # as of ModelConfig.d_model
 def show_positions(
     kind: Annotated[
         Literal["sinusoidal", "marian", "learned", "rotary"] | None,
-        typer.Option(help="Without a model: this kind by its formula; learned: as it is drawn before training."),
+        typer.Option(help="Show this kind by its formula, without a model; learned: as initialised before training."),
     ] = None,
     d_model: Annotated[
         int | None,
-        typer.Option(min=2, max=8192, help=f"With --kind: the width; rotary: of a head. Default: {_WIDTH}."),
+        typer.Option(min=2, max=8192, help=f"Width of the --kind; for rotary, of a head. Default: {_WIDTH}."),
     ] = None,
-    side: Annotated[Literal["src", "tgt"] | None, typer.Option(help="Of the model; default: src.")] = None,
-    length: Annotated[int, typer.Option(min=2, max=2048, help="Positions to look at, from 0.")] = 64,
+    side: Annotated[Literal["src", "tgt"] | None, typer.Option(help="Which side of the model. Default: src.")] = None,
+    length: Annotated[int, typer.Option(min=2, max=2048, help="Positions to show, from 0.")] = 64,
     output: DrawingOption = None,
     model: ModelOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how the model is told the order of tokens: the encoding, how alike positions are, the wavelengths.
+    """Show how the model encodes the order of tokens: the encoding, the similarity of positions, the wavelengths.
 
-    Similarity is the dot product, and the cosine, of two positions' vectors, by their distance: over all pairs that are
-    so far apart the mean, the lowest and the highest. Rotary positions have no vectors; there it is the product of a
-    query and an equal key that are turned to the two positions. A dimension's wavelength is the number of positions in
-    which its sine goes round once; of a learned dimension it is the wave that explains most of it.
+    Similarity is the dot product and the cosine of two positions' vectors: for each distance, the mean, the lowest and
+    the highest over all pairs at that distance. Rotary positions have no vectors: there it is the product of a query
+    and an equal key, rotated to the two positions. The wavelength of a dimension is the number of positions in one
+    period of its sine; for a learned dimension, of the wave that explains most of it.
 
     --json has one object: kind, origin, n_positions, width, embedding_length (mean, of a model), dot_spread (the most
     that the product differs at one distance), similarity (distance, and mean, low, high of dot and cosine), wavelengths
@@ -55,7 +54,7 @@ def show_positions(
 
     if output is not None:
         (positions.write_positions_page if output.suffix.lower() == ".html" else positions.write_picture)(output, view)
-        say_written(output)
+        log_written(output)
     print(json.dumps(_record(view), ensure_ascii=False) if as_json else positions.as_text(view))
 
 

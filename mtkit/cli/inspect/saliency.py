@@ -1,4 +1,4 @@
-"""`mtkit inspect saliency`: a sentence in, which source tokens each token of its translation leans on out."""
+"""`mtkit inspect saliency`: show which source tokens each token of a translation depends on."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from typing import Annotated, Literal
 
 import typer
 
-from mtkit.cli.inspect.drawing import DrawingOption, say_written
-from mtkit.cli.inspect.sentence import (
-    JsonOption,
+from mtkit.cli.inspect.shared import (
+    DrawingOption,
     SentenceArgument,
     TargetOption,
     load_subject,
+    log_written,
     pair_record,
     print_pair,
     short_bar,
 )
-from mtkit.cli.options import BeamSizeOption, DecodeSetOption, ModelOption
+from mtkit.cli.options import BeamSizeOption, DecodeSetOption, JsonOption, ModelOption
 from mtkit.errors import UsageError
 from mtkit.inspection import saliency, sentence_pair
 
 
 def show_saliency(
     sentence: SentenceArgument,
-    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Source tokens shown for each target token.")] = 2,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Source tokens to show for each target token.")] = 2,
     erase: Annotated[
         Literal["pad", "unk", "omit"],
-        typer.Option(help="Source tokens are hidden where they stand, replaced by <unk>, or left out."),
+        typer.Option(help="Erase a source token by masking it in place, replacing it by <unk>, or leaving it out."),
     ] = "pad",
     layer: Annotated[
-        int | None, typer.Option(min=1, help="Decoder layer whose attention is shown; default: the best to align by.")
+        int | None,
+        typer.Option(min=1, help="Show the attention of this decoder layer. Default: the one that aligns best."),
     ] = None,
     target: TargetOption = None,
     beam_size: BeamSizeOption = None,
@@ -39,11 +40,11 @@ def show_saliency(
     overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which source tokens each token of a translation leans on, measured in three ways.
+    """Show which source tokens each token of a translation depends on, measured in three ways.
 
-    Erasure: by how many nats its log-probability falls without the source token. Gradient x input: how fast it rises
-    with the length of the source token's embedding. Attention: how much the cross-attention looks at it. The first two
-    may be negative. The alignment links words by that attention.
+    Erasure: how many nats its log-probability falls without the source token. Gradient x input: how fast the
+    log-probability rises with the length of the source token's embedding. Attention: the weight of the cross-attention.
+    The first two may be negative. The alignment links words by that attention.
     """
     if target is not None and beam_size is not None:
         raise UsageError("--target gives the translation, so there is no search for --beam-size")
@@ -57,7 +58,7 @@ def show_saliency(
         found = saliency.measure_saliency(subject, pair, erased_by=erase, layer=layer, advance=bar.update)
     if output is not None:
         saliency.draw_saliency(output, found)
-        say_written(output)
+        log_written(output)
     if as_json:
         print(json.dumps(_record(found), indent=2, ensure_ascii=False))
     else:
@@ -79,7 +80,7 @@ def _print(found: saliency.Saliency, top: int) -> None:
 
 
 def _strongest(found: saliency.Saliency, row: list[float], top: int, digits: int) -> str:
-    """The source tokens with the largest values, of either sign."""
+    """Return the source tokens with the largest absolute values."""
     order = sorted(range(len(row)), key=lambda s: -abs(row[s]))[:top]
     return "  ".join(f"{found.pair.src.pieces[s]} {row[s]:.{digits}f}" for s in order)
 

@@ -1,4 +1,4 @@
-"""`mtkit inspect steps`: a sentence in, the decoding loop as it runs, step by step, out."""
+"""`mtkit inspect steps`: show the decoding loop step by step."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.inspect.drawing import say_written
-from mtkit.cli.inspect.sentence import (
-    JsonOption,
+from mtkit.cli.inspect.shared import (
     SentenceArgument,
     TargetOption,
     load_subject,
+    log_written,
     number,
     pair_record,
     print_pair,
     short_bar,
 )
-from mtkit.cli.options import DecodeSetOption, ModelOption, file_named
+from mtkit.cli.options import OUTPUT, DecodeSetOption, JsonOption, ModelOption, file_named
 from mtkit.errors import UsageError
 from mtkit.inspection import steps
 
@@ -29,23 +28,26 @@ _BAR = 30  # characters that a probability of 1 fills
 
 def show_steps(
     sentence: SentenceArgument,
-    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Likeliest next tokens shown at each step.")] = 5,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Likeliest next tokens to show at each step.")] = 5,
     target: TargetOption = None,
     beam_size: Annotated[
-        int | None, typer.Option(min=1, help="Follow the best of a beam search this wide; default: 1, greedy.")
+        int | None, typer.Option(min=1, help="Follow the best hypothesis of a beam search. Default: 1, greedy search.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", callback=file_named(".html"), help="Draw it, too: an .html page.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", callback=file_named(".html"), rich_help_panel=OUTPUT, help="Also draw it: an .html page."
+        ),
     ] = None,
     model: ModelOption = None,
     overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the decoding loop: from <start>, the likeliest next tokens and the one chosen, until <end>.
+    """Show the decoding loop from <start> to <end>: the likeliest next tokens, and the chosen one.
 
-    At each step the whole prefix is computed anew. Two things are checked on the way, up to rounding: that the
-    distributions of earlier positions stay the same while the prefix grows, and that the engine, which computes only
-    the newest position and keeps the rest in a cache, finds the same ones. Exit code 1 if either fails.
+    Each step computes the whole prefix again, and checks two things up to rounding: the distributions of earlier
+    positions stay the same while the prefix grows; and the engine, which caches earlier positions and computes only the
+    newest, gives the same distributions. The exit code is 1 if a check fails.
     """
     if target is not None and beam_size is not None:
         raise UsageError("--target gives the translation, so there is no search for --beam-size")
@@ -57,7 +59,7 @@ def show_steps(
         found = steps.decoding_steps(subject, pair, n_best=top, advance=bar.update)
     if output is not None:
         steps.write_steps_page(output, found)
-        say_written(output)
+        log_written(output)
     if as_json:
         print(json.dumps(_record(found), indent=2, ensure_ascii=False))
     else:

@@ -1,4 +1,4 @@
-"""What the subcommands of `inspect` share: options, a model ready to be looked into, a pair as text and as JSON."""
+"""What the subcommands of `inspect` share: options, loading a model, a sentence pair as text and as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtkit import bundle, runtime
-from mtkit.cli.options import valid_text
+from mtkit.cli.options import OUTPUT, TEXT, file_named, valid_text
 from mtkit.console import log, progress_bar
 from mtkit.inspection import sentence_pair
 
@@ -18,17 +18,33 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 SentenceArgument = Annotated[
-    str, typer.Argument(callback=valid_text, help="The sentence to translate.", metavar="SENTENCE")
+    str, typer.Argument(callback=valid_text, metavar="SENTENCE", help="The sentence to translate.")
 ]
 TargetOption = Annotated[
     str | None,
-    typer.Option("--target", callback=valid_text, help="A translation of your own to look at; default: the model's."),
+    typer.Option(
+        "--target", callback=valid_text, rich_help_panel=TEXT, help="Use this translation. Default: the model's."
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
+DrawingOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        callback=file_named(".png", ".svg", ".html"),
+        rich_help_panel=OUTPUT,
+        help="Also draw it: a .png or .svg picture, or an .html page.",
+    ),
+]
+
+
+def log_written(output: Path) -> None:
+    """Log that a file was written."""
+    log.info(f"written: {output}")
 
 
 def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> bundle.Bundle:
-    """The model that is meant; stderr says which."""
+    """Load the model, and log which it is."""
     folder = bundle.find_model(model)
     log.info(f"model: {folder}")
     loaded = bundle.load_bundle(folder, overrides or ())
@@ -37,19 +53,17 @@ def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> bu
 
 
 def load_subject(model: Path | None, overrides: Sequence[str] | None = None) -> sentence_pair.Subject:
-    """The same, ready to translate a sentence that is looked at."""
-    loaded = load_model(model, overrides)
-
-    return sentence_pair.Subject(loaded)
+    """Load the model with what it takes to translate and inspect a sentence."""
+    return sentence_pair.Subject(load_model(model, overrides))
 
 
 def short_bar(total: int, description: str, unit: str) -> tqdm[Any]:
-    """A progress bar for what mostly is done at once: it comes after a second, and goes when the work is done."""
+    """Return a progress bar for short work: it appears after a second, and disappears at the end."""
     return progress_bar(total, description, unit, leave=False, delay=1.0)
 
 
 def print_pair(pair: sentence_pair.SentencePair) -> None:
-    """The source with its ids, and the translation with who chose it."""
+    """Print the source with its ids, and the translation with what chose it."""
     widths = [
         max(len(piece), len(str(token_id))) for piece, token_id in zip(pair.src.pieces, pair.src.ids, strict=True)
     ]
@@ -60,7 +74,7 @@ def print_pair(pair: sentence_pair.SentencePair) -> None:
 
 
 def pair_record(pair: sentence_pair.SentencePair) -> dict[str, object]:
-    """The pair for --json."""
+    """Return the pair for --json."""
     src, tgt = pair.src, pair.tgt
     return {
         "source": {"text": src.text, "pieces": src.pieces, "ids": src.ids},
@@ -70,5 +84,5 @@ def pair_record(pair: sentence_pair.SentencePair) -> dict[str, object]:
 
 
 def number(value: float) -> float | None:
-    """As JSON has it, which knows neither NaN nor infinity."""
+    """Return null for NaN and infinity, which JSON does not have."""
     return value if math.isfinite(value) else None
