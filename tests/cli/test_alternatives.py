@@ -1,4 +1,4 @@
-"""`mtkit alternatives` as a user meets it."""
+"""Run `mtkit alternatives` as a user does."""
 
 import json
 

@@ -35,13 +35,13 @@ def model() -> Transformer:
 
 
 def decode(engine: NativeEngine, segments=SEGMENTS, n_best: int = 1, **settings: object):
-    found = dict(engine.decode(segments, DecodeConfig(**settings), n_best))
-    return [found[number] for number in range(len(segments))]
+    results = dict(engine.decode(segments, DecodeConfig(**settings), n_best))
+    return [results[index] for index in range(len(segments))]
 
 
 @torch.no_grad()
 def log_prob(models: list[Transformer], src: list[int], ids: list[int], finished: bool = True) -> float:
-    """By the whole forward pass and no cache: sum of ln(mean over the models of p(token))."""
+    """Return the sum of ln(mean over the models of p(token)), by whole forward passes without a cache."""
     tgt = [BOS_ID, *ids, *([EOS_ID] if finished else [])]
     total = 0.0
     probs = [m(torch.tensor([[*src, EOS_ID]]), torch.tensor([tgt[:-1]]))[0].double().softmax(-1) for m in models]
@@ -55,48 +55,52 @@ def log_prob(models: list[Transformer], src: list[int], ids: list[int], finished
 def test_an_ensemble_averages_probabilities(beam_size):
     models = [make_model(seed) for seed in (1, 2, 3)]
     together = decode(NativeEngine(models), beam_size=beam_size, n_best=min(beam_size, 2))
-    for segment, found in zip(SEGMENTS, together, strict=True):
-        for h in found:
+    for segment, hypotheses in zip(SEGMENTS, together, strict=True):
+        for h in hypotheses:
             assert h.log_prob == pytest.approx(log_prob(models, list(segment.ids), h.ids, h.finished), abs=1e-4)
     assert [f[0].ids for f in together] != [f[0].ids for f in decode(NativeEngine(models[:1]), beam_size=beam_size)]
 
 
 def test_an_ensemble_of_one_model_twice_is_that_model(model):
     alone, twice = (decode(NativeEngine(models), n_best=4) for models in ([model], [model, model]))
-    assert [[h.ids for h in found] for found in twice] == [[h.ids for h in found] for found in alone]
+    assert [[h.ids for h in hypotheses] for hypotheses in twice] == [
+        [h.ids for h in hypotheses] for hypotheses in alone
+    ]
 
 
 def test_members_of_an_ensemble_read_their_own_tokens():
     models = [make_model(1), make_model(2)]
     segment = Segment([5, 6, 7], max_len=9, others=([8, 9],))
-    [[found]] = decode(NativeEngine(models), [segment], beam_size=1)
+    [[hypothesis]] = decode(NativeEngine(models), [segment], beam_size=1)
     with torch.no_grad():
         steps = [
             ModelStep(m, torch.tensor([[*ids, EOS_ID]]), 1) for m, ids in zip(models, ([5, 6, 7], [8, 9]), strict=True)
         ]
         first = EnsembleStep(steps)(torch.tensor([[BOS_ID]]))[0, 0].argmax()
-    assert found.ids[0] == first
+    assert hypothesis.ids[0] == first
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_prefix_is_kept_and_what_follows_is_as_likely_as_the_model_says(model, beam_size):
-    asked = [Segment(segment.ids, 14, prefix=(7, 11)) for segment in SEGMENTS]
-    for segment, [found] in zip(asked, decode(NativeEngine([model]), asked, beam_size=beam_size), strict=True):
-        assert found.ids[:2] == [7, 11]
-        assert found.log_prob == pytest.approx(
-            log_prob([model], list(segment.ids), found.ids, found.finished), abs=1e-4
+    segments = [Segment(segment.ids, 14, prefix=(7, 11)) for segment in SEGMENTS]
+    for segment, [hypothesis] in zip(
+        segments, decode(NativeEngine([model]), segments, beam_size=beam_size), strict=True
+    ):
+        assert hypothesis.ids[:2] == [7, 11]
+        assert hypothesis.log_prob == pytest.approx(
+            log_prob([model], list(segment.ids), hypothesis.ids, hypothesis.finished), abs=1e-4
         )
 
 
-def test_least_and_most_tokens_are_kept_to(model):
-    asked = [Segment(segment.ids, 9, min_len=6) for segment in SEGMENTS]
-    for [found] in decode(NativeEngine([model]), asked):
-        assert 6 <= len(found.ids) <= 9
+def test_translations_keep_to_the_least_and_most_tokens(model):
+    segments = [Segment(segment.ids, 9, min_len=6) for segment in SEGMENTS]
+    for [hypothesis] in decode(NativeEngine([model]), segments):
+        assert 6 <= len(hypothesis.ids) <= 9
 
 
 def test_coverage_looks_at_the_cross_attention(model):
     """The mean over layers and heads, recomputed from the layers' own weights by a forward pass over the sequence."""
-    [[found], *_] = decode(NativeEngine([model]), coverage_penalty=0.3)
+    [[hypothesis], *_] = decode(NativeEngine([model]), coverage_penalty=0.3)
     src = torch.tensor([[*SEGMENTS[0].ids, EOS_ID]])
     noted: list[Tensor] = []
 
@@ -107,25 +111,27 @@ def test_coverage_looks_at_the_cross_attention(model):
     for layer in model.decoder_layers:
         layer.cross_attention.register_forward_hook(note)
     with torch.no_grad():
-        model(src, torch.tensor([[BOS_ID, *found.ids]]))
+        model(src, torch.tensor([[BOS_ID, *hypothesis.ids]]))
     for layer in model.decoder_layers:
         layer.cross_attention._forward_hooks.clear()
-    n_tokens = len(found.ids) + found.finished
+    n_tokens = len(hypothesis.ids) + hypothesis.finished
     covered = torch.stack(noted).mean(0)[0, :n_tokens].sum(0).clamp(max=1).log().sum()
-    expected = found.log_prob / ((5 + n_tokens) / 6) ** 0.6 + 0.3 * float(covered)
-    assert found.score == pytest.approx(expected, abs=1e-4)
+    expected = hypothesis.log_prob / ((5 + n_tokens) / 6) ** 0.6 + 0.3 * float(covered)
+    assert hypothesis.score == pytest.approx(expected, abs=1e-4)
 
 
 def test_draws_do_not_depend_on_the_batch(model):
     engine, settings = NativeEngine([model]), {"sampling": True, "top_k": 20, "n_best": 3}
     together = decode(engine, **settings)
     alone = [decode(engine, [segment], **settings)[0] for segment in SEGMENTS]
-    assert [[h.ids for h in found] for found in together] == [[h.ids for h in found] for found in alone]
-    assert len({tuple(h.ids) for found in together for h in found}) > 20
+    assert [[h.ids for h in hypotheses] for hypotheses in together] == [
+        [h.ids for h in hypotheses] for hypotheses in alone
+    ]
+    assert len({tuple(h.ids) for hypotheses in together for h in hypotheses}) > 20
 
 
 class Noisy(torch.nn.Module):
-    """Two tokens are as likely, but for rounding that depends on the batch: alone the first leads, else the second."""
+    """A model with two tokens that differ by rounding only: the first leads in a batch of one, else the second."""
 
     def __init__(self, gap: float) -> None:
         super().__init__()
@@ -152,17 +158,17 @@ class Noisy(torch.nn.Module):
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])
-def test_a_choice_within_rounding_errors_is_made_alone(beam_size):
+def test_a_sentence_with_a_choice_within_rounding_error_is_decoded_alone(beam_size):
     noisy = Noisy(gap=1e-5)
-    found = decode(NativeEngine([noisy]), SEGMENTS[:3], beam_size=beam_size)
-    assert [h.ids for [h] in found] == [[7]] * 3  # as each would be translated alone
+    results = decode(NativeEngine([noisy]), SEGMENTS[:3], beam_size=beam_size)
+    assert [h.ids for [h] in results] == [[7]] * 3  # as each would be translated alone
     assert noisy.batches == [3, 1, 1, 1]
 
 
-def test_a_clear_choice_is_not_made_twice():
+def test_a_sentence_with_clear_choices_is_decoded_once():
     noisy = Noisy(gap=0.1)
-    found = decode(NativeEngine([noisy]), SEGMENTS[:3], beam_size=1)
-    assert [h.ids for [h] in found] == [[8]] * 3
+    results = decode(NativeEngine([noisy]), SEGMENTS[:3], beam_size=1)
+    assert [h.ids for [h] in results] == [[8]] * 3
     assert noisy.batches == [3]
 
 

@@ -1,4 +1,4 @@
-"""Workers: what several processes find is what one would find, and none of them fails in silence."""
+"""Worker processes: their results are those of one process, and every failure becomes an error."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ from mtkit.search.hypothesis import Hypothesis, Segment
 
 @dataclass
 class Reverser:
-    """An engine without a model: a translation is the source from its end; it ends with this process's number."""
+    """An engine without a model: a translation is the source reversed."""
 
     name: str = "native"
     max_positions: int | None = 77
@@ -29,7 +29,7 @@ class Reverser:
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         assert len(segments) <= cfg.batch_sentences
-        for number, segment in reversed(list(enumerate(segments))):
+        for index, segment in reversed(list(enumerate(segments))):
             first = segment.ids[0]
             if first == 1:
                 raise MtkitError("line 1: no such word")
@@ -37,18 +37,18 @@ class Reverser:
                 raise KeyError("a mistake of ours")
             if first == 3:
                 time.sleep(60)
-            yield number, [Hypothesis([*reversed(segment.ids)], -float(n_best), -1.0, True)] * n_best
+            yield index, [Hypothesis([*reversed(segment.ids)], -float(n_best), -1.0, True)] * n_best
 
 
 @dataclass
-class Telling(Reverser):
-    """Says in which process it works."""
+class ShowsProcess(Reverser):
+    """An engine whose translations are the id of its process."""
 
     def decode(
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         time.sleep(0.2)
-        yield from ((number, [Hypothesis([os.getpid()], 0.0, 0.0, True)]) for number in range(len(segments)))
+        yield from ((index, [Hypothesis([os.getpid()], 0.0, 0.0, True)]) for index in range(len(segments)))
 
 
 def no_model() -> Reverser:
@@ -70,12 +70,12 @@ def engine() -> Iterator[ParallelEngine]:
         yield engine
 
 
-def test_every_segment_comes_back_once_under_its_own_number(engine: ParallelEngine) -> None:
-    sources = [[10 + number] * (1 + number * 7 % 5) + [number] for number in range(50)]
-    found = list(engine.decode(segments_of(*sources), DecodeConfig(batch_sentences=4), 2))
-    assert sorted(number for number, _ in found) == list(range(50))
-    for number, hypotheses in found:
-        assert [h.ids for h in hypotheses] == [sources[number][::-1]] * 2
+def test_every_segment_comes_back_once_with_its_index(engine: ParallelEngine) -> None:
+    sources = [[10 + index] * (1 + index * 7 % 5) + [index] for index in range(50)]
+    results = list(engine.decode(segments_of(*sources), DecodeConfig(batch_sentences=4), 2))
+    assert sorted(index for index, _ in results) == list(range(50))
+    for index, hypotheses in results:
+        assert [h.ids for h in hypotheses] == [sources[index][::-1]] * 2
         assert hypotheses[0].log_prob == -2.0
     assert (engine.name, engine.max_positions, engine.arithmetic) == ("native", 77, "fp32 on cpu")
 
@@ -84,18 +84,18 @@ def test_no_segments_give_nothing(engine: ParallelEngine) -> None:
     assert list(engine.decode([], DecodeConfig(), 1)) == []
 
 
-def test_what_a_stopped_call_left_behind_is_not_mistaken_for_the_next_ones_answers(engine: ParallelEngine) -> None:
+def test_answers_to_a_stopped_call_are_not_taken_for_those_of_the_next(engine: ParallelEngine) -> None:
     stopped = engine.decode(segments_of(*([[40, n] for n in range(20)])), DecodeConfig(batch_sentences=2), 1)
     next(stopped)
     stopped.close()
-    found = dict(engine.decode(segments_of([50, 51], [52]), DecodeConfig(), 1))
-    assert {number: h[0].ids for number, h in found.items()} == {0: [51, 50], 1: [52]}
+    results = dict(engine.decode(segments_of([50, 51], [52]), DecodeConfig(), 1))
+    assert {index: h[0].ids for index, h in results.items()} == {0: [51, 50], 1: [52]}
 
 
 def test_the_work_is_shared() -> None:
-    with ParallelEngine(Telling, 2) as engine:
-        found = dict(engine.decode(segments_of(*([[9]] * 8)), DecodeConfig(batch_sentences=2), 1))
-    processes = {hypotheses[0].ids[0] for hypotheses in found.values()}
+    with ParallelEngine(ShowsProcess, 2) as engine:
+        results = dict(engine.decode(segments_of(*([[9]] * 8)), DecodeConfig(batch_sentences=2), 1))
+    processes = {hypotheses[0].ids[0] for hypotheses in results.values()}
     assert len(processes) == 2
     assert os.getpid() not in processes
 
@@ -117,23 +117,23 @@ def test_an_engine_that_cannot_be_made_says_why() -> None:
         ParallelEngine(no_model, 2)
 
 
-def test_what_workers_warn_of_is_said_once_and_by_the_parent(
+def test_the_parent_logs_the_warnings_of_workers_once(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    said: list[str] = []
-    monkeypatch.setattr("mtkit.engines.parallel.log.log", lambda _level, message: said.append(message))
+    messages: list[str] = []
+    monkeypatch.setattr("mtkit.engines.parallel.log.log", lambda _level, message: messages.append(message))
     ParallelEngine(warns, 2).close()
-    assert said == ["no instructions for int8"]
+    assert messages == ["no instructions for int8"]
     assert capfd.readouterr().err == ""
 
 
-def test_a_killed_worker_is_an_error_and_no_waiting_for_ever() -> None:
+def test_a_killed_worker_is_an_error_at_once() -> None:
     engine = ParallelEngine(Reverser, 2)
     victim = engine._workers[0].process
     killer = threading.Timer(0.5, lambda: os.kill(victim.pid or 0, signal.SIGKILL))
     killer.start()
     started = time.monotonic()
-    with pytest.raises(MtkitError, match=r"killed by SIGKILL.*lower decode\.workers"):
+    with pytest.raises(MtkitError, match=r"SIGKILL.*decode\.workers"):
         list(engine.decode(segments_of([3], [3]), DecodeConfig(), 1))
     assert time.monotonic() - started < 30
 

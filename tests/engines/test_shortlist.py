@@ -32,8 +32,8 @@ def test_one_iteration_of_ibm_model_1_equals_the_one_on_paper() -> None:
     # Shares: la 1/3 each in the first, 1/2 each in the second; maison 1/3 each.
     # the: la 1/3 + 1/2, maison 1/3, so 5/7 and 2/7; house: la 1/3, maison 1/3, so a half each.
     the, house, la, maison = 10, 11, 20, 21
-    found = probabilities([[the, house], [the]], [[la, maison], [la]], 1)
-    assert found == pytest.approx({(the, la): 5 / 7, (the, maison): 2 / 7, (house, la): 1 / 2, (house, maison): 1 / 2})
+    probs = probabilities([[the, house], [the]], [[la, maison], [la]], 1)
+    assert probs == pytest.approx({(the, la): 5 / 7, (the, maison): 2 / 7, (house, la): 1 / 2, (house, maison): 1 / 2})
 
 
 def test_a_second_iteration_starts_from_the_first() -> None:
@@ -41,15 +41,15 @@ def test_a_second_iteration_starts_from_the_first() -> None:
     # Iteration 2, first pair: la is shared 5/7 : 5/7 : 1/2, of a sum of 27/14; maison 2/7 : 2/7 : 1/2, of 15/14; so
     # house has la 7/27, maison 7/15. Second pair: halves.
     the, house, la, maison = 10, 11, 20, 21
-    found = probabilities([[the, house], [the]], [[la, maison], [la]], 2)
-    assert found[house, maison] == pytest.approx((7 / 15) / (7 / 15 + 7 / 27))
-    assert found[the, la] == pytest.approx((10 / 27 + 1 / 2) / (10 / 27 + 1 / 2 + 4 / 15))
+    probs = probabilities([[the, house], [the]], [[la, maison], [la]], 2)
+    assert probs[house, maison] == pytest.approx((7 / 15) / (7 / 15 + 7 / 27))
+    assert probs[the, la] == pytest.approx((10 / 27 + 1 / 2) / (10 / 27 + 1 / 2 + 4 / 15))
 
 
 def test_a_token_that_comes_twice_counts_twice() -> None:
     # source 10 10, target 20 21: three source positions share each target token, two of them are token 10
-    found = probabilities([[10, 10], [11]], [[20, 21], [21]], 1)
-    assert found == pytest.approx({(10, 20): 1 / 2, (10, 21): 1 / 2, (11, 21): 1.0})
+    probs = probabilities([[10, 10], [11]], [[20, 21], [21]], 1)
+    assert probs == pytest.approx({(10, 20): 1 / 2, (10, 21): 1 / 2, (11, 21): 1.0})
 
 
 def test_the_best_come_first_and_of_equals_the_lower_id() -> None:
@@ -119,8 +119,8 @@ def decode(
     model: Transformer, shortlist: Shortlist | None, segments: Sequence[Segment], n_best: int = 1, **settings: object
 ) -> list[list[Hypothesis]]:
     cfg = DecodeConfig.model_validate({"shortlist": shortlist is not None, **settings})
-    found = dict(NativeEngine([model], shortlist=shortlist).decode(segments, cfg, n_best))
-    return [found[n] for n in range(len(segments))]
+    results = dict(NativeEngine([model], shortlist=shortlist).decode(segments, cfg, n_best))
+    return [results[n] for n in range(len(segments))]
 
 
 SEGMENTS = [Segment([4, 5, 6], 8), Segment([7], 8), Segment([8, 9, 10, 11, 12], 8), Segment([6, 4], 8)]
@@ -131,11 +131,11 @@ def test_only_tokens_of_a_sentences_own_list_are_written_whatever_else_is_in_the
     model: Transformer, shortlist: Shortlist, settings: dict[str, object]
 ) -> None:
     together = decode(model, shortlist, SEGMENTS, **settings)
-    for segment, [found] in zip(SEGMENTS, together, strict=True):
-        assert set(found.ids) <= set(shortlist.ids_of(segment.ids).tolist())
+    for segment, [hypothesis] in zip(SEGMENTS, together, strict=True):
+        assert set(hypothesis.ids) <= set(shortlist.ids_of(segment.ids).tolist())
         [[alone]] = decode(model, shortlist, [segment], **settings)
-        assert alone.ids == found.ids
-        assert alone.log_prob == pytest.approx(found.log_prob, abs=1e-4)
+        assert alone.ids == hypothesis.ids
+        assert alone.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-4)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -144,27 +144,29 @@ def test_a_shortlist_of_all_tokens_changes_nothing(model: Transformer, beam_size
     with_list = decode(model, everything, SEGMENTS, beam_size=beam_size, n_best=beam_size)
     without = decode(model, None, SEGMENTS, beam_size=beam_size, n_best=beam_size)
     for ours, theirs in zip(with_list, without, strict=True):
-        assert [found.ids for found in ours] == [found.ids for found in theirs]
-        assert [found.log_prob for found in ours] == pytest.approx([found.log_prob for found in theirs], abs=1e-4)
+        assert [hypothesis.ids for hypothesis in ours] == [hypothesis.ids for hypothesis in theirs]
+        assert [hypothesis.log_prob for hypothesis in ours] == pytest.approx(
+            [hypothesis.log_prob for hypothesis in theirs], abs=1e-4
+        )
 
 
 def test_the_allowed_tokens_share_the_probability(model: Transformer) -> None:
     few = Shortlist.from_lexicon([[]] * N_SRC, [5, 9, 17], N_TGT)
-    [[found]] = decode(model, few, [Segment([4, 5], 4)], beam_size=1)
-    tgt_in = torch.tensor([[BOS_ID, *found.ids]])
+    [[hypothesis]] = decode(model, few, [Segment([4, 5], 4)], beam_size=1)
+    tgt_in = torch.tensor([[BOS_ID, *hypothesis.ids]])
     with torch.no_grad():
         logits = model(torch.tensor([[4, 5, EOS_ID]]), tgt_in)[0]
-    written = [*found.ids, EOS_ID] if found.finished else found.ids
+    written = [*hypothesis.ids, EOS_ID] if hypothesis.finished else hypothesis.ids
     allowed = [*SPECIAL, 5, 9, 17]
     expected = sum((logits[t, i] - logits[t, allowed].logsumexp(0)).item() for t, i in enumerate(written))
-    assert found.log_prob == pytest.approx(expected, abs=1e-4)
+    assert hypothesis.log_prob == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_forced_beginning_is_written_even_if_it_is_on_no_list(model: Transformer) -> None:
     few = Shortlist.from_lexicon([[]] * N_SRC, [5, 9], N_TGT)
-    [[found]] = decode(model, few, [Segment([4, 5], 6, prefix=(33, 21))], beam_size=2)
-    assert found.ids[:2] == [33, 21]
-    assert set(found.ids[2:]) <= {*SPECIAL, 5, 9, 33, 21}
+    [[hypothesis]] = decode(model, few, [Segment([4, 5], 6, prefix=(33, 21))], beam_size=2)
+    assert hypothesis.ids[:2] == [33, 21]
+    assert set(hypothesis.ids[2:]) <= {*SPECIAL, 5, 9, 33, 21}
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
@@ -173,6 +175,6 @@ def test_selected_outputs_are_those_of_the_whole_layer(model: Transformer, preci
     ids = torch.tensor([3, 7, 8, 30, 0])
     x = torch.randn(9, 16)
     with torch.no_grad():
-        found, expected = output.select_outputs(ids)(x), output(x)[:, ids]
+        outputs, expected = output.select_outputs(ids)(x), output(x)[:, ids]
     tolerance = 0.05 if precision == "bf16" else 1e-5
-    torch.testing.assert_close(found.float(), expected.float(), atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(outputs.float(), expected.float(), atol=tolerance, rtol=tolerance)

@@ -70,13 +70,13 @@ class Oracle:
 
     def words(self, prefix: list[int]) -> dict[str, float]:
         """The probability of the likeliest way to spell each word; "" is the end."""
-        found: dict[str, float] = {}
+        probabilities: dict[str, float] = {}
 
         def spell(ids, p, probs):
             word = self.tokenizer.decode(ids)
             ended = p * probs[self.ends].sum().item()
             if word and "\ufffd" not in word and ended >= LEAST:
-                found[word] = max(ended, found.get(word, 0.0))
+                probabilities[word] = max(ended, probabilities.get(word, 0.0))
             for token_id in self.possible:
                 longer = p * probs[token_id].item()
                 if token_id not in self.ends and longer >= LEAST:
@@ -87,26 +87,26 @@ class Oracle:
             first = torch.zeros_like(first).index_copy(0, torch.tensor(self.ends), first[self.ends])
             first = first / first.sum()
         if first[EOS_ID] >= LEAST:
-            found[""] = first[EOS_ID].item()
+            probabilities[""] = first[EOS_ID].item()
         for token_id in (first >= LEAST).nonzero()[:, 0].tolist():
             if token_id != EOS_ID:
                 spell([token_id], first[token_id].item(), self.probs([*prefix, token_id]))
-        return found
+        return probabilities
 
 
 @pytest.mark.parametrize("n_models", [1, 2])
 @pytest.mark.parametrize("position", [1, 2, 4])
 def test_it_finds_the_likeliest_words_with_their_probabilities(bundle, models, position, n_models):
-    found = find_alternatives(make_translator(bundle, models[:n_models]), SRC, position, n=9, translation=GIVEN)
+    alternatives = find_alternatives(make_translator(bundle, models[:n_models]), SRC, position, n=9, translation=GIVEN)
     words = GIVEN.split()
-    assert (found.text, found.word, found.position) == (GIVEN, words[position - 1], position)
+    assert (alternatives.text, alternatives.word, alternatives.position) == (GIVEN, words[position - 1], position)
     prefix = bundle.tgt_tokenizer.encode(" ".join(words[: position - 1]))
     expected = Oracle(bundle, models[:n_models]).words(prefix)
-    assert found.probability == pytest.approx(expected.pop(found.word), rel=1e-3)
+    assert alternatives.probability == pytest.approx(expected.pop(alternatives.word), rel=1e-3)
     best = sorted(expected.items(), key=lambda item: -item[1])[:9]
     assert len(best) == 9
-    assert [other.word for other in found.others] == [word for word, _ in best]
-    assert [other.probability for other in found.others] == pytest.approx([p for _, p in best], rel=1e-3)
+    assert [other.word for other in alternatives.others] == [word for word, _ in best]
+    assert [other.probability for other in alternatives.others] == pytest.approx([p for _, p in best], rel=1e-3)
 
 
 def test_a_word_of_several_tokens_has_the_probability_of_them_and_of_its_end(bundle, models, translator):
@@ -117,20 +117,22 @@ def test_a_word_of_several_tokens_has_the_probability_of_them_and_of_its_end(bun
     expected = before[word[0]] / before[oracle.ends].sum()  # given that the word before has ended
     expected *= oracle.probs([*prefix, word[0]])[word[1]]
     expected *= oracle.probs([*prefix, *word])[oracle.ends].sum()
-    found = find_alternatives(translator, SRC, 3, n=1, translation=GIVEN)
-    assert math.isclose(found.probability, expected.item(), rel_tol=1e-3)
+    alternatives = find_alternatives(translator, SRC, 3, n=1, translation=GIVEN)
+    assert math.isclose(alternatives.probability, expected.item(), rel_tol=1e-3)
 
 
 @pytest.mark.parametrize("translation", [GIVEN, None])
 @pytest.mark.parametrize("position", [1, 2])
 def test_each_alternative_stands_at_its_place_after_the_same_words(translator, translation, position):
-    found = find_alternatives(translator, SRC, position, n=8, translation=translation)
-    words = [other.word for other in found.others]
+    alternatives = find_alternatives(translator, SRC, position, n=8, translation=translation)
+    words = [other.word for other in alternatives.others]
     assert len(set(words)) == len(words) > 2
-    assert found.word not in words
-    assert [other.probability for other in found.others] == sorted((o.probability for o in found.others), reverse=True)
-    before = found.text.split()[: position - 1]
-    for other in found.others:
+    assert alternatives.word not in words
+    assert [other.probability for other in alternatives.others] == sorted(
+        (o.probability for o in alternatives.others), reverse=True
+    )
+    before = alternatives.text.split()[: position - 1]
+    for other in alternatives.others:
         assert other.text.split()[: len(before)] == before
         assert other.text.split()[position - 1 :][:1] == ([other.word] if other.word else [])
 
@@ -140,9 +142,9 @@ def test_without_a_given_translation_it_is_the_models_own(translator):
 
 
 def test_the_rest_is_what_the_search_finds_after_the_forced_words(translator):
-    found = find_alternatives(translator, SRC, 2, n=8, translation=GIVEN)
+    alternatives = find_alternatives(translator, SRC, 2, n=8, translation=GIVEN)
     n_free = 0
-    for other in found.others:
+    for other in alternatives.others:
         prefix = translator.tgt_tokenizer.encode(f"I {other.word}")
         [[free, *_]] = translator.search([SRC], prefixes=[prefix])
         if other.word and free.text.split()[1] == other.word:  # else the search made a longer word of it
@@ -174,7 +176,7 @@ def test_a_translation_ends_where_learned_positions_do(bundle):
         model.output.bias[bundle.tgt_tokenizer.piece_ids(["▁", "e", "s"])] = 0.0
     translator = make_translator(bundle, [model])
     fitting = "a" * 6  # and the space before it: seven tokens and EOS
-    found = find_alternatives(translator, "cat", 1, translation=fitting)
-    assert found.text == fitting
+    alternatives = find_alternatives(translator, "cat", 1, translation=fitting)
+    assert alternatives.text == fitting
     with pytest.raises(MtkitError, match=r"8 tokens.*model\.max_positions=8"):
         find_alternatives(translator, "cat", 1, translation=fitting + "a")

@@ -1,4 +1,4 @@
-"""Search against exhaustive enumeration: log-probabilities come from a table, so no model can hide a mistake."""
+"""Search against exhaustive enumeration of sequences; log-probabilities come from a table."""
 
 import math
 
@@ -30,22 +30,22 @@ def beams(beam_size: int, alpha: float = 0.6, n_best: int = 1) -> SearchConfig:
 def test_a_beam_as_wide_as_the_space_finds_the_best_sequences_in_order(alpha, seed):
     table = RandomTable(vocab_size=5, seed=seed)
     best = table.ranking(max_len=4, alpha=alpha)
-    [found] = run([table], [4], beams(5**3, alpha, n_best=10))
-    assert [h.ids for h in found] == [ids for _, ids in best[:10]]
-    assert [h.score for h in found] == pytest.approx([score for score, _ in best[:10]])
-    assert all(h.finished for h in found)
+    [hypotheses] = run([table], [4], beams(5**3, alpha, n_best=10))
+    assert [h.ids for h in hypotheses] == [ids for _, ids in best[:10]]
+    assert [h.score for h in hypotheses] == pytest.approx([score for score, _ in best[:10]])
+    assert all(h.finished for h in hypotheses)
 
 
 @pytest.mark.parametrize("n_best", [1, 3])
-def test_stopping_early_loses_nothing(n_best):
-    """The stop rule is exact: what is found equals what the same beam finds when it runs to the length limit."""
+def test_stopping_early_loses_no_hypothesis(n_best):
+    """The stop rule is exact: the hypotheses equal those of the same beam run to the length limit."""
     n_early = 0
     for seed in range(60):
         table = RandomTable(vocab_size=5, seed=seed)
         cfg = beams(3, alpha=1.0, n_best=n_best)
         step = TableStep([table], 3)
-        [found] = beam_search(step, torch.tensor([12]), cfg, bos_id=BOS, eos_id=EOS)
-        assert found.n_best == _exhausted(table, 12, cfg)
+        [result] = beam_search(step, torch.tensor([12]), cfg, bos_id=BOS, eos_id=EOS)
+        assert result.n_best == _exhausted(table, 12, cfg)
         n_early += step.n_steps < 12
     assert n_early > 30  # or the comparison would say nothing
 
@@ -83,10 +83,10 @@ def test_greedy_takes_the_likeliest_token_at_each_position():
         while len(prefix) < 8 and EOS not in prefix:
             row = table.row(prefix)
             prefix += (row.index(max(row)),)
-        [[found]] = run([table], [8], beams(1), method=greedy)
-        assert found.ids == [token for token in prefix if token != EOS]
-        assert found.finished == (EOS in prefix)
-        assert found.log_prob == pytest.approx(table.log_prob(prefix))
+        [[hypothesis]] = run([table], [8], beams(1), method=greedy)
+        assert hypothesis.ids == [token for token in prefix if token != EOS]
+        assert hypothesis.finished == (EOS in prefix)
+        assert hypothesis.log_prob == pytest.approx(table.log_prob(prefix))
 
 
 def test_the_score_counts_eos_as_wu_et_al_do():
@@ -96,9 +96,9 @@ def test_the_score_counts_eos_as_wu_et_al_do():
         def row(self, prefix):
             return certain[min(len(prefix), 1)]
 
-    [[found]] = run([Table(3, 0)], [5], beams(2, alpha=0.6))
-    assert (found.ids, found.log_prob) == ([2], -0.75)
-    assert found.score == pytest.approx(-0.75 / (7 / 6) ** 0.6)
+    [[hypothesis]] = run([Table(3, 0)], [5], beams(2, alpha=0.6))
+    assert (hypothesis.ids, hypothesis.log_prob) == ([2], -0.75)
+    assert hypothesis.score == pytest.approx(-0.75 / (7 / 6) ** 0.6)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
@@ -120,10 +120,10 @@ def test_no_hypothesis_is_longer_than_the_limit(method):
             return [-9.0, -math.inf, -0.5, -1.0, -1.0]
 
     limits = [1, 2, 7, 30]
-    found = run([Endless(5, 0)] * 4, limits, beams(1 if method is greedy else 3), method=method)
-    assert [h.ids for [h] in found] == [[2] * limit for limit in limits]
-    assert not any(h.finished for [h] in found)
-    assert [h.log_prob for [h] in found] == [-0.5 * limit for limit in limits]
+    results = run([Endless(5, 0)] * 4, limits, beams(1 if method is greedy else 3), method=method)
+    assert [h.ids for [h] in results] == [[2] * limit for limit in limits]
+    assert not any(h.finished for [h] in results)
+    assert [h.log_prob for [h] in results] == [-0.5 * limit for limit in limits]
 
 
 def test_a_hypothesis_that_ended_comes_before_a_likelier_one_that_did_not():
@@ -131,9 +131,9 @@ def test_a_hypothesis_that_ended_comes_before_a_likelier_one_that_did_not():
         def row(self, prefix):
             return [-9.0 if prefix == () else -math.inf, -math.inf, -0.1]
 
-    [found] = run([EndsAtOnceOrNever(3, 0)], [4], beams(2, alpha=0.0, n_best=2))
-    assert [(h.ids, h.finished) for h in found] == [([], True), ([2] * 4, False)]
-    assert found[0].score < found[1].score
+    [hypotheses] = run([EndsAtOnceOrNever(3, 0)], [4], beams(2, alpha=0.0, n_best=2))
+    assert [(h.ids, h.finished) for h in hypotheses] == [([], True), ([2] * 4, False)]
+    assert hypotheses[0].score < hypotheses[1].score
 
 
 @settings(max_examples=60, deadline=None)
@@ -182,8 +182,8 @@ def test_equal_scores_keep_the_lower_token_first():
         def row(self, prefix):
             return [-math.inf if prefix == () else -1.0, -math.inf, *[-1.0] * 40]
 
-    [found] = run([Flat(42, 0)], [2], beams(4, alpha=0.0, n_best=4))
-    assert [h.ids for h in found] == [[2], [2, 2], [2, 3], [2, 4]]
+    [hypotheses] = run([Flat(42, 0)], [2], beams(4, alpha=0.0, n_best=4))
+    assert [h.ids for h in hypotheses] == [[2], [2, 2], [2, 3], [2, 4]]
 
 
 @pytest.mark.parametrize("method", [greedy, beam_search])
@@ -192,7 +192,7 @@ def test_a_model_that_gives_nan_is_refused(method):
         def row(self, prefix):
             return [math.nan if len(prefix) == 2 else -1.0, -math.inf, -0.5]
 
-    with pytest.raises(MtkitError, match="not a number"):
+    with pytest.raises(MtkitError, match="NaN"):
         run([RandomTable(3, 0), Broken(3, 0)], [9, 9], beams(1 if method is greedy else 2), method=method)
 
 
@@ -201,10 +201,10 @@ def test_no_sentences_give_no_hypotheses():
     assert run([], [], beams(1), method=greedy) == []
 
 
-def test_what_cannot_work_is_said():
-    with pytest.raises(ValueError, match="n_best=3 is not between 1 and beam_size=2"):
+def test_impossible_settings_are_refused():
+    with pytest.raises(ValueError, match=r"n_best=3.*beam_size=2"):
         SearchConfig(beam_size=2, n_best=3)
-    with pytest.raises(ValueError, match=r"length_penalty=-0\.1 is negative"):
+    with pytest.raises(ValueError, match=r"length_penalty=-0\.1"):
         SearchConfig(length_penalty=-0.1)
-    with pytest.raises(ValueError, match="max_lens must be at least 1, not 0"):
+    with pytest.raises(ValueError, match=r"max_lens.*\b0"):
         run([RandomTable(3, 0)], [0], beams(2))

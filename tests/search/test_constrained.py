@@ -63,7 +63,7 @@ class TableStep:
 
 
 def asking(required=(), forbidden=(), times=1):
-    """required: the alternatives of each requirement."""
+    """Make constraints. required: the alternatives of each requirement."""
     requirements = [Requirement(tuple(Phrase(t, (Form(FORMS[t]),)) for t in texts), times) for texts in required]
     return Constraints(SPELLING, tuple(requirements), tuple(map(Phrase, forbidden)))
 
@@ -89,7 +89,7 @@ def satisfies(ids, required, forbidden, times=1):
 
 
 def is_natural(table, ids, forbidden):
-    """Whether every word that begins with a forbidden one goes on in a way that has a probability of 0.1 or more."""
+    """Whether each word that begins with a forbidden one continues with a probability of at least 0.1."""
     ends = [
         n for n in range(1, len(ids)) if re.search(rf"(?<!\w)(?:{'|'.join(forbidden or ['-'])})$", text_of(ids[:n]))
     ]
@@ -125,33 +125,33 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_what_is_allowed(required,
         scored = [(table.log_prob((*ids, EOS)) / ((6 + len(ids)) / 6) ** alpha, list(ids)) for ids in allowed]
         best = sorted(scored, key=lambda item: -item[0])[:3]
         cfg = SearchConfig(beam_size=4**4, length_penalty=alpha, n_best=3)
-        [found] = run([table], [max_len], cfg, [asking(required, forbidden, times)])
-        finished = [h for h in found if h.finished]
+        [hypotheses] = run([table], [max_len], cfg, [asking(required, forbidden, times)])
+        finished = [h for h in hypotheses if h.finished]
         assert [h.ids for h in finished] == [ids for _, ids in best]
         assert [h.score for h in finished] == pytest.approx([score for score, _ in best])
 
 
 @settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 999), case=st.sampled_from(CASES), beam_size=st.integers(1, 6), max_len=st.integers(1, 9))
-def test_what_ends_meets_its_constraints_and_nothing_forbidden_ever_appears(seed, case, beam_size, max_len):
+def test_finished_hypotheses_meet_their_constraints_and_none_has_a_forbidden_phrase(seed, case, beam_size, max_len):
     required, forbidden, times = case
     cfg = SearchConfig(beam_size=beam_size, n_best=beam_size)
     table = Table(seed)
-    [found] = run([table], [max_len], cfg, [asking(*case)])
-    assert found
-    for h in found:
+    [hypotheses] = run([table], [max_len], cfg, [asking(*case)])
+    assert hypotheses
+    for h in hypotheses:
         assert satisfies(h.ids, required if h.finished else [], forbidden, times)
         assert len(h.ids) + h.finished <= max_len
         assert h.log_prob == pytest.approx(table.log_prob((*h.ids, *([EOS] if h.finished else []))))
-    assert len({(*h.ids, h.finished) for h in found}) == len(found)
+    assert len({(*h.ids, h.finished) for h in hypotheses}) == len(hypotheses)
 
 
 def test_even_a_narrow_beam_gets_all_phrases_in():
     required = [["a b"], ["b c"], ["ab"]]
     for seed in range(20):
-        [[found]] = run([Table(seed)], [30], SearchConfig(beam_size=4), [asking(required)])
-        assert found.finished
-        assert satisfies(found.ids, required, [])
+        [[hypothesis]] = run([Table(seed)], [30], SearchConfig(beam_size=4), [asking(required)])
+        assert hypothesis.finished
+        assert satisfies(hypothesis.ids, required, [])
 
 
 def test_a_phrase_that_the_model_hardly_considers_gets_in_too():
@@ -160,27 +160,27 @@ def test_a_phrase_that_the_model_hardly_considers_gets_in_too():
             rare = [-20.0, -30.0, -40.0][: 3 - (len(prefix) > 2)]
             return [-0.7, -math.inf, rare[-1], rare[0], -0.5, -1.0]
 
-    [[found]] = run([Averse(0)], [8], SearchConfig(beam_size=2, length_penalty=0.0), [asking([["a b"]])])
-    assert found.finished
-    assert text_of(found.ids) in ("a b", "c c c a b")  # at once, or when a has become less unlikely
+    [[hypothesis]] = run([Averse(0)], [8], SearchConfig(beam_size=2, length_penalty=0.0), [asking([["a b"]])])
+    assert hypothesis.finished
+    assert text_of(hypothesis.ids) in ("a b", "c c c a b")  # at once, or when a has become less unlikely
 
 
-def test_what_hits_the_limit_unmet_meets_as_much_as_possible():
+def test_unfinished_hypotheses_meet_as_much_as_possible():
     for seed in range(10):
-        [found] = run([Table(seed)], [2], SearchConfig(beam_size=8, n_best=8), [asking([["a"], ["b"], ["c"]])])
-        n_met = [len({"a", "b", "c"} & set(text_of(h.ids).split())) for h in found]
-        assert not any(h.finished for h in found)
+        [hypotheses] = run([Table(seed)], [2], SearchConfig(beam_size=8, n_best=8), [asking([["a"], ["b"], ["c"]])])
+        n_met = [len({"a", "b", "c"} & set(text_of(h.ids).split())) for h in hypotheses]
+        assert not any(h.finished for h in hypotheses)
         assert n_met[0] == 2
         assert n_met == sorted(n_met, reverse=True)
 
 
-def test_where_everything_is_forbidden_nothing_is_said():
+def test_if_everything_is_forbidden_the_translation_is_empty():
     class OnlyC(Table):
         def row(self, prefix):
             return [math.log(0.5), -math.inf, -math.inf, -math.inf, math.log(0.5), -math.inf]
 
-    [[found]] = run([OnlyC(0)], [5], SearchConfig(beam_size=2), [asking([["a"]], ["c"])])
-    assert (found.ids, found.finished) == ([], False)
+    [[hypothesis]] = run([OnlyC(0)], [5], SearchConfig(beam_size=2), [asking([["a"]], ["c"])])
+    assert (hypothesis.ids, hypothesis.finished) == ([], False)
 
 
 def test_a_likely_forbidden_word_does_not_crowd_out_the_others():
@@ -192,8 +192,8 @@ def test_a_likely_forbidden_word_does_not_crowd_out_the_others():
                 return [math.log(0.9), -math.inf, *[math.log(0.025)] * 4]
             return [math.log(0.01), -math.inf, math.log(0.02), math.log(0.03), math.log(0.93), math.log(0.01)]
 
-    [[found]] = run([Tempting(0)], [4], SearchConfig(beam_size=1, length_penalty=0.0), [asking([], ["c"])])
-    assert (found.ids, found.finished) == ([B, B, B], True)
+    [[hypothesis]] = run([Tempting(0)], [4], SearchConfig(beam_size=1, length_penalty=0.0), [asking([], ["c"])])
+    assert (hypothesis.ids, hypothesis.finished) == ([B, B, B], True)
 
 
 @settings(max_examples=20, deadline=None)
@@ -214,21 +214,21 @@ def test_a_sentence_is_searched_the_same_alone_and_among_others(seeds, data):
 
 
 def test_rules_hold_as_in_the_other_searches():
-    """The score is what the rules make of it, the log-prob stays the model's; no end before its time."""
+    """The score follows the rules, the log-prob stays the model's, and the least length holds."""
     table, required = Table(4), [["a a"]]
     rules = Rules([RepetitionPenalty(1.5), MinLength(torch.tensor([4]), EOS)], EOS)
-    [[found]] = run([table], [7], SearchConfig(beam_size=40, length_penalty=0.0), [asking(required)], rules)
-    tokens = (*found.ids, EOS)
-    ruled = sum(table.row(tokens[:i])[token] * (1.5 if token in tokens[:i] else 1) for i, token in enumerate(tokens))
-    assert found.finished
-    assert len(found.ids) >= 4
-    assert satisfies(found.ids, required, [])
-    assert found.score == pytest.approx(ruled)
-    assert found.log_prob == pytest.approx(table.log_prob(tokens))
+    [[hypothesis]] = run([table], [7], SearchConfig(beam_size=40, length_penalty=0.0), [asking(required)], rules)
+    tokens = (*hypothesis.ids, EOS)
+    adjusted = sum(table.row(tokens[:i])[token] * (1.5 if token in tokens[:i] else 1) for i, token in enumerate(tokens))
+    assert hypothesis.finished
+    assert len(hypothesis.ids) >= 4
+    assert satisfies(hypothesis.ids, required, [])
+    assert hypothesis.score == pytest.approx(adjusted)
+    assert hypothesis.log_prob == pytest.approx(table.log_prob(tokens))
 
 
 @pytest.mark.parametrize(("option", "value"), [("coverage_penalty", 0.2), ("beam_groups", 2)])
-def test_settings_that_this_search_lacks_are_no_config(option, value):
+def test_settings_that_this_search_lacks_are_refused(option, value):
     with pytest.raises(ValueError, match=r"terminology=.*coverage_penalty.*beam_groups"):
         DecodeConfig(beam_size=4, terminology="terms.tsv", **{option: value})
 
@@ -238,12 +238,12 @@ def test_a_model_that_gives_nan_is_refused():
         def row(self, prefix):
             return [math.nan if len(prefix) == 1 else -1.0, -math.inf, *[-1.5] * 4]
 
-    with pytest.raises(MtkitError, match="not a number"):
+    with pytest.raises(MtkitError, match="NaN"):
         run([Broken(0)], [5], SearchConfig(beam_size=2), [asking([["a"]])])
 
 
 def test_a_limit_below_one_is_a_wrong_call():
-    with pytest.raises(ValueError, match="max_lens must be at least 1, not 0"):
+    with pytest.raises(ValueError, match=r"max_lens.*\b0"):
         run([Table(0)], [0], SearchConfig(beam_size=2), [None])
 
 

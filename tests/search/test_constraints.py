@@ -1,4 +1,4 @@
-"""What counts as a phrase in a text, and how a hypothesis keeps account of its constraints token by token."""
+"""Phrases in texts, and the state of a hypothesis's constraints token by token."""
 
 import itertools
 import re
@@ -17,7 +17,7 @@ SPELLING = Spelling(TEXTS)
 
 
 def occurrences(text: str, phrases: list[str]) -> int:
-    """By exhaustive search: the most whole-word occurrences of the phrases that do not overlap."""
+    """Return the most whole-word occurrences of the phrases without overlap, by exhaustive search."""
     text = re.sub(" +", " ", text).strip()
     spans = []
     for phrase in phrases:
@@ -60,7 +60,7 @@ def test_phrases_are_whole_words_in_any_case_unless_they_have_capitals(phrase, t
     text=st.text("aB '", max_size=12),
     phrases=st.lists(st.sampled_from(["a", "b", "B", "a b", "b a", "a'b", "b b a", "ab", "'"]), min_size=1, max_size=3),
 )
-def test_occurrences_are_as_many_as_fit_beside_each_other(text, phrases):
+def test_it_counts_as_many_occurrences_as_fit_without_overlap(text, phrases):
     assert Matcher(phrases).count(text) == occurrences(text, phrases)
 
 
@@ -102,7 +102,7 @@ def state_after(wanted: Constraints, ids: list[int]):
 )
 @example(ids=[B, B, B], required=[["b b"]], times=2)  # they overlap
 @example(ids=[APOSTROPHE, APOSTROPHE], required=[["'"]], times=2)  # nothing is between them
-def test_a_state_knows_what_the_text_meets_however_it_is_cut_into_tokens(ids, required, times):
+def test_a_state_counts_what_the_text_meets_whatever_its_tokens(ids, required, times):
     state = state_after(constraints(required, times=times), ids)
     text = "".join(TEXTS[token_id] for token_id in ids)
     met = [occurrences(text, alternatives) >= times for alternatives in required]
@@ -117,7 +117,7 @@ def test_a_state_knows_what_the_text_meets_however_it_is_cut_into_tokens(ids, re
     ids=st.lists(st.integers(A, CAPITAL_B), max_size=8),
     forbidden=st.lists(st.sampled_from(["a", "a b", "b a", "B", "ab", "'", "b'"]), min_size=1, max_size=2),
 )
-def test_a_token_is_refused_once_a_forbidden_phrase_is_there_whatever_comes(ids, forbidden):
+def test_a_token_that_completes_a_forbidden_phrase_is_refused(ids, forbidden):
     state, text = constraints(forbidden=forbidden).start(), ""
     for token_id in ids:
         state = state.advance(token_id)
@@ -144,7 +144,7 @@ def test_next_ids_begin_or_continue_what_is_missing():
     assert (after_ab.next_ids(), after_ab.n_met, after_ab.may_end) == ([], 3, True)
 
 
-def test_what_was_part_of_one_occurrence_is_no_beginning_of_the_next():
+def test_part_of_one_occurrence_does_not_begin_the_next():
     state = state_after(constraints(required=[["a b", "b b"]], times=2), [A, B])
     assert state.n_met == 2
     assert not state.advance(B).is_done

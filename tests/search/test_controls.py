@@ -1,4 +1,4 @@
-"""What steers a search, against exhaustive enumeration: penalties, limits, forbidden repetition, prefixes, groups."""
+"""Penalties, limits, rules, prefixes and groups of a search against exhaustive enumeration of sequences."""
 
 import math
 from collections import Counter
@@ -45,10 +45,10 @@ def gnmt(table: RandomTable, alpha: float = 0.6) -> Callable[[Prefix], float]:
 def test_each_length_normalisation_ranks_as_its_formula(seed, kind, divisor):
     table = RandomTable(vocab_size=5, seed=seed)
     ranking = best_of(table, lambda tokens: table.log_prob(tokens) / divisor(len(tokens)))
-    found = run(table, DecodeConfig(beam_size=WIDE, length_normalization=kind), n_best=5).n_best
-    assert [(*h.ids, EOS) for h in found] == ranking[:5]
-    assert found[0].score == pytest.approx(table.log_prob(ranking[0]) / divisor(len(ranking[0])))
-    assert found[0].log_prob == pytest.approx(table.log_prob(ranking[0]))
+    hypotheses = run(table, DecodeConfig(beam_size=WIDE, length_normalization=kind), n_best=5).n_best
+    assert [(*h.ids, EOS) for h in hypotheses] == ranking[:5]
+    assert hypotheses[0].score == pytest.approx(table.log_prob(ranking[0]) / divisor(len(ranking[0])))
+    assert hypotheses[0].log_prob == pytest.approx(table.log_prob(ranking[0]))
 
 
 class AttendingStep(TableStep):
@@ -75,21 +75,21 @@ def test_coverage_of_all_but_the_tag_is_what_wu_et_al_define(seed, beta, tag, n_
         return gnmt(table)(tokens) + beta * covered
 
     cfg = DecodeConfig(beam_size=WIDE, coverage_penalty=beta, tag=tag)
-    found = run(table, cfg, step=AttendingStep([table], WIDE), n_best=3).n_best
-    assert [(*h.ids, EOS) for h in found] == best_of(table, score)[:3]
-    assert found[0].score == pytest.approx(score((*found[0].ids, EOS)), abs=1e-5)
+    hypotheses = run(table, cfg, step=AttendingStep([table], WIDE), n_best=3).n_best
+    assert [(*h.ids, EOS) for h in hypotheses] == best_of(table, score)[:3]
+    assert hypotheses[0].score == pytest.approx(score((*hypotheses[0].ids, EOS)), abs=1e-5)
 
 
 def test_coverage_follows_a_beam_that_is_reordered():
-    """A narrow beam: the score of what it found still is the formula's for that very sequence."""
+    """A narrow beam: the score of each hypothesis is still that of the formula."""
     for seed in range(20):
         table = RandomTable(vocab_size=6, seed=seed)
         cfg = DecodeConfig(beam_size=2, coverage_penalty=0.5)
-        for found in run(table, cfg, step=AttendingStep([table], 2), n_best=2, max_len=9).n_best:
-            tokens = (*found.ids, EOS) if found.finished else tuple(found.ids)
+        for hypothesis in run(table, cfg, step=AttendingStep([table], 2), n_best=2, max_len=9).n_best:
+            tokens = (*hypothesis.ids, EOS) if hypothesis.finished else tuple(hypothesis.ids)
             looks = [AttendingStep.weights(tokens[:i]) for i in range(len(tokens))]
             covered = sum(math.log(min(sum(column), 1.0)) for column in list(zip(*looks, strict=True))[:3])
-            assert found.score == pytest.approx(gnmt(table)(tokens) + 0.5 * covered, abs=1e-5)
+            assert hypothesis.score == pytest.approx(gnmt(table)(tokens) + 0.5 * covered, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -97,15 +97,15 @@ def test_coverage_follows_a_beam_that_is_reordered():
 def test_min_len_finds_the_best_of_the_longer_ones(seed, min_len):
     table = RandomTable(vocab_size=5, seed=seed)
     ranking = best_of(table, gnmt(table), lambda tokens: len(tokens) > min_len)
-    [found] = run(table, DecodeConfig(beam_size=WIDE), min_len=min_len).n_best
-    assert (*found.ids, EOS) == ranking[0]
+    [hypothesis] = run(table, DecodeConfig(beam_size=WIDE), min_len=min_len).n_best
+    assert (*hypothesis.ids, EOS) == ranking[0]
 
 
 def test_a_least_length_beyond_the_limit_gives_way_to_it():
     table = RandomTable(vocab_size=5, seed=0)
-    [found] = run(table, DecodeConfig(beam_size=3), min_len=99).n_best
-    assert len(found.ids) == MAX_LEN - 1
-    assert found.finished
+    [hypothesis] = run(table, DecodeConfig(beam_size=3), min_len=99).n_best
+    assert len(hypothesis.ids) == MAX_LEN - 1
+    assert hypothesis.finished
 
 
 def _repeats(tokens: Prefix, n: int) -> bool:
@@ -118,9 +118,9 @@ def _repeats(tokens: Prefix, n: int) -> bool:
 def test_no_n_gram_comes_twice(seed, n):
     table = RandomTable(vocab_size=4, seed=seed)  # two words: repetition is the rule
     ranking = best_of(table, gnmt(table), lambda tokens: not _repeats(tokens, n))
-    [found] = run(table, DecodeConfig(beam_size=WIDE, no_repeat_ngram=n)).n_best
-    assert (*found.ids, EOS) == ranking[0]
-    assert found.log_prob == pytest.approx(table.log_prob(ranking[0]))
+    [hypothesis] = run(table, DecodeConfig(beam_size=WIDE, no_repeat_ngram=n)).n_best
+    assert (*hypothesis.ids, EOS) == ranking[0]
+    assert hypothesis.log_prob == pytest.approx(table.log_prob(ranking[0]))
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -129,9 +129,9 @@ def test_a_loop_is_broken_by_n_gram_blocking_and_only_by_it(beam_size):
         def row(self, prefix):
             return [-3.0, -math.inf, -0.2, -2.0, -2.5]
 
-    free, ruled = (run(Loop(5, 0), DecodeConfig(beam_size=beam_size, no_repeat_ngram=n), max_len=12) for n in (0, 3))
+    free, blocked = (run(Loop(5, 0), DecodeConfig(beam_size=beam_size, no_repeat_ngram=n), max_len=12) for n in (0, 3))
     assert _repeats(tuple(free.n_best[0].ids), 3)
-    assert not _repeats(tuple(ruled.n_best[0].ids), 3)
+    assert not _repeats(tuple(blocked.n_best[0].ids), 3)
 
 
 def test_where_everything_is_forbidden_the_hypothesis_ends():
@@ -139,9 +139,9 @@ def test_where_everything_is_forbidden_the_hypothesis_ends():
         def row(self, prefix):
             return [-50.0, -math.inf, -0.1, -2.0]
 
-    [found] = run(Never(4, 0), DecodeConfig(beam_size=1, no_repeat_ngram=1), max_len=9).n_best
-    assert (found.ids, found.finished) == ([2, 3], True)
-    assert found.log_prob == pytest.approx(-0.1 - 2.0 - 50.0)
+    [hypothesis] = run(Never(4, 0), DecodeConfig(beam_size=1, no_repeat_ngram=1), max_len=9).n_best
+    assert (hypothesis.ids, hypothesis.finished) == ([2, 3], True)
+    assert hypothesis.log_prob == pytest.approx(-0.1 - 2.0 - 50.0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -154,10 +154,10 @@ def test_used_tokens_cost_more_and_the_log_prob_stays_the_models(seed, penalty):
         return sum(costs) / ((5 + len(tokens)) / 6) ** 0.6
 
     best = best_of(table, score)[0]
-    [found] = run(table, DecodeConfig(beam_size=WIDE, repetition_penalty=penalty)).n_best
-    assert (*found.ids, EOS) == best
-    assert found.score == pytest.approx(score(best))
-    assert found.log_prob == pytest.approx(table.log_prob(best))
+    [hypothesis] = run(table, DecodeConfig(beam_size=WIDE, repetition_penalty=penalty)).n_best
+    assert (*hypothesis.ids, EOS) == best
+    assert hypothesis.score == pytest.approx(score(best))
+    assert hypothesis.log_prob == pytest.approx(table.log_prob(best))
 
 
 @pytest.mark.parametrize("prefix", [(2,), (3, 3), (4, 2, 3)])
@@ -176,10 +176,10 @@ def test_a_forced_prefix_finds_the_best_that_begins_with_it(seed, prefix, other_
         )
 
     cfg = DecodeConfig(beam_size=WIDE, no_repeat_ngram=other_rules.get("no_repeat_ngram", 0))
-    [found] = run(table, cfg, prefix=prefix, min_len=other_rules.get("min_len", 0)).n_best
+    [hypothesis] = run(table, cfg, prefix=prefix, min_len=other_rules.get("min_len", 0)).n_best
     best = best_of(table, gnmt(table), allowed)[0]
-    assert (*found.ids, EOS) == best
-    assert found.log_prob == pytest.approx(table.log_prob(best))
+    assert (*hypothesis.ids, EOS) == best
+    assert hypothesis.log_prob == pytest.approx(table.log_prob(best))
 
 
 def test_rules_follow_their_sentences_when_others_leave():
@@ -187,21 +187,21 @@ def test_rules_follow_their_sentences_when_others_leave():
     asked = [Segment([7], 2 + seed % 7, seed % 4, (3,) * (seed % 3)) for seed in range(12)]
     cfg = DecodeConfig(beam_size=2, no_repeat_ngram=2)
 
-    def found(numbers: list[int]):
-        segments = [asked[n] for n in numbers]
-        step = TableStep([tables[n] for n in numbers], 2)
+    def search_batch(indices: list[int]):
+        segments = [asked[n] for n in indices]
+        step = TableStep([tables[n] for n in indices], 2)
         rules = make_rules(cfg, segments, EOS, torch.device("cpu"))
         limits = torch.tensor([segment.max_len for segment in segments])
         return beam_search(step, limits, SearchConfig.from_config(cfg, 1), bos_id=BOS, eos_id=EOS, rules=rules)
 
-    assert found(list(range(12))) == [found([n])[0] for n in range(12)]
+    assert search_batch(list(range(12))) == [search_batch([n])[0] for n in range(12)]
 
 
 # Diverse beam groups
 
 
 def diverse(table: RandomTable, n_groups: int, width: int, penalty: float, max_len: int) -> list[list[Prefix]]:
-    """Vijayakumar et al. 2018 written plainly: for each group its finished sequences, best first."""
+    """Return the finished sequences of each group, best first, by a plain version of Vijayakumar et al. 2018."""
     live = [[((), 0.0)] for _ in range(n_groups)]
     finished: list[list[tuple[Prefix, float]]] = [[] for _ in range(n_groups)]
     for _ in range(max_len):
@@ -222,24 +222,26 @@ def test_groups_find_what_a_plain_diverse_beam_finds(seed):
     table = RandomTable(vocab_size=6, seed=seed)
     expected = diverse(table, 2, 2, 0.7, max_len=10)
     cfg = DecodeConfig(beam_size=4, beam_groups=2, diversity_penalty=0.7)
-    found = run(table, cfg, max_len=10, n_best=4).n_best
+    hypotheses = run(table, cfg, max_len=10, n_best=4).n_best
     leaders = sorted({group[0] for group in expected if group}, key=gnmt(table), reverse=True)
-    assert [(*h.ids, EOS) for h in found[: len(leaders)]] == leaders
-    assert len({tuple(h.ids) for h in found if h.finished}) == sum(h.finished for h in found)
+    assert [(*h.ids, EOS) for h in hypotheses[: len(leaders)]] == leaders
+    assert len({tuple(h.ids) for h in hypotheses if h.finished}) == sum(h.finished for h in hypotheses)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_groups_without_a_penalty_are_narrow_beams_that_agree(seed):
     table = RandomTable(vocab_size=6, seed=seed)
     cfg = DecodeConfig(beam_size=6, beam_groups=3, diversity_penalty=0.0)
-    found = run(table, cfg, max_len=9).n_best
-    assert found == run(table, DecodeConfig(beam_size=2), max_len=9).n_best
+    hypotheses = run(table, cfg, max_len=9).n_best
+    assert hypotheses == run(table, DecodeConfig(beam_size=2), max_len=9).n_best
 
 
 def test_groups_that_must_differ_begin_differently():
     table = RandomTable(vocab_size=8, seed=3)
-    found = run(table, DecodeConfig(beam_size=3, beam_groups=3, diversity_penalty=99.0), max_len=9, n_best=3).n_best
-    assert len({h.ids[0] if h.ids else EOS for h in found}) == 3
+    hypotheses = run(
+        table, DecodeConfig(beam_size=3, beam_groups=3, diversity_penalty=99.0), max_len=9, n_best=3
+    ).n_best
+    assert len({h.ids[0] if h.ids else EOS for h in hypotheses}) == 3
 
 
 # Margins
