@@ -77,7 +77,7 @@ def _table(attention: AttentionMap, trace: AttentionTrace) -> list[str]:
     names = [_vertical(key) for key in keys]
     lines = [f"{'':{margin}}  {''.join(name[line] for name in names)}" for line in range(_HEADER_LINES)]
     lines = [line for line in lines if line.strip()]
-    lines[-1] += f"  {'most':{room + 5}}" + ("" if attention.kind == "encoder" else "  to say")
+    lines[-1] += f"  {'most':{room + 5}}" + ("" if attention.kind == "encoder" else "  next token")
     means = attention.weights.mean(0).tolist()
     for query, word, row, hidden in zip(queries, predicted, means, attention.hidden.tolist(), strict=True):
         shades = "".join("  " if unseen else _shade(weight) for weight, unseen in zip(row, hidden, strict=True))

@@ -46,7 +46,7 @@ def test_given_translations_pass_with_exit_code_0(run, tmp_path):
     assert result.stdout.splitlines()[-1] == "checks: all 3 passed; cases: 0 of 6 failed"
 
 
-def test_a_failing_check_is_told_with_exit_code_1(run, tmp_path):
+def test_a_failing_check_gives_exit_code_1(run, tmp_path):
     write_translations(tmp_path, [*GOOD[:4], "J'ai des chiens.", GOOD[5]])
     result = run("--hyp", "hyp.fr")
     assert (result.exit_code, result.stderr) == (1, "")
@@ -102,14 +102,14 @@ def test_a_model_is_checked_on_what_it_gives_to_users(run, shared_bundle):
     assert [check["passed"] for check in found["checks"]] == [True, False, False]
 
 
-def test_progress_and_the_model_are_told_on_stderr_only(run, shared_bundle):
+def test_progress_and_the_model_go_to_stderr_only(run, shared_bundle):
     result = CliRunner().invoke(app, ["check", "suite.yaml", "--model", str(shared_bundle)])
     assert str(shared_bundle) in result.stderr
     assert str(shared_bundle) not in result.stdout
     assert "the suite is for" not in result.stderr  # its config does not say what the bundle translates
 
 
-def test_a_model_of_other_languages_is_warned_of(run, shared_bundle, tmp_path):
+def test_a_model_of_other_languages_gives_a_warning(run, shared_bundle, tmp_path):
     bundle = load_bundle(shared_bundle)
     data = bundle.config.data.model_copy(update={"src_lang": "en", "tgt_lang": "de"})
     cfg = bundle.config.model_copy(update={"data": data})

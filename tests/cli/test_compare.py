@@ -115,7 +115,7 @@ def test_a_report_is_written_and_stdout_keeps_to_the_headline():
     assert "BLEU: new is better" in done.stdout and "by source length" not in done.stdout
 
 
-def test_what_cannot_be_told_is_said():
+def test_missing_information_is_reported():
     done = run("old", "new", "--src", "new", "--ref", "ref2")
     assert done.exit_code == 0
     negation, rare_words = sorted(line for line in done.stderr.splitlines() if "give --" in line)

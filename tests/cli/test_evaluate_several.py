@@ -198,7 +198,7 @@ def test_a_group_of_models_that_differ_by_more_or_less_than_their_seed_is_warned
     assert "warning: group g: seed7 and wide differ in more than their seed: data.test.tgt, model.d_ff\n" in found
 
 
-def test_tokenized_text_is_warned_of():
+def test_tokenized_text_gives_a_warning():
     warning = "warning: tokenized: 3 of 4 lines "
     assert warning in run("--hyp", "tokenized", "--ref", "ref", *FEW).stderr
     assert warning not in run("--hyp", "tokenized", "--ref", "ref", "--tokenize", "none", *FEW).stderr

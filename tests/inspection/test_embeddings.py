@@ -60,7 +60,7 @@ def brute_force(space: Space, ids: tuple[int, ...]) -> list[tuple[str, float, fl
 
 
 @pytest.mark.parametrize("text", ["cat", "dog cat", "orangehouse"])
-def test_neighbours_are_those_of_a_search_through_all_tokens(space, text):
+def test_neighbours_equal_a_search_through_all_tokens(space, text):
     word = space.vocabulary.word(text)
     found = space.nearest(word, 7)
     expected = brute_force(space, word.ids)
@@ -72,7 +72,7 @@ def test_neighbours_are_those_of_a_search_through_all_tokens(space, text):
         assert (near.cosine, near.distance) == (pytest.approx(cosine, abs=1e-5), pytest.approx(distance, abs=1e-5))
 
 
-def test_a_word_of_several_tokens_names_them_and_others_of_like_spelling(vocabulary):
+def test_a_word_of_several_tokens_lists_them_and_similar_tokens(vocabulary):
     word = vocabulary.word("houuse")
     assert len(word.ids) > 1 and "".join(word.pieces) == "▁houuse"
     assert word.like[0] == "▁house"
@@ -85,7 +85,7 @@ def test_more_neighbours_than_there_are_tokens_are_all_of_them(space):
     assert len(found.cosine) == len(brute_force(space, word.ids)) == len(found.euclidean)
 
 
-def test_a_vector_of_zeros_has_no_neighbours_and_is_none(vocabulary):
+def test_a_vector_of_zeros_has_no_neighbours_and_is_never_one(vocabulary):
     vectors = torch.ones(len(vocabulary.pieces), 4)
     first, second = (vocabulary.text_ids[i] for i in (0, 1))
     vectors[first] = 0.0
@@ -95,12 +95,12 @@ def test_a_vector_of_zeros_has_no_neighbours_and_is_none(vocabulary):
     assert first not in {neighbour.id for neighbour in (*near.cosine, *near.euclidean)}
 
 
-def test_characters_that_no_token_has_are_named(vocabulary):
+def test_unknown_characters_are_named(vocabulary):
     with pytest.raises(DataError, match=r"'日本': words\.spm .* 日, 本, "):
         vocabulary.word("日本")
 
 
-def test_what_is_no_token_gets_tokens_of_like_spelling(vocabulary):
+def test_an_unknown_token_is_refused_with_similar_tokens(vocabulary):
     with pytest.raises(DataError, match=r"'▁hous' .* words\.spm; .*: ▁house"):
         vocabulary.token("▁hous")
     with pytest.raises(DataError, match=r"'zhouse': words\.spm .* z, .*: ▁house"):
@@ -137,7 +137,7 @@ def edit_config(folder, old: str, new: str):
     manifest.write_text(json.dumps(found))
 
 
-def test_they_are_those_that_the_trainer_begins_with(bundle_of_a_run, config_of_a_run):
+def test_the_initial_weights_are_those_of_the_trainer(bundle_of_a_run, config_of_a_run):
     initial = initial_model(load_bundle(bundle_of_a_run))
     assert initial.origin == "the weights drawn from seed=7"
     run_dir = bundle_of_a_run.parent
@@ -148,7 +148,7 @@ def test_they_are_those_that_the_trainer_begins_with(bundle_of_a_run, config_of_
         assert torch.equal(weight, expected[name]), name
 
 
-def test_drawing_them_leaves_the_random_state_of_the_process(bundle_of_a_run):
+def test_drawing_a_model_keeps_the_random_state_of_the_process(bundle_of_a_run):
     bundle = load_bundle(bundle_of_a_run)
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -157,7 +157,7 @@ def test_drawing_them_leaves_the_random_state_of_the_process(bundle_of_a_run):
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_another_seed_is_found_out_by_vectors_that_training_never_moves(bundle_of_a_run, tmp_path):
+def test_vectors_that_training_never_moves_reveal_another_seed(bundle_of_a_run, tmp_path):
     folder = shutil.copytree(bundle_of_a_run, tmp_path / "other")
     edit_config(folder, "seed: 7", "seed: 8")
     initial = initial_model(load_bundle(folder))
@@ -192,7 +192,7 @@ def test_vectors_of_zeros_are_the_same_though_they_have_no_direction(bundle_of_a
         ({"averaged_models": ["a", "b"]}, "null", "mean of several models"),
     ],
 )
-def test_where_they_are_not_known_it_says_why(bundle_of_a_run, tmp_path, training, init_from, reason):
+def test_unknown_initial_weights_come_with_a_reason(bundle_of_a_run, tmp_path, training, init_from, reason):
     folder = shutil.copytree(bundle_of_a_run, tmp_path / "other")
     if init_from != "null":
         edit_config(folder, "init_from: null", f"init_from: {init_from}")

@@ -89,7 +89,7 @@ def test_a_sample_is_spread_over_the_whole_text(bundle, sample, lines):
     assert ranking.n_pairs == len(lines)
 
 
-def test_pairs_put_in_wrongly_come_out_on_top(bundle, tmp_path):
+def test_wrong_pairs_have_the_highest_loss(bundle, tmp_path):
     """Of 120 pairs that the model has learnt three get another's target, of other length, and one another language."""
     [files] = bundle.config.data.train
     src, tgt = files.src.read_text().splitlines(), files.tgt.read_text().splitlines()
@@ -99,7 +99,7 @@ def test_pairs_put_in_wrongly_come_out_on_top(bundle, tmp_path):
     assert {hard.pair.line - 1 for hard in ranking.hardest} == set(wrong)
 
 
-def test_own_translations_stand_beside_their_pairs_with_their_loss(bundle, dev):
+def test_own_translations_come_with_their_pairs_and_their_loss(bundle, dev):
     from mtkit.translation.translator import Translator
 
     ranking = rank_pairs(bundle, [bundle.config.data.dev], 8, device=CPU)

@@ -53,7 +53,7 @@ def corpus(folder, tag: str | None = None) -> CorpusFiles:
         {"tie": "none", "norm_position": "post"},
     ],
 )
-def test_every_kind_of_model_can_be_looked_into(make_bundle, tmp_path, model):
+def test_every_kind_of_model_can_be_inspected(make_bundle, tmp_path, model):
     bundle = make_bundle(**model)
     for side in ("src", "tgt"):
         views = views_of(bundle, side)

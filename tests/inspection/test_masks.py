@@ -91,7 +91,7 @@ def test_without_a_causal_mask_padding_of_the_target_is_seen(subject, monkeypatc
     assert [row.masked.encoder < 1e-5 for row in batch.sentences] == [True] * 3  # the encoder has no part in it
 
 
-def test_what_would_come_out_without_the_mask_is_what_a_model_without_it_computes(subject, monkeypatch):
+def test_unmasked_differences_are_those_of_a_model_without_the_mask(subject, monkeypatch):
     said = [row.unmasked for row in batch_of(subject).sentences]
     monkeypatch.setattr("mtkit.model.transformer.padding_bias", looking_everywhere)
     found = [row.masked for row in batch_of(subject).sentences]
@@ -115,7 +115,7 @@ def test_the_differences_are_those_of_tensors_computed_side_by_side(subject, mon
     assert row.masked.changed == changed
 
 
-def test_figures_that_are_no_numbers_prove_nothing(subject):
+def test_nan_fails_the_proof(subject):
     assert not Difference(math.nan, 0.0, 0).within(1.0) and not Difference(0.0, math.nan, 0).within(1.0)
     batch = batch_of(subject)
     row = replace(batch.sentences[0], masked=Difference(0.0, math.nan, 0))
@@ -131,7 +131,7 @@ def test_tokens_that_a_model_must_never_say_do_not_count(bundle_of_a_run):
     assert batch_of(forbidding).holds
 
 
-def test_masks_are_drawn_with_tokens_as_who_may_look_at_whom(subject):
+def test_masks_show_which_token_may_look_at_which(subject):
     batch = batch_of(subject, ["cat", "one red cat"], ["un chat rouge", "chat"])
     encoder, causal, cross = masks_of(batch, batch.sentences[0])
     assert list(encoder.keys) == ["▁cat", "<end>", "<pad>", "<pad>"] == list(encoder.queries)
@@ -185,7 +185,7 @@ def test_a_long_source_is_drawn_in_several_blocks(subject):
     assert " ".join(line[4:].strip() for line in shown).split() == ["▁cat"] * 30 + ["<end>"]
 
 
-def test_a_recurrent_decoder_is_said_to_need_no_mask(bundle_of_a_run):
+def test_a_recurrent_decoder_needs_no_mask(bundle_of_a_run):
     batch = batch_of(subject_with(bundle_of_a_run, decoder="ssru"))
     assert "recurrent" in masks_of(batch, batch.sentences[0])[1].name
 
@@ -242,7 +242,7 @@ def test_a_broken_mask_ends_the_command_with_1(bundle_of_a_run, monkeypatch):
     assert done.exit_code == 1 and "BROKEN" in done.stdout
 
 
-def test_sentences_of_one_length_are_warned_of(bundle_of_a_run):
+def test_sentences_of_one_length_give_a_warning(bundle_of_a_run):
     done = run(bundle_of_a_run, "cat", "dog", "--target", "un", "--target", "chat")
     assert done.exit_code == 0 and "warning: no sentence is padded, so nothing is proved" in done.stderr
 
@@ -256,6 +256,6 @@ def test_sentences_of_one_length_are_warned_of(bundle_of_a_run):
         (["cat " * 3000], 1, "more than the"),
     ],
 )
-def test_bad_input_is_told(bundle_of_a_run, args, exit_code, message):
+def test_bad_input_is_refused(bundle_of_a_run, args, exit_code, message):
     done = run(bundle_of_a_run, *args)
     assert done.exit_code == exit_code and message in done.stderr and "Traceback" not in done.stderr

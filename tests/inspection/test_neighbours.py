@@ -31,7 +31,7 @@ def test_padding_changes_no_mean_state(bundle):
         assert torch.allclose(row, state_alone(bundle, text), atol=1e-5)
 
 
-def test_the_nearest_are_those_of_a_search_through_all(bundle):
+def test_the_nearest_sentences_equal_a_search_through_all(bundle):
     [files] = bundle.config.data.train
     texts = files.src.read_text().splitlines()
     asked = state_alone(bundle, "one red cat")
@@ -46,7 +46,7 @@ def test_the_nearest_are_those_of_a_search_through_all(bundle):
         assert [pair.line for pair in near.pairs] == [i for i, text in enumerate(texts, 1) if text == near.src][:5]
 
 
-def test_a_sentence_is_nearest_to_itself_and_told_once_with_all_its_pairs(bundle, tmp_path):
+def test_a_sentence_is_nearest_to_itself_and_listed_once_with_all_its_pairs(bundle, tmp_path):
     src, tgt = tmp_path / "a.en", tmp_path / "a.fr"
     src.write_text("dog\n" + "cat\n" * 7 + "\ntwo red\n")
     tgt.write_text("\n".join("abcdefghij") + "\n")

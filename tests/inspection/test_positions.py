@@ -126,7 +126,7 @@ def test_lengths_are_compared_with_those_of_scaled_embeddings():
     assert view.encoding.norm(dim=1).tolist() == pytest.approx([math.sqrt(8)] * 5)
 
 
-def test_the_text_shades_the_encoding_and_tells_what_it_means():
+def test_the_text_shades_the_encoding_and_explains_it():
     lines = as_text(positions_by_formula("sinusoidal", 4, 3)).splitlines()
     assert lines[0] == "sinusoidal positions 0 to 2, embeddings 4 wide, by the formula"
     assert lines[1] == "Each position adds a vector of length 1.41 to an embedding."
@@ -137,7 +137,7 @@ def test_the_text_shades_the_encoding_and_tells_what_it_means():
     assert lines[-2:] == ["        0        6.28", "        1      628.32"]
 
 
-def test_unlike_positions_are_not_said_to_depend_on_their_distance():
+def test_learned_positions_depend_on_more_than_their_distance():
     assert "depends on where they are" in as_text(positions_by_formula("learned", 16, 20))
 
 
@@ -152,7 +152,7 @@ def test_pictures_are_written(kind, suffix, tmp_path):
         assert f"{kind} positions 0 to 11" in "".join(ElementTree.parse(path).getroot().itertext())
 
 
-def test_the_page_reads_well_and_tells_a_value_by_keyboard(browser, tmp_path):
+def test_the_page_reads_well_and_shows_values_by_keyboard(browser, tmp_path):
     path = tmp_path / "positions.html"
     write_positions_page(path, positions_by_formula("learned", 8, 6))
     check_page(browser, path, tmp_path)
@@ -171,7 +171,7 @@ def run(*args: object):
     return CliRunner().invoke(app, ["--quiet", "inspect", "positions", *map(str, args)])
 
 
-def test_the_command_looks_into_a_model(bundle_of_a_run):
+def test_the_command_inspects_a_model(bundle_of_a_run):
     done = run("--model", bundle_of_a_run, "--length", 5, "--json")
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout)

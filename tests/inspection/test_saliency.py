@@ -104,7 +104,7 @@ def test_gradient_times_input_is_the_slope_along_the_embedding(make_subject, nam
     assert found.abs().max() > 0.01
 
 
-def test_a_token_that_comes_twice_has_its_share_in_each_place(subject):
+def test_a_repeated_token_has_a_value_at_each_position(subject):
     pair = subject.pair("cat cat", target=TARGET)
     found = gradient_times_input(subject.model, pair)
     weight = subject.model.src_embedding.weight
@@ -126,7 +126,7 @@ def test_a_matrix_that_the_target_shares_counts_on_the_source_side_only(make_sub
     torch.testing.assert_close(gradient_times_input(tied.model, pair), gradient_times_input(untied.model, pair))
 
 
-def test_a_model_that_ignores_the_source_leans_on_nothing(make_subject):
+def test_a_model_that_ignores_the_source_depends_on_no_token(make_subject):
     subject = make_subject()
     for layer in subject.model.decoder_layers:
         layer.cross_attention.out_proj.weight.data.zero_()
@@ -166,7 +166,7 @@ def test_words_that_the_alignment_links_are_those_of_the_texts(subject, pair):
         assert src in SENTENCE.split() and tgt in TARGET.split()
 
 
-def test_the_command_names_what_each_token_leans_on(run, subject, pair):
+def test_the_command_lists_what_each_token_depends_on(run, subject, pair):
     result = run(SENTENCE, "--target", TARGET, "--top", "1")
     assert result.exit_code == 0
     found = measure_saliency(subject, pair)
@@ -227,7 +227,7 @@ def test_a_pair_that_is_too_long_to_draw_is_refused_before_the_work(run, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_the_page_shows_what_the_chosen_token_leans_on(subject, browser, tmp_path):
+def test_the_page_shows_what_the_chosen_token_depends_on(subject, browser, tmp_path):
     found = measure_saliency(subject, subject.pair("see <b>", target="It rains"))
     draw_saliency(tmp_path / "heat.html", found)
     with open_page(browser, tmp_path / "heat.html") as page:

@@ -102,7 +102,7 @@ def test_tokens_that_a_model_must_never_say_do_not_count(folder, subject_spm):
     assert found.prefix_holds and found.cache_agrees
 
 
-def test_a_model_that_looks_ahead_is_found_out(subject, run, monkeypatch):
+def test_a_model_that_looks_ahead_fails_the_check(subject, run, monkeypatch):
     monkeypatch.setattr(transformer, "causal_bias", lambda length, device: torch.zeros(1, 1, length, length))
     found = decoding_steps(subject, subject.pair(SENTENCE, target=SENTENCES[1]))
     assert found.moved > 100 * TOLERANCE and not found.prefix_holds
@@ -111,7 +111,7 @@ def test_a_model_that_looks_ahead_is_found_out(subject, run, monkeypatch):
     assert "BROKEN  earlier distributions" in result.stdout
 
 
-def test_each_step_tells_what_it_changed_itself(subject):
+def test_each_step_has_its_own_largest_change(subject):
     """With a model that says something else at the first position once there is a third one."""
 
     def output(layer, inputs, logits):
@@ -125,7 +125,7 @@ def test_each_step_tells_what_it_changed_itself(subject):
     assert moved[2] > 1.0 and max([*moved[:2], *moved[3:]]) <= TOLERANCE
 
 
-def test_a_cache_that_forgets_is_found_out(subject, run, monkeypatch):
+def test_a_cache_that_forgets_fails_the_check(subject, run, monkeypatch):
     make_step = NativeEngine.make_step
 
     def forgetful(self, segments, beam_size, **options):
@@ -138,7 +138,7 @@ def test_a_cache_that_forgets_is_found_out(subject, run, monkeypatch):
     assert run(SENTENCE, "--target", SENTENCES[1]).exit_code == 1
 
 
-def test_what_is_no_number_does_not_hold(subject):
+def test_nan_fails_the_checks(subject):
     found = decoding_steps(subject, subject.pair(SENTENCE))
     first, *rest = found.steps
     broken = replace(found, steps=[first, replace(rest[0], moved=math.nan, cached_differs=math.nan), *rest[1:]])
@@ -196,7 +196,7 @@ def test_unknown_characters_are_named(folder, caplog):
     assert " \u732b of the sentence" in caplog.text and "<unk>" in caplog.text
 
 
-def test_the_command_tells_the_loop_from_start_to_end(run):
+def test_the_command_shows_the_loop_from_start_to_end(run):
     result = run(SENTENCE, "--target", SENTENCES[1], "--top", "3")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()

@@ -158,7 +158,7 @@ def test_the_model_is_left_as_it_was(subjects):
     assert not any(module._forward_hooks for module in subject.model.modules())
 
 
-def test_a_trace_that_is_not_what_the_model_computes_is_refused(subjects, monkeypatch):
+def test_a_trace_that_differs_from_the_model_is_refused(subjects, monkeypatch):
     split = tracing.split_heads
     monkeypatch.setattr(tracing, "split_heads", lambda *args: tuple(reversed(split(*args))))
     with pytest.raises(RuntimeError, match="encoder self-attention of layer 1"):

@@ -72,7 +72,7 @@ def test_a_fault_of_the_page_is_found(browser, page_of, tmp_path, content, style
         check_page(browser, page_of(content, style), tmp_path)
 
 
-def test_what_lies_just_within_the_limits_is_no_fault(browser, page_of, tmp_path):
+def test_values_just_within_the_limits_are_accepted(browser, page_of, tmp_path):
     content = (
         '<p style="color:#767676;background:#fff">grey</p><p style="color:#949494;background:#fff;font-size:24px">'
     )
@@ -89,7 +89,7 @@ def test_what_lies_just_within_the_limits_is_no_fault(browser, page_of, tmp_path
         ('<img alt="a" src="other.png">', "", "other.png"),
     ],
 )
-def test_a_failing_script_or_a_look_beyond_the_file_is_found(browser, page_of, content, script, fault):
+def test_a_failing_script_or_a_network_request_is_found(browser, page_of, content, script, fault):
     with pytest.raises(AssertionError, match=fault), open_page(browser, page_of(content, script=script)):
         pass
 

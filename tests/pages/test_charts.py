@@ -58,7 +58,7 @@ def test_a_missing_value_is_a_gap_and_not_zero():
     assert len(places(chart)) == 3
 
 
-def test_every_point_tells_its_values_to_who_hovers():
+def test_every_point_shows_its_value_on_hover():
     titles = [c.find("title").text for c in elements(lines(Series("dev", [100], [-0.5])), "circle")]
     assert titles == ["dev: \N{MINUS SIGN}0.5 at step 100"]
 
@@ -98,7 +98,7 @@ def test_names_are_escaped_and_stand_in_the_legend():
     assert "<b>" not in str(chart)
 
 
-def test_a_chart_tells_a_screen_reader_what_it_is():
+def test_a_chart_has_a_label_for_screen_readers():
     (svg,) = elements(bars(["x"], Bars("ours", [1.0]), Bars("theirs", [2.0])), "svg", role="img")
     assert svg.get("aria-label") == "Scores: ours, theirs"
 

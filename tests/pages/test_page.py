@@ -36,7 +36,7 @@ def test_data_that_json_cannot_hold_are_refused_instead_of_leaving_a_page_withou
         filled("{{ data | tojson }}", data=[float("nan")])
 
 
-def test_a_value_that_nobody_gave_is_an_error_and_the_old_page_stays(tmp_path):
+def test_a_missing_value_is_an_error_and_keeps_the_old_page(tmp_path):
     page = tmp_path / "page.html"
     page.write_text("old")
     with pytest.raises(UndefinedError, match="'title' is undefined"):

@@ -44,7 +44,7 @@ def trace_by_hand(decoder: list[list[float]], cross: list[list[list[float]]]) ->
     return AttentionTrace(pair, ["<start>", "▁x"], maps, cfg)
 
 
-def test_a_table_has_shades_the_most_and_what_is_to_say():
+def test_a_table_has_shades_the_largest_weight_and_the_token_to_predict():
     cross = [[[0.9, 0.06, 0.04], [0.0, 0.5, 0.5]], [[0.7, 0.3, 0.0], [0.02, 0.1, 0.88]]]
     table = attention_tables(trace_by_hand([[1.0, 0.0], [0.5, 0.5]], cross), None, None, None)
     assert table.splitlines()[:9] == [
@@ -53,7 +53,7 @@ def test_a_table_has_shades_the_most_and_what_is_to_say():
         "             e",
         "             n",
         "         ▁ ▁ d",
-        "         a b >   most        to say",
+        "         a b >   most        next token",
         "<start>  ██░░··  0.80 ▁a     ▁x",
         "     ▁x  ··▒▒▓▓  0.69 <end>  <end>",
         "",
@@ -88,7 +88,7 @@ def test_wide_characters_and_marks_keep_the_columns_straight():
     src = replace(trace.pair.src, pieces=["▁犬", "e\u0301t", "<end>"])
     table = attention_tables(replace(trace, pair=replace(trace.pair, src=src)), None, None, None)
     assert "         ▁ e\u0301 d" in table.splitlines()
-    assert "         犬t >   most        to say" in table.splitlines()
+    assert "         犬t >   most        next token" in table.splitlines()
 
 
 def test_the_command_shows_the_sentence_its_translation_and_one_table(run, subject):
@@ -128,7 +128,7 @@ def test_json_holds_all_weights_or_those_that_are_chosen(run, subject):
         (["--target", "a" * 90, "-o", "a.html"], 1, "more than the 80"),
     ],
 )
-def test_mistakes_are_told(run, args, code, message, tmp_path, monkeypatch):
+def test_mistakes_are_explained(run, args, code, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run(SRC, *args)
     assert result.exit_code == code
@@ -206,7 +206,7 @@ def test_dollars_and_markup_are_text_in_pictures(run, name, tmp_path, drawn):
     assert len(drawn[0].images) == 1 + 2 * 2
 
 
-def test_tokens_are_no_formulas(tmp_path, drawn):
+def test_tokens_are_not_taken_for_formulas(tmp_path, drawn):
     trace = trace_by_hand([[1.0, 0.0], [0.5, 0.5]], [[[1.0, 0, 0]] * 2] * 2)
     src = replace(trace.pair.src, pieces=["▁$x_1$", "$\\frac$", "<end>"])  # the second would be one with a mistake
     odd = replace(trace, pair=replace(trace.pair, src=src), tgt_in=["<start>", "$\\frac$"])
@@ -216,7 +216,7 @@ def test_tokens_are_no_formulas(tmp_path, drawn):
     )  # two kinds: a row, two maps
 
 
-def test_characters_that_the_font_lacks_are_told(subject, tmp_path, drawn, caplog):
+def test_characters_that_the_font_lacks_give_a_warning(subject, tmp_path, drawn, caplog):
     trace = trace_pair(subject.model, subject.pair("a \u732b", target="a"))
     write_attention_picture(tmp_path / "a.png", trace.chosen(["cross"], layer=1))
     assert "matplotlib's font lacks" in caplog.text

@@ -41,7 +41,7 @@ def run(bundle_of_a_run, tmp_path, monkeypatch):
         (["errors", "--near", NO_UTF8], "--near"),
     ],
 )
-def test_text_that_is_no_utf8_is_refused(run, args, place):
+def test_text_that_is_not_utf8_is_refused(run, args, place):
     result = run(*args)
     assert result.exit_code == 1
     assert result.stderr == f"mtkit: {place}: 'a \\udc8b' is not valid UTF-8; convert it first\n"
@@ -66,7 +66,7 @@ def test_the_suffix_says_what_is_drawn_in_capitals_too(run, command):
         ("file/new/page.html", "file is a file"),
     ],
 )
-def test_a_file_that_cannot_be_is_refused_before_any_work(run, command, output, message):
+def test_an_unwritable_file_is_refused_before_any_work(run, command, output, message):
     Path("folder.html").mkdir()
     Path("file").touch()
     result = run(command, *ARGUMENTS[command], "-o", output)

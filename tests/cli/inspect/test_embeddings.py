@@ -27,7 +27,7 @@ def run(bundle_of_a_run, tmp_path, monkeypatch):
     return run
 
 
-def test_json_tells_words_views_and_the_map(run, bundle_of_a_run):
+def test_json_has_words_views_and_the_map(run, bundle_of_a_run):
     found = json.loads(run("cat", "dog", "red", "catdog", "--top", "3", "--json").stdout)
     assert (found["side"], found["width"]) == ("src", 16)
     assert found["before_training"] == "the weights drawn from seed=7"
@@ -50,7 +50,7 @@ def test_json_tells_words_views_and_the_map(run, bundle_of_a_run):
 MEASURES = (("cosine", "cosine"), ("distance", "euclidean"))
 
 
-def test_text_fits_the_terminal_and_tells_what_each_word_is(run):
+def test_text_fits_the_terminal_and_explains_each_word(run):
     result = run("cat", "catdog", "--side", "src", "--top", "20")
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 100
@@ -71,7 +71,7 @@ def test_tokens_by_their_spelling(run):
     assert result.exit_code == 1 and "'▁ca' " in result.stderr and "src.spm; similar tokens: ▁cat" in result.stderr
 
 
-def test_a_token_that_training_never_saw_is_told(run):
+def test_a_token_that_training_never_saw_is_reported(run):
     """No source holds a <s>, so that its vector is the one drawn at the start."""
     result = run("<s>", "▁cat", "▁dog", "--pieces", "-o", "map.html")
     assert "  change by training  none: training never moved this vector" in result.stdout
@@ -94,7 +94,7 @@ def test_a_picture(run, suffix):
     assert sum("% of the variance" in text for text in texts) == 6
 
 
-def test_characters_that_the_font_lacks_are_told(tmp_path, monkeypatch):
+def test_characters_that_the_font_lacks_give_a_warning(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="needs matplotlib: pip install mtkit[plot]")
     said: list[str] = []
     monkeypatch.setattr(log, "warning", said.append)
@@ -115,7 +115,7 @@ def test_without_matplotlib_a_picture_is_refused_and_a_page_is_drawn(run, monkey
     assert run("cat", "dog", "red", "-o", "map.html").exit_code == 0
 
 
-def test_the_page_tells_words_neighbours_and_axes(run):
+def test_the_page_has_words_neighbours_and_axes(run):
     assert run("cat", "dog", "red", "--neighbours", "-o", "map.html").exit_code == 0
     text = Path("map.html").read_text()
     found = json.loads(run("cat", "dog", "red", "--neighbours", "--json").stdout)

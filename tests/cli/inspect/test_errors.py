@@ -53,7 +53,7 @@ def test_text_names_file_and_line_and_shows_the_own_translation_on_demand(run, d
     assert len(run("--corpus", "dev", "-n", "2").stdout.splitlines()) == 6
 
 
-def test_files_hold_what_json_tells(run):
+def test_files_have_the_same_content_as_json(run):
     shown = json.loads(run("--corpus", "dev", "--translate", "--json").stdout)
     for suffix in ("tsv", "json"):
         result = run("--corpus", "dev", "--translate", "-o", f"new/hard.{suffix}")
@@ -114,7 +114,7 @@ def test_mistakes_are_explained(run, args, exit_code, message):
     assert result.stdout == ""
 
 
-def test_a_corpus_that_is_no_longer_there_is_named(run, dev):
+def test_a_missing_corpus_is_named(run, dev):
     away = dev.src.with_name("moved.en")
     dev.src.rename(away)
     try:
@@ -126,7 +126,7 @@ def test_a_corpus_that_is_no_longer_there_is_named(run, dev):
 
 
 @pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="needs /dev/fd")
-def test_text_from_pipes_is_read_once_and_no_sample_of_it_is_drawn(run, dev):
+def test_pipes_are_read_once_and_refuse_a_sample(run, dev):
     options = []
     for side in ("src", "tgt"):
         reading, writing = os.pipe()

@@ -141,7 +141,7 @@ def test_a_good_translator_passes_every_check(suite):
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_a_defect_fails_the_check_that_is_there_for_it(suite, defect):
+def test_each_defect_fails_its_check(suite, defect):
     broken, expected = DEFECTS[defect]
     result = run_suite(suite, lambda lines: list(map(broken, lines)))
     assert {check.name for check in result.failed} == expected
@@ -201,7 +201,7 @@ def test_numbers_in_words_count_only_if_asked_for(tmp_path):
         ("...", "empty"),
     ],
 )
-def test_faults_are_told_unless_they_are_left_out(tmp_path, text, problem):
+def test_only_the_chosen_faults_are_reported(tmp_path, text, problem):
     src = "The old dog sleeps in the big house."
     lines = f"check: sound\nsentences: [{src}]\nfaults: "
     assert problems(make_check(tmp_path, lines + "[empty, loop, copy]"), {src: text}) == [problem]
@@ -221,7 +221,7 @@ def test_negation_goes_wrong_both_ways(tmp_path):
     assert problems(suite, {"I know.": unknown, "I don't know.": known}) == [f"{lost}; the negation is lost"]
 
 
-def test_negation_in_a_language_of_ones_own(tmp_path):
+def test_negating_words_can_be_given(tmp_path):
     text = "src_lang: en\ntgt_lang: sv\nchecks:\n  - check: negation\n    words: [inte, aldrig]\n"
     suite = make_suite(tmp_path, text + "    pairs: [{plain: I know., negated: I don't know.}]\n")
     assert problems(suite, {"I know.": "Jag vet.", "I don't know.": "Jag vet inte."}) == [""]
@@ -291,7 +291,7 @@ def test_an_expected_translation_may_differ_in_spaces_only(tmp_path):
 # Changes that do not matter
 
 
-def test_each_change_is_made_of_the_sentence(tmp_path):
+def test_a_sentence_is_translated_with_each_change(tmp_path):
     suite = make_check(tmp_path, "check: case\nchanges: [lower, upper, title, first]\nsentences: [I don't see it.]")
     assert suite.sources == ["I don't see it.", "i don't see it.", "I DON'T SEE IT.", "I Don't See It."]
     suite = make_check(tmp_path, "check: punctuation\nsentences: [I don't see it.]")
@@ -320,7 +320,7 @@ def test_marks_case_and_spaces_of_a_translation_do_not_count_for_punctuation_but
 # Long lines
 
 
-def test_a_long_line_holds_every_sentence_and_is_as_long_as_asked_for(tmp_path):
+def test_long_lines_contain_every_sentence_and_reach_the_least_length(tmp_path):
     suite = make_check(tmp_path, "check: long\nmin_letters: 20\nsentences: [One cat., Two dogs., Three birds.]")
     [check] = suite.checks
     assert [case.lines for case in check.cases] == [
@@ -331,7 +331,7 @@ def test_a_long_line_holds_every_sentence_and_is_as_long_as_asked_for(tmp_path):
     assert [case.sources[0] for case in check.cases] == ["One cat. Two dogs.", "Three birds. One cat."]
 
 
-def test_a_long_line_may_be_as_much_longer_or_shorter_as_its_sentences_allow(tmp_path):
+def test_a_long_line_may_differ_in_length_by_the_tolerance(tmp_path):
     suite = make_check(tmp_path, "check: long\nmin_letters: 10\ntolerance: 0.2\nsentences: [aaaa bb cc d.]")
     line = suite.sources[0]
     assert suite.sources == ["aaaa bb cc d."]  # here the line is its only sentence

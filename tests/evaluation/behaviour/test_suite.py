@@ -60,7 +60,7 @@ def test_a_wrong_check_is_named_with_its_line_and_a_remedy(fault, check, line, k
     assert all(fact in message for fact in facts), message
 
 
-def test_all_problems_are_told_at_once_in_the_files_order(fault):
+def test_all_problems_are_reported_at_once_in_the_files_order(fault):
     text = "src_lang: en\nchecks:\n  - check: blnk\n  - check: blank\n    nmae: a\ntgt_lng: fr\n"
     assert fault(text).splitlines() == [
         "4 problems",
@@ -94,7 +94,7 @@ def test_a_file_that_is_not_a_suite(fault, text, line, fact):
     assert message.startswith(f"1 problem\n  line {line}: ") and fact in message
 
 
-def test_a_missing_suite_is_named_with_one_of_a_like_name(tmp_path):
+def test_a_missing_suite_is_reported_with_a_similar_name(tmp_path):
     (tmp_path / "suite.yaml").touch()
     with pytest.raises(ConfigError, match=r"sute.yaml: no such file; did you mean .*suite.yaml\?"):
         load_suite(tmp_path / "sute.yaml")
@@ -103,7 +103,7 @@ def test_a_missing_suite_is_named_with_one_of_a_like_name(tmp_path):
 # Files of sentences
 
 
-def test_a_file_lies_beside_the_suite_and_lines_without_subject_are_counted(tmp_path):
+def test_a_file_path_is_relative_to_the_suite_and_unused_lines_are_counted(tmp_path):
     (tmp_path / "lines.en").write_text("2 cats\nno number\n\n13 dogs\n", encoding="utf-8")
     path = tmp_path / "suite.yaml"
     path.write_text(HEAD + "  - check: numbers\n    sentences: [1 cat]\n    file: lines.en\n", encoding="utf-8")
@@ -112,7 +112,7 @@ def test_a_file_lies_beside_the_suite_and_lines_without_subject_are_counted(tmp_
     assert check.n_left_out == 2
 
 
-def test_n_lines_are_taken_at_equal_distances(tmp_path):
+def test_n_lines_are_taken_evenly_spaced(tmp_path):
     (tmp_path / "lines.en").write_text("".join(f"line {n}\n" for n in range(10)), encoding="utf-8")
     path = tmp_path / "suite.yaml"
     path.write_text(HEAD + "  - check: sound\n    file: lines.en\n    n: 2\n", encoding="utf-8")
@@ -143,7 +143,7 @@ def test_files_that_cannot_be_used(fault, tmp_path):
 # The rest
 
 
-def test_checks_of_one_name_are_told_apart(tmp_path):
+def test_checks_of_the_same_name_get_numbers(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text(HEAD + 3 * "  - check: blank\n" + "  - check: blank\n    name: empty lines\n", encoding="utf-8")
     assert [check.name for check in load_suite(path).checks] == ["blank", "blank 2", "blank 3", "empty lines"]
@@ -167,5 +167,5 @@ def test_the_example_loads_and_has_every_kind_of_check():
     ("src", "tgt", "warning"),
     [("en", "fr", False), ("src", "tgt", False), ("en", "de", True), ("fr", "en", True), ("src", "de", True)],
 )
-def test_a_model_for_other_languages_is_told(src, tgt, warning):
+def test_a_model_for_other_languages_gives_a_warning(src, tgt, warning):
     assert bool(load_suite(EXAMPLE).languages.warning(src, tgt)) is warning

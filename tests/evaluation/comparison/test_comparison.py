@@ -106,7 +106,7 @@ def test_the_report_names_the_winner_and_shows_what_it_won_by(found):
         (PairedDifference(0.0, -1, 1, 0.01, 0.5), "new and old score the same"),
     ],
 )
-def test_a_verdict_says_who_is_better_and_how_surely(difference, words):
+def test_a_verdict_says_which_system_is_better_and_whether_significantly(difference, words):
     pair = Pair("old", "new", {"BLEU": difference}, wins=0, ties=1, losses=0, n_identical=1, gains=[0.0])
     assert verdict(pair, "BLEU").startswith(f"BLEU: {words}")
 

@@ -42,7 +42,7 @@ def test_a_translation_that_the_limit_ended_has_an_unlikely_length():
     assert diagnostics(REFERENCES, finished=[True, False, True, True]).faults["length"] == 1
 
 
-def test_untranslated_words_are_the_sources_small_ones_that_no_reference_has():
+def test_untranslated_words_are_lower_case_source_words_that_no_reference_has():
     texts = ["Le cat dort.", "Cela costs 35 euros.", "Tom voit la grande maison there.", "Rain."]
     # cat, costs, there; not Tom and Rain (capitals), euros and 35 (in the reference): 3 of 3 + 4 + 6 + 1 words
     assert untranslated_share(texts, SOURCES, [REFERENCES]) == 3 / 14
@@ -63,7 +63,7 @@ def test_calibration_is_measured_on_the_sentences_that_have_a_confidence():
     assert diagnostics(texts, confidences=[None] * 4, good_chrf=60.0).calibration is None
 
 
-def test_a_model_is_asked_what_only_it_knows(bundle_of_a_run):
+def test_a_models_translations_come_with_their_unknown_pieces(bundle_of_a_run):
     translator = Translator.load(bundle_of_a_run)
     sources = ["one red cat", "two q cats", ""]
     system = translate_system("tiny", [bundle_of_a_run], translator, sources)

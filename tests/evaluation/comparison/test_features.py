@@ -59,7 +59,7 @@ def test_rarity_is_that_of_the_rarest_word_whatever_its_case(n_times, bucket):
         ("I have three cats.", None, "without numbers"),
     ],
 )
-def test_numbers_are_seen_in_digits_and_in_words(source, lang, bucket):
+def test_numbers_are_recognised_in_digits_and_in_words(source, lang, bucket):
     assert feature("numbers", [source], src_lang=lang).bucket_of == (bucket,)
 
 
@@ -86,17 +86,17 @@ def test_a_script_without_capitals_has_no_feature_names():
 
 
 @pytest.mark.parametrize("text", ["Is it?", 'He asked: "Is it?"', "¿Qué?", "你好吗？", "«Où ?»"])
-def test_questions_are_seen(text):
+def test_questions_are_recognised(text):
     assert is_question(text)
 
 
-def test_what_is_no_question_is_none():
+def test_other_sentences_are_not_questions():
     assert not is_question("Is it? Yes.")
     assert not is_question("He said so;")
     assert is_question("Τι;", "el")
 
 
-def test_what_is_not_known_is_left_out():
+def test_features_that_need_missing_information_are_left_out():
     without = [found.name for found in find_features(["I do not."], [["Non."]])]
     assert without == ["source length", "numbers", "names", "questions"]
     assert feature("negation", ["I do not.", "I do."], src_lang="en").bucket_of == ("negated", "not negated")
@@ -115,5 +115,5 @@ def test_what_is_not_known_is_left_out():
         ("a.zh_CN.gz", "zh_cn"),
     ],
 )
-def test_a_files_name_tells_its_language(name, lang):
+def test_a_files_name_ends_with_its_language(name, lang):
     assert language_in_name(Path(name)) == lang

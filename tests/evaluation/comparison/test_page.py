@@ -32,7 +32,7 @@ def report(tmp_path_factory):
     return path
 
 
-def test_text_is_shown_as_it_is_and_never_taken_for_html(report):
+def test_text_is_never_taken_for_html(report):
     text = report.read_text(encoding="utf-8")
     assert "<b>1" not in text and text.count("</script>") == 2
     assert "old &lt;one&gt;" in text and "old <one>" not in text
@@ -108,7 +108,7 @@ def test_of_three_systems_two_are_chosen_for_the_table(browser, tmp_path):
         assert page.locator("#sentences tbody tr").count() == 1
 
 
-def test_a_large_test_set_shows_what_differs_most_and_says_so(tmp_path, monkeypatch):
+def test_a_large_test_set_shows_only_the_largest_differences(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "_MAX_BYTES", 3000)
     path = tmp_path / "large.html"
     write_report(path, comparison(System("old", OLD), System("new", NEW)))

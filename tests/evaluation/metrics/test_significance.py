@@ -93,7 +93,7 @@ def test_any_system_can_be_the_baseline(systems, references):
     assert {system.name: system for system in found} == expected
 
 
-def test_trials_follow_the_share_of_all_exchanges_that_surpass_the_difference():
+def test_p_approaches_the_share_of_all_swaps_with_a_larger_difference():
     # by TER: sentence i has edits[i] errors in one system and 0 in the other, or the other way round
     edits = [3, 1, -2, 4, 1, 2, -1, 3]
     reference = ["a b c d e f"] * len(edits)
