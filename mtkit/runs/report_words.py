@@ -56,11 +56,11 @@ def summary(run: RunFiles) -> str:
             "are from its latest checkpoint; run the same `mtkit train` command to continue."
         )
     overlaps = run.record.get("text", {}).get("dev", {}).get("n_in_training")
-    seen = "some of which were also in its training text" if overlaps else "which were not in its training text"
+    overlap = "some of them are" if overlaps else "none of them is"
     scores, origin = (
         (run.test, "which were set aside until the end")
         if run.test
-        else (run.dev, f"{seen}, and which decided which version of the model to keep")
+        else (run.dev, f"which served to choose the version to keep ({overlap} in its training text)")
     )
     quality = f" {_in_words(scores, origin)}" if scores else ""
     return f"{about}. It learned from {learned}{took}.{quality}"
