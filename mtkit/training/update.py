@@ -161,8 +161,8 @@ class Updater:
         self, stats: UpdateStats, passes: "_Passes", step: int, lr: float, line_of: Callable[[int], str]
     ) -> Divergence:
         """Return the error for an impossible update; it names the lines whose loss is not finite, or else all."""
-        guilty = passes.not_finite()
-        indices = np.concatenate([part.indices for part in guilty or [part for part, _ in passes.parts]])
+        bad_parts = passes.not_finite()
+        indices = np.concatenate([part.indices for part in bad_parts or [part for part, _ in passes.parts]])
         lines = [f"  {line_of(int(index))}" for index in indices[:_LINES_NAMED]]
         if len(indices) > _LINES_NAMED:
             lines.append(f"  and {len(indices) - _LINES_NAMED} more")
@@ -171,7 +171,7 @@ class Updater:
             "no weight has changed. The batch:"
         )
         return Divergence(
-            self.processes.text_of_first("\n".join([finding, *lines]), is_mine=bool(guilty)),
+            self.processes.text_of_first("\n".join([finding, *lines]), is_mine=bool(bad_parts)),
             f"look at these lines; if they are good, start a new run with a lower train.lr (it is {lr:.3g} at this "
             "step), a longer train.warmup_steps or train.precision=fp32",
         )
