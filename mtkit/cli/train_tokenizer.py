@@ -1,4 +1,4 @@
-"""`mtkit train-tokenizer`: a config in, two SentencePiece models in its run folder and a report out."""
+"""`mtkit train-tokenizer`: train the tokenizers of a run, and report how they cut the dev text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ def train_tokenizer(
 ) -> None:
     """Train the source and target tokenizers, and report how they cut the dev text.
 
-    `mtkit train` does this by itself; come here to choose a vocabulary size. With train.init_from they are not
-    trained but taken from that model.
+    `mtkit train` does this, too; use this command to choose a vocabulary size. With train.init_from, the tokenizers are
+    those of that model.
     """
     config = load_run_config(config_path, overrides)
-
-    # Imported after the config's checks, to report mistakes at once.
 
     corpus.require_files("data.train", config.data.train)
     corpus.require_files("data.dev", [config.data.dev])  # the report's text

@@ -1,4 +1,4 @@
-"""With train.init_from, commands that are given a config speak of the model that the run will go on from."""
+"""With train.init_from, commands that take a config show the model that the run starts from."""
 
 import json
 from pathlib import Path

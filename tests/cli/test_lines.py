@@ -41,7 +41,7 @@ def test_what_has_arrived_is_given_without_waiting_for_more(pipe):
     assert next(windows) == ["four"]
 
 
-def test_a_window_has_at_most_so_many_lines(pipe):
+def test_a_window_has_at_most_the_wanted_number_of_lines(pipe):
     pipe.write(b"".join(b"%d\n" % i for i in range(7)) + b"no end")
     pipe.close()
     assert list(arriving_windows(max_lines=3)) == [["0", "1", "2"], ["3", "4", "5"], ["6", "no end"]]
@@ -91,13 +91,13 @@ def test_only_lf_and_crlf_end_a_line_and_a_bom_is_dropped(monkeypatch, content, 
 
 def test_a_closed_standard_input_is_explained(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(UsageError, match=r"^standard input is closed; give a file with --input"):
+    with pytest.raises(UsageError, match=r"^standard input .*--input"):
         next(arriving_windows(5))
 
 
-def test_bytes_that_are_no_utf8_are_located(monkeypatch):
+def test_the_error_for_bytes_that_are_not_utf8_names_line_and_byte(monkeypatch):
     with in_memory(monkeypatch, b"good\ncaf\xe9\n"):
         windows = arriving_windows(5)
         assert next(windows) == ["good"]
-        with pytest.raises(DataError, match=r"^standard input: line 2, byte 4: 0xe9 is not UTF-8 \("):
+        with pytest.raises(DataError, match=r"^standard input: line 2, byte 4: 0xe9 "):
             next(windows)

@@ -24,14 +24,6 @@ HEAVY = {"torch", "numpy", "sentencepiece", "sacrebleu", "pydantic", "yaml", "tq
 SMALL = "data: {train: [{tsv: é.tsv}], dev: {tsv: b.tsv}}\ntrain: {max_steps: 5000}\n"
 
 
-@pytest.fixture(autouse=True)
-def _logging_as_it_was():
-    level, propagate, handlers = log.level, log.propagate, log.handlers
-    yield
-    log.setLevel(level)
-    log.propagate, log.handlers = propagate, handlers
-
-
 @pytest.fixture
 def small(tmp_path):
     """A config file that prints in less than a buffer of stdout."""
@@ -100,13 +92,13 @@ def test_expected_errors_are_one_message_on_stderr_and_an_exit_code(monkeypatch,
     assert result.stdout == ""
 
 
-def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
+def test_an_error_in_mtkit_keeps_its_traceback(monkeypatch):
     result = failing_with(monkeypatch, ZeroDivisionError())
     assert isinstance(result.exception, ZeroDivisionError)
     assert isinstance(failing_with(monkeypatch, OSError("no number: not from the system")).exception, OSError)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(small):
+def test_a_reader_that_closes_the_pipe_is_not_an_error(small):
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "wb") as closed_pipe:
@@ -132,7 +124,7 @@ def test_a_closed_stdout_or_stderr_swallows_what_is_written(small, stream):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs file names that are any bytes")
-def test_a_name_that_is_no_text_is_shown_all_the_same():
+def test_a_file_name_that_is_not_utf_8_is_shown():
     done = subprocess.run([*MTKIT, "config", b"caf\xe9.yaml"], capture_output=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(b"mtkit: caf\\udce9.yaml: no such file")
@@ -146,14 +138,14 @@ def test_output_is_utf_8_with_lf_in_any_locale(small):
 
 
 @pytest.mark.parametrize("args", [("--quiet", "config", "--schema"), ("config", "--schema", "--quiet")])
-def test_quiet_may_stand_anywhere(args):
+def test_quiet_may_be_anywhere(args):
     assert run(*args).exit_code == 0
     assert not log.isEnabledFor(20)
     assert run("config", "--schema").exit_code == 0
     assert log.isEnabledFor(20)
 
 
-def test_after_two_dashes_quiet_is_a_word_like_others(monkeypatch):
+def test_quiet_after_two_dashes_is_an_argument(monkeypatch):
     seen = []
     config = SimpleNamespace(train=SimpleNamespace(init_from=None))
     monkeypatch.setattr("mtkit.config.loading.load_config", lambda path, overrides: seen.append(path) or config)

@@ -69,7 +69,7 @@ def test_train_tokenizer_writes_two_models_and_prints_a_table(folder):
     assert "learning" not in result.stderr  # the run has trained them
 
 
-def test_the_report_is_there_for_programs_too(folder):
+def test_the_report_can_be_json(folder):
     result = mtkit("train-tokenizer", "--config", str(folder / "config.yaml"), "--json")
     report = json.loads(result.stdout)
     assert report["src"]["n_sentences"] == 2
@@ -147,7 +147,7 @@ def test_a_folder_without_the_model_is_named(tmp_path):
     assert result.stderr.startswith(f"mtkit: {tmp_path}: no tgt.spm there; expected a run or bundle folder")
 
 
-def test_what_is_no_piece_is_an_error_with_its_line(folder):
+def test_the_error_for_a_word_that_is_not_a_piece_names_its_line(folder):
     result = mtkit("detokenize", "--model", str(folder / "run"), "--side", "src", stdin="▁ c\ncat\n")
     assert result.exit_code == 1
     assert result.stderr.startswith("mtkit: standard input: line 2: 'cat' is not a piece of ")

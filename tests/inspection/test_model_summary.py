@@ -112,7 +112,7 @@ def test_a_model_too_large_for_any_memory_is_counted_at_once():
 
 
 def test_vocabularies_that_cannot_be_tied_are_refused():
-    with pytest.raises(ConfigError, match="tie=all with vocabularies of 300 and 400"):
+    with pytest.raises(ConfigError, match=r"tie=all .* 300 and 400"):
         summarize(tiny_config({"tie": "all"}).model, 300, 400, S, T)
 
 

@@ -50,24 +50,27 @@ def show_embeddings(
 
     views = embeddings.views_of(loaded, side)
     look_up = views.vocabulary.token if pieces else views.vocabulary.word
-    found = embeddings.nearest_of(views, [look_up(word) for word in words], top)
+    looked_up = embeddings.nearest_of(views, [look_up(word) for word in words], top)
     on_map = None
-    if neighbours or output is not None or len({nearest.word.ids for nearest in found}) >= word_map.FEWEST_POINTS:
-        on_map = word_map.word_map(views, found, with_neighbours=neighbours)
+    if neighbours or output is not None or len({nearest.word.ids for nearest in looked_up}) >= word_map.FEWEST_POINTS:
+        on_map = word_map.word_map(views, looked_up, with_neighbours=neighbours)
     if output is not None and on_map is not None:
         language = loaded.config.data.src_lang if side == "src" else loaded.config.data.tgt_lang
         folder = loaded.folder.parent if loaded.folder.name == "model" else loaded.folder
         title = f"Embeddings of {language} words in {folder.name}"
-        word_map.write_map(output, title, on_map, found, views.origin)
+        word_map.write_map(output, title, on_map, looked_up, views.origin)
         log_written(output)
     if as_json:
-        print(json.dumps(_record(views, found, on_map, side), indent=2, ensure_ascii=False))
+        print(json.dumps(_record(views, looked_up, on_map, side), indent=2, ensure_ascii=False))
         return
-    print(_text(views, found, None if output is None else on_map))
+    print(_text(views, looked_up, None if output is None else on_map))
 
 
 def _record(
-    views: embeddings.Views, found: Sequence[embeddings.NearestOfWord], on_map: word_map.WordMap | None, side: str
+    views: embeddings.Views,
+    looked_up: Sequence[embeddings.NearestOfWord],
+    on_map: word_map.WordMap | None,
+    side: str,
 ) -> dict[str, Any]:
     space = views.views[0].space
     record: dict[str, Any] = {
@@ -77,7 +80,7 @@ def _record(
         "before_training": views.origin,
         "words": [
             {**asdict(nearest.word), "views": {name: asdict(near) for name, near in nearest.views.items()}}
-            for nearest in found
+            for nearest in looked_up
         ],
     }
     if on_map is not None:
@@ -94,10 +97,12 @@ def _record(
     return record
 
 
-def _text(views: embeddings.Views, found: Sequence[embeddings.NearestOfWord], on_map: word_map.WordMap | None) -> str:
+def _text(
+    views: embeddings.Views, looked_up: Sequence[embeddings.NearestOfWord], on_map: word_map.WordMap | None
+) -> str:
     vectors = views.views[0].space.vectors
     lines = [f"{vectors.shape[0]:,} tokens, {vectors.shape[1]} values each; before training: {views.origin}"]
-    for nearest in found:
+    for nearest in looked_up:
         word = nearest.word
         spelt = " ".join(f"{piece} ({token_id})" for piece, token_id in zip(word.pieces, word.ids, strict=True))
         mean = "" if len(word.ids) == 1 else f": no token of its own, so the mean of these {len(word.ids)}"

@@ -98,10 +98,10 @@ def show_errors(
     chosen = runtime.choose_device(device)
     with line_writer(output) as write:
         if near is not None:
-            found = neighbours.nearest_sentences(loaded, near, corpora, top, device=chosen, sample=sample)
-            found.skipped.report()
-            log.info(f"{found.n_pairs:,} pairs looked at")
-            _Near(near, found).write(write, _form(output, as_json))
+            result = neighbours.nearest_sentences(loaded, near, corpora, top, device=chosen, sample=sample)
+            result.skipped.report()
+            log.info(f"{result.n_pairs:,} pairs looked at")
+            _Near(near, result).write(write, _form(output, as_json))
         else:
             ranking = hard_pairs.rank_pairs(loaded, corpora, top, device=chosen, sample=sample)
             ranking.skipped.report()
@@ -123,11 +123,11 @@ def _corpora(files: BundleFiles, part: Part) -> list[schema.CorpusFiles]:
         "dev": [data.dev],
         "test": [data.test] if data.test else [],
     }
-    found, remedy = parts[part], "give --src and --tgt"
-    if not found:
+    corpora, remedy = parts[part], "give --src and --tgt"
+    if not corpora:
         raise DataError(f"{files.folder / 'config.yaml'}: no test set (data.test); {remedy}")
-    corpus.require_files(f"data.{part}", found, config=files.folder / "config.yaml", remedy=remedy)
-    return found
+    corpus.require_files(f"data.{part}", corpora, config=files.folder / "config.yaml", remedy=remedy)
+    return corpora
 
 
 def _form(output: Path | None, as_json: bool) -> str:
@@ -215,14 +215,14 @@ def _hard_record(rank: int, hard: hard_pairs.HardPair) -> dict[str, Any]:
 class _Near(_Result):
     """The nearest sentences."""
 
-    def __init__(self, sentence: str, found: neighbours.NearSentences) -> None:
-        self.sentence, self.found = sentence, found
+    def __init__(self, sentence: str, result: neighbours.NearSentences) -> None:
+        self.sentence, self.result = sentence, result
 
     def record(self) -> dict[str, Any]:
         return {
             "sentence": self.sentence,
-            "n_pairs": self.found.n_pairs,
-            "left_out": self.found.skipped.counts,
+            "n_pairs": self.result.n_pairs,
+            "left_out": self.result.skipped.counts,
             "nearest": [
                 {
                     "rank": rank,
@@ -231,19 +231,19 @@ class _Near(_Result):
                     "n_pairs": near.n_pairs,
                     "pairs": [{"file": pair.file, "line": pair.line, "tgt": pair.tgt} for pair in near.pairs],
                 }
-                for rank, near in enumerate(self.found.nearest, start=1)
+                for rank, near in enumerate(self.result.nearest, start=1)
             ],
         }
 
     def rows(self) -> Iterator[str]:
         yield "\t".join(["rank", "cosine", "n_pairs", "file", "line", "src", "tgt"])
-        for rank, near in enumerate(self.found.nearest, start=1):
+        for rank, near in enumerate(self.result.nearest, start=1):
             for pair in near.pairs:
                 values = [rank, round(near.cosine, 6), near.n_pairs, pair.file, pair.line, pair.src, pair.tgt]
                 yield "\t".join(map(_cell, values))
 
     def lines(self) -> Iterator[str]:
-        for rank, near in enumerate(self.found.nearest, start=1):
+        for rank, near in enumerate(self.result.nearest, start=1):
             yield f"{rank:>4}. {near.cosine:.4f}  {near.src}"
             for pair in near.pairs:
                 yield f"              {pair.tgt}   {pair.file}:{pair.line}"

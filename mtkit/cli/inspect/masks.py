@@ -94,6 +94,6 @@ def _record(batch: masks.PaddedBatch) -> dict[str, object]:
     }
 
 
-def _difference(found: masks.Difference) -> dict[str, object]:
+def _difference(difference: masks.Difference) -> dict[str, object]:
     """Return the difference with null for NaN, which JSON does not have."""
-    return {key: number(value) for key, value in asdict(found).items()}
+    return {key: number(value) for key, value in asdict(difference).items()}

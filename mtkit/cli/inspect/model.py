@@ -63,14 +63,14 @@ def show_model(
 
     architecture = _architecture(model, config_path, overrides or [])
     n_src, n_tgt = (tokens or 20,) * 2 if sentence is None else architecture.n_tokens(sentence, target)
-    found = architecture.summary(n_src, n_tgt)
+    summary = architecture.summary(n_src, n_tgt)
     if as_json:
-        totals = {"parameters": found.parameters, "multiply_adds": found.multiply_adds}
-        print(json.dumps({**asdict(found), "total": totals}, indent=2, ensure_ascii=False))
+        totals = {"parameters": summary.parameters, "multiply_adds": summary.multiply_adds}
+        print(json.dumps({**asdict(summary), "total": totals}, indent=2, ensure_ascii=False))
     else:
-        _print_layers(found, every)
+        _print_layers(summary, every)
         print()
-        _print_parts(found)
+        _print_parts(summary)
 
 
 def _architecture(model: Path | None, config_path: Path | None, overrides: list[str]) -> model_summary.Architecture:
@@ -83,66 +83,66 @@ def _architecture(model: Path | None, config_path: Path | None, overrides: list[
     if config_path is None:
         log.info(f"model: {folder}")
         return model_summary.Architecture.from_bundle(files)
-    found = model_summary.Architecture.from_config(config)
-    if found.tokenizers is None:
+    architecture = model_summary.Architecture.from_config(config)
+    if architecture.tokenizers is None:
         log.info(f"{config_path}: no tokenizers yet; vocabularies as large as the config asks")
-    return found
+    return architecture
 
 
-def _print_layers(found: model_summary.ModelSummary, every: bool) -> None:
-    print(f"one pair of {found.n_src} source and {found.n_tgt} target tokens, <end> counted\n")
-    layers = found.layers if every else [layer for layer in found.layers if _number_in_stack(layer) == 0]
+def _print_layers(summary: model_summary.ModelSummary, every: bool) -> None:
+    print(f"one pair of {summary.n_src} source and {summary.n_tgt} target tokens, <end> counted\n")
+    layers = summary.layers if every else [layer for layer in summary.layers if _index_in_stack(layer) == 0]
     rows = [
         (layer.name, layer.kind, _shapes(layer.inputs), _shapes([layer.output]), f"{layer.parameters:,}")
         for layer in layers
     ]
     _print_table([("layer", "kind", "inputs", "output", "parameters"), *rows], n_left=4)
-    hidden = {stack: n for stack in ("encoder_layers", "decoder_layers") if (n := _n_layers(found, stack)) > 1}
+    hidden = {stack: n for stack in ("encoder_layers", "decoder_layers") if (n := _n_layers(summary, stack)) > 1}
     if not every:
         for stack, n in hidden.items():
             names = f"{stack}.1" if n == 2 else f"{stack}.1 to {stack}.{n - 1}"
             print(f"{names}: like {stack}.0 (--all shows them)")
 
 
-def _number_in_stack(layer: model_summary.Layer) -> int:
-    found = re.match(r"\w+_layers\.(\d+)", layer.name)
-    return int(found[1]) if found else 0
+def _index_in_stack(layer: model_summary.Layer) -> int:
+    match = re.match(r"\w+_layers\.(\d+)", layer.name)
+    return int(match[1]) if match else 0
 
 
-def _n_layers(found: model_summary.ModelSummary, stack: str) -> int:
-    return 1 + max((_number_in_stack(layer) for layer in found.layers if layer.name.startswith(stack)), default=-1)
+def _n_layers(summary: model_summary.ModelSummary, stack: str) -> int:
+    return 1 + max((_index_in_stack(layer) for layer in summary.layers if layer.name.startswith(stack)), default=-1)
 
 
 def _shapes(shapes: list[tuple[int, ...]]) -> str:
     return " ".join("x".join(map(str, shape)) for shape in shapes)
 
 
-def _print_parts(found: model_summary.ModelSummary) -> None:
+def _print_parts(summary: model_summary.ModelSummary) -> None:
     rows = [
         (
             part.name,
             f"{part.parameters:,}",
-            f"{part.parameters / found.parameters:.1%}",
+            f"{part.parameters / summary.parameters:.1%}",
             f"{part.multiply_adds:,}",
-            f"{part.multiply_adds / found.multiply_adds:.1%}",
-            f"{part.src_multiply_adds / found.n_src:,.0f}",
-            f"{part.tgt_multiply_adds / found.n_tgt:,.0f}",
+            f"{part.multiply_adds / summary.multiply_adds:.1%}",
+            f"{part.src_multiply_adds / summary.n_src:,.0f}",
+            f"{part.tgt_multiply_adds / summary.n_tgt:,.0f}",
         )
-        for part in found.parts
+        for part in summary.parts
     ]
-    src, tgt = (sum(getattr(part, f"{side}_multiply_adds") for part in found.parts) for side in ("src", "tgt"))
+    src, tgt = (sum(getattr(part, f"{side}_multiply_adds") for part in summary.parts) for side in ("src", "tgt"))
     total = (
         "total",
-        f"{found.parameters:,}",
+        f"{summary.parameters:,}",
         "",
-        f"{found.multiply_adds:,}",
+        f"{summary.multiply_adds:,}",
         "",
-        f"{src / found.n_src:,.0f}",
-        f"{tgt / found.n_tgt:,.0f}",
+        f"{src / summary.n_src:,.0f}",
+        f"{tgt / summary.n_tgt:,.0f}",
     )
     heading = ("part", "parameters", "", "multiply-adds", "", "a source token", "a target token")
     _print_table([heading, *rows, total], n_left=1)
-    for name, first in found.shared.items():
+    for name, first in summary.shared.items():
         print(f"{name} is {first}, and counts there")
 
 

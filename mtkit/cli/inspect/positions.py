@@ -77,7 +77,7 @@ def _record(view: positions.PositionsView) -> dict[str, object]:
         "width": view.encoding.size(1),
         "embedding_length": view.embedding_length,
         "dot_spread": view.dot_spread,
-        "similarity": [asdict(found) for found in view.similarity],
+        "similarity": [asdict(row) for row in view.similarity],
         "wavelengths": list(view.wavelengths),
         "encoding": [[round(value, 6) for value in row] for row in view.encoding.tolist()],
     }

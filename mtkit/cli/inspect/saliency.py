@@ -55,43 +55,43 @@ def show_saliency(
     if output is not None:
         sentence_pair.check_drawable(pair)  # before the work
     with short_bar(len(pair.tgt.ids), "measuring", "token") as bar:
-        found = saliency.measure_saliency(subject, pair, erased_by=erase, layer=layer, advance=bar.update)
+        result = saliency.measure_saliency(subject, pair, erased_by=erase, layer=layer, advance=bar.update)
     if output is not None:
-        saliency.draw_saliency(output, found)
+        saliency.draw_saliency(output, result)
         log_written(output)
     if as_json:
-        print(json.dumps(_record(found), indent=2, ensure_ascii=False))
+        print(json.dumps(_record(result), indent=2, ensure_ascii=False))
     else:
-        _print(found, top)
+        _print(result, top)
 
 
-def _print(found: saliency.Saliency, top: int) -> None:
-    print_pair(found.pair)
-    print("alignment   " + "  ".join(f"{src}\u2013{tgt}" for src, tgt in found.word_links()))
-    maps = saliency.heat_maps(found)
+def _print(result: saliency.Saliency, top: int) -> None:
+    print_pair(result.pair)
+    print("alignment   " + "  ".join(f"{src}\u2013{tgt}" for src, tgt in result.word_links()))
+    maps = saliency.heat_maps(result)
     table = [["", "log-prob", *(heat_map.name for heat_map in maps)]]
-    for t, piece in enumerate(found.pair.tgt.pieces):
+    for t, piece in enumerate(result.pair.tgt.pieces):
         rows = [(heat_map.values[t], heat_map.digits) for heat_map in maps]
-        table.append([piece, f"{found.log_probs[t]:.3f}", *(_strongest(found, row, top, d) for row, d in rows)])
+        table.append([piece, f"{result.log_probs[t]:.3f}", *(_strongest(result, row, top, d) for row, d in rows)])
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     print()
     for line in table:
         print("   ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def _strongest(found: saliency.Saliency, row: list[float], top: int, digits: int) -> str:
+def _strongest(result: saliency.Saliency, row: list[float], top: int, digits: int) -> str:
     """Return the source tokens with the largest absolute values."""
     order = sorted(range(len(row)), key=lambda s: -abs(row[s]))[:top]
-    return "  ".join(f"{found.pair.src.pieces[s]} {row[s]:.{digits}f}" for s in order)
+    return "  ".join(f"{result.pair.src.pieces[s]} {row[s]:.{digits}f}" for s in order)
 
 
-def _record(found: saliency.Saliency) -> dict[str, object]:
+def _record(result: saliency.Saliency) -> dict[str, object]:
     return {
-        **pair_record(found.pair),
-        "log_probs": found.log_probs,
-        "erased_by": found.erased_by,
-        "erasure": found.erasure,
-        "gradient_times_input": found.gradient,
-        "attention": {"layer": found.layer, "weights": found.attention},
-        "alignment": found.alignment,
+        **pair_record(result.pair),
+        "log_probs": result.log_probs,
+        "erased_by": result.erased_by,
+        "erasure": result.erasure,
+        "gradient_times_input": result.gradient,
+        "attention": {"layer": result.layer, "weights": result.attention},
+        "alignment": result.alignment,
     }

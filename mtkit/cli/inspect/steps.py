@@ -56,23 +56,23 @@ def show_steps(
 
     pair = subject.pair(sentence, target=target, beam_size=beam_size or 1)
     with short_bar(len(pair.tgt.ids), "decoding", "step") as bar:
-        found = steps.decoding_steps(subject, pair, n_best=top, advance=bar.update)
+        result = steps.decoding_steps(subject, pair, n_best=top, advance=bar.update)
     if output is not None:
-        steps.write_steps_page(output, found)
+        steps.write_steps_page(output, result)
         log_written(output)
     if as_json:
-        print(json.dumps(_record(found), indent=2, ensure_ascii=False))
+        print(json.dumps(_record(result), indent=2, ensure_ascii=False))
     else:
-        _print(found)
-    if not (found.prefix_holds and found.cache_agrees):
+        _print(result)
+    if not (result.prefix_holds and result.cache_agrees):
         raise typer.Exit(1)
 
 
-def _print(found: steps.DecodingSteps) -> None:
-    print_pair(found.pair)
+def _print(result: steps.DecodingSteps) -> None:
+    print_pair(result.pair)
 
-    widths = len(str(max(step.rank for step in found.steps))), steps.longest_piece(found)
-    for n, step in enumerate(found.steps, start=1):
+    widths = len(str(max(step.rank for step in result.steps))), steps.longest_piece(result)
+    for n, step in enumerate(result.steps, start=1):
         print(f"\nstep {n}: {' '.join(step.prefix)}")
         for rank, guess in enumerate(step.best, start=1):
             _print_guess(guess, rank, step, widths)
@@ -80,8 +80,8 @@ def _print(found: steps.DecodingSteps) -> None:
             _print_guess(step.chosen, step.rank, step, widths)
         if n > 1:
             print(f"  earlier distributions changed by {step.moved:.1e} nats at most")
-    print(f"\nlog-probability of the translation: {found.log_prob:.4f}")
-    for what, figure, holds in _checks(found):
+    print(f"\nlog-probability of the translation: {result.log_prob:.4f}")
+    for what, figure, holds in _checks(result):
         print(f"{'holds ' if holds else 'BROKEN'}  {what}: {figure}")
 
 
@@ -92,24 +92,24 @@ def _print_guess(guess: steps.Guess, rank: int, step: steps.Step, widths: tuple[
     print(f"  {rank:>{widths[0]}} {guess.piece:<{widths[1]}}  {figure:<6}  {bar:<{_BAR}} {chosen}".rstrip())
 
 
-def _checks(found: steps.DecodingSteps) -> list[tuple[str, str, bool]]:
+def _checks(result: steps.DecodingSteps) -> list[tuple[str, str, bool]]:
     def figure(difference: float) -> str:
         return f"largest difference {difference:.1e} nats (tolerance {steps.TOLERANCE:.0e})"
 
     return [
-        ("earlier distributions stay as they were while the prefix grows", figure(found.moved), found.prefix_holds),
-        ("the engine's cached decoding gives the same ones", figure(found.cached_differs), found.cache_agrees),
+        ("earlier distributions stay as they were while the prefix grows", figure(result.moved), result.prefix_holds),
+        ("the engine's cached decoding gives the same ones", figure(result.cached_differs), result.cache_agrees),
     ]
 
 
-def _record(found: steps.DecodingSteps) -> dict[str, object]:
+def _record(result: steps.DecodingSteps) -> dict[str, object]:
     rows = [
         {**asdict(step), "moved": number(step.moved), "cached_differs": number(step.cached_differs)}
-        for step in found.steps
+        for step in result.steps
     ]
     checks = {
         "tolerance": steps.TOLERANCE,
-        "prefix": {"largest_difference": number(found.moved), "holds": found.prefix_holds},
-        "cache": {"largest_difference": number(found.cached_differs), "holds": found.cache_agrees},
+        "prefix": {"largest_difference": number(result.moved), "holds": result.prefix_holds},
+        "cache": {"largest_difference": number(result.cached_differs), "holds": result.cache_agrees},
     }
-    return {**pair_record(found.pair), "log_prob": number(found.log_prob), "steps": rows, "checks": checks}
+    return {**pair_record(result.pair), "log_prob": number(result.log_prob), "steps": rows, "checks": checks}
