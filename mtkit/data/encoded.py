@@ -4,7 +4,7 @@ import hashlib
 import json
 import mmap
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -237,7 +237,7 @@ def _encode(
         bar = stack.enter_context(progress_bar(count_pairs(corpora), "encoding", "pair"))
         for corpus, tagging_tokenizer in zip(corpora, tagged, strict=True):
             kept_before, n_tags = counts["n_kept"], len(tags_of(corpus.tag))
-            with Prefetcher(_encoded_chunks(corpus, tagging_tokenizer, tgt_tokenizer), depth=1) as chunks:
+            with closing(Prefetcher(_encoded_chunks(corpus, tagging_tokenizer, tgt_tokenizer), depth=1)) as chunks:
                 for lines, src_ids, tgt_ids in chunks:
                     kept, pair_counts = filters.apply(_lengths(src_ids), _lengths(tgt_ids), n_tags)
                     _write_side(files, "src", [src_ids[index] for index in kept], dtypes["src"])

@@ -8,6 +8,7 @@ the size of the corpus.
 import itertools
 import threading
 from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
@@ -176,7 +177,7 @@ class BatchStream:
     def _updates(self, position: Position, stopping: threading.Event) -> Generator[Update, None, None]:
         rank, n_parts = self._part
         first = position.update
-        with Prefetcher(self._windows(position, stopping), depth=1) as windows:
+        with closing(Prefetcher(self._windows(position, stopping), depth=1)) as windows:
             for window in windows:
                 for update_index in range(first, len(window.updates)):
                     rows = window.updates[update_index][rank::n_parts]

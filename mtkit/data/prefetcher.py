@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 _T = TypeVar("_T")
@@ -12,8 +11,8 @@ _T = TypeVar("_T")
 class Prefetcher(Generic[_T]):
     """An iterator over a generator's items that makes `depth` items ahead in a thread.
 
-    An exception of the generator is raised at the turn of its item. Closing it (it is a context manager) ends the
-    thread and the generator, after the item in progress.
+    An exception of the generator is raised at the turn of its item. `close` ends the thread and the
+    generator, after the item in progress.
     """
 
     def __init__(self, items: Generator[_T, None, None], depth: int) -> None:
@@ -27,14 +26,6 @@ class Prefetcher(Generic[_T]):
     def __next__(self) -> _T:
         self._waiting.append(self._submit())
         return self._waiting.popleft().result()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the thread, then the generator."""

@@ -103,14 +103,6 @@ class UnknownCharacters:
         return self._tokenizer.normalize(character)
 
 
-def unknown_characters(lines: Iterable[str], tokenizer: Tokenizer) -> list[UnknownCharacter]:
-    """Return the characters of the lines that the model does not see as written, the worst treated first."""
-    collector = UnknownCharacters(tokenizer)
-    for line in lines:
-        collector.add(line)
-    return collector.all()
-
-
 def table(unknown: Iterable[UnknownCharacter], *, at_most: int = 50) -> Iterator[str]:
     """Yield the lines of a table to print; a single line if there is nothing to list."""
     rows = list(unknown)

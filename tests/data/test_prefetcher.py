@@ -1,6 +1,7 @@
 import itertools
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_items_come_in_order_and_no_more_than_depth_are_made_ahead():
             made.append(number)
             yield number
 
-    with Prefetcher(items(), depth=3) as prefetcher:
+    with closing(Prefetcher(items(), depth=3)) as prefetcher:
         assert eventually(lambda: len(made) == 3)
         assert [next(prefetcher) for _ in range(5)] == [0, 1, 2, 3, 4]
         assert eventually(lambda: len(made) == 8)
@@ -33,12 +34,12 @@ def test_items_come_in_order_and_no_more_than_depth_are_made_ahead():
 
 
 def test_items_are_made_in_another_thread():
-    with Prefetcher((threading.get_ident() for _ in itertools.count()), depth=1) as prefetcher:
+    with closing(Prefetcher((threading.get_ident() for _ in itertools.count()), depth=1)) as prefetcher:
         assert next(prefetcher) != threading.get_ident()
 
 
 def test_the_items_end_with_the_generator():
-    with Prefetcher((i for i in range(5)), depth=2) as prefetcher:
+    with closing(Prefetcher((i for i in range(5)), depth=2)) as prefetcher:
         assert list(prefetcher) == [0, 1, 2, 3, 4]
 
 
@@ -48,7 +49,7 @@ def test_an_error_is_raised_when_its_turn_comes():
         yield 2
         raise OSError("the disk is gone")
 
-    with Prefetcher(items(), depth=4) as prefetcher:
+    with closing(Prefetcher(items(), depth=4)) as prefetcher:
         assert [next(prefetcher), next(prefetcher)] == [1, 2]
         with pytest.raises(OSError, match="the disk is gone"):
             next(prefetcher)
@@ -64,7 +65,7 @@ def test_closing_ends_the_thread_and_the_generator():
             ended.append(True)
 
     before = threading.active_count()
-    with Prefetcher(items(), depth=2) as prefetcher:
+    with closing(Prefetcher(items(), depth=2)) as prefetcher:
         next(prefetcher)
         assert threading.active_count() == before + 1
     assert ended == [True]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mtkit.config.schema import TokenizerConfig
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.data.unseen_characters import UnknownCharacters, characters, table, unknown_characters
+from mtkit.data.unseen_characters import UnknownCharacters, characters, table
 
 TEXT = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house? Café, it rains 12 days!"]
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
@@ -28,6 +28,13 @@ def make_tokenizer(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tokenizer(make_tokenizer) -> Tokenizer:
     return make_tokenizer()
+
+
+def unknown_characters(lines, tokenizer):
+    collector = UnknownCharacters(tokenizer)
+    for line in lines:
+        collector.add(line)
+    return collector.all()
 
 
 CASES = [  # the character, its treatment, what the model sees
