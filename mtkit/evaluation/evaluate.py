@@ -1,4 +1,4 @@
-"""Evaluate systems on a test set: models translate it here, files hold translations, and sacreBLEU's metrics judge."""
+"""Evaluate systems, models or files of translations, on a test set with sacreBLEU's metrics."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,12 +47,12 @@ class Evaluation:
     scores: list[SystemScores]  # of the systems, in their order
     groups: list[SeedScores]
     chance: Chance
-    comparison: Comparison | None  # by kind of sentence, the baseline first; None unless it was asked for
+    comparison: Comparison | None  # by kind of sentence, the baseline first; None without breakdown
 
     def score(self, metric: MetricName = "BLEU", system: str | None = None) -> MetricScore:
         """Return a system's score by one metric, with interval and signature; of the first system by default.
 
-        Raises KeyError if there is no such system, or no score by this metric.
+        Raises KeyError if the evaluation has no such system or metric.
         """
         for scores in self.scores:
             if system in (None, scores.name):
@@ -69,15 +69,15 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Task:
-    """A test set, the systems to judge on it, and how metrics see the text."""
+    """A test set, the systems to score on it, and the metrics' settings."""
 
     test_set: TestSet
-    places: Sequence[Place]  # none: the models below are one ensemble, or a single model
+    places: Sequence[Place]  # empty: the models below are one system
     folders: Sequence[Path]  # of the models
     given: dict[str, System]  # the systems that are files, by name
     overrides: list[str]  # of the models' configs, for this test set
     settings: MetricSettings
-    kinds: SortedTestSet | None  # the test set by kinds of sentences
+    kinds: SortedTestSet | None  # the test set sorted by kinds of sentences
 
     def translate(self, load: Callable[..., Translator]) -> list[System]:
         """Return every system with its translations. load: bundle folders to their translator."""
@@ -117,21 +117,21 @@ def evaluate(
     load: Callable[..., Translator] = Translator.load,
     **decode: object,
 ) -> Evaluation:
-    """Score models, or files of translations, on a test set; compare them if there are several.
+    """Score models, or files of translations, on a test set, and compare them if there are several.
 
-    systems: run or bundle folders, or files; NAME=PATH gives one a name. Without any, the ensemble is scored, else the
-        model that `Translator.load` takes by default.
-    groups: systems that differ by their seed, as NAME=SYSTEM,SYSTEM.
-    src, ref: the text and its references, one file or several; by default the split of the models' configs.
-    src_lang, tgt_lang: such as "en"; by default what a model's config or the files' names say.
-    baseline: the system that the others are compared with; by default the first.
-    tokenize, lowercase: how BLEU cuts the text into words, and whether BLEU and chrF ignore case.
+    systems: run or bundle folders, or files; NAME=PATH gives one a name. Without any, score the ensemble, else the
+        default model of `Translator.load`.
+    groups: systems that differ only in their seed, as NAME=SYSTEM,SYSTEM.
+    src, ref: the text and one or more files of references; default: the split of the models' configs.
+    src_lang, tgt_lang: such as "en"; default: from a model's config or the files' names.
+    baseline: the system to compare the others with; default: the first.
+    tokenize, lowercase: how BLEU splits text into words, and whether BLEU and chrF ignore case.
     chance: samples of the intervals and trials of the tests.
-    breakdown: compare by kind of sentence, too; train_text tells which words are rare.
-    output: a file that keeps the translations of the one model.
+    breakdown: compare by kind of sentence, too; the words of train_text show which ones are rare.
+    output: a file for the translations of a single model.
     decode: keys of the models' decode section, such as beam_size=1.
 
-    Raises DataError or BundleError if files do not fit together, and UsageError where the test set is not clear.
+    Raises DataError or BundleError if files do not fit together, UsageError if the test set is unclear.
     """
     places, members = find_places(_texts(systems), groups)
     _check_baseline(baseline, places)
@@ -162,7 +162,7 @@ def _texts(paths: Paths) -> list[str]:
 
 
 def _write(output: Path, systems: Sequence[System]) -> None:
-    """Write the one model's translations."""
+    """Write the translations of the only model."""
     with open_output(output) as file:
         file.writelines(f"{text}\n" for system in systems if "model" in system.origin for text in system.texts)
     log.info(f"written: {output}")
@@ -182,10 +182,10 @@ def prepare(
     train_text: Sequence[Path] | None,
     overrides: Sequence[str] = (),
 ) -> Task:
-    """Read and check all that can be wrong before a model has worked for minutes.
+    """Read and check all files and options before a model works for minutes.
 
-    ensemble: models to score where there are no places; by default the default model.
-    train_text: training text that tells rare words, if sentences are to be sorted by kind; else None.
+    ensemble: models to score if there are no places; default: the default model.
+    train_text: training text whose words show which ones are rare; None does not sort sentences by kind.
     """
     any_model = not places or any(place.is_model for place in places)
     _check_test_set(src, refs, split, any_model=any_model, src_needed=train_text is not None)
@@ -206,31 +206,31 @@ def prepare(
 
 
 def _check_test_set(src: Path | None, refs: Sequence[Path], split: Split, *, any_model: bool, src_needed: bool) -> None:
-    """Raise UsageError where these give no test set."""
+    """Raise UsageError if the options give no test set."""
     if any_model and (src is None) != (not refs):
         raise UsageError("give both --src and --ref, or neither for the test set of the model's config")
     if split != "test" and (src is not None or not any_model):
         why = "--src and --ref name the files" if src is not None else "no system is a model"
-        raise UsageError(f"--split {split} is a set of a model's config, but {why}: leave it out")
+        raise UsageError(f"--split {split} is a set of a model's config, but {why}: remove it")
     if not any_model and (not refs or (src_needed and src is None)):
         files = "--src and --ref" if src_needed else "--ref"
-        raise UsageError(f"files of translations do not say what was translated, and how it should read: give {files}")
+        raise UsageError(f"files of translations come without a test set: give {files}")
 
 
 def _check_one_model(places: Sequence[Place]) -> None:
     n_models = sum(place.is_model for place in places)
     if not n_models:
-        raise UsageError("--output keeps a model's translations, but no system is a model")
+        raise UsageError("--output writes a model's translations, but no system is a model")
     if n_models > 1:
-        raise UsageError("--output keeps the translations of one model; `mtkit translate --output` writes each one's")
+        raise UsageError("--output writes the translations of one model; use `mtkit translate --output` for several")
 
 
 def _check_baseline(baseline: str | None, places: Sequence[Place]) -> None:
     names = [place.name for place in places]
     if baseline is not None and len(names) < 2:
-        raise UsageError(f"--baseline {baseline}: there is nothing to compare; give several systems with --system")
+        raise UsageError(f"--baseline {baseline} needs several systems: give them with --system")
     if baseline is not None and baseline not in names:
-        raise UsageError(f"--baseline {baseline}: no system has this name; there are {', '.join(names)}")
+        raise UsageError(f"--baseline {baseline}: no system has this name; known are {', '.join(names)}")
 
 
 def judge(
@@ -242,7 +242,7 @@ def judge(
     metrics: Sequence[MetricName],
     chance: Chance,
 ) -> Evaluation:
-    """Score systems whose translations are there. groups: name to systems that differ by their seed."""
+    """Score translated systems. groups: name to systems that differ only in their seed."""
     scores = significance.compare(
         {system.name: system.texts for system in systems},
         task.test_set.references,
@@ -265,9 +265,9 @@ def judge(
 def find_test_set(
     folders: Sequence[Path], src: Path | None, refs: Sequence[Path], split: Split
 ) -> tuple[TestSet, list[str]]:
-    """Return the test set, and the overrides of a config that translate it as its config means.
+    """Return the test set that src and refs name, else this split of the models' configs, which must agree.
 
-    It is what src and refs name, else this split of the configs of these models, which then must agree.
+    The second result are config overrides with which the models translate it, such as its tag.
     """
     files, overrides = None, []
     if src is not None:
@@ -291,14 +291,14 @@ def _files_of_configs(folders: Sequence[Path], split: Split) -> CorpusFiles:
         require_files(key, [corpus], config=config, remedy=_REMEDY)
         corpora.append(corpus)
         if corpus != corpora[0]:
-            raise DataError(f"{folders[0]} and {folder} have unlike {split} sets in their configs ({key}); {_REMEDY}")
+            raise DataError(f"{folders[0]} and {folder} have different {split} sets ({key}); {_REMEDY}")
     return corpora[0]
 
 
 def find_languages(
     test_set: TestSet, given: tuple[str | None, str | None], configs: Sequence[Config]
 ) -> tuple[str | None, str | None]:
-    """Return source and target language: as given, else by the first config or the files' names; None: unknown."""
+    """Return source and target language: as given, else from the first config or the files' names; None: unknown."""
     tgt = test_set.reference_files[0] if "tsv" not in test_set.origin else ""
     sides = (("src", "src_lang", test_set.origin.get("src", "")), ("tgt", "target_language", tgt))
     languages = []
@@ -315,17 +315,17 @@ def sort_sentences(
     train_text: Sequence[Path],
     languages: tuple[str | None, str | None],
 ) -> SortedTestSet:
-    """Return the test set with the kinds of its sentences; log why some kinds cannot be told apart.
+    """Return the test set with the kinds of its sentences, and log which kinds need missing information.
 
-    configs: the models', which name the training text if train_text is empty; languages: of source and target.
+    configs: of the models; they name the training text if train_text is empty. languages: of source and target.
     """
     src_lang, tgt_lang = languages
     sources = test_set.sources or []
     training = _training_words(sources, train_text, configs)
     kinds = find_features(sources, test_set.references, src_lang=src_lang, training=training)
     if all(feature.name != "negation" for feature in kinds):
-        reason = "the source language is not known; give --src-lang" if src_lang is None else f"no words for {src_lang}"
-        log.info(f"negated sentences cannot be told apart: {reason}")
+        reason = "source language unknown; give --src-lang" if src_lang is None else f"no negating words for {src_lang}"
+        log.info(f"negated sentences are not shown: {reason}")
     return SortedTestSet(sources, test_set.references, kinds, tgt_lang)
 
 
@@ -338,7 +338,7 @@ def _training_words(
     elif here:
         lines = (line for line in read_side(here[0], "src"))
     else:
-        log.info("rare words cannot be told: no training text is here; give --train-text")
+        log.info("rare words are not shown: found no training text; give --train-text")
         return None
     words = TrainingWords(sources)
     with progress_bar(None, "reading training text", "line") as bar:

@@ -235,12 +235,12 @@ def test_blank_references_are_counted_for_each_file():
         (
             "--hyp good --hyp poor --ref ref --baseline x",
             2,
-            "--baseline x: no system has this name; there are good",
+            "--baseline x: no system has this name; known are good",
         ),
         (
             "--hyp good --ref ref --baseline good",
             2,
-            "--baseline good: there is nothing to compare; give several",
+            "--baseline good needs several systems",
         ),
         (
             "--hyp good --ref ref --group g=good",
@@ -257,8 +257,12 @@ def test_blank_references_are_counted_for_each_file():
         ),
         ("--hyp g=good --ref ref --group g=poor,other", 2, "a group and a system are named g"),
         ("--hyp good --ref ref --metric bleurt", 2, "--metric bleurt: not one of BLEU, chrF2, chrF2++, TER"),
-        ("--system seed7 --system wide", 1, "seed7/model and wide/model have unlike test sets in their configs"),
-        ("--system seed7 --system seed8 -o out", 2, "--output keeps the translations of one model; `mtkit translate"),
+        ("--system seed7 --system wide", 1, "seed7/model and wide/model have different test sets (data.test)"),
+        (
+            "--system seed7 --system seed8 -o out",
+            2,
+            "--output writes the translations of one model; use `mtkit translate",
+        ),
         ("--system seed7 --hyp good --ref ref", 2, "give both --src and --ref, or neither"),
         ("--system seed7 --model seed8", 2, "--model is scored alone: leave it out, or give the model as one more"),
     ],

@@ -1,4 +1,4 @@
-"""Behaviour checks: a toy translator passes a suite, and each way to break it fails the check that is there for it."""
+"""Behaviour checks: a toy translator passes a suite, and each way to break it fails its check."""
 
 import json
 import re
@@ -60,7 +60,7 @@ WORDS = {
 
 
 def translate(line: str) -> str:
-    """Word by word, whatever the case; what is no known word stays."""
+    """Translate word by word, in any case; unknown words stay."""
     words = re.sub(r"[^\W\d_]+(?:['’]\w+)?", lambda word: WORDS.get(word[0].lower().replace("’", "'"), word[0]), line)
     words = " ".join(words.split()).replace("le maison", "la maison")
     return words[:1].upper() + words[1:]
@@ -122,12 +122,12 @@ def make_suite(tmp_path, text: str) -> Suite:
 
 
 def make_check(tmp_path, lines: str) -> Suite:
-    """A suite of one check, which is given as lines of YAML."""
+    """Load a suite of one check, given as lines of YAML."""
     return make_suite(tmp_path, "src_lang: en\ntgt_lang: fr\nchecks:\n  - " + lines.strip().replace("\n", "\n    "))
 
 
 def problems(suite: Suite, translations: dict[str, str]) -> list[str]:
-    """What is wrong with each case of the only check, if lines are translated so and others stay."""
+    """Return the problem of each case of the only check, given translations of some lines; others stay."""
     [check] = run_suite(suite, lambda lines: [translations.get(line, line) for line in lines]).checks
     return [case.problem for case in check.cases]
 

@@ -1,4 +1,4 @@
-"""Suites as files: what is wrong with one is said with its line and a remedy, what has nothing to check is counted."""
+"""Files of suites: each problem is reported with its line and a remedy, lines without anything to check are counted."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ EXAMPLE = Path(__file__).parents[3] / "configs" / "sample-suite.yaml"
 
 @pytest.fixture
 def fault(tmp_path):
-    """fault(text) is what is said about a suite of this text, without the file's name."""
+    """fault(text) returns the error message for a suite of this text, without the file's name."""
 
     def load(text: str, error: type[Exception] = ConfigError) -> str:
         path = tmp_path / "suite.yaml"

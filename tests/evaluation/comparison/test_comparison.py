@@ -1,4 +1,4 @@
-"""Systems beside each other: who wins is known beforehand, figures are sacreBLEU's."""
+"""Comparisons: the winner is known by construction, the figures are sacreBLEU's."""
 
 import json
 

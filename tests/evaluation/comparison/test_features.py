@@ -1,4 +1,4 @@
-"""Kinds of sentences, against answers that a reader gives."""
+"""Kinds of sentences, compared with a reader's answers."""
 
 from pathlib import Path
 

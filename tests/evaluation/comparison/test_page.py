@@ -1,4 +1,4 @@
-"""The report of a comparison, as a person meets it."""
+"""The page of a comparison: its content, and its behaviour in a browser."""
 
 import pytest
 from browsing import check_page, open_page
