@@ -111,9 +111,9 @@ class BeamSearch(Rows):
         by_beam = (*self._total.shape, -1)
         log_prob = None
         if adjusted_log_probs is not model_log_probs:
-            log_prob = model_log_probs.view(by_beam) + self._log_prob.unsqueeze(2)
+            log_prob = model_log_probs.reshape(by_beam) + self._log_prob.unsqueeze(2)
         # in place: the largest tensor of a step needs no second copy
-        total = adjusted_log_probs.view(by_beam).add_(self._total.unsqueeze(2))
+        total = adjusted_log_probs.reshape(by_beam).add_(self._total.unsqueeze(2))
         flat_indices, gap = self._groups.choose(total)
         self._margin = torch.minimum(self._margin, gap.to(self._margin.dtype))
         parents, last_ids = flat_indices // total.size(2), flat_indices % total.size(2)
@@ -122,7 +122,7 @@ class BeamSearch(Rows):
         prefixes = self._ids.gather(1, parents.unsqueeze(2).expand_as(self._ids))
         self._ids = torch.cat([prefixes, last_ids.unsqueeze(2)], dim=2)
         if self.cfg.coverage_penalty:
-            attention = self.step.attention().view(by_beam)
+            attention = self.step.attention().reshape(by_beam)
             coverage = attention if self._coverage is None else self._coverage + attention
             self._coverage = coverage.gather(1, parents.unsqueeze(2).expand_as(coverage))
         return parents
