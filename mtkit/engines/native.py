@@ -11,8 +11,7 @@ from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.engines.shortlist import Shortlist, shortlist_of
-from mtkit.engines.shortlisted import LocalVocabulary, ShortlistedStep
-from mtkit.engines.steps import EnsembleStep, ModelStep
+from mtkit.engines.steps import EnsembleStep, LocalVocabulary, ModelStep, ShortlistedStep
 from mtkit.errors import MtkitError
 from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,16 +11,15 @@ from mtkit.config.schema import DecodeConfig
 from mtkit.search.hypothesis import Segment
 
 
-class Rule(Protocol):
+class Rule:
     """A change of the log-probabilities of next tokens."""
 
     def __call__(self, log_probs: Tensor, ids: Tensor) -> None:
         """Change, in place, log_probs (B, K, V) of the token after the hypotheses ids (B, K, 1 + n), BOS first."""
-        ...
+        raise NotImplementedError
 
     def select(self, sentences: Tensor) -> None:
         """Keep only these sentences (B',), given by their current indices."""
-        ...
 
 
 @dataclass
@@ -53,7 +51,7 @@ class Rules:
 NO_RULES = Rules()
 
 
-class RepetitionPenalty:
+class RepetitionPenalty(Rule):
     """Multiply the log-probabilities of tokens that the hypothesis already contains, which makes them unlikelier."""
 
     def __init__(self, penalty: float) -> None:
@@ -64,11 +62,8 @@ class RepetitionPenalty:
         used = ids[:, :, 1:]
         log_probs.scatter_(2, used, log_probs.gather(2, used) * self.penalty)
 
-    def select(self, sentences: Tensor) -> None:
-        """See `Rule`; nothing here depends on the sentence."""
 
-
-class NoRepeatNgram:
+class NoRepeatNgram(Rule):
     """Forbid a token that would complete an n-gram which the hypothesis already contains."""
 
     def __init__(self, n: int) -> None:
@@ -88,11 +83,8 @@ class NoRepeatNgram:
         rows, beams, windows = seen.nonzero().unbind(1)
         log_probs[rows, beams, tokens[rows, beams, windows + self.n - 1]] = -math.inf
 
-    def select(self, sentences: Tensor) -> None:
-        """See `Rule`; nothing here depends on the sentence."""
 
-
-class MinLength:
+class MinLength(Rule):
     """Forbid EOS before the hypothesis has the least length of its sentence."""
 
     def __init__(self, min_lens: Tensor, eos_id: int) -> None:
@@ -108,7 +100,7 @@ class MinLength:
         self.min_lens = self.min_lens.index_select(0, sentences)
 
 
-class ForcedPrefix:
+class ForcedPrefix(Rule):
     """Forbid all but the next token of a sentence's forced prefix."""
 
     def __init__(self, prefixes: Tensor, none_id: int = -1) -> None:
@@ -148,7 +140,7 @@ def make_rules(cfg: DecodeConfig, segments: Sequence[Segment], eos_id: int, devi
     return Rules(rules, eos_id)
 
 
-class _Outranked:
+class _Outranked(Rule):
     """Rules that apply only after the forced prefix: within it, they could forbid or change its tokens."""
 
     def __init__(self, rules: Sequence[Rule], prefix: ForcedPrefix) -> None:
@@ -156,7 +148,6 @@ class _Outranked:
         self.prefix = prefix
 
     def __call__(self, log_probs: Tensor, ids: Tensor) -> None:
-        """See `Rule`."""
         position = ids.size(2) - 1
         model_log_probs = log_probs.clone() if position < self.prefix.prefixes.size(1) else None
         for rule in self.rules:

@@ -13,8 +13,7 @@ from mtkit.bundle import Bundle
 from mtkit.data.corpus import as_one_line, windows
 from mtkit.data.special_ids import EOS_ID
 from mtkit.engines.native import NativeEngine, pad
-from mtkit.engines.shortlisted import LocalVocabulary
-from mtkit.engines.steps import log_probs_to_choose_from
+from mtkit.engines.steps import LocalVocabulary, log_probs_to_choose_from
 from mtkit.errors import UsageError
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis, Segment
