@@ -20,6 +20,7 @@ from mtkit.cli.options import (
 )
 from mtkit.cli.score_tables import as_record, as_text
 from mtkit.cli.systems import (
+    METRIC,
     ReferencesOption,
     SourceOption,
     SplitOption,
@@ -37,7 +38,7 @@ from mtkit.evaluation.metrics import significance
 from mtkit.evaluation.metrics.settings import METRICS, MetricName
 from mtkit.runs import report
 
-SYSTEMS, METRIC = "Systems to compare", "Metrics and tests"
+SYSTEMS = "Systems to compare"
 
 SystemOption = Annotated[
     list[str] | None,
@@ -71,7 +72,7 @@ MetricOption = Annotated[
         "--metric",
         metavar="NAME",
         rich_help_panel=METRIC,
-        help=f"One of {', '.join(METRICS)} (also called chrF++); repeat for several. Default: all.",
+        help=f"One of {', '.join(METRICS)}; repeat for several. chrF2++ is also called chrF++. Default: all.",
     ),
 ]
 LowercaseOption = Annotated[

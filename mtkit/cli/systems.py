@@ -15,6 +15,8 @@ from mtkit.cli.translating import load_translator
 from mtkit.errors import UsageError
 from mtkit.evaluation.metrics.settings import TokenizerName
 
+METRIC = "Metrics and tests"  # a heading of options
+
 SourceOption = Annotated[
     Path | None,
     typer.Option("--src", rich_help_panel=TEXT, help="Source text. Default: the --split of the models' configs."),
@@ -52,7 +54,7 @@ TrainTextOption = Annotated[
     typer.Option(
         "--train-text",
         rich_help_panel=TEXT,
-        help="Source side of the training text, which tells which words are rare; repeat for several. "
+        help="Source side of the training text, to find rare words; repeat for several. "
         "Default: the training text of a model's config.",
     ),
 ]
@@ -60,6 +62,7 @@ TokenizeOption = Annotated[
     TokenizerName | None,
     typer.Option(
         metavar="NAME",
+        rich_help_panel=METRIC,
         help="How BLEU cuts text into words: 13a, none, intl, char, zh, ja-mecab, ko-mecab, flores101 or flores200. "
         "Default: zh or char for languages without spaces between words, else 13a. Use none for text that is "
         "already tokenized.",
