@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mtkit.model import ops
-from mtkit.model.cpu import fused
-from mtkit.model.cpu.products import onednn_multiplies
+from mtkit.model.cpu import fused, products
 from mtkit.training.loss import smoothed_cross_entropy_sum
 
 
@@ -19,6 +18,12 @@ def _in_one_pass_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     if request.param:
         pytest.importorskip("numba")
     monkeypatch.setattr(fused, "has_numba", lambda: request.param)
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["Intel", "others"])
+def _maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Multiply in float32 by MKL, as on Intel's processors, and by oneDNN, as on others."""
+    monkeypatch.setattr(products, "made_by_intel", lambda: request.param)
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
@@ -78,7 +83,10 @@ def test_without_gradients_no_product_is_made_for_them() -> None:
     torch.testing.assert_close((same_loss, same_nll), (loss, nll))
 
 
-def test_the_last_chunk_has_one_of_few_sizes_where_onednn_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_last_chunk_has_one_of_few_sizes_where_onednn_multiplies(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sizes = set()
     product_gradients = ops.product_gradients
 
@@ -89,9 +97,9 @@ def test_the_last_chunk_has_one_of_few_sizes_where_onednn_multiplies(monkeypatch
     monkeypatch.setattr(ops, "product_gradients", counted)
     weight, bias = torch.randn(31, 8, requires_grad=True), torch.randn(31, requires_grad=True)
     for n in range(500, 1100):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
             smoothed_cross_entropy_sum(torch.randn(1, n, 8), weight, bias, torch.zeros(n, dtype=torch.long), 0.1)
-    assert len(sizes) <= (8 if onednn_multiplies(torch.bfloat16) else 600)
+    assert len(sizes) <= (8 if products.by_onednn(weight.to(dtype)) else 600)
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 5.0])

@@ -91,8 +91,10 @@ def _softmax(scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) ->
 
 
 def output_logits(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
-    """Let oneDNN add the bias while it multiplies."""
-    return products.onednn_product(x, weight, bias.to(x.dtype)).float() if products.by_onednn(weight) else None
+    """Let oneDNN add the bias while it multiplies in bf16."""
+    if x.dtype != torch.bfloat16 or not products.by_onednn(weight):
+        return None
+    return products.onednn_product(x, weight, bias.to(x.dtype)).float()
 
 
 def cross_entropy(
