@@ -63,7 +63,7 @@ class NativeEngine:
                 f"decode.precision={precision}: this {where} has no instructions for it; using {self.precision}"
             )
         self.shortlist = shortlist
-        # Learned positions end; the other kinds go on for ever.
+        # Learned positions are limited; the other kinds are not.
         limits = [model.cfg.max_positions for model in models if model.cfg.positions == "learned"]
         self.max_positions = min(limits, default=None)
 
@@ -99,10 +99,10 @@ class NativeEngine:
     def stream(self, segment: Segment, cfg: DecodeConfig) -> Iterator[list[Hypothesis]]:
         """Yield after each token the hypotheses of which one will be the translation; in the end that one alone.
 
-        Constraints do not count. Raises MtkitError if the config asks for sampling.
+        Constraints are ignored. Raises MtkitError for decode.sampling.
         """
         if cfg.sampling:
-            raise MtkitError("decode.sampling=true: only a search shows tokens as they come; leave sampling out")
+            raise MtkitError("decode.sampling=true: only a search can stream tokens; remove decode.sampling")
         vocabulary = self._local_vocabulary([segment], cfg)
         beams = BeamSearch(**self._inputs([segment], cfg, vocabulary), cfg=SearchConfig.from_config(cfg, 1))
         while beams.sentences:
@@ -150,7 +150,7 @@ class NativeEngine:
 
     def _local_vocabulary(self, segments: Sequence[Segment], cfg: DecodeConfig) -> LocalVocabulary | None:
         """Return the tokens that the shortlist leaves to these segments; None for all."""
-        # what a constraint demands may be on no list
+        # a required phrase may be on no list
         if self.shortlist is None or not cfg.shortlist or any(segment.constraints for segment in segments):
             return None
         return LocalVocabulary.from_shortlist(self.shortlist, segments, self.device)
@@ -176,11 +176,11 @@ class NativeEngine:
         steps: list[DecodeStep] = []
         for member, model in enumerate(self.models):
             src = pad([[*segment.src(member), EOS_ID] for segment in segments]).to(self.device)
-            looked_at = attention and not steps
+            with_attention = attention and not steps
             if vocabulary is None:
-                steps.append(ModelStep(model, src, beam_size, attention=looked_at))
+                steps.append(ModelStep(model, src, beam_size, attention=with_attention))
             else:
-                steps.append(ShortlistedStep(model, src, beam_size, vocabulary, attention=looked_at))
+                steps.append(ShortlistedStep(model, src, beam_size, vocabulary, attention=with_attention))
         return steps[0] if len(steps) == 1 else EnsembleStep(steps)
 
 

@@ -149,7 +149,7 @@ class ShortlistedStep(ModelStep):
 
 
 class EnsembleStep:
-    """A `DecodeStep` over several models, whose probabilities of the next token are averaged."""
+    """A `DecodeStep` over several models that averages their probabilities of the next token."""
 
     def __init__(self, steps: Sequence[DecodeStep]) -> None:
         """steps: of models with one target vocabulary, over the same sentences."""

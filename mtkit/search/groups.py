@@ -19,7 +19,7 @@ class GroupResult:
         self.cfg = cfg
         self.max_len = max_len
         self.margin = math.inf  # of the closest decision so far, in nats
-        self.is_closed = False  # nothing more will come
+        self.is_closed = False  # True: it gets no more hypotheses
         self.hypotheses: list[Hypothesis] = []
 
     def add(self, ids: list[int], log_prob: float, total: float, coverage: float, finished: bool) -> None:
@@ -33,9 +33,9 @@ class GroupResult:
         self.margin = min(self.margin, margin)
 
     def is_settled(self, best_live_total: float) -> bool:
-        """Whether no live hypothesis can enter the n best, all so far being finished; note by how much.
+        """Whether no live hypothesis can enter the n best; note by how much. All hypotheses so far are finished.
 
-        A total only falls, no divisor is kinder to it than that of the longest hypothesis, and coverage adds nothing.
+        A total only falls, no divisor is larger than that of the longest hypothesis, and coverage adds nothing.
         """
         if best_live_total == -math.inf:
             return True
