@@ -131,7 +131,7 @@ class Architecture:
         return n_src + 1, n_tgt + 1
 
     def summary(self, n_src: int, n_tgt: int) -> ModelSummary:
-        """See `summarize`."""
+        """Return the summary for one pair of these lengths."""
         return summarize(self.cfg, self.src_vocab_size, self.tgt_vocab_size, n_src, n_tgt)
 
 
