@@ -25,12 +25,13 @@ CONFIG_INTRO = f"""\
 # Every key of a config
 {MADE}
 
-A config is a YAML file with the sections below; `data` and a limit in `train` are all that must be there. Relative
-paths start from the folder that holds the file. `mtkit config FILE` prints a config with every default, `--set
-SECTION.KEY=VALUE` changes a key for one command (as YAML: `train.max_epochs=null`, `data.train.0.tgt=other.fr` of the
-first corpus; the number after the last adds one; of a finished model only keys of `decode`), and `mtkit config
---schema` gives an editor the same facts as JSON Schema. Complete examples, with a comment on every key, are in
-[configs](../configs)."""
+A config is a YAML file with the sections below. Only `data` and a limit in `train` are required. Relative paths start
+from the folder of the file. `mtkit config FILE` prints the config with all defaults, and `mtkit config --schema` prints
+this page as JSON Schema for editors. [configs](../configs) has complete examples with a comment on every key.
+
+`--set SECTION.KEY=VALUE` changes a key for one command; the value is YAML, such as `train.max_epochs=null`. A number is
+the index of a list's entry, as in `data.train.0.tgt=other.fr` for the first corpus; the index after the last adds an
+entry. For a finished model only keys of `decode` can change."""
 COMMANDS_INTRO = f"""\
 # Every command
 {MADE}

@@ -36,7 +36,7 @@ def _resolve(path: Path, info: ValidationInfo) -> Path:
 
 
 def _is_part(info: ValidationInfo) -> bool:
-    """Whether missing keys will come from the model of train.init_from, so that sections cannot be checked yet."""
+    """Return whether train.init_from will provide missing keys, so that sections cannot be checked yet."""
     return bool((info.context or {}).get("is_part"))
 
 
@@ -116,7 +116,7 @@ class DataConfig(Section):
     src_lang: str = Field(
         "src",
         min_length=1,
-        description="source language code, such as en: for reports and for splitting text into sentences",
+        description="source language code, such as en: for reports and for sorting test sentences (negation, names)",
     )
     tgt_lang: str = Field(
         "tgt",

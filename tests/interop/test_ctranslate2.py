@@ -123,8 +123,8 @@ def test_greedy_search_under_rules_equals_the_native_engine(model, engine, optio
     segments = random_segments(**rest)
     plain = results(NativeEngine([model]), random_segments(), beam_size=1)
     native = results(NativeEngine([model]), segments, beam_size=1, **options)
-    assert options.get("length_normalization") or [[h.ids for h in found] for found in native] != [
-        [h.ids for h in found] for found in plain
+    assert options.get("length_normalization") or [[h.ids for h in hypotheses] for hypotheses in native] != [
+        [h.ids for h in hypotheses] for hypotheses in plain
     ]
     assert_same(results(engine, segments, beam_size=1, **options), native)
 
@@ -145,17 +145,19 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_translations(normalization, 
         ),
         reverse=True,
     )
-    [found] = results(engine, [segment], 10, beam_size=128, length_normalization=normalization)
-    assert [hypothesis.score for hypothesis in found] == pytest.approx(best[:10], abs=1e-4)
+    [hypotheses] = results(engine, [segment], 10, beam_size=128, length_normalization=normalization)
+    assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx(best[:10], abs=1e-4)
 
 
 def test_a_beam_returns_the_models_log_probabilities_and_ranks_by_score(model, engine):
     segments = random_segments()
-    for segment, found in zip(segments, results(engine, segments, 4, beam_size=4), strict=True):
-        assert len(found) == 4
-        assert [h.score for h in found if h.finished] == sorted((h.score for h in found if h.finished), reverse=True)
-        assert [h.finished for h in found] == sorted((h.finished for h in found), reverse=True)
-        for h in found:
+    for segment, hypotheses in zip(segments, results(engine, segments, 4, beam_size=4), strict=True):
+        assert len(hypotheses) == 4
+        assert [h.score for h in hypotheses if h.finished] == sorted(
+            (h.score for h in hypotheses if h.finished), reverse=True
+        )
+        assert [h.finished for h in hypotheses] == sorted((h.finished for h in hypotheses), reverse=True)
+        for h in hypotheses:
             assert h.log_prob == pytest.approx(model_log_prob(model, segment, h), abs=1e-4)
             assert h.score == pytest.approx(h.log_prob / ((5 + len(h.ids) + h.finished) / 6) ** 0.6, abs=1e-4)
             assert not {PAD_ID, BOS_ID, EOS_ID} & set(h.ids)
@@ -170,17 +172,17 @@ def test_a_beam_finds_the_native_hypotheses(tmp_path):
     engine, native = export(model, tmp_path / "export"), NativeEngine([model])
     plain, begun = random_segments(n=60), random_segments(n=60, prefix=(9, 30))
     for segments in (plain, begun):
-        found = zip(results(engine, segments, beam_size=4), results(native, segments, beam_size=4), strict=True)
-        equal = [(a.ids, a.finished) == (b.ids, b.finished) for [a], [b] in found]
+        pairs = zip(results(engine, segments, beam_size=4), results(native, segments, beam_size=4), strict=True)
+        equal = [(a.ids, a.finished) == (b.ids, b.finished) for [a], [b] in pairs]
         assert sum(equal) >= 58  # the searches differ in how they refill a beam after an end
 
 
 def test_a_beam_continues_a_forced_prefix(model, engine):
     segments = [Segment(segment.ids, 16, prefix=(9, 30)) for segment in random_segments()]
-    for segment, found in zip(segments, results(engine, segments, 4, beam_size=4), strict=True):
-        assert all(h.ids[:2] == [9, 30] for h in found)
-        assert [h.log_prob for h in found] == pytest.approx(
-            [model_log_prob(model, segment, h) for h in found], abs=1e-4
+    for segment, hypotheses in zip(segments, results(engine, segments, 4, beam_size=4), strict=True):
+        assert all(h.ids[:2] == [9, 30] for h in hypotheses)
+        assert [h.log_prob for h in hypotheses] == pytest.approx(
+            [model_log_prob(model, segment, h) for h in hypotheses], abs=1e-4
         )
 
 
@@ -195,7 +197,7 @@ def test_other_sentences_in_the_batch_change_nothing(engine, beam_size):
 def test_int8_changes_log_probabilities_a_little(model, tmp_path):
     engine = export(model, tmp_path / "export", "int8")
     segments = random_segments(n=60)
-    native = [found[0] for found in results(NativeEngine([model]), segments, beam_size=1)]
+    native = [hypotheses[0] for hypotheses in results(NativeEngine([model]), segments, beam_size=1)]
     scores = engine.score([(segment.ids, h) for segment, h in zip(segments, native, strict=True)])
     n_tokens = sum(len(h.ids) + h.finished for h in native)
     difference = sum(abs(score - h.log_prob) for score, h in zip(scores, native, strict=True)) / n_tokens
