@@ -149,8 +149,10 @@ def make_task(arguments: argparse.Namespace) -> Task:
     src, tgt = (
         train_tokenizer([getattr(pair, side) for pair in pairs], pieces, work / f"{side}.spm") for side in sides
     )
-    dev_ids = [t.encode_batch([getattr(pair, side) for pair in dev]) for t, side in zip((src, tgt), sides, strict=True)]
-    one_epoch = text_batches(*dev_ids, 10**9, seed=1)
+    dev_src, dev_tgt = (
+        t.encode_batch([getattr(pair, side) for pair in dev]) for t, side in zip((src, tgt), sides, strict=True)
+    )
+    one_epoch = text_batches(dev_src, dev_tgt, 10**9, seed=1)
     return Task(
         src.encode_batch([pair.src for pair in pairs]),
         tgt.encode_batch([pair.tgt for pair in pairs]),

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -85,7 +86,7 @@ def compare(args: argparse.Namespace, folder: Path, src: str, tgt: str) -> None:
         print(f"{name:<26} {corpus_bleu(lines, references):6.2f}  {equal[0]:9.1%} {equal[1]:9.1%}  {speed}")
 
 
-def load(folder: Path, settings: dict[str, object]) -> Translator:
+def load(folder: Path, settings: dict[str, Any]) -> Translator:
     """The bundle with these settings, and no second search for what looks suspect."""
     return Translator.load(folder, device="cpu", engine="native", on_suspect="off", **settings)
 

@@ -22,7 +22,7 @@ from statistics import harmonic_mean
 import marian
 
 from mtkit.config.loading import load_config
-from mtkit.config.schema import Config, DecodeConfig
+from mtkit.config.schema import Config, CorpusFiles, DecodeConfig
 from mtkit.console import log, set_up_logging
 from mtkit.data.corpus import open_output, read_lines, read_pairs
 from mtkit.errors import MtkitError
@@ -102,7 +102,11 @@ def compare(arguments: argparse.Namespace) -> None:
 
 def write_data(cfg: Config, run: Path, work: Path) -> int:
     """The corpora as plain text and the tokenizers, in work; returns the number of training pairs."""
-    corpora = {"train": cfg.data.train, "dev": [cfg.data.dev], "test": [cfg.data.test] if cfg.data.test else []}
+    corpora: dict[str, Sequence[CorpusFiles]] = {
+        "train": cfg.data.train,
+        "dev": [cfg.data.dev],
+        "test": [cfg.data.test] if cfg.data.test else [],
+    }
     n_pairs = {}
     for part, files in corpora.items():
         n_pairs[part] = 0

@@ -102,7 +102,8 @@ def feed(folder: Path, seconds: float) -> str:
     from mtkit.training.prepare import prepare
 
     run = prepare(config(folder), folder / "run", Checkpoints(folder / "run" / "checkpoints"))
-    asked, position, waits, n_tokens = time.perf_counter(), Position(), [], 0
+    waits: list[float] = []
+    asked, position, n_tokens = time.perf_counter(), Position(), 0
     cpu_before = time.process_time()
     with run.feed:
         while not waits or time.perf_counter() - asked < seconds:

@@ -108,7 +108,7 @@ def _updater(cfg: Config, precision: Precision) -> tuple[Updater, Iterator[Batch
     )
     torch.manual_seed(cfg.seed)
     model = Transformer(cfg.model, tokenizers[0].vocab_size, tokenizers[1].vocab_size, PAD_ID)
-    return Updater(model, cfg.train, cfg.seed, precision), text_batches(src, tgt, cfg.train.batch_tokens, cfg.seed)
+    return Updater(model, cfg.train, cfg.seed, precision), text_batches(src, tgt, cfg.train.n_batch_tokens, cfg.seed)
 
 
 def text_batches(src: list[list[int]], tgt: list[list[int]], batch_tokens: int, seed: int) -> Iterator[Batch]:
@@ -142,7 +142,7 @@ def _label_modules(model: torch.nn.Module) -> Iterator[Any]:
 
     def enter(module: torch.nn.Module, _: Any) -> None:
         open_ranges.append(record_function(_LABEL + type(module).__name__))
-        open_ranges[-1].__enter__()
+        open_ranges[-1].__enter__()  # type: ignore[no-untyped-call]  # torch's
 
     def leave(*_: Any) -> None:
         open_ranges.pop().__exit__(None, None, None)

@@ -88,7 +88,8 @@ class PlainTransformer(nn.Module):
         position = torch.arange(ids.size(1))[:, None]
         rate = 10000 ** (-torch.arange(0, self.d_model, 2) / self.d_model)
         positions = torch.cat([(position * rate).sin(), (position * rate).cos()], dim=1)
-        return self.dropout(embedding(ids) * math.sqrt(self.d_model) + positions)
+        embedded: Tensor = self.dropout(embedding(ids) * math.sqrt(self.d_model) + positions)
+        return embedded
 
     def _counterpart(self, name: str, of: Callable[[nn.Parameter], Tensor | None] = lambda p: p) -> Tensor:
         """What `of` makes of the parameter that is the model's of this name, or of the part of it that is."""

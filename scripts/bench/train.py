@@ -211,7 +211,7 @@ def shape_of(cfg: Config, pieces: peers.Pieces) -> dict[str, Any]:
         "tgt_tokens": int(tgt.sum()),
         "src_tokens": int(src.sum()),
         "vocab_size": len(pieces.tgt_vocabulary),
-        "n_pairs": round(cfg.train.batch_tokens / float(np.maximum(src, tgt).mean())),
+        "n_pairs": round(cfg.train.n_batch_tokens / float(np.maximum(src, tgt).mean())),
         "src_len": src_len,
         "tgt_len": tgt_len,
     }
@@ -225,7 +225,7 @@ def make_system(name: str, arguments: argparse.Namespace, cfg: Config, pieces: p
     if name == "marian":
         environment = arguments.marian_environment.absolute()
         marian.make_environment(environment)
-        words = arguments.marian_words or cfg.train.batch_tokens
+        words = arguments.marian_words or cfg.train.n_batch_tokens
         command = peers.write_marian(cfg, pieces, work / name, arguments.threads, words)
         speeds: Callable[[str], list[float]] = lambda text: [speed for speed, _ in peers.read_marian(text)]  # noqa: E731
         return System(name, [str(environment / "bin" / "python"), *command], output, speeds)

@@ -65,7 +65,7 @@ def write_joeynmt(cfg: Config, pieces: Pieces, folder: Path, *, ordered: bool) -
     ordered: the text is laid out so that its batches, filled one line after the other, hold sentences of like length.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    batches = joeynmt_batches(pieces.sizes, cfg.train.batch_tokens, cfg.seed)
+    batches = joeynmt_batches(pieces.sizes, cfg.train.n_batch_tokens, cfg.seed)
     order = [number for batch in batches for number in batch] if ordered else range(len(pieces.src))
     _write_text(pieces, order, folder)
     for side, vocabulary in (("src", pieces.src_vocabulary), ("tgt", pieces.tgt_vocabulary)):
