@@ -1,4 +1,4 @@
-"""What a process is set to before it trains."""
+"""The settings of a process before it trains."""
 
 import os
 import platform
@@ -38,10 +38,10 @@ from mtkit.runtime import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 def faults():
-    torch.ones(12_000_000)  # more than the 32 MiB that glibc keeps by itself
+    torch.ones(12_000_000)  # more than the 32 MiB that glibc keeps by default
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-found = [faults() for _ in range(40)]
-print(found[-1] - found[-11])
+counts = [faults() for _ in range(40)]
+print(counts[-1] - counts[-11])
 """
     kept, not_kept = (
         int(subprocess.run([sys.executable, "-c", program, how], capture_output=True, check=True).stdout)

@@ -53,7 +53,7 @@ def test_positions_grow_with_the_sentence_and_start_where_told() -> None:
 
 def test_learned_positions_say_where_they_end() -> None:
     positions = LearnedPositions(4, max_positions=3)
-    with pytest.raises(ValueError, match="position 4 is beyond max_positions=3"):
+    with pytest.raises(ValueError, match=r"4.*max_positions=3"):
         positions(torch.zeros(1, 2, 4), start=2)
 
 

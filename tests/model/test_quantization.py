@@ -87,12 +87,12 @@ def test_a_quantized_model_computes_nearly_what_the_model_does(
     model = small_model(**choices)
     fast = quantize(model, precision)
     src, tgt = torch.randint(4, 20, (3, 9)), torch.randint(4, 20, (3, 12))
-    expected, found = model(src, tgt), fast(src, tgt)
-    assert (found - expected).abs().max() < tolerance * expected.std() * 3
-    assert (precision == "fp32") or not torch.equal(found, expected)
+    expected, logits = model(src, tgt), fast(src, tgt)
+    assert (logits - expected).abs().max() < tolerance * expected.std() * 3
+    assert (precision == "fp32") or not torch.equal(logits, expected)
     cache = fast.start_decoding(src, 1)
     steps = torch.cat([fast.decode_step(column[:, None], cache) for column in tgt.T], dim=1)
-    torch.testing.assert_close(steps, found, rtol=0, atol=float(tolerance * expected.std() * 3))
+    torch.testing.assert_close(steps, logits, rtol=0, atol=float(tolerance * expected.std() * 3))
 
 
 @ACCELERATED

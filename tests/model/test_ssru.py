@@ -160,8 +160,8 @@ def test_it_learns_to_reverse_digits() -> None:
         optimizer.step()
     src, _, tgt_out = batch(100)
     cache = model.eval().start_decoding(src, 1)
-    last, found = torch.full((100, 1), BOS), []
+    last, decoded = torch.full((100, 1), BOS), []
     for _ in range(5):
         last = model.decode_step(last, cache).argmax(-1)
-        found.append(last)
-    assert (torch.cat(found, 1) == tgt_out).all(dim=1).float().mean() > 0.9
+        decoded.append(last)
+    assert (torch.cat(decoded, 1) == tgt_out).all(dim=1).float().mean() > 0.9

@@ -38,9 +38,9 @@ def in_double(*tensors):
     return [x.detach().double().requires_grad_() for x in tensors]
 
 
-def assert_near(found, expected, dtype):
+def assert_near(result, expected, dtype):
     atol = TOLERANCE[dtype] * max(1.0, expected.abs().max().item())
-    torch.testing.assert_close(found.double(), expected.double(), rtol=0, atol=atol)
+    torch.testing.assert_close(result.double(), expected.double(), rtol=0, atol=atol)
 
 
 @both_precisions
@@ -187,13 +187,13 @@ def test_weights_in_bf16_are_read_as_such():
     added = bias.detach()
     ours = fused.softmax(logits, added.view(1, 1, 1, 64), 1.0, 1)
     torch.testing.assert_close(ours, (logits + added.float()).softmax(dim=-1))
-    found = [fused.cross_entropy_(logits.clone(), b, torch.arange(5), 0.1, 0.0)[0] for b in (added, added.float())]
-    assert found[0] == found[1]
+    losses = [fused.cross_entropy_(logits.clone(), b, torch.arange(5), 0.1, 0.0)[0] for b in (added, added.float())]
+    assert losses[0] == losses[1]
 
 
 @both_precisions
 def test_the_memory_of_weights_can_be_freed_and_gathered_again(dtype):
-    """As FSDP2 does; torch lets nobody resize memory that numpy has seen."""
+    """As FSDP2 does; torch refuses to resize memory that numpy has seen."""
     x, gain, bias, by_token = torch.randn(5, 64), leaf(64, dtype=dtype), leaf(64, dtype=dtype), leaf(50, dtype=dtype)
     fused.relu_dropout(fused.layer_norm(x, gain, bias, 1e-5, dtype), bias, 26, seed=1).sum().backward()
     fused.cross_entropy_(torch.randn(2, 5, 50), by_token, torch.arange(5), 0.1, 3.0)
@@ -228,11 +228,11 @@ def test_exponentials_are_exact_to_two_units_in_the_last_place():
 
     x = torch.cat([torch.linspace(-87, 0, 100_001), torch.tensor([-88.0, -1e4, -math.inf, math.nan])])
     expected = x.double().exp()
-    found = x.clone()
-    exponentials(found.numpy())
-    assert (found[:-4] / expected[:-4] - 1).abs().max() < 2 * 2**-23
-    assert found[-4:-1].tolist() == [0, 0, 0]
-    assert found[-1].isnan()
+    powers = x.clone()
+    exponentials(powers.numpy())
+    assert (powers[:-4] / expected[:-4] - 1).abs().max() < 2 * 2**-23
+    assert powers[-4:-1].tolist() == [0, 0, 0]
+    assert powers[-1].isnan()
 
 
 def test_numbers_are_rounded_to_bf16_as_torch_rounds_them():
@@ -244,7 +244,7 @@ def test_numbers_are_rounded_to_bf16_as_torch_rounds_them():
 
 
 def test_threads_change_nothing_but_the_order_of_a_sum(threads):
-    found = []
+    results = []
     for n in (1, 3):
         threads(n)
         torch.manual_seed(0)
@@ -254,8 +254,8 @@ def test_threads_change_nothing_but_the_order_of_a_sum(threads):
         logits = weights.detach().clone().view(1, 300, 1000)
         loss, _, _ = fused.cross_entropy_(logits, bias, torch.arange(300), 0.1, 0.0)
         (weights * torch.randn(30, 100, 100)).sum().backward()
-        found.append((y, weights, logits, x.grad, bias.grad, loss))
-    (*one, bias_of_one, loss_of_one), (*three, bias_of_three, loss_of_three) = found
+        results.append((y, weights, logits, x.grad, bias.grad, loss))
+    (*one, bias_of_one, loss_of_one), (*three, bias_of_three, loss_of_three) = results
     assert all(torch.equal(*pair) for pair in zip(one, three, strict=True))
     torch.testing.assert_close(bias_of_one, bias_of_three)
     assert loss_of_one == pytest.approx(loss_of_three, rel=1e-12)
@@ -263,7 +263,7 @@ def test_threads_change_nothing_but_the_order_of_a_sum(threads):
 
 def test_a_kernel_that_cannot_be_kept_is_compiled_all_the_same():
     space: dict = {}
-    exec("def twice(x):\n    return 2 * x", space)  # stands in no file, beside which it could be kept
+    exec("def twice(x):\n    return 2 * x", space)  # from no file, so there is no folder to store it in
     assert kernels._compiled(space["twice"])(21) == 42
 
 
@@ -314,12 +314,12 @@ logits, bias = torch.randn(2, 9, 277) * 3, torch.randn(277)
 loss, nll, by_bias = fused.cross_entropy_(logits, bias, torch.arange(9), 0.1, 3.0)
 print(loss.hex(), nll.hex(), by_bias.tolist(), logits.tolist())
 """
-    found = []
+    outputs = []
     for folder, argument in [("one", ""), ("one", ""), ("two", "softmax first"), ("two", "")]:
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / folder)}
         command = [sys.executable, "-c", program, argument]
-        found.append(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
-    assert len(set(found)) == 1
+        outputs.append(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+    assert len(set(outputs)) == 1
 
 
 _ONE_KERNEL = """

@@ -1,0 +1,79 @@
+"""The plain formulas of the operations agree with their faster overrides, which have the same arguments."""
+
+import inspect
+
+import pytest
+import torch
+from torch import Tensor
+
+from mtkit.model import ops
+from mtkit.model.cpu import overrides
+from mtkit.model.masks import causal_bias, padding_bias
+
+OVERRIDES = {
+    name: function
+    for name, function in inspect.getmembers(overrides, inspect.isfunction)
+    if function.__module__ == overrides.__name__ and not name.startswith("_")
+}
+
+
+def leaf(*shape: int) -> Tensor:
+    return torch.randn(*shape, requires_grad=True)
+
+
+def cases() -> dict[str, tuple[object, ...]]:
+    torch.manual_seed(0)
+    pad_mask = torch.tensor([[False, False, True, True, True], [False] * 5])
+    return {
+        "linear": (leaf(2, 5, 8), leaf(12, 8), leaf(12)),
+        "relu_linear": (leaf(2, 5, 8), leaf(12, 8), leaf(12), 0.0, True),
+        "add_dropout": (leaf(2, 5, 8), leaf(2, 5, 8), 0.0),
+        "attend": (leaf(2, 3, 4, 8), leaf(2, 3, 5, 8), leaf(2, 3, 5, 8), padding_bias(pad_mask)),
+        "product_gradients": (torch.randn(7, 12), torch.randn(7, 8), torch.randn(12, 8)),
+    }
+
+
+@pytest.mark.parametrize("name", cases())
+def test_an_override_computes_what_the_formula_says(name: str) -> None:
+    chosen, plain = getattr(ops, name), getattr(ops, name).__wrapped__
+    arguments = cases()[name]
+    results = []
+    for function in (chosen, plain):
+        y = function(*arguments)
+        if isinstance(y, tuple):
+            results.append(y)
+            continue
+        leaves = [x for x in arguments if isinstance(x, Tensor) and x.requires_grad]
+        weights = torch.linspace(-1, 1, y.numel()).view_as(y)
+        results.append((y, *torch.autograd.grad((y * weights).sum(), leaves)))
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
+
+
+def test_a_causal_bias_is_what_torchs_flash_kernel_assumes() -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, 3, 6, 8)
+    plain = ops.attend.__wrapped__(q, k, v, None, causal=True)  # type: ignore[attr-defined]
+    torch.testing.assert_close(ops.attend(q, k, v, causal_bias(6), causal=True), plain)
+
+
+@pytest.mark.parametrize("n_passes", [1, 2])
+def test_both_cross_entropies_give_the_same_loss_and_gradients(n_passes: int) -> None:
+    torch.manual_seed(0)
+    arguments = torch.randn(n_passes, 9, 8), torch.randn(50, 8), torch.randn(50), torch.randint(50, (6,))
+    fast, plain = (
+        function(*arguments, 0.1, 3.0, True)
+        for function in (ops.cross_entropy, ops.cross_entropy.__wrapped__)  # type: ignore[attr-defined]
+    )
+    torch.testing.assert_close([float(x) for x in fast[:2]], [float(x) for x in plain[:2]], rtol=1e-5, atol=0)
+    torch.testing.assert_close(torch.stack(list(fast[2])), torch.stack(list(plain[2])), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(fast[3], plain[3], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", OVERRIDES)
+def test_an_override_has_the_arguments_of_its_operation(name: str) -> None:
+    operation = getattr(ops, name)
+    ours, theirs = (
+        [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
+        for function in (operation.__wrapped__, OVERRIDES[name])
+    )
+    assert ours == theirs
