@@ -74,9 +74,9 @@ class _ChunkedLoss(Function):
             if by_bias is None:
                 continue
             grad_bias += by_bias
-            for number, gradient in enumerate(gradients):
-                by_hidden, by_weight = ops.product_gradients(gradient, x[number], matrix)
-                grad_hidden[number, start : start + size] = by_hidden
+            for index, gradient in enumerate(gradients):
+                by_hidden, by_weight = ops.product_gradients(gradient, x[index], matrix)
+                grad_hidden[index, start : start + size] = by_hidden
                 grad_weight += by_weight
             del gradients, gradient  # large: free them before the next chunk allocates its own
         if with_gradients:
