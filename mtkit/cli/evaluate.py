@@ -134,11 +134,10 @@ def evaluate(
     computes all scores; the signature of a score says how.
     """
     translating = Translating(beam_size, engine, device, overrides or [])
-    chosen = _chosen(metrics or [])
     places, _ = systems.find_places(paths or [], groups or [])
     translating.check(any_model=not places or any(place.is_model for place in places))
-    if not breakdown and (train_text or src_lang):
-        raise UsageError("--train-text and --src-lang tell kinds of sentences apart: give --breakdown, too")
+    if (train_text or src_lang) and not breakdown:
+        raise UsageError("--train-text and --src-lang need --breakdown, which sorts sentences by kind")
     if places and models:
         raise UsageError("--model is scored alone: leave it out, or give the model as one more --system")
     result = evaluation.evaluate(
@@ -151,7 +150,7 @@ def evaluate(
         src_lang=src_lang,
         tgt_lang=tgt_lang,
         baseline=baseline,
-        metrics=chosen,
+        metrics=_chosen(metrics or []),
         tokenize=tokenize,
         lowercase=lowercase,
         chance=significance.Chance(n_bootstrap, n_randomization, seed),
@@ -160,10 +159,7 @@ def evaluate(
         output=output,
         load=translating.load,
     )
-    if as_json:
-        print(json.dumps(as_record(result), indent=2, ensure_ascii=False))
-    else:
-        print("\n".join(as_text(result)))
+    print(json.dumps(as_record(result), indent=2, ensure_ascii=False) if as_json else "\n".join(as_text(result)))
     changed = src or ref or split != "test" or translating.is_changed or metrics or tokenize or lowercase or tgt_lang
     if not places and len(models or []) < 2 and not changed:
         _keep_for_report(model_folders(models)[0], result)

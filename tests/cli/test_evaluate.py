@@ -191,7 +191,7 @@ def test_stderr_tells_the_model_the_speed_and_blank_references():
         ("--hyp hyp --ref ref --beam-size 2", 2, "no system is a model: leave out --beam-size, --engine, --device"),
         ("--hyp hyp --ref ref --device cpu", 2, "no system is a model: leave out --beam-size, --engine, --device"),
         ("--hyp hyp --ref ref --breakdown", 2, "files of translations come without a test set: give --src and --ref"),
-        ("--hyp hyp --ref ref --src-lang en", 2, "--train-text and --src-lang tell kinds of sentences"),
+        ("--hyp hyp --ref ref --src-lang en", 2, "--train-text and --src-lang need --breakdown"),
         ("--hyp hyp --src src.gz --ref ref --breakdown --train-text none", 1, "none: no such file"),
     ],
 )
