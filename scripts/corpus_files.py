@@ -1,4 +1,4 @@
-"""Shared by the scripts that bring corpora into data/: verified copies, downloads, one way to fail."""
+"""Copy, download and verify corpora; shared by the scripts that fill data/."""
 
 import http.client
 import sys
@@ -28,7 +28,7 @@ def run(get: Callable[[], None]) -> None:
 
 
 def is_complete(folder: Path, checksums: Mapping[str, str]) -> bool:
-    """Whether the folder holds these very files (name to sha256)."""
+    """Return whether the folder holds exactly these files (name to sha256)."""
     return all((folder / name).is_file() and sha256_file(folder / name) == want for name, want in checksums.items())
 
 
@@ -42,7 +42,9 @@ def copy_verified(source: Path, folder: Path, checksums: Mapping[str, str]) -> N
         if not (source / name).is_file():
             raise DataError(f"{source / name}: no such file; expected in that folder: {', '.join(checksums)}")
         if sha256_file(source / name) != expected:
-            raise DataError(f"{source / name}: another version, or damaged: its sha256 is not {expected}")
+            raise DataError(
+                f"{source / name}: another version, or damaged: its sha256 is not {expected}; get the file again"
+            )
         contents[name] = (source / name).read_bytes()
     write_all(folder, contents)
 
@@ -56,12 +58,12 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def write_licence(folder: Path, text: str) -> None:
-    """Put the corpus's terms beside it."""
+    """Write the corpus's licence beside it."""
     write_text(folder / "LICENCE.txt", text)
 
 
 def download(url: str, instead: str) -> bytes:
-    """What the address gives. instead: what to do where there is no network, for the error message."""
+    """Return the content of the address. instead: what the error message advises without a network."""
     log.info(f"downloading {url}")
     # Some servers refuse urllib's own name.
     request = urllib.request.Request(url, headers={"User-Agent": "Mozilla/5.0 (compatible; mtkit)"})

@@ -1,4 +1,4 @@
-"""Brings Multi30k (task 1, raw text; English, German, French image captions) into data/multi30k.
+"""Bring Multi30k (task 1, raw text; English, German, French image captions) into data/multi30k.
 
     .venv/bin/python scripts/get_multi30k.py                # downloads the nine files
     .venv/bin/python scripts/get_multi30k.py --from FOLDER  # copies them
@@ -80,11 +80,13 @@ def get_tokenised(source: Path | None, folder: Path) -> None:
             try:
                 text = gzip.decompress((source / f"{name}.gz").read_bytes())
             except (OSError, EOFError, zlib.error) as error:
-                raise DataError(f"{source / name}.gz: cannot be unpacked ({error}); was it copied whole?") from error
+                raise DataError(f"{source / name}.gz: cannot be unpacked ({error}); copy it again") from error
         else:
             raise DataError(f"{source / name}.gz: no such file")
         if hashlib.sha256(text).hexdigest() != expected:
-            raise DataError(f"{name}: another version, or damaged: the sha256 of its text is not {expected}")
+            raise DataError(
+                f"{name}: another version, or damaged: the sha256 of its text is not {expected}; get the file again"
+            )
         contents[f"{name}.gz"] = gzip.compress(text, mtime=0)
     write_all(folder, contents)
 

@@ -1,4 +1,4 @@
-"""Brings the Tatoeba English-French corpus into data/tatoeba-en-fr: everyday sentences, as train, dev and test.
+"""Bring the Tatoeba English-French corpus into data/tatoeba-en-fr: everyday sentences, as train, dev and test.
 
     .venv/bin/python scripts/get_tatoeba.py                # downloads today's pairs and splits them
     .venv/bin/python scripts/get_tatoeba.py --zip FILE     # the same with a fra-eng.zip that you have
@@ -55,7 +55,7 @@ class Pair(NamedTuple):
 
 
 def read_zip(content: bytes) -> list[Pair]:
-    """The pairs of a fra-eng.zip, each once: its fra.txt has English, tab, French and perhaps more columns."""
+    """Return the pairs of a fra-eng.zip, each once: its fra.txt has English, tab, French and perhaps more columns."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             lines = archive.read("fra.txt").decode("utf-8").split("\n")
@@ -69,7 +69,7 @@ def read_zip(content: bytes) -> list[Pair]:
 
 
 def split(pairs: Sequence[Pair], n_held_out: int, seed: int) -> dict[str, list[Pair]]:
-    """Pairs as train, dev and test, in their old order; dev and test have n_held_out pairs each.
+    """Split pairs into train, dev and test, in their old order; dev and test have n_held_out pairs each.
 
     No sentence occurs in two of the parts on either side, case and punctuation ignored: pairs that share a sentence
     stay together. Raises DataError if there are too few pairs.
@@ -93,7 +93,7 @@ def split(pairs: Sequence[Pair], n_held_out: int, seed: int) -> dict[str, list[P
 
 
 def _groups(pairs: Sequence[Pair]) -> list[list[int]]:
-    """The pairs' numbers, grouped: two that have a sentence in common are in one group, and so on from pair to pair."""
+    """Group the indices of the pairs: pairs that share a sentence, directly or through others, form a group."""
     parents = list(range(len(pairs)))
 
     def find(number: int) -> int:
@@ -114,7 +114,7 @@ def _groups(pairs: Sequence[Pair]) -> list[list[int]]:
 
 
 def bare(sentence: str) -> str:
-    """The sentence without case and punctuation."""
+    """Return the sentence without case and punctuation."""
     return " ".join("".join(char if char.isalnum() else " " for char in sentence.casefold()).split())
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs mtkit into .venv and runs `mtkit demo`: a small English-French translator, trained here, in some minutes.
-# Run it again at any time: what is done is not done twice.
+# Run it again at any time: it skips what is done.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh

@@ -10,16 +10,16 @@ find_python() {
             return
         fi
     done
-    echo "mtkit needs Python 3.11 or newer, and finds none; install it, or name it: PYTHON=/path/to/python3 $0" >&2
+    echo "no Python 3.11 or newer in PATH; install it, or name it: PYTHON=/path/to/python3 $0" >&2
     return 1
 }
 
-# moved: whether .venv was made in another place, so that its programs, which name that one, do not run. A link is fine.
+# moved: whether .venv was made in another place. Its programs name that place, so they do not run here. A link is fine.
 moved() {
     [[ ! -L .venv && -f .venv/bin/pip ]] && ! grep -qF "$(pwd -P)/.venv/" .venv/bin/pip
 }
 
-# set_up EXTRAS: make .venv unless it is there, and install mtkit[EXTRAS] unless that was done for these very pins.
+# set_up EXTRAS: make .venv unless it is there, and install mtkit[EXTRAS] unless that was done for the same pins.
 set_up() {
     local extras=$1 python stamp pins
     if moved || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
@@ -35,7 +35,7 @@ set_up() {
     if [[ -f $stamp && $(<"$stamp") == "$pins" ]]; then
         return
     fi
-    echo "Installing mtkit and its pinned dependencies into .venv; the first time this takes some minutes" >&2
+    echo "Installing mtkit and its pinned dependencies into .venv; this takes some minutes the first time" >&2
     .venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$extras]" >&2
     printf '%s\n' "$pins" >"$stamp"
 }

@@ -1,4 +1,4 @@
-"""Chance and sense: draws who acts and on what, so that the two go together."""
+"""Draw who acts and on what, so that the two go together."""
 
 import random
 from collections.abc import Sequence

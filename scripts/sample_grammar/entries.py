@@ -1,7 +1,7 @@
 """What a line of the lexicon says: English and French of a word, and what cannot be derived by rule.
 
 Tags say what a thing can do or suffer ("edible", "readable"); verbs and adjectives name the tags they go with,
-so that nobody eats a chair. Several tags are written in one string, separated by spaces.
+so that no sentence eats a chair. Several tags are written in one string, separated by spaces.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Adjective:
     invariable: bool = False
     attributive: bool = True  # False: used only after "to be": the door is open
     comparative: str | None = None  # "taller"; None: "more intelligent"
-    gradable: bool = True  # False: nobody says "very" of it
+    gradable: bool = True  # False: "very" does not fit it
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Verb:
 
 @dataclass(frozen=True)
 class Profession:
-    """What somebody is, said without an article in French: elle est étudiante."""
+    """A profession or role, without an article in French: elle est étudiante."""
 
     en: str
     masculine: str

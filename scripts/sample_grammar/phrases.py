@@ -128,7 +128,7 @@ def described(noun: Noun, adjective: Adjective | None, plural: bool) -> tuple[st
 
 
 def quality(adjective: Adjective, subject: NounPhrase, degree: Phrase = NOTHING) -> Phrase:
-    """The adjective as it is said of the subject, with very or too if given: (she is) very tired; très fatiguée."""
+    """Inflect the adjective for the subject, with very or too if given: (she is) very tired; très fatiguée."""
     form = french.agree(adjective, subject.gender, subject.plural)
     return Phrase(f"{degree.en} {adjective.en}", f"{degree.fr} {form}")
 

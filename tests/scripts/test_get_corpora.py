@@ -216,7 +216,7 @@ def test_a_changed_or_missing_file_is_named_and_nothing_is_copied(multi30k, sour
 def test_tokenised_files_that_were_cut_off_are_named(multi30k, tmp_path):
     for name in multi30k.TOKENISED:
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(b"text\n" * 99)[:20])
-    with pytest.raises(DataError, match=r"\.gz: cannot be unpacked \(.*; was it copied whole\?"):
+    with pytest.raises(DataError, match=r"\.gz: cannot be unpacked \(.*copy"):
         multi30k.get_tokenised(tmp_path, tmp_path / "out")
 
 

@@ -14,7 +14,7 @@ from sample_grammar.words import DAYS_AGO, FUTURE_TIMES, PAST_TIMES, RECENT_TIME
 def tell(dice: Dice, clause: Clause, questions: float = 0.15, negations: float = 0.2) -> Pair:
     """The clause as a question or a negation with these probabilities, else as it is.
 
-    Nobody asks about himself, denies a number, or says what he did not do so many days ago.
+    No speaker asks about himself, denies a number, or says what he did not do a number of days ago.
     """
     if clause.subject.person != 1 and dice.chance(questions):
         return question(clause)
