@@ -41,8 +41,8 @@ API_INTRO = f"""\
 # mtkit in Python
 {MADE}
 
-What stands here is public: it changes only with a deprecation first ([policy](../CONTRIBUTING.md)). All other modules
-may change at any time. A first model, in a notebook or a script:
+The names on this page are public; [CONTRIBUTING.md](../CONTRIBUTING.md#deprecation-and-versions) says how they may
+change. All other modules may change at any time. Train and use a first model, in a notebook or a script:
 
 ```python
 import mtkit

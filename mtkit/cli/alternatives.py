@@ -1,4 +1,4 @@
-"""`mtkit alternatives`: show other words for one place of a translation."""
+"""`mtkit alternatives`: show other words for one position of a translation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def show_alternatives(
     as_json: JsonOption = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Show other words for one place of a translation, how probable they are, and what would follow.
+    """Show other words for one position of a translation, how probable they are, and what would follow.
 
     A word's probability is the model's, given the words before it. The search then completes each translation.
     """

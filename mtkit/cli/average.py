@@ -31,7 +31,7 @@ def average(
     """
     check_new_folder(out)
     if checkpoints is not None and len(models) > 1:
-        raise UsageError(f"--checkpoints chooses among those of one run; {len(models)} folders were given")
+        raise UsageError(f"--checkpoints needs a single run, but {len(models)} folders are given; leave it out")
     steps = _steps(checkpoints)
 
     if len(models) == 1:

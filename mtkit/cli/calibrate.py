@@ -36,7 +36,7 @@ def calibrate(
     """Calibrate the confidence that `mtkit translate --json` gives: the probability that a translation is good.
 
     Good means a sentence chrF2 of at least --threshold. The command fits on every other sentence, reports on the rest,
-    and keeps the result in the bundle as confidence.json. It holds for text like the dev set.
+    and keeps the result in the bundle as confidence.json. The confidence holds for text like the dev set.
     """
     if (src is None) != (ref is None):
         raise UsageError("give both --src and --ref, or neither for the dev set of the model's config")

@@ -41,7 +41,7 @@ SourcesOption = Annotated[
     bool,
     typer.Option("--sources", rich_help_panel=TEXT, help="Print the lines to translate for the suite, and stop."),
 ]
-ShowOption = Annotated[int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Failed cases to show of each check.")]
+ShowOption = Annotated[int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Failed cases to show for each check.")]
 JunitOption = Annotated[
     Path | None,
     typer.Option(

@@ -29,17 +29,17 @@ COMMANDS = {
     "average": ("average:average", "Average the weights of checkpoints or models."),
     "distill": ("distill:distill", "Train a student on its teachers' translations."),
     "translate": ("translate:translate", "Translate sentences, the lines of a file, or a stream."),
-    "back-translate": ("synthetic:back_translate", "Make training pairs of target-language text."),
-    "forward-translate": ("synthetic:forward_translate", "Make training pairs of source-language text."),
+    "back-translate": ("synthetic:back_translate", "Make training pairs from target-language text."),
+    "forward-translate": ("synthetic:forward_translate", "Make training pairs from source-language text."),
     "evaluate": ("evaluate:evaluate", "Score a model, or files of translations, on a test set."),
-    "compare": ("compare:compare", "Compare systems: which is better, where, how surely."),
+    "compare": ("compare:compare", "Compare systems: which is better, where, how certainly."),
     "check": ("check:check", "Check how a translator behaves: numbers, names, ..."),
     "score": ("score:score", "Score given translations by the model's probabilities."),
-    "alternatives": ("alternatives:show_alternatives", "Show other words for one place of a translation."),
+    "alternatives": ("alternatives:show_alternatives", "Show other words for one position of a translation."),
     "calibrate": ("calibrate:calibrate", "Calibrate a model's confidence on dev sentences."),
-    "shortlist": ("shortlist:add_shortlist", "Learn a shortlist of target tokens: faster decoding."),
+    "shortlist": ("shortlist:add_shortlist", "Learn a shortlist of target tokens, for faster decoding."),
     "export": ("export:export", "Write a model for CTranslate2, Marian or Hugging Face."),
-    "import": ("import_model:import_model", "Make a bundle of another system's model."),
+    "import": ("import_model:import_model", "Make a bundle from another system's model."),
 }
 INSPECT = {
     "steps": ("inspect.steps:show_steps", "Show the decoding loop, step by step."),
@@ -49,7 +49,7 @@ INSPECT = {
     "masks": ("inspect.masks:show_masks", "Show masks, and prove that padding changes nothing."),
     "model": ("inspect.model:show_model", "Show layers, shapes, parameters, multiply-adds."),
     "saliency": ("inspect.saliency:show_saliency", "Show which source tokens each target token depends on."),
-    "errors": ("inspect.errors:show_errors", "Find the pairs with the highest loss, or near sentences."),
+    "errors": ("inspect.errors:show_errors", "Find the pairs with the highest loss, or similar sentences."),
 }
 DOCTOR = {
     "decode": ("doctor:decode", "Decode in several ways, and show any difference."),

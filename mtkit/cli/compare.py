@@ -69,13 +69,13 @@ def compare(
     overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare systems on a test set: scores, how sure their differences are, kinds of sentences, examples.
+    """Compare systems on a test set: scores, significance of differences, kinds of sentences, examples.
 
     sacreBLEU's paired bootstrap judges a difference. Rules of thumb sort sentences by length, rarity of their words in
     the training text, numbers, names, negation and questions.
     """
     if len(paths) < 2:
-        raise UsageError(f"{paths[0]}: a single system; give two or more (`mtkit evaluate` takes one)")
+        raise UsageError(f"{paths[0]} is the only system; give two or more, or score it with `mtkit evaluate`")
     translating = Translating(beam_size, engine, device, overrides or [])
     places, _ = systems.find_places(paths, [])
     translating.check(any_model=any(place.is_model for place in places))

@@ -64,7 +64,9 @@ PrecisionOption = Annotated[
         help="bf16 or int8: also count the lines that differ in this precision; repeat for both.",
     ),
 ]
-ShowOption = Annotated[int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Differences to show of each comparison.")]
+ShowOption = Annotated[
+    int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Differences to show for each comparison.")
+]
 
 
 def decode(
@@ -127,7 +129,7 @@ def decode(
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, which is only read.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run; the command only reads it.")],
     steps: Annotated[
         int | None, typer.Option(min=1, help="Replay at most N steps; fewer than all compare less.")
     ] = None,
@@ -160,7 +162,7 @@ def _print_replay(result: replay.Replay) -> None:
         print("equal: resuming gives this run bit for bit")
         return
     if result.is_equal:
-        print(f"equal as far as lines of metrics.jsonl tell; weights are compared at step {result.newest_step} only")
+        print(f"equal in the lines of metrics.jsonl; a replay compares weights only at step {result.newest_step}")
         return
     for cause in result.causes:
         print(f"likely cause: {cause}")

@@ -139,7 +139,7 @@ def evaluate(
     if (train_text or src_lang) and not breakdown:
         raise UsageError("--train-text and --src-lang need --breakdown, which sorts sentences by kind")
     if places and models:
-        raise UsageError("--model is scored alone: leave it out, or give the model as one more --system")
+        raise UsageError("--model and --system exclude each other: give the model as another --system")
     result = evaluation.evaluate(
         paths or [],
         ensemble=models or [],

@@ -75,11 +75,11 @@ def export(
     files = bundle.read_bundle(folder)
     if to != "ctranslate2":
         if quantization != "float32":
-            raise UsageError(f"--quantization {quantization}: only CTranslate2 models are quantized here")
+            raise UsageError(f"--quantization {quantization} needs --to ctranslate2")
         if any(value is not None for value in (src, ref, lines, min_agreement, max_score_difference, max_bleu_drop)):
             raise UsageError(
-                f"--to {to}: only CTranslate2's model is compared with the original: leave out --src, --ref, --lines, "
-                "--min-agreement, --max-score-difference, --max-bleu-drop"
+                f"--to {to}: mtkit compares only a CTranslate2 model with the original; leave out --src, --ref, "
+                "--lines, --min-agreement, --max-score-difference, --max-bleu-drop"
             )
         _export_elsewhere(files.folder, to, out, as_json)
         return
@@ -131,7 +131,7 @@ def _export_ctranslate2(
 def _lines(
     files: bundle.BundleFiles, src: Path | None, ref: Path | None, n_lines: int
 ) -> tuple[list[str], list[str] | None]:
-    """What to compare on: sources, and references if there are any; evenly chosen if there are more than n_lines."""
+    """Return the sources to compare on, and their references if there are any: at most n_lines, evenly spaced."""
     if src is not None and ref is None:
         return _some(list(corpora.read_lines(src)), n_lines), None
     if ref is not None and src is None:

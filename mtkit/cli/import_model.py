@@ -1,4 +1,4 @@
-"""`mtkit import`: make a bundle of another system's model."""
+"""`mtkit import`: make a bundle from another system's model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def import_model(
     src_lang: SrcLangOption = None,
     tgt_lang: TgtLangOption = None,
 ) -> None:
-    """Make a bundle of a Marian model, or of a Hugging Face MarianMT model (OPUS-MT).
+    """Make a bundle from a Marian model, or from a Hugging Face MarianMT model (OPUS-MT).
 
     The command detects the format by content, and prints the folder of the bundle.
     """
@@ -67,7 +67,7 @@ def import_model(
     check_new_folder(out)
     kind = _kind(path)
     if kind != "npz" and src_vocab is not None:
-        raise UsageError(f"{path}: the vocabularies beside it are used: leave out --src-vocab")
+        raise UsageError(f"{path}: mtkit reads the vocabularies of this model from its folder: leave out --src-vocab")
     languages = imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None
     if kind == "folder":
         huggingface.import_model(path, out, languages)

@@ -91,7 +91,7 @@ def _data_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
 def _course_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     took = plan.time
     ends = ", ".join(
-        f"train.{key}" + (" (not to be foreseen)" if step is None else f" (step {step:,})")
+        f"train.{key}" + (" (unpredictable)" if step is None else f" (step {step:,})")
         for key, step in plan.ends.items()
     )
     total = "as long as train.patience lasts" if took.total is None else duration_of(took.total)

@@ -26,7 +26,7 @@ def add_shortlist(
     ] = None,
     tgt: Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Its translations, line by line.")] = None,
 ) -> None:
-    """Learn which target tokens translate which source tokens (IBM model 1), so that decoding chooses among few.
+    """Learn which target tokens translate which source tokens (IBM model 1), so that decoding has fewer to choose from.
 
     The bundle keeps the result as shortlist.npz; `mtkit translate --set decode.shortlist=true` uses it. The larger the
     vocabulary, the more it saves. A translation that needs a token outside its list comes out differently.

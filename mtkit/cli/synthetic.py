@@ -1,4 +1,4 @@
-"""`mtkit back-translate` and `mtkit forward-translate`: make training pairs of text in one language."""
+"""`mtkit back-translate` and `mtkit forward-translate`: make training pairs from text in one language."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ SrcOption = Annotated[
         "--out-src", rich_help_panel=OUTPUT, help="Instead of --output: write the source side, may end in .gz."
     ),
 ]
-TgtOption = Annotated[Path | None, typer.Option("--out-tgt", rich_help_panel=OUTPUT, help="And the target side.")]
+TgtOption = Annotated[
+    Path | None,
+    typer.Option("--out-tgt", rich_help_panel=OUTPUT, help="With --out-src: write the target side, may end in .gz."),
+]
 RejectedOption = Annotated[
     Path | None,
     typer.Option(rich_help_panel=OUTPUT, help="List what is left out: line number, reason, text, translation."),
@@ -44,7 +47,7 @@ KeepSuspectOption = Annotated[
         help="Keep translations that look broken (looping, copied, cut short).",
     ),
 ]
-NBestOption = Annotated[int, typer.Option(min=1, rich_help_panel=OUTPUT, help="Make at most N pairs of each line.")]
+NBestOption = Annotated[int, typer.Option(min=1, rich_help_panel=OUTPUT, help="Make at most N pairs from each line.")]
 TagOption = Annotated[
     str | None,
     typer.Option(rich_help_panel=OUTPUT, help="Tag of the printed entry: training puts it before each source."),
@@ -76,7 +79,7 @@ def back_translate(
     restart: RestartOption = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Make a training corpus of target-language text, which a target-to-source model translates into the source side.
+    """Make a training corpus from target-language text: a target-to-source model writes the source side.
 
     --set decode.sampling=true samples the sources instead of searching for the best. The command prints the entry for
     data.train. The same command resumes an interrupted job.
@@ -102,7 +105,7 @@ def forward_translate(
     restart: RestartOption = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Make a training corpus of source-language text, which a source-to-target model translates into the target side.
+    """Make a training corpus from source-language text: a source-to-target model writes the target side.
 
     For training text that has translations already, see `mtkit distill`. The command prints the entry for data.train.
     The same command resumes an interrupted job.

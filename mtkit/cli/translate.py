@@ -194,7 +194,10 @@ def _translate_file(
     if result.n_lines_before:
         _report_resumed(result.n_lines, result.n_lines_before, result.counts)
         if unknown is not None:
-            log.warning(f"characters are listed from line {result.n_lines_before + 1:,} on only")
+            log.warning(
+                f"--explain-unknown lists characters from line {result.n_lines_before + 1:,} on: an earlier process "
+                "translated the lines before"
+            )
     session.report()
 
 

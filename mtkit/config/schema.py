@@ -69,14 +69,14 @@ def check_tag(tag: str | None) -> None:
 
 
 def tags_of(tag: str | None) -> list[str]:
-    """Return the tags in a value that may hold none, one, or several separated by spaces."""
+    """Return the tags in a value with none, one, or several separated by spaces."""
     return (tag or "").split()
 
 
 class CorpusFiles(Section):
     """Parallel text: two files with equal numbers of lines, or one file of tab-separated columns; plain or `.gz`."""
 
-    src: ConfigPath | None = Field(None, description="source text, one sentence a line")
+    src: ConfigPath | None = Field(None, description="source text, one sentence per line")
     tgt: ConfigPath | None = Field(None, description="target text; line n translates line n of src")
     tsv: ConfigPath | None = Field(
         None,
@@ -187,7 +187,7 @@ class DistillConfig(Section):
     def _the_beam_holds_them(self) -> Self:
         check_tag(self.tag)
         if self.n_best > self.beam_size:
-            raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size} returns")
+            raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size} returns: raise beam_size")
         if self.choose != "all" and self.n_best == 1:
             raise ValueError(
                 f"choose={self.choose} needs several translations, but n_best=1: raise n_best, for example to 5"
@@ -519,7 +519,7 @@ class DecodeConfig(Section):
         None, description="TSV with the columns source, target, forbidden: phrases that must or must not appear"
     )
     tag: str | None = Field(
-        None, description="tag before each text, out of those that the model was trained with; as in data.train[].tag"
+        None, description="tag before each text, such as <2de>: one or several that the model was trained with"
     )
     on_suspect: Literal["retry", "warn", "mark", "off"] = Field(
         "retry",
@@ -549,7 +549,8 @@ class DecodeConfig(Section):
     max_src_tokens: int = Field(
         200,
         ge=8,
-        description="longer input, in tokens, is split at sentence ends or clauses and rejoined, never cut off",
+        description="most source tokens to translate at once; longer input is split at sentence ends or clauses and "
+        "rejoined, never cut off",
     )
 
     @model_validator(mode="after")
@@ -593,6 +594,6 @@ class Config(Section):
         if self.model.positions == "learned" and self.data.max_tokens + 1 > self.model.max_positions:
             raise ValueError(
                 f"data.max_tokens={self.data.max_tokens} plus <end> is more than "
-                f"model.max_positions={self.model.max_positions}"
+                f"model.max_positions={self.model.max_positions}: lower the first or raise the second"
             )
         return self

@@ -131,7 +131,7 @@ def evaluate(
     output: a file for the translations of a single model.
     decode: keys of the models' decode section, such as beam_size=1.
 
-    Raises DataError or BundleError if files do not fit together, UsageError if the test set is unclear.
+    Raises DataError or BundleError if files do not fit together, UsageError if it is not clear which test set to use.
     """
     places, members = find_places(_texts(systems), groups)
     _check_baseline(baseline, places)

@@ -127,7 +127,7 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
     left_out = []
     if cfg.distill.teachers:
-        left_out.append("the time that the teachers translate (the plan assumes text as long as the given text)")
+        left_out.append("the time in which the teachers translate (the plan assumes texts as long as the given ones)")
         cfg = _as_if_distilled(cfg)
     with tempfile.TemporaryDirectory(prefix="mtkit-plan-") as name, disk_full_explained(Path(name)):
         scratch = Path(name)

@@ -119,14 +119,14 @@ def _named(run_dir: Path, instead_of: Path) -> Iterator[None]:
 def _config_of(run_dir: Path) -> Config:
     path = run_dir / "config.yaml"
     if not path.exists():
-        raise ConfigError(f"{run_dir}: not the folder of a run, since it has no config.yaml")
+        raise ConfigError(f"{run_dir}: not the folder of a run: it has no config.yaml")
     cfg = load_config(path)
     by_share = cfg.train.decay == "cosine" or cfg.train.r_drop_from > 0
     if cfg.train.budget is not None or (by_share and cfg.train.max_minutes is not None):
         key = "budget" if cfg.train.budget is not None else "max_minutes"
         raise ConfigError(
-            f"{run_dir}: the run followed the clock (train.{key}), so a replay cannot repeat its steps; it needs a run "
-            "with its length in steps or epochs"
+            f"{run_dir}: the run followed the clock (train.{key}), so a replay cannot repeat its steps; replay a run "
+            "that ends by max_steps or max_epochs"
         )
     return cfg
 
@@ -140,9 +140,11 @@ def _copy_run(run_dir: Path, scratch: Path) -> tuple[Checkpoint, Checkpoint]:
     if len(steps) < 2:
         has_model = (run_dir / "model" / "manifest.json").exists()
         held = f"only step-{steps[0]}" if steps else "no checkpoint"
-        wait = "the run has finished" if has_model else "continue training until there are two"
+        wait = (
+            "the run has finished, so it will write no more" if has_model else "continue training until there are two"
+        )
         raise CheckpointError(
-            f"{run_dir / 'checkpoints'}: a replay goes from one checkpoint to the next, but here is {held}; {wait}"
+            f"{run_dir / 'checkpoints'}: a replay needs two checkpoints, but this folder has {held}; {wait}"
         )
     scratch.mkdir()
     try:

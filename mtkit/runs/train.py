@@ -23,13 +23,13 @@ from mtkit.training.warm_start import inherit
 
 
 def train(cfg: Config, since: float | None = None, processes: Communicator = ALONE) -> TrainResult:
-    """Train the model of cfg in cfg.run_dir, from where an earlier start of the run stopped.
+    """Train the model of cfg in cfg.run_dir, or resume the run where an earlier start stopped.
 
-    Trains the tokenizers if the run has none. Leaves a run that has reached its limits as it is.
-    since: the time.monotonic() from which train.budget counts; default: now. processes: those that train the model
-    together; each calls this function.
+    Trains the tokenizers if the run has none. Does not change a run that has reached its limits.
+    since: the time.monotonic() from which train.budget counts; default: now.
+    processes: those that train the model together; each calls this function.
     Raises KeyboardInterrupt, after saving, if the user stops the run (Ctrl-C, SIGTERM, SIGHUP), and MtkitError if the
-    input or the machine makes it impossible, or if another process works in the run.
+    input or the machine makes training impossible, or if another process works in the run.
     """
     run_dir = cfg.run_dir
     if run_dir is None:
@@ -85,7 +85,7 @@ class _RunFolder(Observer):
 
 
 def _open_run(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> Checkpoint | None:
-    """Remove leftovers from the run's folder, check that cfg may go on with the run, and return where to resume."""
+    """Remove leftovers from the run's folder, check that cfg can continue the run, and return where to resume."""
     for folder in (run_dir, run_dir / "checkpoints", run_dir / "cache"):
         remove_leftovers(folder)
     check_run(cfg, started=checkpoints.exist())

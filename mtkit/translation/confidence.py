@@ -125,14 +125,14 @@ def calibrate(
     n_good = int(good[::2].sum())
     if len(x) < 20 or n_good in (0, len(good[::2])):
         raise DataError(
-            f"cannot calibrate on {len(x)} translations, {n_good} of the {len(good[::2])} to fit on with chrF of at "
-            f"least {threshold:g}; use a larger dev set, or another --threshold"
+            f"cannot calibrate on {len(x)} translations: {n_good} of the {len(good[::2])} to fit on reach a chrF of "
+            f"{threshold:g}; use a larger dev set, or another --threshold"
         )
     slope, intercept = fit_logistic(x[::2], good[::2])
     if slope <= 0:
         raise DataError(
             f"cannot calibrate on {len(x)} translations: those that the model finds more likely are not better "
-            f"(slope {slope:.3g}); train it longer, or use a larger dev set"
+            f"(slope {slope:.3g}); train the model longer, or use a larger dev set"
         )
     held_out = reliability(_logistic(slope * x[1::2] + intercept), good[1::2])
     return Calibration(slope, intercept, threshold, len(x[::2]), decode, held_out)

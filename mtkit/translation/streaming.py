@@ -29,7 +29,7 @@ def translate_live(
     if not isinstance(engine, NativeEngine):
         raise MtkitError(f"the {engine.name} engine cannot stream tokens; use decode.engine=native")
     if translator.decode.mbr_samples or translator.terminology:
-        raise MtkitError("only a plain search can stream tokens; remove decode.mbr_samples and decode.terminology")
+        raise MtkitError("only a plain search can stream tokens; set neither decode.mbr_samples nor decode.terminology")
     parts: list[str] = []
     finished = True
     segments, _ = translator.segments([text], translator.decode, first_line=line)

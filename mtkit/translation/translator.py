@@ -28,7 +28,7 @@ _BATCHES_A_WINDOW = 16
 
 
 class Translator:
-    """An engine with its tokenizers. A line's translation does not depend on the lines around it."""
+    """A trained model, ready to translate. A line's translation does not depend on the lines around it."""
 
     def __init__(
         self,
@@ -41,8 +41,9 @@ class Translator:
         tgt_lang: str | None = None,
         files: BundleFiles | None = None,
     ) -> None:
-        """other_src_tokenizers: those of an ensemble's further models, unless all models share the first one's.
+        """Take an engine and the tokenizers of its model.
 
+        other_src_tokenizers: those of an ensemble's further models, unless all models share the first one's.
         tgt_lang: language of the translations, such as "fr"; the check for lost numbers needs it.
         files: the bundle that the translator was loaded from, None for an ensemble; `confidence` needs its calibration.
         Raises DataError if decode.terminology cannot be read, or if a source tokenizer does not have decode.tag.
@@ -69,10 +70,11 @@ class Translator:
     ) -> "Translator":
         """Load the model in a run or bundle folder; by default $MTKIT_MODEL, else the newest run in ./runs.
 
-        path: several folders make an ensemble. Other keywords set keys of the config's decode section, such as
-        beam_size=1; overrides do the same as text, such as "decode.beam_size=1". threads=2 sets torch's threads for the
-        whole process; if neither the call nor the config sets it, torch keeps its own number and CTranslate2 uses one
-        thread per core.
+        If neither the call nor the config sets threads, torch keeps its own number and CTranslate2 uses one thread per
+        core; threads=2 sets torch's threads for the whole process.
+        path: one folder; several make an ensemble.
+        decode: keys of the config's decode section, such as beam_size=1.
+        overrides: the same as text, such as "decode.beam_size=1".
         Raises BundleError if there is no such model, ConfigError for a wrong key or value.
         """
         paths = [path] if path is None or isinstance(path, str | Path) else path
@@ -122,9 +124,9 @@ class Translator:
     def stream(self, lines: Iterable[str], *, n_best: int = 1, window: int | None = None) -> Iterator[Translation]:
         """Yield translations in order; read, translate and yield one window of lines before reading the next.
 
+        Logs at the end how many translations hit the length limit or look suspect, and which terms were met.
         n_best: candidates per line, at most the beam size; when sampling, the number of draws.
         window: lines read at once; by default enough for a few batches.
-        Logs at the end how many translations hit the length limit or look suspect, and which terms were met.
         """
         session = self.session(n_best=n_best)
         for chunk in windows(lines, window or self.window):

@@ -148,7 +148,7 @@ def test_models_translate_with_the_same_options_for_all(bundle_of_a_run, config_
         (["old", "new", "--ref", "ref.fr"], 2, "give --src and --ref"),
         (["old", "new", "--src", "src.en"], 2, "give --src and --ref"),
         (["old", "new"], 2, "give --src and --ref"),
-        (["old", *TEST_SET], 2, "old: a single system"),
+        (["old", *TEST_SET], 2, "old is the only system; give two or more"),
         (["old", "gone", *TEST_SET], 1, "gone: no such file or folder"),
         (["old", "new", "--src", "gone", "--ref", "ref.fr"], 1, "gone: no such file"),
         (["empty", "empty2=empty", "--src", "empty", "--ref", "empty"], 1, "empty has 0 lines"),

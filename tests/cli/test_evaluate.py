@@ -183,7 +183,11 @@ def test_stderr_tells_the_model_the_speed_and_blank_references():
         ("--hyp hyp", 2, "files of translations come without a test set: give --ref\n"),
         ("--src src.gz", 2, "give both --src and --ref, or neither"),
         ("--ref ref", 2, "give both --src and --ref, or neither"),
-        ("--hyp hyp --ref ref --model tiny", 2, "--model is scored alone: leave it out, or"),
+        (
+            "--hyp hyp --ref ref --model tiny",
+            2,
+            "--model and --system exclude each other: give the model as another --system",
+        ),
         ("--hyp short --ref ref --src src.gz", 1, "short has 3 lines, ref has 4"),
         ("--hyp hyp --ref short --src src.gz", 1, "src.gz has 4 lines, short has 3; line n of one must translate"),
         ("--hyp hyp --ref ref --output kept", 2, "--output writes a model's translations, but no system is a model"),

@@ -264,7 +264,7 @@ def test_blank_references_are_counted_for_each_file():
             "--output writes the translations of one model; use `mtkit translate",
         ),
         ("--system seed7 --hyp good --ref ref", 2, "give both --src and --ref, or neither"),
-        ("--system seed7 --model seed8", 2, "--model is scored alone: leave it out, or give the model as one more"),
+        ("--system seed7 --model seed8", 2, "--model and --system exclude each other: give the model as another"),
     ],
 )
 def test_mistakes_are_explained(world, args, exit_code, message):

@@ -230,7 +230,7 @@ def test_a_job_resumes_only_in_the_same_arithmetic_and_lists_the_characters_of_i
         patch.setattr(NativeEngine, "arithmetic", "int8 on cpu")
         assert "arithmetic was fp32 on cpu, now int8 on cpu" in run(*args).stderr
     stderr = run(*args).stderr
-    assert "characters are listed from line 3 on only" in stderr
+    assert "--explain-unknown lists characters from line 3 on" in stderr
     [row] = [line for line in stderr.splitlines() if "NUMERO SIGN" in line]
     assert row.split()[:2] == ["1", "3"]
 

@@ -176,7 +176,7 @@ def test_json_of_a_config_that_was_never_trained(tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--model", "a", "--config", "b"], "--model and --config: give one of them"),
+        (["--model", "a", "--config", "b"], "give either --model or --config"),
         (["A cat.", "--tokens", "9"], "--tokens"),
         (["--target", "a"], "--target"),
     ],

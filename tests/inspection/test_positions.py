@@ -192,7 +192,7 @@ def test_the_command_needs_no_model_for_a_kind(tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--d-model", "8"], "--d-model is for a --kind without a model"),
+        (["--d-model", "8"], "--d-model needs --kind"),
         (["--kind", "learned", "--side", "tgt"], "give either --kind, or a model with --model and --side"),
         (["--kind", "rotary", "--d-model", "7"], "--d-model 7: rotary positions put dimensions in pairs"),
         (["--kind", "marian", "--length", "2048", "-o", "x.html"], "x.html: 524,288 values are more than the 200,000 "),

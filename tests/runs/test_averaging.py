@@ -106,7 +106,10 @@ def test_the_command(runs, tmp_path):
     assert_mean(tmp_path / "out", *(checkpoint_file(runs / "a", step) for step in (18, 20)))
     for arguments, message in [
         ([run, "-o", str(tmp_path / "out")], "exists and is not empty"),
-        ([run, run, "--checkpoints", "18", "-o", str(tmp_path / "new")], "chooses among those of one run"),
+        (
+            [run, run, "--checkpoints", "18", "-o", str(tmp_path / "new")],
+            "--checkpoints needs a single run, but 2 folders",
+        ),
         ([run, "--checkpoints", "last", "-o", str(tmp_path / "new")], "give steps with commas"),
     ]:
         result = CliRunner().invoke(app, ["average", *arguments])

@@ -76,7 +76,7 @@ def test_a_different_weight_and_a_different_machine_are_named(run):
 def test_an_equal_replay_is_reported_in_words(finished_run):
     result = CliRunner().invoke(app, ["doctor", "resume", str(finished_run)])
     assert result.exit_code == 0
-    assert "steps 13 to 18 made again" in result.stdout
+    assert "repeated steps 13 to 18" in result.stdout
     assert "equal: resuming gives this run bit for bit" in result.stdout
 
 

@@ -95,7 +95,7 @@ def test_it_is_fitted_on_every_other_sentence_only():
 def test_good_means_the_threshold_or_more():
     x = np.linspace(-2, -0.1, 40).tolist()
     chrf = [60.0] * 20 + [60.001] * 20
-    with pytest.raises(DataError, match=r"40 translations, 20 of the 20 to fit on .* 60;"):
+    with pytest.raises(DataError, match=r"40 translations: 20 of the 20 to fit on .* 60;"):
         calibrate(x, chrf, threshold=60, decode={})
     assert calibrate(x, chrf, threshold=60.001, decode={}).held_out.good == 0.5
 
@@ -145,7 +145,7 @@ def test_what_the_fit_leaves_out_has_no_confidence(n_tokens, finished):
     ("x", "chrf", "message"),
     [
         ([-1.0] * 10, [0.0, 100.0] * 5, "10 translations"),
-        ([-1.0, -0.5] * 20, [70.0] * 40, r"40 translations, 20 of the 20 to fit on .* 60;.*--threshold"),
+        ([-1.0, -0.5] * 20, [70.0] * 40, r"40 translations: 20 of the 20 to fit on .* 60;.*--threshold"),
         ([-1.0, -1.0, -0.1, -0.1] * 10, [90.0, 90.0, 10.0, 10.0] * 10, r"40 translations.*\(slope -"),
     ],
 )

@@ -44,7 +44,7 @@ def show_embeddings(
     and special tokens are left out. The map is the plane of the words' two principal axes (PCA) in each view.
     """
     if neighbours and output is None and not as_json:
-        raise UsageError("--neighbours adds to the map: give --output PICTURE, or --json")
+        raise UsageError("--neighbours adds tokens to the map: give --output PICTURE, or --json, too")
 
     loaded = load_model(model)
 
@@ -108,7 +108,7 @@ def _text(
         mean = "" if len(word.ids) == 1 else f": no token of its own, so the mean of these {len(word.ids)}"
         lines += ["", f"{word.text} = {spelt}{mean}"]
         if word.like:
-            lines.append(f"  spelt most alike: {' '.join(word.like)}")
+            lines.append(f"  most similar spelling: {' '.join(word.like)}")
         for name, near in nearest.views.items():
             lines += _view_lines(name, near)
     if on_map is not None:

@@ -48,7 +48,7 @@ NearOption = Annotated[
     typer.Option(
         callback=valid_text,
         metavar="SENTENCE",
-        help="Show the source sentences nearest to this one instead, by encoder output.",
+        help="Instead, show the source sentences nearest to this one, by encoder output.",
     ),
 ]
 ResultOption = Annotated[
@@ -100,7 +100,7 @@ def show_errors(
         if near is not None:
             result = neighbours.nearest_sentences(loaded, near, corpora, top, device=chosen, sample=sample)
             result.skipped.report()
-            log.info(f"{result.n_pairs:,} pairs looked at")
+            log.info(f"{result.n_pairs:,} pairs searched")
             _Near(near, result).write(write, _form(output, as_json))
         else:
             ranking = hard_pairs.rank_pairs(loaded, corpora, top, device=chosen, sample=sample)

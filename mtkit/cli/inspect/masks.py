@@ -19,7 +19,7 @@ def show_masks(
     sentences: Annotated[
         list[str],
         typer.Argument(
-            callback=valid_text, help="Sentences of different lengths, which are padded.", metavar="SENTENCE"
+            callback=valid_text, help="Sentences of different lengths; the command pads them.", metavar="SENTENCE"
         ),
     ],
     target: Annotated[
@@ -46,7 +46,7 @@ def show_masks(
     command also shows the difference without the padding mask.
 
     --json has one object: holds, tolerance, causal_mask (true where the row may look at the column) and sentences, each
-    with its source and target, padded_source, padded_target_input, source_mask (true where one may look), and under
+    with its source and target, padded_source, padded_target_input, source_mask (true at tokens), and under
     with_mask and without_mask the largest differences, encoder and logits, and changed: the number of target positions
     whose likeliest token changes.
     """

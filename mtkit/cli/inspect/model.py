@@ -54,9 +54,9 @@ def show_model(
     A matrix that two parts share counts in the first.
     """
     if model is not None and config_path is not None:
-        raise UsageError("--model and --config: give one of them")
+        raise UsageError("give either --model or --config, not both")
     if target is not None and sentence is None:
-        raise UsageError("--target needs its sentence")
+        raise UsageError("--target translates a sentence: give SENTENCE, too")
 
     if tokens is not None and sentence is not None:
         raise UsageError("give a sentence or --tokens, not both")

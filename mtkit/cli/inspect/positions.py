@@ -41,10 +41,10 @@ def show_positions(
 
     --json has one object: kind, origin, n_positions, width, embedding_length (mean, of a model), dot_spread (the most
     that the product differs at one distance), similarity (distance, and mean, low, high of dot and cosine), wavelengths
-    and encoding (a list a position).
+    and encoding (a list per position).
     """
     if kind is None and d_model is not None:
-        raise UsageError("--d-model is for a --kind without a model; a model has a width of its own")
+        raise UsageError("--d-model needs --kind; a model has its own width")
     if kind is not None and (model is not None or side is not None):
         raise UsageError("give either --kind, or a model with --model and --side")
     if kind not in (None, "learned") and (d_model or _WIDTH) % 2:

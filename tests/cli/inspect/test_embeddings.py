@@ -57,7 +57,7 @@ def test_text_fits_the_terminal_and_explains_each_word(run):
     assert "16 values each; before training: the weights drawn from seed=7" in lines[0]
     assert any(line.startswith("cat = ▁cat (") for line in lines)
     assert any("no token of its own, so the mean of these" in line for line in lines)
-    assert sum("spelt most alike: " in line for line in lines) == 1
+    assert sum("most similar spelling: " in line for line in lines) == 1
     assert sum(line.startswith("  change by training  cosine") for line in lines) == 2
 
 
@@ -149,7 +149,7 @@ def test_neighbours_make_a_map_of_a_single_word(run):
             2,
             "3 points, not 2; give more words, or raise --top",
         ),
-        (["cat", "--neighbours"], 2, "--neighbours adds to the map: give --output PICTURE, or --json"),
+        (["cat", "--neighbours"], 2, "--neighbours adds tokens to the map: give --output PICTURE, or --json"),
         (["cat", "--side", "middle"], 2, "'middle' is not one of 'src', 'tgt'"),
     ],
 )
