@@ -131,7 +131,7 @@ def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
     except BundleError as error:
         if needed:
             raise type(error)(f"distill.teachers: {error}") from None
-        log.warning(f"distill.teachers: {error}; using the translations that they have made before")
+        log.warning(f"distill.teachers: {error}; using their earlier translations")
         return []
     for files in members:
         of_several = len(_tags(files)) > 1 and all(_known_tags(files, corpus) for corpus in cfg.data.train)
@@ -182,8 +182,8 @@ def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCo
             for name, old, new in changes
         )
         raise ConfigError(
-            f"{place} was made in another way: {listed}; start a new run (another run_dir), or remove {place.parent} "
-            "to have the text translated again"
+            f"{place} was made with other settings: {listed}; start a new run (another run_dir), or remove "
+            f"{place.parent} to translate the text again"
         )
     remove_job(place)  # a killed process may have left it
     log.info(f"{place}: already translated: {summary(record['n_lines'], record['counts'])}")

@@ -63,7 +63,7 @@ def check(
     junit: JunitOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check how a translator behaves: that it keeps numbers, negation, names and emoji, long lines, and more.
+    """Check how a translator behaves: that it keeps numbers, negation, names and emoji, and more.
 
     A suite lists sentences and what must hold of their translations. The exit code is 1 if a check fails.
     """

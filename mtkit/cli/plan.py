@@ -94,7 +94,7 @@ def _course_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
         f"train.{key}" + (" (unpredictable)" if step is None else f" (step {step:,})")
         for key, step in plan.ends.items()
     )
-    total = "as long as train.patience lasts" if took.total is None else duration_of(took.total)
+    total = "until train.patience stops it" if took.total is None else duration_of(took.total)
     steps = "unknown" if plan.steps is None else f"{plan.steps:,}"
     looks = "" if took.n_validations is None else f", {took.n_validations:,} in all"
     return [

@@ -59,7 +59,10 @@ NoiseOption = Annotated[
     ),
 ]
 RestartOption = Annotated[
-    bool, typer.Option("--restart", rich_help_panel=OUTPUT, help="Start an interrupted job of this output again.")
+    bool,
+    typer.Option(
+        "--restart", rich_help_panel=OUTPUT, help="Discard an interrupted job for this output and start over."
+    ),
 ]
 
 
@@ -155,5 +158,5 @@ def _synthesize(
     if not done.counts.get("pairs"):
         raise DataError(f"{text}: no line gave a training pair; --rejected FILE lists the reasons")
     if corpus.tag:
-        log.info(f"the files hold no tags: training puts {corpus.tag}, the entry's tag, before each source")
+        log.info(f"the files contain no tags; training adds the entry's tag, {corpus.tag}, to each source")
     print(back_translation.as_entries([corpus]), end="")

@@ -94,7 +94,9 @@ ExplainUnknownOption = Annotated[
 ]
 RestartOption = Annotated[
     bool,
-    typer.Option("--restart", rich_help_panel=OUTPUT, help="Start an interrupted job of this --output again."),
+    typer.Option(
+        "--restart", rich_help_panel=OUTPUT, help="Discard an interrupted job for this --output and start over."
+    ),
 ]
 
 
@@ -202,7 +204,7 @@ def _translate_file(
 
 
 def _report_resumed(n_lines: int, n_before: int, counts: Any) -> None:
-    log.info(f"{n_lines:,} lines, {n_before:,} of them translated by an earlier process; noticed in all of them:")
+    log.info(f"{n_lines:,} lines, {n_before:,} of them translated by an earlier process; in the whole file:")
     noticed = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in counts.items() if n)
     log.info(f"  {noticed or 'nothing'}")
 

@@ -62,7 +62,8 @@ def _check_holder(holder: Any, part: str | int, name: str) -> None:
     """Raise LookupError if a value of the config cannot have an entry of this name or index."""
     if isinstance(holder, list):
         if not isinstance(part, int) or part > len(holder):
-            raise LookupError(f"{name} is a list with {len(holder)} entries: give an index from 0 to {len(holder)}")
+            entries = f"{len(holder)} entr{'y' if len(holder) == 1 else 'ies'}"
+            raise LookupError(f"{name} has {entries}: give an index from 0 to {len(holder)}; the last adds an entry")
     elif not isinstance(holder, dict):
         raise LookupError(f"{name} is a single value without keys")
     elif isinstance(part, int):

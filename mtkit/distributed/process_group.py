@@ -206,7 +206,7 @@ class ProcessGroup(Communicator):
         if different:
             raise TrainingError(
                 f"step {step}: the weights of process {', '.join(different)} differ from those of process 0, so this "
-                "step is not saved; run the same command again to go on from the newest checkpoint. If it happens "
+                "step is not saved; run the same command again to resume from the newest checkpoint. If it happens "
                 "again, look for faulty memory or for processes on different hardware"
             )
 
@@ -244,8 +244,8 @@ class ProcessGroup(Communicator):
         who = " and ".join(f"process {rank} (pid {pid})" for rank, pid in dead)
         who = who or "torchrun, or a process on another machine,"
         raise TrainingError(
-            f"{who} of the {self.size} that train together has died, so all of them end (did a user kill it, or the "
-            "system because memory ran out?); run the same command again to go on from the newest checkpoint"
+            f"{who} of {self.size} died, so all of them stop (killed by a user, or out of memory?); run the same "
+            "command again to resume from the newest checkpoint"
         )
 
     def _is_reported(self) -> bool:

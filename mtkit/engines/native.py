@@ -120,7 +120,7 @@ class NativeEngine:
                 raise
             longest = max(len(segment.ids) for segment in segments) + 1
             raise MtkitError(
-                f"{self.device}: the memory does not hold a batch of {len(segments)} sentences of up to {longest} "
+                f"{self.device}: not enough memory for a batch of {len(segments)} sentences of up to {longest} "
                 f"tokens; lower decode.batch_sentences={cfg.batch_sentences}, "
                 f"decode.batch_tokens={cfg.batch_tokens} or decode.beam_size={cfg.beam_size}"
             ) from error

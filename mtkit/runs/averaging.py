@@ -80,5 +80,6 @@ def _check_alike(first: BundleFiles, other: BundleFiles) -> None:
     for side in ("src", "tgt"):
         if getattr(first, f"{side}_tokenizer").fingerprint != getattr(other, f"{side}_tokenizer").fingerprint:
             raise BundleError(
-                f"{other.folder}: its {side}.spm differs from that of {first.folder}; their ids mean other tokens"
+                f"{other.folder}: its {side}.spm differs from that of {first.folder}, so "
+                "the same ids mean different tokens"
             )

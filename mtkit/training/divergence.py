@@ -66,6 +66,6 @@ class DivergenceDetector:
         """Return the error to raise when `add` has returned True."""
         return Divergence(
             f"step {step}: the loss explodes: {nll:.2f} nats per token, high since step {step - self.n_high + 1}, "
-            f"after a moving average of {self.lowest:.2f}",
+            f"up from a moving average of {self.lowest:.2f}",
             f"start a new run with a lower train.lr (it is {lr:.3g} at this step) or a longer train.warmup_steps",
         )

@@ -34,7 +34,7 @@ class StopRequest:
         if not again:
             name = "Ctrl-C" if signal_number == signal.SIGINT else signal.Signals(signal_number).name
             with suppress(OSError):  # after SIGHUP the terminal may be gone
-                log.warning(f"{name}: saving a checkpoint before exiting; press Ctrl-C (again) to exit without")
+                log.warning(f"{name}: saving a checkpoint before exiting; press Ctrl-C (again) to exit without saving")
         if again or self._may_break_off:
             raise KeyboardInterrupt
 

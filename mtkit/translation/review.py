@@ -52,11 +52,12 @@ class Tally:
 
     def message(self) -> str:
         """Return a one-line summary for the log; "" if no line was faulty."""
-        was = "was" if self.n_repaired == 1 else "were"
-        repaired = f"{self.n_repaired:,} looked suspect and {was} repaired by a second search"
         of_all = f"of {self.n_lines:,} translation{'' if self.n_lines == 1 else 's'}"
+        it = "it" if self.n_repaired == 1 else "them"
         if not self.n_faulty:
-            return f"{repaired}, {of_all}" if self.n_repaired else ""
+            return (
+                f"{self.n_repaired:,} {of_all} looked suspect; a second search repaired {it}" if self.n_repaired else ""
+            )
         kinds = [
             f"{self.kinds[kind]:,} {_VERBS[kind][self.kinds[kind] > 1]}" for kind in FAULT_KINDS if self.kinds[kind]
         ]
@@ -65,7 +66,11 @@ class Tally:
             f"{self.n_faulty:,} {of_all} look{'s' if self.n_faulty == 1 else ''} suspect: "
             f"{', '.join(kinds)} (line{'s' if self.n_faulty > 1 else ''} {lines})"
         )
-        return f"{text}; {repaired}" if self.n_repaired else text
+        return (
+            f"{text}; {self.n_repaired:,} more looked suspect, but a second search repaired {it}"
+            if self.n_repaired
+            else text
+        )
 
 
 class Review:

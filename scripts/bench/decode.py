@@ -130,7 +130,7 @@ def make_task(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def export(model: Path, folder: Path, quantization: str, base: bool) -> None:
-    """The model for CTranslate2, with names for its pieces that our ids can be told from; anew at each start."""
+    """The model for CTranslate2, with names for its pieces that our ids can be told from; made again at each start."""
     import shutil
 
     from mtkit.interop.ctranslate2 import write_model

@@ -233,7 +233,7 @@ class _Moment:
         )
 
     def _metrics_file(self) -> int | None:
-        """Another one from the moment on that the run is ready to make updates: then it is written anew."""
+        """Another one from the moment on that the run is ready to make updates: then it is written again."""
         try:
             return (self.run_dir / "metrics.jsonl").stat().st_ino
         except FileNotFoundError:

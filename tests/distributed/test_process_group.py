@@ -151,7 +151,7 @@ def test_a_killed_worker_ends_the_job_and_the_next_start_resumes(config_of, alon
         code, printed = job.finish()
     assert code == 1
     assert printed.count("mtkit: ") == 1
-    assert re.search(rf"mtkit: process 1 \(pid {killed}\) of the 2 .* run the same command again", printed)
+    assert re.search(rf"mtkit: process 1 \(pid {killed}\) of 2 .* run the same command again", printed)
     assert "forcefully exiting" not in printed, "the other ends by itself, torchrun need not kill it after 30 s"
     newest = max(int(path.name.removeprefix("step-")) for path in (cfg.run_dir / "checkpoints").glob("step-*"))
     train(config_of(cfg.run_dir, **{**SETTINGS, "max_steps": max(newest + 5, STEPS)}))

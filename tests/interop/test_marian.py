@@ -267,7 +267,7 @@ def test_a_yml_vocabulary_is_read_as_marian_writes_it(tmp_path):
         ({"lemma-dim-emb": 8}, "lemma-dim-emb: 8 .*0"),
         ({"dim-emb": None}, "dim-emb: None"),
         ({"transformer-depth-scaling": True}, None),
-        ({"transformer-heads": 3}, "d_model=16 .* 3 heads"),
+        ({"transformer-heads": 3}, "d_model=16 .*n_heads=3"),
         ({"enc-depth": 0}, "n_encoder_layers=0: .* 1"),
         ({"transformer-ffn-activation": ["swish"]}, r"transformer-ffn-activation: \['swish'\]"),
         ({"enc-depth": 2}, "encoder_l2_self_Wq"),

@@ -73,7 +73,7 @@ def test_the_first_faultless_candidate_of_a_wider_beam_replaces_a_faulty_transla
     [(asked, decode, n_best)] = answers.asked
     assert (asked, decode.beam_size, decode.beam_groups, n_best) == ([SRC], 12, 3, 12)
     assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_repaired) == (1, 0, 1)
-    assert "repaired by a second search" in checked.tally.message()
+    assert "1 of 1 " in checked.tally.message()
 
 
 def test_a_second_search_that_is_not_better_changes_only_the_warning():
@@ -160,7 +160,7 @@ def test_the_message_counts_by_kind_and_names_the_first_lines():
         tally.add(faults + ([Fault("url")] if line == 80 else []), repaired=line in (7, 8))
     lines = ", ".join(str(80 * number) for number in range(1, 21))
     assert tally.message().startswith("25 of 2,000 ")
-    assert f"25 loop, 25 lose a number, 1 loses a URL (lines {lines}, ...); 2 " in tally.message()
+    assert f"25 loop, 25 lose a number, 1 loses a URL (lines {lines}, ...); 2 more " in tally.message()
     assert Tally(n_lines=3).message() == ""
 
 

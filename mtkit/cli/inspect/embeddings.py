@@ -112,7 +112,7 @@ def _text(
         for name, near in nearest.views.items():
             lines += _view_lines(name, near)
     if on_map is not None:
-        lines += ["", f"The map's axes show, of the variance of its {len(on_map.points)} vectors:"]
+        lines += ["", f"Share of the variance of its {len(on_map.points)} vectors that the map's axes show:"]
         for name, plane in on_map.planes.items():
             lines.append(f"  {name:<19} {plane.explained[0]:.0%} + {plane.explained[1]:.0%}")
     return "\n".join(lines)
