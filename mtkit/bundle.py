@@ -114,7 +114,7 @@ def load_bundle(folder: Path, overrides: Sequence[str] = ()) -> Bundle:
     return Bundle(**vars(files), model=load_model(files))
 
 
-def add_to_bundle(folder: Path, name: str, write: Callable[[Path], None]) -> None:
+def add_to_bundle(folder: Path, name: str, write: Callable[[Path], object]) -> None:
     """Add a file, or a folder if its name has no suffix, to a bundle and its manifest; replace an old one.
 
     write: writes it to the given path; a folder exists already. If it raises, the bundle stays as it was.

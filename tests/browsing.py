@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # the browser is optional
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 Scheme = Literal["light", "dark"]
 VIEWS: tuple[tuple[Scheme, int], ...] = ("light", 400), ("light", 1400), ("dark", 1400)  # a telephone and a desk
@@ -106,15 +106,23 @@ _KEYBOARD = """() => {
 @contextmanager
 def open_page(browser: "Browser", path: Path, scheme: Scheme = "light", width: int = 1400) -> "Iterator[Page]":
     """The file in a window of this width; afterwards fails if a script failed or anything was asked of a network."""
-    address, complaints = path.resolve().as_uri(), []
+    address = path.resolve().as_uri()
+    complaints: list[str] = []
+
+    def note_message(message: "ConsoleMessage") -> None:
+        if message.type in ("error", "warning"):
+            complaints.append(f"console: {message.text}")
+
+    def note_request(request: "Request") -> None:
+        if request.url != address:
+            complaints.append(f"network: {request.url[:200]}")
+
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     try:
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(f"script: {error}"))
-        page.on(
-            "console", lambda said: said.type in ("error", "warning") and complaints.append(f"console: {said.text}")
-        )
-        page.on("request", lambda asked: asked.url != address and complaints.append(f"network: {asked.url[:200]}"))
+        page.on("console", note_message)
+        page.on("request", note_request)
         page.goto(address)
         yield page
     finally:

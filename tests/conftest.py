@@ -4,7 +4,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,7 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         place = item.path.relative_to(TESTS)
         long = any(place.is_relative_to(name) for name in LONG_TESTS)
-        if not (long or item.get_closest_marker("slow") or LONG_FIXTURES.intersection(item.fixturenames)):
+        fixtures = item.fixturenames if isinstance(item, pytest.Function) else ()
+        if not (long or item.get_closest_marker("slow") or LONG_FIXTURES.intersection(fixtures)):
             item.add_marker("unit")
 
 
@@ -60,7 +61,7 @@ def _logging_as_it_was() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _signals_are_not_ignored() -> Iterator[None]:
     """Handle signals as in a terminal, also if nohup or a script started the tests in the background."""
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
     for number, handler in before.items():

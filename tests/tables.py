@@ -65,6 +65,9 @@ class TableStep:
         sentences = zip(self.tables, self.prefixes, strict=True)
         return torch.tensor([[t.row(p) for p in prefixes] for t, prefixes in sentences], dtype=self.dtype)
 
+    def attention(self) -> Tensor:
+        raise NotImplementedError  # only coverage needs it
+
     def reorder(self, parents: Tensor) -> None:
         pairs = zip(self.prefixes, parents.tolist(), strict=True)
         self.prefixes = [[prefixes[k] for k in ks] for prefixes, ks in pairs]

@@ -148,7 +148,7 @@ def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path):
     command = [sys.executable, "-c", LOCKS_AND_WAITS, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout.readline() == "locked\n"
+            assert process.stdout is not None and process.stdout.readline() == "locked\n"
             message = rf"\(pid {process.pid}\).*run_dir"
             with pytest.raises(MtkitError, match=message), locked(tmp_path):
                 pass
@@ -171,7 +171,8 @@ def test_a_folder_that_was_made_for_the_lock_goes_with_it_if_nothing_is_in_it(tm
 
 def test_a_lock_on_a_file_that_was_just_removed_does_not_count(tmp_path, monkeypatch):
     """The process that had the lock removes the folder between the other's opening of the file and its lock."""
-    take_lock, removed = files._take_lock, []
+    take_lock = files._take_lock
+    removed: list[str] = []
 
     def removed_before(file):
         if not removed:

@@ -7,7 +7,8 @@ def circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:
     """The sets of modules of which each imports every other, directly or through others; single modules left out."""
     reached = {}
     for start in imports:
-        seen, ahead = set(), [start]
+        seen: set[str] = set()
+        ahead = [start]
         while ahead:
             new = imports[ahead.pop()] - seen
             seen |= new

@@ -121,7 +121,7 @@ USABLE = [source for source in SOURCES if source]
 def test_without_teachers_nothing_changes(make_config):
     cfg = make_config()
     assert with_teachers_text(cfg) is cfg
-    assert not cfg.run_dir.exists()
+    assert cfg.run_dir is not None and not cfg.run_dir.exists()
 
 
 def test_forgotten_teachers_are_an_error(student, engine):
@@ -219,6 +219,7 @@ def test_an_interrupted_translation_resumes_where_it_stopped(student, engine, te
         (tmp_path / f"text.{side}").write_text("".join(f"{line}\n" for line in sources))
     cfg = student(n_best=2, choose="chrf")
     [whole] = with_teachers_text(cfg).data.train
+    assert whole.tsv is not None
     expected = whole.tsv.read_bytes()
     shutil.rmtree(cfg.run_dir)
     config = load_config(teacher / "config.yaml")
@@ -234,7 +235,7 @@ def test_an_interrupted_translation_resumes_where_it_stopped(student, engine, te
     engine.texts, engine.stop_at = [], None
     [resumed] = with_teachers_text(cfg).data.train
     assert len(engine.texts) == 8
-    assert resumed.tsv.read_bytes() == expected
+    assert resumed.tsv is not None and resumed.tsv.read_bytes() == expected
 
 
 def test_finished_translations_are_reused_even_without_the_teacher(student, engine, teacher):

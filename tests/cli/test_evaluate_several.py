@@ -56,7 +56,9 @@ def run_json(*args: str) -> dict:
     return json.loads(result.stdout)
 
 
-def as_records(texts: dict[str, list[str]], references: list[list[str]], baseline: str | None = None) -> list[dict]:
+def as_records(
+    texts: dict[str, list[str]], references: list[list[str]], baseline: str | None = None
+) -> list[list[dict]]:
     """Each system's scores and differences as JSON should have them."""
     found = []
     for system in compare(texts, references, baseline, chance=CHANCE):

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -247,7 +248,7 @@ def _until_line_3(translate):
 def test_confidence_is_in_the_json_of_a_calibrated_bundle_only(run, bundle):
     assert "confidence" not in texts(run("--json", "a"))[0]
     figures = {"calibration_error": 0.1, "by_chance": 0.1, "brier": 0.2, "auc": None}
-    reliability = {"n": 2, "good": 0.5, **figures, "bins": []}
+    reliability: dict[str, Any] = {"n": 2, "good": 0.5, **figures, "bins": []}
     calibration = {"format_version": 1, "slope": 2.0, "intercept": 0.5, "threshold": 50.0, "n_fitted": 2, "decode": {}}
     add_to_bundle(
         bundle, "confidence.json", lambda path: path.write_text(json.dumps({**calibration, "held_out": reliability}))

@@ -41,4 +41,6 @@ def test_defaults_are_the_schemas(key, default):
 def test_every_command_exists():
     commands = set(re.findall(r"`mtkit ([\w-]+)", PAGE))
     assert {"train", "translate", "score", "average", "export", "import"} <= commands
-    assert commands <= set(typer.main.get_command(app).commands)
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    assert commands <= set(group.commands)

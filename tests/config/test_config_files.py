@@ -18,7 +18,8 @@ def keys(section: type[Section], prefix: str = "") -> set[str]:
     for name, field in section.model_fields.items():
         names.add(prefix + name)
         text = str(field.annotation)
-        inner = next((kind for kind in (TrainCorpus, *Section.__subclasses__()) if kind.__name__ in text), None)
+        kinds: list[type[Section]] = [TrainCorpus, *Section.__subclasses__()]
+        inner = next((kind for kind in kinds if kind.__name__ in text), None)
         if inner is not None:
             names |= keys(inner, f"{prefix}{name}.")
     return names

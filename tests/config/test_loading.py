@@ -322,6 +322,7 @@ def test_a_missing_key_is_not_blamed_on_an_override(tmp_path):
 def test_a_runs_config_file_gives_the_same_config_in_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = load(tmp_path, MINIMAL)
+    assert config.run_dir is not None
     copy = config.run_dir / "config.yaml"
     copy.parent.mkdir(parents=True)
     copy.write_text(dump_config(config))

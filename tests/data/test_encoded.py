@@ -1,6 +1,7 @@
 import gzip
 import shutil
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from mtkit.config.schema import CorpusFiles, TokenizerConfig
 from mtkit.data import encoded as encoded_module
 from mtkit.data.encoded import EncodeCounts, concatenate, encode_corpus
-from mtkit.data.tokenizer import train_tokenizer
+from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
 
 
@@ -17,8 +18,10 @@ def encode(tokenizers, tmp_path):
     """encode(corpora, max_tokens=None, max_length_ratio=None, tokenizers=...) into tmp_path/cache."""
 
     def call(*corpora, max_tokens=None, max_length_ratio=None, tokenizers=tokenizers):
-        cache = tmp_path / "cache"
-        return encode_corpus(corpora, *tokenizers, cache, max_tokens=max_tokens, max_length_ratio=max_length_ratio)
+        src, tgt = tokenizers
+        return encode_corpus(
+            corpora, src, tgt, tmp_path / "cache", max_tokens=max_tokens, max_length_ratio=max_length_ratio
+        )
 
     return call
 
@@ -127,7 +130,7 @@ def test_whatever_shapes_the_result_changes_the_fingerprint(
     src, tgt = make_lines("src", 20), make_lines("tgt", 20)
     files = write_corpus(src, tgt)
     before = encode(files).fingerprint
-    options = {}
+    options: dict[str, Any] = {}
     if change == "text":
         files = write_corpus(src, [*tgt[:-1], "autre"])
     elif change == "sides":
@@ -216,6 +219,7 @@ def test_a_compressed_corpus_gives_the_same_ids(encode, write_corpus, make_lines
     files = write_corpus(make_lines("src", 20), make_lines("tgt", 20))
     packed = CorpusFiles(src=tmp_path / "packed.src.gz", tgt=tmp_path / "packed.tgt.gz")
     for plain, path in ((files.src, packed.src), (files.tgt, packed.tgt)):
+        assert plain is not None and path is not None
         path.write_bytes(gzip.compress(plain.read_bytes()))
     assert encode(packed).tgt.ids.tolist() == encode(files).tgt.ids.tolist()
 
@@ -238,7 +242,8 @@ def test_ids_take_two_bytes_where_the_vocabulary_allows_it_and_four_elsewhere(tm
 
     files = write_corpus(["65536 7"], ["65535 8"])
     filters = {"max_tokens": None, "max_length_ratio": None}
-    corpus = encode_corpus([files], ManyPieces(), JustFits(), tmp_path / "cache", **filters)
+    many, fits = cast(Tokenizer, ManyPieces()), cast(Tokenizer, JustFits())
+    corpus = encode_corpus([files], many, fits, tmp_path / "cache", **filters)
     assert (corpus.src[0].tolist(), corpus.src.ids.dtype) == ([65536, 7], np.uint32)
     assert (corpus.tgt[0].tolist(), corpus.tgt.ids.dtype) == ([65535, 8], np.uint16)
 

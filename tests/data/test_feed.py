@@ -1,5 +1,6 @@
 import itertools
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def written_out(batches):
 
 def epochs_of(feed, n_epochs):
     """The updates of n_epochs epochs, epoch by epoch."""
-    epochs = [[] for _ in range(n_epochs)]
+    epochs: list[list[Any]] = [[] for _ in range(n_epochs)]
     position = Position()
     with feed:
         while position.epoch < n_epochs:
@@ -124,7 +125,8 @@ def test_stopped_anywhere_and_resumed_equals_never_stopped(sizes, window_pairs, 
     corpus = Corpus(*sizes)
     options = {"window_pairs": window_pairs, "accumulate": accumulate, "weights": [weight] * len(sizes)}
     expected = updates(feed_of(corpus, **options), 12)
-    position, fed = Position(), []
+    position = Position()
+    fed: list[Any] = []
     for stop in [*sorted(stops), 12]:
         # a checkpoint keeps a position as its fields
         part = updates(feed_of(corpus, **options), stop - len(fed), Position(**vars(position)))
@@ -135,7 +137,8 @@ def test_stopped_anywhere_and_resumed_equals_never_stopped(sizes, window_pairs, 
 
 
 def test_a_stream_sent_back_gives_the_same_again():
-    position, fed = Position(), []
+    position = Position()
+    fed: list[Any] = []
     with feed_of(Corpus(60), window_pairs=20) as feed:
         for _ in range(9):
             fed.append(feed.next_after(position))

@@ -36,7 +36,8 @@ def test_shared_pairs_are_those_of_a_comparison_of_the_text(
         for i, (pairs, _) in enumerate(tagged):
             (folder / f"{i}.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs), encoding="utf-8")
         files = [CorpusFiles(tsv=folder / f"{i}.tsv", tag=tag) for i, (_, tag) in enumerate(tagged)]
-        return encode_corpus(files, *tagging_tokenizers, folder / "cache", max_tokens=None, max_length_ratio=None)
+        src, tgt = tagging_tokenizers
+        return encode_corpus(files, src, tgt, folder / "cache", max_tokens=None, max_length_ratio=None)
 
     text = [pair for pairs, _ in train for pair in pairs]
     n_tags = [len(tags_of(tag)) for tag in (dev_tag, *(tag for _, tag in train))]

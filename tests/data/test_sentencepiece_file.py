@@ -38,15 +38,16 @@ def test_protobuf_reads_the_pieces_that_were_written(english_spm):
     pytest.importorskip("google.protobuf", reason="protobuf is not installed")
     from sentencepiece import sentencepiece_model_pb2
 
+    ModelProto = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]  # protobuf adds it on import
     pieces = [Piece("<p>", 0.0, PieceType.CONTROL), Piece("<u>", 0.0, PieceType.UNKNOWN), Piece("▁é", -1.5)]
     pieces.append(Piece("x" * 200, 2.0, PieceType.UNUSED))  # its length takes two bytes
     data = parse(english_spm).with_pieces(pieces, {"unk": 1, "pad": 0, "bos": None, "eos": None}).serialize()
-    proto = sentencepiece_model_pb2.ModelProto.FromString(data)
+    proto = ModelProto.FromString(data)
     assert [(p.piece, p.score, p.type) for p in proto.pieces] == [(p.text, p.score, p.type) for p in pieces]
     trainer = proto.trainer_spec
     assert (trainer.unk_id, trainer.pad_id, trainer.bos_id, trainer.eos_id) == (1, 0, -1, -1)
     assert (trainer.unk_piece, trainer.pad_piece, trainer.vocab_size) == ("<u>", "<p>", 4)
-    original = sentencepiece_model_pb2.ModelProto.FromString(english_spm)
+    original = ModelProto.FromString(english_spm)
     assert proto.normalizer_spec == original.normalizer_spec
     assert trainer.model_type == original.trainer_spec.model_type
 

@@ -207,7 +207,10 @@ def test_a_model_without_dummy_prefix_decodes_what_it_encoded(make_lines, tmp_pa
         byte_fallback=True,
         add_dummy_prefix=False,
         remove_extra_whitespaces=False,
-        **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3},
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
     )
     tokenizer = Tokenizer.load(tmp_path / "foreign.model")
     for text in (" the cat", "the cat", "  "):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
@@ -135,7 +136,9 @@ def test_two_processes_have_the_loss_curve_and_the_weights_of_one(config_of, alo
     with Job(config_of(tmp_path / "run", **SETTINGS)) as job:
         code, printed = job.finish()
     assert code == 0, printed
-    n_batches = int(re.search(r"; (\d+) batches an epoch", printed)[1])
+    counted = re.search(r"; (\d+) batches an epoch", printed)
+    assert counted
+    n_batches = int(counted[1])
     assert n_batches % 2 == 1, "the last update of an epoch must leave the second process without a batch"
     assert printed.count("batches an epoch") == 1, "only the first process logs"
     assert printed.count(f"{tmp_path / 'run' / 'model'}\n") == 2, "the log's last line, and the result, once each"
@@ -286,7 +289,7 @@ def test_a_process_without_a_device_of_its_own_is_refused(monkeypatch):
 
 
 def test_weights_that_differ_between_processes_are_not_saved():
-    model = torch.nn.Linear(2, 1)
+    model = cast(Transformer, torch.nn.Linear(2, 1))
     same = group_of(3, _sharding=None, gather=lambda values: [values] * 3)
     same.check_equal(model, step=7)
     other = group_of(3, _sharding=None, gather=lambda values: [values, values, [0.0]])
@@ -305,14 +308,14 @@ def test_an_empty_batch_adds_zero_to_every_gradient():
 
 @pytest.mark.parametrize(("settings", "key"), [({"ema": 0.99}, "ema"), ({"precision": "fp16"}, "precision=fp16")])
 def test_settings_that_sharding_does_not_support_are_refused(settings, key):
-    model = torch.nn.Linear(2, 1)
+    model = cast(Transformer, torch.nn.Linear(2, 1))
     with pytest.raises(ConfigError, match=rf"train\.{key} .* train\.shard_above_gib"):
         Sharding(model, model, 2, TrainConfig(max_steps=5000, **settings))
 
 
 def test_sharding_refuses_fp16_that_auto_chose(monkeypatch):
     monkeypatch.setattr(sharding, "choose_precision", lambda name, device: "fp16" if name == "auto" else name)
-    model = torch.nn.Linear(2, 1)
+    model = cast(Transformer, torch.nn.Linear(2, 1))
     with pytest.raises(ConfigError, match=r"train\.precision=fp16 "):
         Sharding(model, model, 2, TrainConfig(max_steps=5000))
 
@@ -361,5 +364,5 @@ def test_a_single_process_returns_its_own_values():
 @pytest.mark.parametrize(("limit", "spread"), [(None, False), (0.0, True), (1e-6, False), (9e-7, True)])
 def test_weights_are_sharded_above_a_size(limit, spread):
     """61 weights need 61 x 16 bytes, 9.09e-7 GiB; on a CPU without a limit they never are."""
-    model = torch.nn.Linear(60, 1)
+    model = cast(Transformer, torch.nn.Linear(60, 1))
     assert must_shard(model, TrainConfig(max_steps=5000, shard_above_gib=limit)) == spread

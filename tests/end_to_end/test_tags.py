@@ -14,6 +14,7 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import ConfigError, DataError
+from mtkit.interop.parity import measure_parity
 from mtkit.runs.train import train
 from mtkit.scoring.alignment import align
 from mtkit.translation.translator import Translator
@@ -110,11 +111,11 @@ def test_an_export_is_compared_with_the_tag_of_the_dev_set(bundle, tmp_path, mon
     pytest.importorskip("ctranslate2", reason="the extra fast is not installed")
     from mtkit.interop import ctranslate2
 
-    compared, measure = [], ctranslate2.measure_parity
+    compared = []
 
     def noted(native, exported, *rest):
         compared.append((native.decode.tag, exported.decode.tag))
-        return measure(native, exported, *rest)
+        return measure_parity(native, exported, *rest)
 
     monkeypatch.setattr(ctranslate2, "measure_parity", noted)
     out = str(tmp_path / "exported")

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from typing import cast
 
 import pytest
 import torch
@@ -160,14 +161,14 @@ class Noisy(torch.nn.Module):
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_a_sentence_with_a_choice_within_rounding_error_is_decoded_alone(beam_size):
     noisy = Noisy(gap=1e-5)
-    results = decode(NativeEngine([noisy]), SEGMENTS[:3], beam_size=beam_size)
+    results = decode(NativeEngine([cast(Transformer, noisy)]), SEGMENTS[:3], beam_size=beam_size)
     assert [h.ids for [h] in results] == [[7]] * 3  # as each would be translated alone
     assert noisy.batches == [3, 1, 1, 1]
 
 
 def test_a_sentence_with_clear_choices_is_decoded_once():
     noisy = Noisy(gap=0.1)
-    results = decode(NativeEngine([noisy]), SEGMENTS[:3], beam_size=1)
+    results = decode(NativeEngine([cast(Transformer, noisy)]), SEGMENTS[:3], beam_size=1)
     assert [h.ids for [h] in results] == [[8]] * 3
     assert noisy.batches == [3]
 

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +87,7 @@ def test_no_segments_give_nothing(engine: ParallelEngine) -> None:
 def test_answers_to_a_stopped_call_are_not_taken_for_those_of_the_next(engine: ParallelEngine) -> None:
     stopped = engine.decode(segments_of(*([[40, n] for n in range(20)])), DecodeConfig(batch_sentences=2), 1)
     next(stopped)
+    assert isinstance(stopped, Generator)
     stopped.close()
     results = dict(engine.decode(segments_of([50, 51], [52]), DecodeConfig(), 1))
     assert {index: h[0].ids for index, h in results.items()} == {0: [51, 50], 1: [52]}

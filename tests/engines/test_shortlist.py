@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,7 +129,7 @@ SEGMENTS = [Segment([4, 5, 6], 8), Segment([7], 8), Segment([8, 9, 10, 11, 12], 
 
 @pytest.mark.parametrize("settings", [{"beam_size": 1}, {"beam_size": 3}, {"sampling": True, "seed": 3}])
 def test_only_tokens_of_a_sentences_own_list_are_written_whatever_else_is_in_the_batch(
-    model: Transformer, shortlist: Shortlist, settings: dict[str, object]
+    model: Transformer, shortlist: Shortlist, settings: dict[str, Any]
 ) -> None:
     together = decode(model, shortlist, SEGMENTS, **settings)
     for segment, [hypothesis] in zip(SEGMENTS, together, strict=True):

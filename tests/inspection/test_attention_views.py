@@ -38,7 +38,9 @@ def path(trace, tmp_path_factory):
 
 def data_of(path) -> dict:
     text = path.read_text(encoding="utf-8")
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert data
+    return json.loads(data[1])
 
 
 def decoded(layer: dict, name: str, n_heads: int, d_head: int) -> np.ndarray:

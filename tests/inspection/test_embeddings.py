@@ -143,6 +143,7 @@ def test_the_initial_weights_are_those_of_the_trainer(bundle_of_a_run, config_of
     run_dir = bundle_of_a_run.parent
     updater = prepare(config_of_a_run, run_dir, Checkpoints(run_dir / "checkpoints")).updater
     expected = updater.model.state_dict()
+    assert initial.model is not None
     assert initial.model.state_dict().keys() == expected.keys()
     for name, weight in initial.model.state_dict().items():
         assert torch.equal(weight, expected[name]), name
@@ -170,6 +171,7 @@ def test_a_run_that_began_with_a_model_began_with_its_weights(bundle_of_a_run, t
     edit_config(folder, "init_from: null", f"init_from: {bundle_of_a_run}")
     bundle, origin = load_bundle(folder), load_bundle(bundle_of_a_run)
     initial = initial_model(bundle)
+    assert initial.model is not None and origin.model is not None
     assert torch.equal(initial.model.src_embedding.weight, origin.model.src_embedding.weight)
     assert initial.origin == f"the weights of train.init_from={bundle_of_a_run}"
 

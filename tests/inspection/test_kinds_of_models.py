@@ -1,5 +1,7 @@
 """Embeddings, hardest pairs and nearest sentences of every kind of model, with tags, and beyond its positions."""
 
+from typing import cast
+
 import pytest
 import torch
 
@@ -11,6 +13,7 @@ from mtkit.errors import UsageError
 from mtkit.inspection.embeddings import CHANGE, drawn_model, views_of
 from mtkit.inspection.hard_pairs import rank_pairs, with_own_translations
 from mtkit.inspection.neighbours import mean_states, nearest_sentences
+from mtkit.model.transformer import Transformer
 from mtkit.scoring.scoring import Scorer
 
 CPU = torch.device("cpu")
@@ -29,7 +32,7 @@ def make_bundle(config_of_a_run, tmp_path):
         cfg, spm = Config.model_validate(values), tmp_path / "tagged.spm"
         train_tokenizer(LINES * 5, cfg.tokenizer.src, spm, tags=["<2fr>"])
         tokenizer, folder = Tokenizer.load(spm), tmp_path / "bundle"
-        empty = Bundle(folder, cfg, tokenizer, tokenizer, {}, model=None)
+        empty = Bundle(folder, cfg, tokenizer, tokenizer, {}, model=cast(Transformer, None))
         save_bundle(folder, drawn_model(empty).state_dict(), cfg, spm, spm, training={})
         return load_bundle(folder)
 
@@ -79,6 +82,7 @@ def test_each_corpus_is_read_with_its_tag(make_bundle, tmp_path):
     for hard in with_own_translations(bundle, ranking.hardest, device=CPU):
         tag = "<2fr>" if hard.pair.file == str(tagged.tsv) else None
         assert hard.tag == tag
+        assert hard.own is not None
         scorer = Scorer(bundle.model, bundle.src_tokenizer.tagged(tag), bundle.tgt_tokenizer)
         given, own = scorer.score([(hard.pair.src, hard.pair.tgt), (hard.pair.src, hard.own.text)])
         assert hard.nats_per_token == pytest.approx(-given.mean, abs=1e-5)

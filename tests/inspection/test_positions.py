@@ -14,6 +14,7 @@ from mtkit.cli import app
 from mtkit.config.schema import ModelConfig
 from mtkit.errors import MtkitError
 from mtkit.inspection.positions import (
+    Side,
     as_text,
     positions_by_formula,
     positions_of_model,
@@ -93,14 +94,15 @@ def test_a_rotary_models_positions_are_as_wide_as_its_heads():
 
 def test_learned_positions_are_those_of_the_side_that_is_asked_for():
     model = model_with(positions="learned", max_positions=12)
-    for side, module in (("src", model.src_positions), ("tgt", model.tgt_positions)):
+    sides: tuple[Side, ...] = "src", "tgt"
+    for side in sides:
+        table = model.get_parameter(f"{side}_positions.table").detach()
         view = positions_of_model(model, side, 10)
-        assert torch.equal(view.encoding, module.table[:10])
-        rows = module.table.tolist()
+        assert torch.equal(view.encoding, table[:10])
+        rows = table.tolist()
         dots = [sum(a * b for a, b in zip(rows[p], rows[p + 3], strict=True)) for p in range(7)]
         spread = view.similarity[3].dot
         assert [spread.low, spread.mean, spread.high] == pytest.approx([min(dots), sum(dots) / 7, max(dots)], abs=1e-6)
-    table = model.tgt_positions.table.detach()
     cosines = torch.nn.functional.cosine_similarity(table[:3], table[7:10]).tolist()
     spread = view.similarity[7].cosine
     assert [spread.low, spread.mean, spread.high] == pytest.approx([min(cosines), sum(cosines) / 3, max(cosines)])
@@ -111,10 +113,11 @@ def test_learned_positions_are_those_of_the_side_that_is_asked_for():
 def test_a_learned_dimension_has_the_wavelength_of_its_strongest_wave():
     model = model_with(positions="learned", max_positions=48)
     position = torch.arange(48)
+    table = model.get_parameter("src_positions.table")
     with torch.no_grad():
         for column, period in enumerate([2, 4, 12, 48]):
             weak = 0.3 * torch.cos(2 * math.pi * position / 6)
-            model.src_positions.table[:, column] = 5 + weak + torch.cos(2 * math.pi * position / period)
+            table[:, column] = 5 + weak + torch.cos(2 * math.pi * position / period)
     assert positions_of_model(model, "src", 48).wavelengths[:4] == pytest.approx([2, 4, 12, 48])
 
 

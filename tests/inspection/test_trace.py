@@ -1,5 +1,7 @@
 """What is recorded of every head: against torch's own attention, and the laws that hold for every shape of model."""
 
+from typing import Any
+
 import pytest
 import torch
 from tiny_models import SENTENCES, SHAPES, tiny_bundle, tiny_config, tiny_tokenizer
@@ -9,6 +11,7 @@ from mtkit.errors import MtkitError, UsageError
 from mtkit.inspection import trace as tracing
 from mtkit.inspection.sentence_pair import Subject, check_drawable
 from mtkit.inspection.trace import AttentionTrace, trace_attention, trace_pair
+from mtkit.model.attention import split_heads
 
 SRC, TGT = SENTENCES[0], SENTENCES[1]
 
@@ -27,12 +30,11 @@ def traced(subject: Subject, src: str = SRC, tgt: str = TGT) -> AttentionTrace:
     return trace_pair(subject.model, subject.pair(src, target=tgt))
 
 
-def inputs_and_outputs(
-    subject: Subject, trace: AttentionTrace
-) -> dict[tuple[str, int], tuple[nn.Module, tuple, Tensor]]:
+def inputs_and_outputs(subject: Subject, trace: AttentionTrace) -> dict[tuple[str, int], tuple[Any, tuple, Tensor]]:
     """Each attention with what it is given and what it returns, in a forward pass of its own."""
     model, found, hooks = subject.model, {}, []
-    named = [("encoder", n, layer.self_attention) for n, layer in enumerate(model.encoder_layers, 1)]
+    named: list[tuple[str, int, nn.Module]] = []
+    named += [("encoder", n, layer.self_attention) for n, layer in enumerate(model.encoder_layers, 1)]
     named += [("decoder", n, layer.self_attention) for n, layer in enumerate(model.decoder_layers, 1)]
     named += [("cross", n, layer.cross_attention) for n, layer in enumerate(model.decoder_layers, 1)]
     for kind, number, module in named:
@@ -141,9 +143,10 @@ def test_kinds_layers_and_heads_can_be_chosen(subjects):
     assert torch.equal(found.weights, trace.layers("cross")[1].weights[:1])
     assert torch.equal(found.q, trace.layers("cross")[1].q[:1]) and torch.equal(found.k, trace.layers("cross")[1].k[:1])
     assert len(trace.chosen(layer=1).maps) == 3
-    for wrong, message in (({"layer": 3}, "layer 3: the model has layers 1 to 2"), ({"head": 3}, "heads 1 to 2")):
-        with pytest.raises(UsageError, match=message):
-            trace.chosen(**wrong)
+    with pytest.raises(UsageError, match="layer 3: the model has layers 1 to 2"):
+        trace.chosen(layer=3)
+    with pytest.raises(UsageError, match="heads 1 to 2"):
+        trace.chosen(head=3)
 
 
 def test_the_model_is_left_as_it_was(subjects):
@@ -159,8 +162,7 @@ def test_the_model_is_left_as_it_was(subjects):
 
 
 def test_a_trace_that_differs_from_the_model_is_refused(subjects, monkeypatch):
-    split = tracing.split_heads
-    monkeypatch.setattr(tracing, "split_heads", lambda *args: tuple(reversed(split(*args))))
+    monkeypatch.setattr(tracing, "split_heads", lambda *args: tuple(reversed(split_heads(*args))))
     with pytest.raises(RuntimeError, match="encoder self-attention of layer 1"):
         traced(subjects["plain"])
     assert not any(module._forward_hooks for module in subjects["plain"].model.modules())

@@ -104,7 +104,7 @@ def test_points_on_a_line_and_points_at_one_place_can_be_placed():
     ],
 )
 def test_a_line_leads_to_the_nearest_side_of_a_label(point, end):
-    placed = Placed(*point, label_x=50.0, label_y=100.0, label_width=40.0, away=True)
+    placed = Placed(point[0], point[1], label_x=50.0, label_y=100.0, label_width=40.0, away=True)
     assert placed.label_end == pytest.approx(end)
 
 

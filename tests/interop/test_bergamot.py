@@ -110,7 +110,9 @@ def weights(vocabulary: Path) -> dict[str, NDArray[np.float32]]:
         shapes |= {f"{side}_l1_ffn_W1": (WIDTH, FFN), f"{side}_l1_ffn_b1": (1, FFN)}
         shapes |= {f"{side}_l1_ffn_W2": (FFN, WIDTH), f"{side}_l1_ffn_b2": row}
         shapes |= {f"{side}_l1_ffn_ffn_ln_scale": row, f"{side}_l1_ffn_ffn_ln_bias": row}
-    return {name: random.integers(-127, 128, shape).astype(np.float32) / 64 for name, shape in shapes.items()}
+    return {
+        name: random.integers(-127, 128, shape).astype(np.float32) / np.float32(64) for name, shape in shapes.items()
+    }
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import itertools
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.engines.ctranslate2 import CTranslate2Engine, unsupported
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import BundleError, MtkitError
-from mtkit.interop.support import export_problems
+from mtkit.interop.support import Quantization, export_problems
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis, Segment
 
@@ -50,7 +51,7 @@ def pieces(vocab_size: int = VOCAB_SIZE) -> list[str]:
     return [*names, *(f"p{number % 5}" for number in range(vocab_size - len(names)))][:vocab_size]
 
 
-def export(model: Transformer, folder: Path, quantization: str = "float32") -> CTranslate2Engine:
+def export(model: Transformer, folder: Path, quantization: Quantization = "float32") -> CTranslate2Engine:
     from mtkit.interop.ctranslate2 import write_model
 
     folder.mkdir()
@@ -59,7 +60,7 @@ def export(model: Transformer, folder: Path, quantization: str = "float32") -> C
     return CTranslate2Engine(folder, "cpu", threads=1)
 
 
-def random_segments(n: int = 24, seed: int = 0, **rest: object) -> list[Segment]:
+def random_segments(n: int = 24, seed: int = 0, **rest: Any) -> list[Segment]:
     rng = random.Random(seed)
     lengths = [rng.randint(1, 12) for _ in range(n)]
     return [

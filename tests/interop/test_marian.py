@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from mtkit.bundle import load_bundle
 from mtkit.config.schema import ModelConfig
 from mtkit.errors import MtkitError
 from mtkit.interop import marian, marian_options
+from mtkit.interop.marian_options import DESCRIPTION
 from mtkit.interop.marian_vocabulary import Sources, read_yml
 from mtkit.model.positions import sinusoid_table
 from mtkit.translation.translator import Translator
@@ -27,7 +29,7 @@ def marian_logits(path: Path, src: list[int], tgt: list[int]) -> np.ndarray:
     """Logits (T, V) after zeros and each of tgt, by Marian's definitions; all ids are Marian's."""
     p = {name: array.astype(np.float64) for name, array in np.load(path).items() if name != "special:model.yml"}
     pre = "encoder_top_ln_scale" in p
-    src_table, tgt_table = p.get("encoder_Wemb", p.get("Wemb")), p.get("decoder_Wemb", p.get("Wemb"))
+    src_table, tgt_table = (p[f"{side}_Wemb" if f"{side}_Wemb" in p else "Wemb"] for side in ("encoder", "decoder"))
 
     def norm(x, name):
         centred = x - x.mean(-1, keepdims=True)
@@ -128,7 +130,7 @@ def test_exporting_an_import_restores_every_bit(make_marian, tmp_path, tied, pre
     marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
     before, after = np.load(path), np.load(tmp_path / "exported" / "model.npz")
     assert set(before.files) == set(after.files)
-    for name in set(before.files) - {marian.DESCRIPTION}:
+    for name in set(before.files) - {DESCRIPTION}:
         assert np.array_equal(before[name], after[name]), name
     for side in ("src", "tgt"):
         spms = [folder / f"{side}.spm" for folder in (path.parent, tmp_path / "exported")]
@@ -310,6 +312,11 @@ def test_two_vocabularies_for_one_matrix_are_refused(make_marian, tmp_path):
         marian.import_model(path, tmp_path / "bundle", Sources(path.with_name("src.spm"), other.with_name("tgt.spm")))
 
 
+def described(text: bytes) -> dict[str, Any]:
+    """Return the parameter in which a file holds its options."""
+    return {DESCRIPTION: np.frombuffer(text, dtype=np.int8)}
+
+
 class Executed:
     """Unpickling this ends the program."""
 
@@ -327,12 +334,8 @@ def test_other_files_are_refused_and_nothing_is_unpickled(make_marian, tmp_path)
         ),
         "not an .npz file, or damaged": lambda file: np.save(file, np.zeros(3)),
         "no special:model.yml": lambda file: np.savez(file, a=np.zeros(3)),
-        "its special:model.yml cannot be read": lambda file: np.savez(
-            file, **{"special:model.yml": np.frombuffer(b"a: [", dtype=np.int8)}
-        ),
-        "its special:model.yml has no options": lambda file: np.savez(
-            file, **{"special:model.yml": np.frombuffer(b"text\0\0", dtype=np.int8)}
-        ),
+        "its special:model.yml cannot be read": lambda file: np.savez(file, **described(b"a: [")),
+        "its special:model.yml has no options": lambda file: np.savez(file, **described(b"text\0\0")),
         "the parameter decoder_Wemb holds int64": lambda file: np.savez(
             file, **{**arrays, "decoder_Wemb": arrays["decoder_Wemb"].astype(np.int64)}
         ),
@@ -353,8 +356,7 @@ def test_a_cut_off_file_is_refused(make_marian, tmp_path):
 
 def test_a_wrong_byte_anywhere_is_refused_or_has_no_effect(tmp_path):
     path = tmp_path / "model.npz"
-    options = np.frombuffer(b"type: transformer\0", dtype=np.int8)
-    np.savez_compressed(path, **{"a": np.ones((2, 3), dtype=np.float32), "special:model.yml": options})
+    np.savez_compressed(path, a=np.ones((2, 3), dtype=np.float32), **described(b"type: transformer\0"))
     whole = path.read_bytes()
     for offset in range(len(whole)):
         for wrong in (1, 0xFF):

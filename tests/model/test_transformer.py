@@ -1,6 +1,7 @@
 """The model against torch's own Transformer with the same weights, and the laws that hold for every variant."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ def small_model(**choices: object) -> Transformer:
     model = Transformer(ModelConfig.model_validate(sizes | choices), SRC_VOCAB, TGT_VOCAB, PAD).eval()
     with torch.no_grad():  # zeros and ones as initial values would hide what is left out
         for parameter in model.parameters():
-            parameter += 0.1 * torch.randn_like(parameter)
+            parameter.add_(0.1 * torch.randn_like(parameter))
     return model
 
 
@@ -60,7 +61,12 @@ DECODER = COMMON | {
 def torch_twin(model: Transformer) -> nn.Transformer:
     """torch's Transformer with the weights of model."""
     cfg, pre = model.cfg, model.cfg.norm_position == "pre"
-    options = {"dim_feedforward": cfg.d_ff, "dropout": 0.0, "activation": cfg.activation, "batch_first": True}
+    options: dict[str, Any] = {
+        "dim_feedforward": cfg.d_ff,
+        "dropout": 0.0,
+        "activation": cfg.activation,
+        "batch_first": True,
+    }
     encoder_layer = nn.TransformerEncoderLayer(cfg.d_model, cfg.n_heads, norm_first=pre, **options)
     decoder_layer = nn.TransformerDecoderLayer(cfg.d_model, cfg.n_heads, norm_first=pre, **options)
     final = nn.LayerNorm(cfg.d_model) if pre else None
@@ -71,10 +77,10 @@ def torch_twin(model: Transformer) -> nn.Transformer:
     with torch.no_grad():
         for ours, theirs in zip(model.encoder_layers, twin.encoder.layers, strict=True):
             copy_weights(ours, theirs, ENCODER)
-        for ours, theirs in zip(model.decoder_layers, twin.decoder.layers, strict=True):
-            copy_weights(ours, theirs, DECODER)
+        for our_layer, theirs in zip(model.decoder_layers, twin.decoder.layers, strict=True):
+            copy_weights(our_layer, theirs, DECODER)
             for kind in ("weight", "bias"):
-                q, kv = (ours.get_parameter(f"cross_attention.{name}.{kind}") for name in ("q_proj", "kv_proj"))
+                q, kv = (our_layer.get_parameter(f"cross_attention.{name}.{kind}") for name in ("q_proj", "kv_proj"))
                 theirs.get_parameter(f"multihead_attn.in_proj_{kind}").copy_(torch.cat([q, kv]))
         if pre:
             twin.encoder.norm.load_state_dict(model.encoder_norm.state_dict())

@@ -83,7 +83,9 @@ def test_bars_are_as_high_as_their_values_and_hang_below_zero():
 def test_intervals_stand_on_their_bars():
     chart = bars(["x", "y"], Bars("a", [10.0, 10.0], lows=[8.0, None], highs=[14.0, None]))
     (interval,) = elements(chart, "path", class_="range")
-    x, low, high = map(float, re.fullmatch(r"M([\d.]+) ([\d.]+)V([\d.]+)", interval.get("d")).groups())
+    path = re.fullmatch(r"M([\d.]+) ([\d.]+)V([\d.]+)", interval.get("d"))
+    assert path
+    x, low, high = map(float, path.groups())
     bar = next(e for e in elements(chart, "rect") if e.get("y"))
     top, height = float(bar.get("y")), float(bar.get("height"))
     assert x == pytest.approx(float(bar.get("x")) + float(bar.get("width")) / 2, abs=0.1)

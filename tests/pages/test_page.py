@@ -40,7 +40,7 @@ def test_a_missing_value_is_an_error_and_keeps_the_old_page(tmp_path):
     page = tmp_path / "page.html"
     page.write_text("old")
     with pytest.raises(UndefinedError, match="'title' is undefined"):
-        write_page(page, "base", **{"title": environment().undefined(name="title")})
+        write_page(page, "base", title=environment().undefined(name="title"))  # type: ignore[arg-type]
     assert page.read_text() == "old" and [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
 
 

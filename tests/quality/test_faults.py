@@ -1,6 +1,7 @@
 """Faults of a translation, checked on broken and on sound translations."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ SRC = "The old man walks slowly along the river with his two dogs."
 GOOD = "Le vieil homme marche lentement le long de la rivière avec ses deux chiens."
 
 
-def kinds(src: str, text: str, **hints: object) -> list[str]:
+def kinds(src: str, text: str, **hints: Any) -> list[str]:
     return sorted({fault.kind for fault in find_faults(src, text, **hints)})
 
 

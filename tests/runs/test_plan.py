@@ -5,6 +5,7 @@ import math
 import shutil
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
@@ -64,7 +65,7 @@ def test_the_model_of_init_from_is_the_one_planned(make_config, config_of, tmp_p
     later = Config.model_validate({key: value for key, value in values.items() if key not in ("model", "tokenizer")})
     plan = make_plan(later, PROBE_S)
     assert plan.parameters["total"] == sum(w.numel() for w in load_file(bundle / "model.safetensors").values())
-    assert not later.run_dir.exists()
+    assert later.run_dir is not None and not later.run_dir.exists()
     shutil.move(bundle, tmp_path / "elsewhere")
     with pytest.raises(BundleError):
         make_plan(later, PROBE_S)
@@ -119,7 +120,7 @@ def test_the_updates_before_r_drop_are_timed_too(make_config, monkeypatch, limit
         now += seconds[r_drop]
         return original(self, *args, r_drop=r_drop, **kwargs)
 
-    original = Updater.update
+    original: Any = Updater.update
     monkeypatch.setattr(Updater, "update", update)
     monkeypatch.setattr(planning, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(planning, "forecast_validation", lambda *args: 1.0)
@@ -154,6 +155,7 @@ def test_a_budget_is_the_time_and_gives_the_steps_that_fit(make_config):
     plan = make_plan(make_config(max_steps=None, budget="10m", validate_every="auto"), PROBE_S)
     assert plan.ends == {"budget": plan.steps}
     assert plan.time.total == pytest.approx(600, rel=0.02)
+    assert plan.time.n_validations is not None
     assert 10 <= plan.time.n_validations <= 20
 
 
@@ -206,6 +208,6 @@ def test_a_sample_of_the_work_predicts_the_time_of_all(monkeypatch, limit_s):
     def run(number):
         now[0] += sizes[number] / 2  # half a second for each unit
 
-    monkeypatch.setattr(forecast.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     assert forecast._extrapolated(run, sizes, limit_s) == pytest.approx(6.0)
     assert now[0] <= limit_s + 2 * 2.5 + 6 * (limit_s == 100.0), "the largest first, then until the time is up"

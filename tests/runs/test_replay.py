@@ -189,9 +189,10 @@ def test_the_first_different_tensor_is_described():
 
 def test_checkpoints_before_a_step_are_preferred(finished_run):
     checkpoints = Checkpoints(finished_run / "checkpoints")
-    assert checkpoints.newest().state.step == 18
-    assert checkpoints.newest(before=18).state.step == 12
-    assert checkpoints.newest(before=5).state.step == 12, "better than none"
+    newest, earlier, first = (checkpoints.newest(before=step) for step in (None, 18, 5))
+    assert newest is not None and newest.state.step == 18
+    assert earlier is not None and earlier.state.step == 12
+    assert first is not None and first.state.step == 12, "better than none"
 
 
 def test_the_record_of_a_recovery_is_not_a_difference(config_of, tmp_path, monkeypatch, caplog):

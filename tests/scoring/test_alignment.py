@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 from mtkit.bundle import load_bundle
 from mtkit.model.transformer import Transformer
@@ -26,8 +27,8 @@ def same_place(loaded):
         model.src_embedding.weight.zero_()
         model.tgt_embedding.weight.zero_()
         for layer in [*model.encoder_layers, *model.decoder_layers]:
-            layer.self_attention.out_proj.weight.zero_()
-            layer.feed_forward.out_proj.weight.zero_()
+            layer.get_parameter("self_attention.out_proj.weight").zero_()
+            layer.get_parameter("feed_forward.out_proj.weight").zero_()
         for layer in model.decoder_layers:
             layer.cross_attention.q_proj.weight.copy_(10 * torch.eye(cfg.d_model))
             layer.cross_attention.kv_proj.weight[: cfg.d_model] = 10 * torch.eye(cfg.d_model)
@@ -96,7 +97,7 @@ def test_weights_are_those_of_torchs_attention(loaded):
     torchs.in_proj_bias.data = torch.cat([layer.q_proj.bias, layer.kv_proj.bias])
     pairs = [ForcedPair([5, 6, 7, 8], [9, 10]), ForcedPair([11], [12, 13, 14])]
     for pair, weights in zip(pairs, attention_weights(model, pairs), strict=True):
-        queries = []
+        queries: list[Tensor] = []
         handle = layer.register_forward_pre_hook(lambda _, inputs, queries=queries: queries.append(inputs[0]))
         with torch.no_grad():
             src = torch.tensor([[*pair.src, 3]])

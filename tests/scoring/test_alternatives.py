@@ -33,7 +33,7 @@ def models(shared_bundle):
         torch.manual_seed(seed)
         with torch.no_grad():
             for parameter in loaded.model.parameters():
-                parameter += 0.1 * torch.randn_like(parameter)
+                parameter.add_(0.1 * torch.randn_like(parameter))
             loaded.model.output.bias.fill_(-40.0)
             loaded.model.output.bias[_ids(loaded)] = torch.tensor([-(piece[0] != "▁") * 3.5 for piece in POSSIBLE])
         made.append(loaded.model)

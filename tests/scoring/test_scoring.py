@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from mtkit.bundle import load_bundle
 from mtkit.data.special_ids import BOS_ID, EOS_ID
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.scoring import scoring
@@ -23,6 +25,7 @@ from mtkit.scoring.scoring import (
     score_candidates,
     token_log_probs,
 )
+from mtkit.search.hypothesis import Engine
 from mtkit.translation.translator import Translator
 
 LINES = ["I love oranges.", "Do you see the big house?", "It rains", "The cat sleeps under the table, it rains.", "cat"]
@@ -117,6 +120,7 @@ def test_an_ensembles_sum_is_what_its_search_reported(make_bundle, shared_bundle
     for parameter in other.parameters():
         parameter.data += 0.05 * torch.randn_like(parameter)
     translator = Translator.load(shared_bundle, engine="native", threads=1)
+    assert isinstance(translator.engine, NativeEngine)
     translator.engine.models.append(other)
     translations = list(translator.stream(LINES))
     alone = [c.log_prob for [c] in Translator.load(shared_bundle, engine="native", threads=1).search(LINES)]
@@ -147,7 +151,7 @@ def test_another_engine_is_refused():
         name = "ctranslate2"
 
     with pytest.raises(MtkitError, match=r"token scores .*decode\.engine=native and decode\.workers=1"):
-        native_models(Other(), "token scores")
+        native_models(cast(Engine, Other()), "token scores")
 
 
 def test_texts_are_scored_as_the_tokenizers_cut_them(scorer, loaded):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import BOS, EOS, RandomTable, TableStep
+from tables import BOS, EOS, Prefix, RandomTable, TableStep
 
 from mtkit.errors import MtkitError
 from mtkit.search.beam import beam_search, search
@@ -52,7 +52,8 @@ def test_stopping_early_loses_no_hypothesis(n_best):
 
 def _exhausted(table: RandomTable, max_len: int, cfg: SearchConfig) -> list[Hypothesis]:
     """The same beam without a stop rule, written plainly: lists, one hypothesis at a time."""
-    live, finished = [((), 0.0)], []
+    live: list[tuple[Prefix, float]] = [((), 0.0)]
+    finished: list[tuple[Prefix, float]] = []
     for _ in range(max_len):
         candidates = [((*p, i), lp + x) for p, lp in live for i, x in enumerate(table.row(p)) if x > -math.inf]
         best = sorted(candidates, key=lambda c: -c[1])[: cfg.beam_size]
@@ -79,7 +80,8 @@ def test_a_beam_of_one_is_greedy_search(decimals):
 
 def test_greedy_takes_the_likeliest_token_at_each_position():
     for seed in range(20):
-        table, prefix = RandomTable(vocab_size=6, seed=seed), ()
+        table = RandomTable(vocab_size=6, seed=seed)
+        prefix: Prefix = ()
         while len(prefix) < 8 and EOS not in prefix:
             row = table.row(prefix)
             prefix += (row.index(max(row)),)

@@ -43,7 +43,7 @@ class TableStep:
 
     def __init__(self, tables, beam_size):
         self.tables, self.beam_size = list(tables), beam_size
-        self.prefixes = [[()] * beam_size for _ in tables]
+        self.prefixes: list[list[tuple[int, ...]]] = [[()] * beam_size for _ in tables]
         self.begun = False
 
     def __call__(self, last_ids):
@@ -53,6 +53,9 @@ class TableStep:
         self.begun = True
         rows = [[t.row(p) for p in ps] for t, ps in zip(self.tables, self.prefixes, strict=True)]
         return torch.tensor(rows, dtype=torch.float64)
+
+    def attention(self):
+        raise NotImplementedError  # only coverage needs it
 
     def reorder(self, parents):
         self.prefixes = [[ps[k] for k in ks] for ps, ks in zip(self.prefixes, parents.tolist(), strict=True)]

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.search.constraints import Constraints, Form, Matcher, Phrase, Requirement, Spelling
+from mtkit.search.constraints import Constraints, ConstraintState, Form, Matcher, Phrase, Requirement, Spelling
 
 # A toy vocabulary: ids 0 to 3 are special, as everywhere.
 TEXTS = ["", "", "", "", " a", " b", "a", "b", "'", " ", " B"]
@@ -85,11 +85,17 @@ def constraints(required=(), forbidden=(), times=1) -> Constraints:
     return Constraints(SPELLING, requirements, tuple(Phrase(text) for text in forbidden))
 
 
-def state_after(wanted: Constraints, ids: list[int]):
-    state = wanted.start()
+def advance(state: ConstraintState, *ids: int) -> ConstraintState:
+    """Return the state after tokens of which none is refused."""
     for token_id in ids:
-        state = state and state.advance(token_id)
+        following = state.advance(token_id)
+        assert following is not None
+        state = following
     return state
+
+
+def state_after(wanted: Constraints, ids: list[int]) -> ConstraintState:
+    return advance(wanted.start(), *ids)
 
 
 @settings(max_examples=300, deadline=None)
@@ -120,12 +126,13 @@ def test_a_state_counts_what_the_text_meets_whatever_its_tokens(ids, required, t
 def test_a_token_that_completes_a_forbidden_phrase_is_refused(ids, forbidden):
     state, text = constraints(forbidden=forbidden).start(), ""
     for token_id in ids:
-        state = state.advance(token_id)
+        following = state.advance(token_id)
         text += TEXTS[token_id]
-        certain = all(occurrences(text + following, forbidden) for following in ("a", " "))
-        assert (state is None) == certain
-        if state is None:
+        certain = all(occurrences(text + end, forbidden) for end in ("a", " "))
+        assert (following is None) == certain
+        if following is None:
             return
+        state = following
         assert state.is_clean == state.may_end == (occurrences(text, forbidden) == 0)
 
 
@@ -134,34 +141,34 @@ def test_next_ids_begin_or_continue_what_is_missing():
     assert wanted.n_tokens == 3
     start = wanted.start()
     assert (start.next_ids(), start.n_met) == ([A, B, GLUED_A], 0)
-    after_b = start.advance(B)
+    after_b = advance(start, B)
     assert (after_b.next_ids(), after_b.n_met) == ([A, B], 1)  # no glued form behind a letter
-    after_apostrophe = after_b.advance(APOSTROPHE)
+    after_apostrophe = advance(after_b, APOSTROPHE)
     assert (after_apostrophe.next_ids(), after_apostrophe.n_met) == ([A, B, GLUED_A], 0)
-    after_a = start.advance(A)  # meets the second, begins the first
+    after_a = advance(start, A)  # meets the second, begins the first
     assert (after_a.next_ids(), after_a.n_met) == ([A, B], 2)
-    after_ab = after_a.advance(B)
+    after_ab = advance(after_a, B)
     assert (after_ab.next_ids(), after_ab.n_met, after_ab.may_end) == ([], 3, True)
 
 
 def test_part_of_one_occurrence_does_not_begin_the_next():
     state = state_after(constraints(required=[["a b", "b b"]], times=2), [A, B])
     assert state.n_met == 2
-    assert not state.advance(B).is_done
+    assert not advance(state, B).is_done
 
 
 def test_a_phrase_is_not_tried_again_right_behind_itself():
     state = state_after(constraints(required=[["b"], ["a b"]], times=2), [A, B])
     assert state.next_ids() == []
-    assert state.advance(APOSTROPHE).next_ids() == [A, B]
-    assert state.advance(B).n_requirements_met == 1  # but if the model wants it, it counts
+    assert advance(state, APOSTROPHE).next_ids() == [A, B]
+    assert advance(state, B).n_requirements_met == 1  # but if the model wants it, it counts
 
 
 def test_a_phrase_that_grows_into_another_word_is_lost_again():
     wanted = constraints(required=[["a"]])
-    done = wanted.start().advance(A)
+    done = advance(wanted.start(), A)
     assert done.may_end
-    lost = done.advance(GLUED_B)
+    lost = advance(done, GLUED_B)
     assert not lost.may_end
     assert (lost.n_met, lost.next_ids()) == (0, [A])
 
@@ -171,20 +178,20 @@ def test_a_capitalised_form_is_tried_only_where_a_sentence_begins():
     spelling = Spelling([*TEXTS, " a."])
     start = Constraints(spelling, (Requirement((phrase,)),)).start()
     assert start.next_ids() == [B, CAPITAL_B]
-    assert start.advance(A).next_ids() == [B]
-    assert start.advance(len(TEXTS)).next_ids() == [B, CAPITAL_B]
+    assert advance(start, A).next_ids() == [B]
+    assert advance(start, len(TEXTS)).next_ids() == [B, CAPITAL_B]
 
 
 def test_a_character_in_bytes_counts_when_it_is_whole():
     first, second = "ж".encode()
     spelling = Spelling([*TEXTS, "<0xD0>", "<0xB6>"], {11: first, 12: second})
     forbidding = Constraints(spelling, forbidden=(Phrase("ж"),)).start()
-    begun = forbidding.advance(SPACE).advance(11)
+    begun = advance(forbidding, SPACE, 11)
     assert begun.is_clean
-    written = begun.advance(12)
+    written = advance(begun, 12)
     assert not written.is_clean
     assert written.advance(A) is None
-    assert written.advance(GLUED_A).is_clean
+    assert advance(written, GLUED_A).is_clean
     assert begun.advance(A) is not None  # an unfinished character is none
 
 

@@ -202,7 +202,7 @@ def test_rules_follow_their_sentences_when_others_leave():
 
 def diverse(table: RandomTable, n_groups: int, width: int, penalty: float, max_len: int) -> list[list[Prefix]]:
     """Return the finished sequences of each group, best first, by a plain version of Vijayakumar et al. 2018."""
-    live = [[((), 0.0)] for _ in range(n_groups)]
+    live: list[list[tuple[Prefix, float]]] = [[((), 0.0)] for _ in range(n_groups)]
     finished: list[list[tuple[Prefix, float]]] = [[] for _ in range(n_groups)]
     for _ in range(max_len):
         chosen: Counter[int] = Counter()

@@ -123,7 +123,8 @@ def test_the_share_counts_from_the_first_update_to_the_last():
     assert fraction_done(config(), progress) == pytest.approx(0.5)
     assert limits_reached(config(), progress) == []
     cosine = config(schedule="cosine", warmup_steps=10, lr=0.8)
-    assert learning_rate(cosine, 100, fraction_done(cosine, progress)) == pytest.approx(0.4)
+    fraction = fraction_done(cosine, progress)
+    assert fraction is not None and learning_rate(cosine, 100, fraction) == pytest.approx(0.4)
     timing.spent = 80.0
     assert limits_reached(config(), progress) == ["budget"]
     assert share_used(TrainConfig(max_steps=2000), timing) is None

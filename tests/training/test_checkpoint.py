@@ -53,6 +53,7 @@ def names(folder):
 def test_a_checkpoint_restores_weights_optimizer_and_state(tmp_path):
     model, optimizer = save(tmp_path, 10, 20)
     checkpoint = Checkpoints(tmp_path).newest()
+    assert checkpoint is not None
     other, other_optimizer = make(seed=1)
     other.load_state_dict(checkpoint.weights())
     other_optimizer.load_state_dict(checkpoint.optimizer_state())
@@ -104,7 +105,7 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(tmp_path, caplo
         path.unlink()
     with caplog.at_level(logging.WARNING, "mtkit"):
         checkpoint = Checkpoints(tmp_path).newest()
-    assert checkpoint.state.step == 10
+    assert checkpoint is not None and checkpoint.state.step == 10
     assert str(path) in caplog.text
 
 
@@ -148,7 +149,8 @@ def test_a_process_killed_while_saving_leaves_no_checkpoint(tmp_path):
     with atomic_folder(tmp_path / "step-20") as half:
         (half / "model.safetensors").write_bytes(b"half")
         checkpoints = Checkpoints(tmp_path)
-        assert checkpoints.newest().state.step == 10
+        newest = checkpoints.newest()
+        assert newest is not None and newest.state.step == 10
         assert checkpoints.usable([10, 20]) == [10]
 
 
@@ -227,6 +229,8 @@ def test_no_code_in_a_checkpoint_is_executed(tmp_path):
     path, manifest = tmp_path / "step-10" / "optimizer.pt", tmp_path / "step-10" / "manifest.json"
     torch.save(Trap(tmp_path / "sprung"), path)
     manifest.write_text(json.dumps({"sha256": sums(tmp_path / "step-10")}))
+    checkpoint = Checkpoints(tmp_path).newest()
+    assert checkpoint is not None
     with pytest.raises(pickle.UnpicklingError):
-        Checkpoints(tmp_path).newest().optimizer_state()
+        checkpoint.optimizer_state()
     assert not (tmp_path / "sprung").exists()

@@ -87,7 +87,8 @@ def fail_at(monkeypatch):
                 raise Divergence(f"step {step}: the loss is nan. The batch:\n  train.en:7", "lower train.lr")
             return original(self, batches, number, lr, *rest)
 
-        original, rates = Updater.update, []
+        original = Updater.update
+        rates: list[tuple[int, float]] = []
         monkeypatch.setattr(Updater, "update", update)
         return rates
 

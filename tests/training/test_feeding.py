@@ -83,7 +83,7 @@ def test_no_thread_outlives_a_run_that_fails(config_of, tmp_path, monkeypatch):
 def test_sampling_splits_a_pair_differently_in_each_epoch(config_of, tmp_path):
     cfg = config_of(tmp_path / "run", tokenizer={"src": {**PIECES, "sampling": 0.0}, "tgt": PIECES})
     prepared = prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints"))
-    spelled = {"src": [{}, {}], "tgt": [{}, {}]}  # by epoch and pair
+    spelled: dict[str, list[dict]] = {"src": [{}, {}], "tgt": [{}, {}]}  # by epoch and pair
     position = feed.Position()
     with prepared.feed:
         while position.epoch < 2:

@@ -34,7 +34,7 @@ def test_loss_and_gradients_equal_torchs(n_rows: int, label_smoothing: float) ->
     targets = torch.randint(31, (n_rows,))
     ours = [x.clone().requires_grad_() for x in (hidden, weight, bias)]
     theirs = [x.clone().requires_grad_() for x in (hidden, weight, bias)]
-    loss, nll = smoothed_cross_entropy_sum(ours[0][None], *ours[1:], targets, label_smoothing)
+    loss, nll = smoothed_cross_entropy_sum(ours[0][None], ours[1], ours[2], targets, label_smoothing)
     logits = theirs[0] @ theirs[1].T + theirs[2]
     expected = F.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction="sum")
     torch.testing.assert_close(loss, expected)
@@ -87,7 +87,7 @@ def test_without_gradients_no_product_is_made_for_them() -> None:
 def test_the_last_chunk_has_one_of_few_sizes_where_onednn_multiplies(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes = set()
+    sizes: set[int] = set()
     product_gradients = ops.product_gradients
 
     def counted(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,7 +108,7 @@ def test_two_passes_are_averaged_and_drawn_together_as_torchs_divergence_says(r_
     tensors = [torch.randn(*shape) for shape in [(2, 700, 8), (31, 8), (31,)]]
     targets = torch.randint(31, (700,))
     ours, theirs = ([x.clone().requires_grad_() for x in tensors] for _ in range(2))
-    loss, nll = smoothed_cross_entropy_sum(*ours, targets, 0.1, r_drop)
+    loss, nll = smoothed_cross_entropy_sum(ours[0], ours[1], ours[2], targets, 0.1, r_drop)
     hidden, weight, bias = theirs
     p, q = ((x @ weight.T + bias).log_softmax(dim=1) for x in hidden)
     apart = F.kl_div(p, q, log_target=True, reduction="sum") + F.kl_div(q, p, log_target=True, reduction="sum")

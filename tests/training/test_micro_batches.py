@@ -114,7 +114,8 @@ def test_each_share_has_dropout_of_its_own(threads, monkeypatch):
     threads(2)
     updater = make_updater(dropout=0.3)
     once = batch_of(4)
-    twice = Batch(*(torch.cat([t, t]) for t in (once.src, once.tgt_in, once.tgt_out)), np.arange(8), 1)
+    src, tgt_in, tgt_out = (torch.cat([t, t]) for t in (once.src, once.tgt_in, once.tgt_out))
+    twice = Batch(src, tgt_in, tgt_out, np.arange(8), 1)
     losses = []
     each = updater.replicas.each
     monkeypatch.setattr(updater.replicas, "each", lambda *arguments: losses.extend(found := each(*arguments)) or found)

@@ -2,6 +2,7 @@
 
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from mtkit.config.schema import ModelConfig
 from mtkit.model.transformer import Transformer
@@ -58,7 +59,8 @@ def test_a_run_validates_and_bundles_the_mean(config_of, tmp_path, monkeypatch):
 
     original = Validator.run
     monkeypatch.setattr(Validator, "run", run)
-    weights, mean = [], {}
+    weights: list[dict[str, Tensor]] = []
+    mean: dict[str, Tensor] = {}
 
     def update(self, batches, step, *rest):
         if not mean:
@@ -103,10 +105,11 @@ def test_only_the_mean_is_kept_of_the_best_and_a_damaged_one_is_named(tmp_path, 
         "manifest.json",
         "state.json",
     ]
-    weights = checkpoints.mean_weights([10, 30]).values()
-    assert all(torch.equal(weight, torch.full_like(weight, 20.0)) for weight in weights)
+    averaged = checkpoints.mean_weights([10, 30]).values()
+    assert all(torch.equal(weight, torch.full_like(weight, 20.0)) for weight in averaged)
     path = tmp_path / "step-30" / "ema.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    assert checkpoints.newest().state.step == 20
+    newest = checkpoints.newest()
+    assert newest is not None and newest.state.step == 20
     assert checkpoints.usable([10, 30]) == [10]
     assert caplog.text.count(f"{path}: damaged") == 2

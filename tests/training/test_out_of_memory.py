@@ -104,7 +104,7 @@ def update_within(n_mib):
     shape = {"d_model": 64, "d_ff": 2048, "n_encoder_layers": 2, "n_decoder_layers": 2}
     updater = make_updater(model=shape)
     tokens = torch.randint(4, VOCAB_SIZE, (64, 64))
-    few, many = (Batch(*[tokens[:n]] * 3, np.arange(n), n * 64) for n in (2, 64))
+    few, many = (Batch(tokens[:n], tokens[:n], tokens[:n], np.arange(n), n * 64) for n in (2, 64))
     updater.update([few], step=1, lr=0.0)  # what the first update alone needs
     if n_mib:
         import resource

@@ -1,11 +1,13 @@
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from mtkit.config.schema import Config, TokenizerConfig
 from mtkit.data.tokenizer import load_tokenizers, train_tokenizer
 from mtkit.errors import ConfigError, DataError
+from mtkit.files import write_bytes
 from mtkit.training import run_tokenizers
 from mtkit.training.run_tokenizers import train_tokenizers
 
@@ -177,12 +179,13 @@ def test_an_unreadable_record_is_named(make_config, run_dir, content):
 @pytest.mark.parametrize("n_written", [0, 1])
 def test_a_killed_training_leaves_nothing_that_looks_complete(make_config, run_dir, monkeypatch, n_written):
     train_tokenizers(make_config(), run_dir)
-    cfg, write, written = make_config(vocab_size=345), run_tokenizers.write_bytes, []
+    cfg = make_config(vocab_size=345)
+    written: list[Path] = []
 
     def write_then_die(path, model):
         if len(written) == n_written:
             raise KeyboardInterrupt
-        write(path, model)
+        write_bytes(path, model)
         written.append(path)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):

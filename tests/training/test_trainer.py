@@ -25,7 +25,6 @@ from mtkit.files import locked, sha256_file
 from mtkit.runs import finish
 from mtkit.runs.folder import shaping_differences, with_its_choices
 from mtkit.runs.train import train
-from mtkit.training import trainer
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.update import Updater
@@ -450,7 +449,7 @@ def test_epochs_are_a_limit(config_of, tmp_path):
 
 
 def test_minutes_are_a_limit_over_all_starts(config_of, tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer.time, "monotonic", iter(range(10**6)).__next__)  # each look at the clock takes 1 s
+    monkeypatch.setattr(time, "monotonic", iter(range(10**6)).__next__)  # each look at the clock takes 1 s
     cfg = config_of(tmp_path / "run", max_steps=None, max_minutes=1.0)
     result = train(cfg)
     assert result.stopped_by == "max_minutes"
@@ -544,7 +543,8 @@ def ctrl_c_while_saving(monkeypatch):
                 os.kill(os.getpid(), signal.SIGINT)
             return original(self, state, *rest)
 
-        original, steps = Checkpoints.save, []
+        original = Checkpoints.save
+        steps: list[int] = []
         monkeypatch.setattr(Checkpoints, "save", save)
         return steps
 

@@ -42,9 +42,9 @@ def test_the_translations_are_those_that_users_get(trainer):
     found = validator.run(model)
     sources = (trainer.cfg.data.dev.src).read_text().splitlines()
     references = (trainer.cfg.data.dev.tgt).read_text().splitlines()
-    translator = Translator(
-        NativeEngine([model]), *validator.tokenizers, trainer.cfg.decode.model_copy(update={"on_suspect": "off"})
-    )
+    src_tokenizer, tgt_tokenizer = validator.tokenizers
+    decode = trainer.cfg.decode.model_copy(update={"on_suspect": "off"})
+    translator = Translator(NativeEngine([model]), src_tokenizer, tgt_tokenizer, decode)
     assert list(found.translations) == translator.translate(sources)
     assert validator.references == references
     perfect = type(found)(**{**vars(found), "translations": tuple(references)})

@@ -7,6 +7,7 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from mtkit.bundle import add_to_bundle, find_model, load_bundle, save_bundle
 from mtkit.config.loading import load_config
@@ -67,7 +68,8 @@ def test_a_run_starts_from_the_weights_and_tokenizers_of_the_model(base_run, tun
             started.update({name: weight.detach().clone() for name, weight in self.model.named_parameters()})
         return original(self, *arguments)
 
-    started, original = {}, Updater.update
+    started: dict[str, Tensor] = {}
+    original = Updater.update
     monkeypatch.setattr(Updater, "update", update)
     result = train(tuning())
     base = weights_of(base_run / "model")

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -53,7 +54,7 @@ def killed_at_every_line(
     input_path: Path, output_path: Path, run: Callable[[Path, Path], dict[str, Any]] = run
 ) -> list[dict[str, Any]]:
     """Kill a job just before the n-th line of file_job.py that it runs, for every n, and let another one finish."""
-    outcomes = []
+    outcomes: list[dict[str, Any]] = []
     for n in range(1, 10_000):
         if not (pid := os.fork()):
             sys.settrace(killer(n))
@@ -117,11 +118,15 @@ def on_a_full_disk(input_path: Path, output_path: Path, limits: Sequence[int]) -
 
 
 if __name__ == "__main__":
-    os.fsync = lambda descriptor: None  # files survive a killed process without it, and a busy disk takes its time
-    how, paths, limits = sys.argv[1], [Path(name) for name in sys.argv[2:4]], [int(limit) for limit in sys.argv[4:]]
+    os.fsync = lambda fd: None  # files survive a killed process without it, and a busy disk takes its time
+    how, source, target, *limits = sys.argv[1:]
+    paths = Path(source), Path(target)
     if how == "full":
-        print(json.dumps(on_a_full_disk(*paths, limits)))
+        print(json.dumps(on_a_full_disk(*paths, [int(limit) for limit in limits])))
     else:
-        ways = {"every-line": killed_at_every_line, "random": killed_at_random}
-        ways["finish"] = lambda *paths: killed_at_every_line(*paths, run_and_finish)
+        ways: dict[str, Callable[[Path, Path], Any]] = {
+            "every-line": killed_at_every_line,
+            "random": killed_at_random,
+        }
+        ways["finish"] = partial(killed_at_every_line, run=run_and_finish)
         print(json.dumps(ways[how](*paths)))

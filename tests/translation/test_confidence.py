@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from typing import cast
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def test_good_means_the_threshold_or_more():
 def test_the_report_by_hand():
     report = reliability(np.array([0.05, 0.15, 0.15, 0.95, 1.0]), np.array([False, False, True, True, True]), n_bins=2)
     assert report.bins == [
-        Bin(0.0, 0.5, 3, pytest.approx(0.35 / 3), pytest.approx(1 / 3)),
+        Bin(0.0, 0.5, 3, cast(float, pytest.approx(0.35 / 3)), cast(float, pytest.approx(1 / 3))),
         Bin(0.5, 1.0, 2, 0.975, 1.0),
     ]
     assert report.calibration_error == pytest.approx(3 / 5 * (1 / 3 - 0.35 / 3) + 2 / 5 * 0.025)
@@ -126,7 +127,11 @@ def test_an_empty_bin_and_a_single_kind():
 
 
 def test_a_more_likely_translation_has_more_confidence():
-    values = [calibration().confidence(log_prob, 10) for log_prob in (-30, -10, -5, -1, 0)]
+    values = []
+    for log_prob in (-30, -10, -5, -1, 0):
+        value = calibration().confidence(log_prob, 10)
+        assert value is not None
+        values.append(value)
     assert values == sorted(values)
     assert values[2] == pytest.approx(0.5)  # 3 x -0.5 + 1.5 = 0
     assert 0 <= values[0] < values[-1] <= 1

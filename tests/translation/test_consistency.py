@@ -13,6 +13,7 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine, pad
 from mtkit.engines.steps import ModelStep
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.step import DecodeStep
 from mtkit.translation.consistency import CHECKS, Comparison, UncachedStep, examine, n_decoded
 
 LINES = ["I love it.", "The cat sleeps.", "", "It rains.", "You see?", "It sees.", "I sleep.", "It loves you. " * 4]
@@ -139,7 +140,7 @@ def test_decoding_without_a_cache_gives_what_the_cache_gives(loaded):
     texts = [text for text in LINES if text and len(text) < 50]
     src = pad([[*loaded.src_tokenizer.encode(text), EOS_ID] for text in texts])
     n_sentences, beam_size = len(texts), 3
-    steps = [ModelStep(loaded.model, src, beam_size), UncachedStep(loaded.model, src, beam_size)]
+    steps: list[DecodeStep] = [ModelStep(loaded.model, src, beam_size), UncachedStep(loaded.model, src, beam_size)]
     last_ids = torch.full((n_sentences, beam_size), BOS_ID)
     for position in range(6):
         cached, uncached = (step(last_ids) for step in steps)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.console import log
 from mtkit.data.corpus import open_output, read_lines, read_windows
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.translation import file_job
@@ -41,7 +42,8 @@ class Capitals:
     """Translates into capitals, and is interrupted at a line if it is told so; notes where its windows began."""
 
     def __init__(self, stop_at: str = ""):
-        self.stop_at, self.first_lines = stop_at, []
+        self.stop_at = stop_at
+        self.first_lines: list[int] = []
 
     def __call__(self, lines, first_line):
         self.first_lines.append(first_line)
@@ -393,7 +395,7 @@ def test_the_bar_estimates_the_length_of_the_job_early(monkeypatch):
             totals.append(self.total)
 
     monkeypatch.setattr(file_job, "progress_bar", Bar)
-    monkeypatch.setattr(file_job.log, "disabled", True)
+    monkeypatch.setattr(log, "disabled", True)
     for name in ("in.txt", "in.gz"):
         with gzip.open(name, "wb") if name == "in.gz" else Path(name).open("wb") as file:
             for i in range(50_000):

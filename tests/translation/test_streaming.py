@@ -3,9 +3,10 @@
 import pytest
 
 from mtkit.bundle import add_to_bundle
+from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import MtkitError
-from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.translation.streaming import translate_live
 from mtkit.translation.translator import Translator
 
@@ -26,7 +27,9 @@ def test_the_parts_add_up_to_what_is_translated_at_once(shared_bundle, beam_size
 
 def test_a_segment_translated_as_nothing_leaves_the_space_to_the_next(shared_bundle, monkeypatch):
     translator = Translator.load(shared_bundle, threads=1, beam_size=1, max_src_tokens=30)
-    real, calls = translator.engine.stream, []
+    assert isinstance(translator.engine, NativeEngine)
+    real = translator.engine.stream
+    calls: list[Segment] = []
 
     def stream(segment, cfg):
         calls.append(segment)
@@ -39,10 +42,11 @@ def test_a_segment_translated_as_nothing_leaves_the_space_to_the_next(shared_bun
     assert "".join(parts) == whole
 
 
-def test_only_what_all_hypotheses_agree_on_is_shown(shared_bundle):
+def test_only_what_all_hypotheses_agree_on_is_shown(shared_bundle, monkeypatch):
     """At every step, what is out begins every hypothesis that the engine says may still be the best."""
     translator = Translator.load(shared_bundle, threads=1, beam_size=2)
     shown: list[str] = []
+    assert isinstance(translator.engine, NativeEngine)
     real = translator.engine.stream
 
     def checked(segment, cfg):
@@ -51,7 +55,7 @@ def test_only_what_all_hypotheses_agree_on_is_shown(shared_bundle):
             for hypothesis in hypotheses:
                 assert translator.tgt_tokenizer.decode(hypothesis.ids).lstrip().startswith("".join(shown))
 
-    translator.engine.stream = checked
+    monkeypatch.setattr(translator.engine, "stream", checked)
     n_parts = 0
     for text in TEXTS[:4]:
         shown.clear()

@@ -2,6 +2,7 @@
 
 import logging
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from mtkit.cli.translating import load_translator
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.steps import ModelStep
 from mtkit.errors import MtkitError
@@ -40,13 +42,16 @@ class Letters:
         return "".join(ALPHABET[i - 4] for i in ids)
 
 
+LETTERS = cast(Tokenizer, Letters())
+
+
 class CopyModel(nn.Module):
     """Predicts the source, token by token: the translation of a line is the line."""
 
     def __init__(self, positions: str = "sinusoidal", max_positions: int = 1024) -> None:
         super().__init__()
         self.cfg = SimpleNamespace(positions=positions, max_positions=max_positions)
-        self.shapes: list[tuple[int, int]] = []  # of the sources it was given
+        self.shapes: list[tuple[int, ...]] = []  # of the sources it was given
 
     def start_decoding(self, src: Tensor, beam_size: int) -> "CopyCache":
         self.shapes.append(tuple(src.shape))
@@ -71,9 +76,12 @@ class CopyCache:
         self.src = self.src[sentences]
 
 
-def copying(model: nn.Module | None = None, **decode: object) -> Translator:
+def copying(model: nn.Module | None = None, **decode: Any) -> Translator:
     return Translator(
-        NativeEngine([model or CopyModel()]), Letters(), Letters(), DecodeConfig(**({"on_suspect": "off"} | decode))
+        NativeEngine([cast(Transformer, model or CopyModel())]),
+        LETTERS,
+        LETTERS,
+        DecodeConfig(**({"on_suspect": "off"} | decode)),
     )
 
 
@@ -113,9 +121,9 @@ def test_line_breaks_inside_a_line_are_spaces_on_both_sides():
         def decode(self, ids):
             return "un\ndeux\u2028trois\x85"
 
-    translator = Translator(
-        NativeEngine([CopyModel()]), WithLineBreaks(), WithLineBreaks(), DecodeConfig(on_suspect="off")
-    )
+    tokenizer = cast(Tokenizer, WithLineBreaks())
+    engine = NativeEngine([cast(Transformer, CopyModel())])
+    translator = Translator(engine, tokenizer, tokenizer, DecodeConfig(on_suspect="off"))
     assert translator.translate(["one\ntwo\r\nthree\u2028four\x0bfive\n"]) == ["un deux trois"]
 
 
@@ -243,7 +251,7 @@ LINES = ["I love oranges.", "a", "", "The cat sleeps, and it snores.", "Why?", "
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_line_is_translated_the_same_alone_in_any_batch_and_in_any_order(random_model, beam_size):
     translator = Translator(
-        NativeEngine([random_model]), Letters(), Letters(), DecodeConfig(beam_size=beam_size, on_suspect="off")
+        NativeEngine([random_model]), LETTERS, LETTERS, DecodeConfig(beam_size=beam_size, on_suspect="off")
     )
     alone = [translator.translate([line])[0] for line in LINES]
     assert len(set(alone)) >= 6  # the model does not say one thing to everything
@@ -253,9 +261,7 @@ def test_a_line_is_translated_the_same_alone_in_any_batch_and_in_any_order(rando
 
 
 def test_n_best_never_changes_the_best_and_is_sorted(random_model):
-    translator = Translator(
-        NativeEngine([random_model]), Letters(), Letters(), DecodeConfig(beam_size=4, on_suspect="off")
-    )
+    translator = Translator(NativeEngine([random_model]), LETTERS, LETTERS, DecodeConfig(beam_size=4, on_suspect="off"))
     best = list(translator.stream(LINES))
     for one, translation in zip(best, translator.stream(LINES, n_best=4), strict=True):
         assert translation.n_best[0].ids == one.n_best[0].ids
@@ -298,9 +304,7 @@ def test_a_model_in_training_mode_can_translate_and_stays_in_training_mode():
     torch.manual_seed(0)
     cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, residual_dropout=0.9)
     model = Transformer(cfg, Letters.vocab_size, Letters.vocab_size)
-    translator = Translator(
-        NativeEngine([model]), Letters(), Letters(), DecodeConfig(max_len_constant=5, on_suspect="off")
-    )
+    translator = Translator(NativeEngine([model]), LETTERS, LETTERS, DecodeConfig(max_len_constant=5, on_suspect="off"))
     model.eval()
     expected = translator.translate(LINES)
     model.train()

@@ -13,6 +13,7 @@ from mtkit.cli import app
 from mtkit.errors import MtkitError
 from mtkit.inspection import attention_views
 from mtkit.inspection.attention_views import attention_tables, write_attention_picture
+from mtkit.inspection.pictures import save_figure
 from mtkit.inspection.sentence_pair import SentencePair, Tokens
 from mtkit.inspection.trace import AttentionMap, AttentionTrace, trace_pair
 from mtkit.model.masks import causal_bias
@@ -158,11 +159,11 @@ def test_a_recurrent_decoder_is_shown_without_self_attention(run, folder, subjec
 def drawn(monkeypatch):
     """The axes of each figure that is saved."""
     pytest.importorskip("matplotlib", reason="needs matplotlib: pip install mtkit[plot]")
-    found, save = [], attention_views.save_figure
+    found = []
 
     def note(figure, *args):
         found.append(figure.axes[0])
-        save(figure, *args)
+        save_figure(figure, *args)
 
     monkeypatch.setattr(attention_views, "save_figure", note)
     return found

@@ -149,7 +149,7 @@ def test_each_defect_fails_its_check(suite, defect):
 
 
 def test_every_line_is_translated_once(suite):
-    seen = []
+    seen: list[str] = []
     run_suite(suite, lambda lines: seen.extend(lines) or list(lines))
     assert len(seen) == len(set(seen))
     assert {"The cat sees the dog.", "THE CAT SEES THE DOG.", "the cat sees the dog.", "\t", ""} < set(seen)
@@ -413,11 +413,14 @@ def test_junit_has_a_test_case_for_each_check(half_broken):
     failures = {case.attrib["name"]: case.find("failure") for case in root.iter("testcase")}
     assert len(failures) == 11
     assert {name for name, failure in failures.items() if failure is not None} == {"numbers", "emoji"}
-    assert failures["numbers"].attrib["message"] == "1 of 2 cases passed"
-    assert "15 is lost" in failures["numbers"].text
+    numbers = failures["numbers"]
+    assert numbers is not None and numbers.text is not None
+    assert numbers.attrib["message"] == "1 of 2 cases passed"
+    assert "15 is lost" in numbers.text
 
 
 def test_junit_survives_text_that_xml_cannot_hold(tmp_path):
     suite = make_check(tmp_path, "check: numbers\nsentences: [3 cats]")
     xml = as_junit(run_suite(suite, lambda lines: ["\x00\x1b \ufffe <b>&"]), "any")
-    assert ET.fromstring(xml).find("testcase/failure").text.count("\ufffd") == 3
+    text = ET.fromstring(xml).findtext("testcase/failure")
+    assert text is not None and text.count("\ufffd") == 3

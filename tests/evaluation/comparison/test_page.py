@@ -1,5 +1,7 @@
 """The page of a comparison: its content, and its behaviour in a browser."""
 
+from typing import Any
+
 import pytest
 from browsing import check_page, open_page
 
@@ -17,7 +19,7 @@ NASTY = '</script><b>1 & "2"</b> {{ 3 }}'
 OLD = [REFERENCES[0], NASTY, *REFERENCES[2:]]
 NEW = [line.replace("chats", "chiens") if n % 4 == 0 else line for n, line in enumerate(REFERENCES)]
 OTHER = ["", *REFERENCES[1:]]
-CONFIDENT = {"confidences": [0.2 + 0.7 * (n % 2) for n in range(N)], "good_chrf": 60.0}
+CONFIDENT: dict[str, Any] = {"confidences": [0.2 + 0.7 * (n % 2) for n in range(N)], "good_chrf": 60.0}
 
 
 def comparison(*systems: System, sources=SOURCES, references=REFERENCES):

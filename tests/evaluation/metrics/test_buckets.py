@@ -1,5 +1,7 @@
 """Parts of a test set against sacreBLEU on the same part's text, and the law that parts add up."""
 
+from typing import Any, Literal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,7 +35,8 @@ GOOD, POOR = damaged(REFS[0], 0.1, 2), damaged(REFS[0], 0.4, 3)
 def test_the_counts_of_any_parts_add_up_to_those_behind_the_corpus_score(part_of, n_refs):
     counted = CountedSentences(POOR, REFS[:n_refs])
     parts = [[i for i, part in enumerate(part_of) if part == wanted] for wanted in sorted(set(part_of))]
-    for name, metric in (("BLEU", BLEU(force=True)), ("chrF2", CHRF())):
+    metrics: tuple[tuple[Literal["BLEU", "chrF2"], BLEU | CHRF], ...] = ("BLEU", BLEU(force=True)), ("chrF2", CHRF())
+    for name, metric in metrics:
         sums = [np.array(counted.part(numbers)[name].rows).sum(0) for numbers in parts]
         from_parts = metric._compute_score_from_stats(sum(sums).tolist()).score
         assert from_parts == metric.corpus_score(POOR, REFS[:n_refs]).score == counted.score().scores[name]
@@ -66,14 +69,16 @@ def test_p_is_that_of_sacrebleus_paired_bootstrap(numbers):
         test_type="bs",
         n_samples=200,
     )
-    expected = test()[1]
+    expected: dict[str, list[Any]] = test()[1]
     counted = [CountedSentences(lines, REFS) for lines in (GOOD, damaged(GOOD, 0.03, 4), POOR)]
     found = compare_parts(counted[0], counted[1:], numbers, n_bootstrap=200)
     for name in ("BLEU", "chrF2"):
         for number in (1, 2):
             assert found[number - 1][name].p == expected[name][number].p_value
             assert found[number - 1][name].difference == expected[name][number].score - expected[name][0].score
-    assert found[0]["BLEU"].p > 0.05 > found[1]["BLEU"].p  # so that the law is seen on either side
+    close, poor = found[0]["BLEU"].p, found[1]["BLEU"].p
+    assert close is not None and poor is not None
+    assert close > 0.05 > poor  # so that the law is seen on either side
     assert not found[0]["BLEU"].is_sure and found[1]["BLEU"].is_sure
 
 
@@ -81,10 +86,12 @@ def test_a_system_that_is_better_everywhere_is_better_in_every_resampled_test_se
     perfect, poor = CountedSentences(REFS[0], REFS[:1]), CountedSentences(POOR, REFS[:1])
     [found] = compare_parts(poor, [perfect], n_bootstrap=50)
     assert found["chrF2"].better == 1
-    assert 0 < found["chrF2"].low <= found["chrF2"].difference <= found["chrF2"].high
+    low, high = found["chrF2"].low, found["chrF2"].high
+    assert low is not None and high is not None
+    assert 0 < low <= found["chrF2"].difference <= high
     [back] = compare_parts(perfect, [poor], n_bootstrap=50)
     assert back["chrF2"].better == 0
-    assert (back["chrF2"].low, back["chrF2"].high) == (-found["chrF2"].high, -found["chrF2"].low)
+    assert (back["chrF2"].low, back["chrF2"].high) == (-high, -low)
 
 
 def test_equal_translations_never_differ_significantly():

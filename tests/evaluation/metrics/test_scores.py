@@ -5,7 +5,8 @@ import os
 import random
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -50,7 +51,8 @@ def sacrebleu(hypotheses, references, folder, *, seed: int, n: int) -> list[dict
 
 @pytest.mark.parametrize(("seed", "n"), [(12345, 1000), (7, 90)])
 def test_every_figure_is_that_of_the_sacrebleu_command(translated, tmp_path, seed, n):
-    expected = sacrebleu(*translated, tmp_path, seed=seed, n=n)
+    hypotheses, references = translated
+    expected = sacrebleu(hypotheses, references, tmp_path, seed=seed, n=n)
     scores = evaluate(*translated, seed=seed, n_bootstrap=n)
     assert [score.name for score in scores] == ["BLEU", "chrF2", "chrF2++", "TER"]
     for score, theirs in zip(scores, expected, strict=True):
@@ -67,7 +69,8 @@ def test_defaults_are_those_of_sacrebleu_confidence(translated):
 
 
 def test_quick_scores_are_those_of_the_command(translated, tmp_path):
-    bleu, chrf, *_ = sacrebleu(*translated, tmp_path, seed=1, n=2)
+    hypotheses, references = translated
+    bleu, chrf, *_ = sacrebleu(hypotheses, references, tmp_path, seed=1, n=2)
     assert corpus_bleu(*translated) == pytest.approx(bleu["score"], abs=1e-7)
     assert corpus_chrf(*translated) == pytest.approx(chrf["score"], abs=1e-7)
 
@@ -125,7 +128,10 @@ def test_sentences_are_scored_as_sacrebleu_scores_one(translated):
     import sacrebleu
 
     hypotheses, [reference, *_] = translated
-    scores = {"bleu": sacrebleu.sentence_bleu, "chrf": sacrebleu.sentence_chrf}
+    scores: dict[Literal["bleu", "chrf"], Callable[..., Any]] = {
+        "bleu": sacrebleu.sentence_bleu,
+        "chrf": sacrebleu.sentence_chrf,
+    }
     for metric, score_of in scores.items():
         expected = [score_of(hypothesis, [reference]).score for hypothesis in hypotheses]
         assert len(set(expected)) > 10

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import sacrebleu
 import sentencepiece
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab, tokenizer_spm
 
 from mtkit.errors import MtkitError

@@ -4,7 +4,9 @@ import itertools
 import random
 
 import pytest
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
 from mtkit.evaluation.metrics import statistics

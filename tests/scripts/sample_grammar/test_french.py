@@ -2,7 +2,7 @@
 
 import pytest
 from sample_grammar import french
-from sample_grammar.entries import Adjective, Noun, Verb
+from sample_grammar.entries import Adjective, Gender, Noun, Verb
 from sample_grammar.nouns import NOUNS
 from sample_grammar.verbs import FORGET, OPEN, TAKE, WOULD_LIKE
 from sample_grammar.words import ADJECTIVES, NATIONALITIES, TRAITS
@@ -117,7 +117,8 @@ AGREEMENT = {
 @pytest.mark.parametrize("masculine", AGREEMENT)
 def test_adjectives_agree(masculine: str) -> None:
     adjective = _adjective(masculine)
-    forms = [french.agree(adjective, gender, plural) for gender, plural in (("f", False), ("m", True), ("f", True))]
+    wanted: list[tuple[Gender, bool]] = [("f", False), ("m", True), ("f", True)]
+    forms = [french.agree(adjective, gender, plural) for gender, plural in wanted]
     assert tuple(forms) == AGREEMENT[masculine]
     assert french.agree(adjective, "m", False) == masculine
 
