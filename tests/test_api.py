@@ -74,3 +74,12 @@ def test_a_config_shows_the_keys_that_differ_from_their_defaults():
     shown = repr(config)
     assert "max_steps=7000" in shown
     assert "d_model" not in shown and "warmup" not in shown
+
+
+def test_arguments_that_evaluate_does_not_know_or_cannot_use_are_refused(tmp_path):
+    text = tmp_path / "text.fr"
+    text.write_text("Bonjour.\n")
+    with pytest.raises(TypeError, match="beam_sice"):
+        mtkit.evaluate(text, ref=text, beam_sice=7)
+    with pytest.raises(mtkit.MtkitError, match=r"beam_size.* model"):
+        mtkit.evaluate(text, ref=text, beam_size=7)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mtkit.bundle import find_model
 from mtkit.config.loading import load_config
-from mtkit.config.schema import Config, CorpusFiles
+from mtkit.config.schema import Config, CorpusFiles, DecodeConfig
 from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import first_missing, open_output, read_lines, read_side, require_files
@@ -133,7 +133,11 @@ def evaluate(
 
     Raises DataError or BundleError if files do not fit together, UsageError if it is not clear which test set to use.
     """
+    if unknown := decode.keys() - DecodeConfig.model_fields:
+        raise TypeError(f"evaluate() has no argument {min(unknown)!r}, and decode has no such key")
     places, members = find_places(_texts(systems), groups)
+    if decode and places and not any(place.is_model for place in places):
+        raise UsageError(f"{', '.join(decode)}: keys of the decode section need a model; all systems are files")
     _check_baseline(baseline, places)
     if output is not None and places:
         _check_one_model(places)
