@@ -118,9 +118,13 @@ class _LibraryModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
-            with _EXECUTION:  # another thread waits until the module is whole
+            with _EXECUTION:  # so that two threads do not execute it twice
                 if loader := self.__dict__.pop("_unexecuted", None):
-                    loader.exec_module(self)
+                    try:
+                        loader.exec_module(self)
+                    except BaseException:
+                        self.__dict__["_unexecuted"] = loader  # the next access shows the cause again
+                        raise
                     self.__class__ = ModuleType  # type: ignore[assignment]
             if name in self.__dict__:
                 return self.__dict__[name]

@@ -70,7 +70,7 @@ def test_a_library_module_is_executed_when_a_name_in_it_is_read():
     run(LOAD_ALL, code)
 
 
-def test_threads_that_read_names_at_once_all_see_the_whole_module():
+def test_threads_that_read_a_name_at_once_execute_its_module_once():
     code = """
     from concurrent.futures import ThreadPoolExecutor
     from mtkit.runs import plan
