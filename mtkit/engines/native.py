@@ -1,6 +1,7 @@
 """The engine in PyTorch: it decodes batches of segments with one model, or an ensemble, and a search."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypedDict
 
 import torch
@@ -80,16 +81,21 @@ class NativeEngine:
         In fp32, if a decision of a sentence's search is within rounding error, decode the sentence again on its own: so
         its translation is the same in any batch.
         """
-        in_training = [model for model in self.models if model.training]
-        for model in in_training:
-            model.eval()
-        try:
+        with self._without_dropout():
             for batch in _batches(segments, cfg):
                 results = self._decode_batch([segments[index] for index in batch], cfg, n_best)
                 for index, result in zip(batch, results, strict=True):
                     if result.margin < _CLOSE_CALL and self.precision == "fp32" and len(batch) > 1:
                         [result] = self._decode_batch([segments[index]], cfg, n_best)
                     yield index, result.n_best
+
+    @contextmanager
+    def _without_dropout(self) -> Iterator[None]:
+        in_training = [model for model in self.models if model.training]
+        for model in in_training:
+            model.eval()
+        try:
+            yield
         finally:
             for model in in_training:
                 model.train()
@@ -103,13 +109,14 @@ class NativeEngine:
         """
         if cfg.sampling:
             raise MtkitError("decode.sampling=true: only a search can stream tokens; remove decode.sampling")
-        vocabulary = self._local_vocabulary([segment], cfg)
-        beams = BeamSearch(**self._inputs([segment], cfg, vocabulary), cfg=SearchConfig.from_config(cfg, 1))
-        while beams.sentences:
-            beams.advance()
-            yield _globalize(beams.contenders(), vocabulary)
-        [result] = beams.results()
-        yield _globalize(result.n_best, vocabulary)
+        with self._without_dropout():
+            vocabulary = self._local_vocabulary([segment], cfg)
+            beams = BeamSearch(**self._inputs([segment], cfg, vocabulary), cfg=SearchConfig.from_config(cfg, 1))
+            while beams.sentences:
+                beams.advance()
+                yield _globalize(beams.contenders(), vocabulary)
+            [result] = beams.results()
+            yield _globalize(result.n_best, vocabulary)
 
     @torch.no_grad()
     def _decode_batch(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:

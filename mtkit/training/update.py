@@ -89,13 +89,14 @@ class Updater:
                 for part, numbers in passes.parts:
                     with self.processes.summing(last=len(passes.sums) == len(passes.parts) - 1):
                         passes.sums.append(self._backward(part, n_tgt_tokens, r_drop, step, *numbers))
-                self.replicas.add_up()
-                return passes
             except RuntimeError as error:
                 part, _ = passes.parts[len(passes.sums)]
                 if not is_out_of_memory(error) or len(part.indices) == 1 or self.processes.size > 1:
                     raise
                 reason = str(error).partition("\n")[0]
+            else:
+                self.replicas.add_up()
+                return passes
             # outside the except block: the exception keeps the failed attempt's tensors alive
             self.batch_limit = lower_limit(part, step, reason, self.cfg.batch_tokens)
             if self.device.type == "cuda":
