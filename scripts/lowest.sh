@@ -5,6 +5,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 
+if ! "$(find_python)" -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then
+    echo "the lowest versions have no wheels for Python 3.13 or newer; name an older one: PYTHON=python3.11 $0" >&2
+    exit 1
+fi
 env=build/lowest
 mkdir -p build
 "$(find_python)" - >build/lowest.txt <<'PYTHON'

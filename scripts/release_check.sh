@@ -28,7 +28,7 @@ step "Build the sdist, and the wheel from it"
 step "Install the wheel into a bare environment"
 "$(find_python)" -m venv "$work/env"
 "$work/env/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt "$work"/dist/*.whl
-du -sh "$work/env" | sed 's/\t.*/ in the environment/'
+echo "$(du -sh "$work/env" | cut -f1) in the environment"
 
 mkdir "$work/user"
 cd "$work/user"
@@ -38,7 +38,7 @@ mtkit() {
 }
 step "Use it in an empty folder"
 mtkit --version
-mtkit demo "${short[@]}"
+mtkit demo ${short[@]+"${short[@]}"}
 mtkit translate "I love oranges." "The old cat sleeps."
 mtkit evaluate --src data/sample/test.en --ref data/sample/test.fr
 mtkit inspect attention "I love oranges." -o attention.html

@@ -23,4 +23,4 @@ run ruff check .
 run mypy
 run lint-imports
 export OMP_NUM_THREADS=1 # a core for each process of the tests
-run pytest -n auto "${tier[@]}" "$@"
+run pytest -n auto ${tier[@]+"${tier[@]}"} "$@" # as bash 3 wants an array that may be empty

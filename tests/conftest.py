@@ -19,7 +19,7 @@ TESTS = Path(__file__).parent
 # Folders and files whose tests run whole commands or further processes, or compile kernels.
 LONG_TESTS = (
     *("augmentation", "cli", "distributed", "end_to_end", "pages", "runs", "scripts"),
-    *("model/cpu/test_fused.py", "model/test_linear.py", "training/test_micro_batches.py"),
+    *("model/cpu/test_fused.py", "model/cpu/test_products.py", "training/test_micro_batches.py"),
     *("test_runtime.py", "translation/test_consistency.py", "translation/test_file_job.py"),
 )
 LONG_FIXTURES = {"browser", "bundle_of_a_run", "config_of", "make_config"}  # the last two: of tests that train
@@ -28,6 +28,7 @@ CHROMIUMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chro
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as `unit` what is neither slow nor long."""
+    assert [name for name in LONG_TESTS if not (TESTS / name).exists()] == []
     for item in items:
         place = item.path.relative_to(TESTS)
         long = any(place.is_relative_to(name) for name in LONG_TESTS)

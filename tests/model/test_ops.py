@@ -27,7 +27,6 @@ def cases() -> dict[str, tuple[object, ...]]:
     return {
         "linear": (leaf(2, 5, 8), leaf(12, 8), leaf(12)),
         "relu_linear": (leaf(2, 5, 8), leaf(12, 8), leaf(12), 0.0, True),
-        "add_dropout": (leaf(2, 5, 8), leaf(2, 5, 8), 0.0),
         "attend": (leaf(2, 3, 4, 8), leaf(2, 3, 5, 8), leaf(2, 3, 5, 8), padding_bias(pad_mask)),
         "product_gradients": (torch.randn(7, 12), torch.randn(7, 8), torch.randn(12, 8)),
     }
