@@ -143,7 +143,7 @@ class DecoderCache:
             part.reorder(parents)
 
     def select(self, sentences: Tensor) -> None:
-        """Drop all sentences but these (B',), given by their current numbers."""
+        """Drop all sentences but these (B',), given by their current indices."""
         for part in (self.ancestry, *self.own):
             part.select(sentences)
         self.cross = [(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.cross]
