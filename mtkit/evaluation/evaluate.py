@@ -1,6 +1,6 @@
 """Evaluate systems, models or files of translations, on a test set with sacreBLEU's metrics."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -133,11 +133,8 @@ def evaluate(
 
     Raises DataError or BundleError if files do not fit together, UsageError if it is not clear which test set to use.
     """
-    if unknown := decode.keys() - DecodeConfig.model_fields:
-        raise TypeError(f"evaluate() has no argument {min(unknown)!r}, and decode has no such key")
     places, members = find_places(_texts(systems), groups)
-    if decode and places and not any(place.is_model for place in places):
-        raise UsageError(f"{', '.join(decode)}: keys of the decode section need a model; all systems are files")
+    _check_decode(decode.keys(), places)
     _check_baseline(baseline, places)
     if output is not None and places:
         _check_one_model(places)
@@ -159,6 +156,14 @@ def evaluate(
     if output is not None:
         _write(output, translated)
     return judge(task, translated, members, baseline=baseline, metrics=metrics, chance=chance)
+
+
+def _check_decode(keys: Collection[str], places: Sequence[Place]) -> None:
+    """Raise TypeError for a key that the decode section lacks, UsageError if no system is a model."""
+    if unknown := set(keys) - set(DecodeConfig.model_fields):
+        raise TypeError(f"evaluate() has no argument {min(unknown)!r}, and decode has no such key")
+    if keys and places and not any(place.is_model for place in places):
+        raise UsageError(f"{', '.join(keys)}: keys of the decode section need a model; all systems are files")
 
 
 def _texts(paths: Paths) -> list[str]:
