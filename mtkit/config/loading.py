@@ -14,6 +14,8 @@ from mtkit.config.schema import Config
 from mtkit.config.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, format_yaml, parse_yaml
 from mtkit.errors import ConfigError
 
+_MOST_BYTES = 2**24  # of a YAML file: also ends the reading of a device without an end
+
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Load a YAML file, apply overrides such as "train.lr=1e-3", and fill in all defaults.
@@ -73,7 +75,11 @@ def json_schema() -> dict[str, Any]:
 def read_yaml(path: str | Path) -> ParsedYaml:
     """Read the values of a YAML file with their lines. Raises ConfigError if it cannot be read or is not YAML."""
     try:
-        text = Path(path).read_bytes().decode("utf-8")
+        with Path(path).open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise ConfigError(f"{path}: larger than {_MOST_BYTES // 2**20} MiB; is it really a YAML file?")
+        text = content.decode("utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file{_like_files(Path(path))}") from error
     except IsADirectoryError as error:

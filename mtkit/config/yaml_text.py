@@ -1,5 +1,6 @@
 """Parse YAML text into plain values and the line of each key, and format plain values as YAML.
 
+Everything that mtkit reads as YAML passes here: configs, bundles, suites, and the options of other toolkits' models.
 Scalars follow YAML 1.2: `1e-3` is a number, and only true and false are booleans (`tgt_lang: no` is text).
 """
 
@@ -21,6 +22,8 @@ _SCALARS = {  # the first match decides; all other text is a string
 }
 _RESOLVERS = {None: [(_TAG + name, re.compile(pattern)) for name, pattern in _SCALARS.items()]}
 _LARGEST_EXACT_FLOAT = 2.0**53
+# A few aliases of aliases expand to gigabytes, or never end ("billion laughs").
+_MOST_REPEATED = 100_000  # characters and values that aliases may repeat
 
 
 class YamlSyntaxError(ValueError):
@@ -53,8 +56,10 @@ def parse_yaml(text: str) -> ParsedYaml:
             loader.dispose()
         parsed = ParsedYaml()
         if root is not None:
-            parsed.value = _plain_value(root, (), (), parsed)
+            parsed.value = _PlainValues(parsed).read(root, (), ())
         return parsed
+    except YamlSyntaxError:
+        raise
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise YamlSyntaxError(line, f"the character U+{int(error.character):04X} is not allowed") from error
@@ -64,6 +69,20 @@ def parse_yaml(text: str) -> ParsedYaml:
         raise YamlSyntaxError(mark.line + 1 if mark else None, f"not valid YAML: {what}") from error
     except RecursionError as error:
         raise YamlSyntaxError(None, "not a config: brackets or indents are nested too deeply") from error
+    except (ValueError, OverflowError) as error:  # from PyYAML, for example of "\\UFFFFFFFF"
+        raise YamlSyntaxError(loader.line + 1, f"not valid YAML: {error}") from error
+
+
+def yaml_value(text: str) -> Any:
+    """Return the value of a YAML text. Raises YamlSyntaxError, whose message has the line, also for a fault in it."""
+    try:
+        parsed = parse_yaml(text)
+    except YamlSyntaxError as error:
+        where = "" if error.line is None else f"line {error.line}: "
+        raise YamlSyntaxError(error.line, f"{where}{error}") from error
+    for line, key, what in parsed.faults:
+        raise YamlSyntaxError(line, f"line {line}: {key}: {what}")
+    return parsed.value
 
 
 def format_yaml(value: object) -> str:
@@ -101,33 +120,69 @@ _Dumper.add_representer(list, _represent_list)
 _Dumper.add_representer(str, _represent_str)
 
 
-def _plain_value(node: yaml.Node, path: KeyPath, ancestors: tuple[yaml.Node, ...], parsed: ParsedYaml) -> Any:
-    line = node.start_mark.line + 1
-    if any(node is ancestor for ancestor in ancestors):
-        parsed.faults.append((line, dotted(path), "is an alias of a value that contains it"))
-        return None
-    if isinstance(node, yaml.ScalarNode):
+class _PlainValues:
+    """Turns nodes into plain values; an alias becomes a copy, so what aliases repeat is counted and limited."""
+
+    def __init__(self, parsed: ParsedYaml) -> None:
+        self.parsed = parsed
+        self._seen: set[int] = set()  # ids of nodes
+        self._n_repeated = 0  # characters and values
+
+    def read(
+        self, node: yaml.Node, path: KeyPath, ancestors: tuple[yaml.Node, ...], repeated_at: int | None = None
+    ) -> Any:
+        """Return the node's value; note lines and faults. repeated_at: line of the alias that the node is part of."""
+        line, parsed = node.start_mark.line + 1, self.parsed
+        if any(node is ancestor for ancestor in ancestors):
+            parsed.faults.append((line, dotted(path), "is an alias of a value that contains it"))
+            return None
+        if repeated_at is None and id(node) in self._seen:
+            # the line of the value around it: that of a list's entry is where the anchor stands
+            repeated_at = max(parsed.lines.get(path[:depth], 1) for depth in range(len(path) + 1))
+        self._seen.add(id(node))
+        if repeated_at is not None:
+            self._count(node, repeated_at)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        inside = (*ancestors, node)
+        if isinstance(node, yaml.SequenceNode):
+            for i, item in enumerate(node.value):
+                parsed.lines[(*path, i)] = item.start_mark.line + 1
+            return [self.read(item, (*path, i), inside, repeated_at) for i, item in enumerate(node.value)]
+        mapping: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key, key_line = str(key_node.value), key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                parsed.faults.append((key_line, dotted(path), "a key must be a word, not a list or a mapping"))
+            elif key in mapping:
+                first = parsed.lines[(*path, key)]
+                parsed.faults.append(
+                    (key_line, dotted((*path, key)), f"given twice, first in line {first}; remove one")
+                )
+            else:
+                parsed.lines[(*path, key)] = key_line
+                mapping[key] = self.read(value_node, (*path, key), inside, repeated_at)
+        return mapping
+
+    def _count(self, node: yaml.Node, repeated_at: int) -> None:
+        keys = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+        texts = [node.value] if isinstance(node, yaml.ScalarNode) else keys
+        self._n_repeated += 1 + sum(map(len, texts))
+        if self._n_repeated > _MOST_REPEATED:
+            raise YamlSyntaxError(
+                repeated_at, f"aliases repeat more than {_MOST_REPEATED:,} characters and values; write fewer of them"
+            )
+
+    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
         try:
             return _READ_SCALAR[node.tag](node.value)
-        except (KeyError, ValueError):
-            parsed.faults.append((line, dotted(path), f"the tag {node.tag} is not supported"))
-            return None
-    if isinstance(node, yaml.SequenceNode):
-        for i, item in enumerate(node.value):
-            parsed.lines[(*path, i)] = item.start_mark.line + 1
-        return [_plain_value(item, (*path, i), (*ancestors, node), parsed) for i, item in enumerate(node.value)]
-    mapping: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        key, key_line = str(key_node.value), key_node.start_mark.line + 1
-        if not isinstance(key_node, yaml.ScalarNode):
-            parsed.faults.append((key_line, dotted(path), "a key must be a word, not a list or a mapping"))
-        elif key in mapping:
-            first = parsed.lines[(*path, key)]
-            parsed.faults.append((key_line, dotted((*path, key)), f"given twice, first in line {first}; remove one"))
-        else:
-            parsed.lines[(*path, key)] = key_line
-            mapping[key] = _plain_value(value_node, (*path, key), (*ancestors, node), parsed)
-    return mapping
+        except KeyError:
+            problem = f"the tag {node.tag} is not supported"
+        except ValueError:
+            shown = node.value if len(node.value) <= 40 else f"{node.value[:40]}..."
+            problem = f"{shown} cannot be read as {node.tag.removeprefix(_TAG)}"
+        self.parsed.faults.append((node.start_mark.line + 1, dotted(path), problem))
+        return None
 
 
 def _read_float(text: str) -> float | int:
@@ -139,9 +194,15 @@ def _read_float(text: str) -> float | int:
     return int(value) if "e" in digits and value.is_integer() and abs(value) <= _LARGEST_EXACT_FLOAT else value
 
 
+def _read_bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text} is neither true nor false")
+    return text.lower() == "true"
+
+
 _READ_SCALAR: dict[str, Callable[[str], Any]] = {
     _TAG + "null": lambda text: None,
-    _TAG + "bool": lambda text: {"true": True, "false": False}[text.lower()],
+    _TAG + "bool": _read_bool,
     _TAG + "int": int,
     _TAG + "float": _read_float,
     _TAG + "str": str,

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from mtkit.bundle import add_to_bundle
 from mtkit.config.schema import DecodeConfig
+from mtkit.config.yaml_text import yaml_value
 from mtkit.data.special_ids import UNK_ID
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import DataError
@@ -144,8 +144,8 @@ def _decode_config(path: Path | None, *, shortlist: bool) -> DecodeConfig:
     settings: Any = {}
     if path is not None:
         try:
-            settings = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        except (OSError, ValueError, yaml.YAMLError) as error:
+            settings = yaml_value(path.read_text(encoding="utf-8")) or {}
+        except (OSError, ValueError) as error:
             raise DataError(f"{path}: cannot be read: {error}") from error
     if not isinstance(settings, dict):
         raise DataError(f"{path}: it has no settings, such as beam-size: 1")

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mtkit.config.schema import ModelConfig
+from mtkit.config.yaml_text import yaml_value
 from mtkit.console import log
 from mtkit.errors import DataError, MtkitError
 from mtkit.interop.imported import checked
@@ -46,8 +45,8 @@ _FIXED: dict[str, tuple[Any, ...]] = {
 def read_description(text: bytes, path: Path) -> dict[str, Any]:
     """Parse the options in a model file; path: for messages. Raises DataError if there are none."""
     try:
-        options = yaml.safe_load(text.rstrip(b"\0").decode("utf-8"))  # Marian pads it with NULs
-    except (ValueError, yaml.YAMLError) as error:
+        options = yaml_value(text.rstrip(b"\0").decode("utf-8"))  # Marian pads it with NULs
+    except ValueError as error:
         raise DataError(f"{path}: its {DESCRIPTION} cannot be read: {error}") from error
     if not isinstance(options, dict):
         raise DataError(f"{path}: its {DESCRIPTION} has no options")

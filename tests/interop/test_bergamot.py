@@ -340,7 +340,8 @@ def test_a_lexicon_of_another_vocabulary_is_refused(
         ("beam-size: many", "beam_size=many"),
         ("max-length-factor: 0", r"max_len_factor=0\.0"),
         ("max-length-factor: .inf", "max-length-factor: inf"),
-        ("since: 2024-99-99", ".*month must be"),
+        ("since: 2024-99-99\nbeam-size: !!int x", ".*line 2: beam-size"),
+        (f"a: &a {'x' * 2000}\nb: [{'*a, ' * 1000}]", ".*line 2: aliases repeat"),
     ],
 )
 def test_invalid_settings_are_named(folder: Path, tmp_path: Path, settings: str, problem: str) -> None:

@@ -335,6 +335,9 @@ def test_other_files_are_refused_and_nothing_is_unpickled(make_marian, tmp_path)
         "not an .npz file, or damaged": lambda file: np.save(file, np.zeros(3)),
         "no special:model.yml": lambda file: np.savez(file, a=np.zeros(3)),
         "its special:model.yml cannot be read": lambda file: np.savez(file, **described(b"a: [")),
+        "its special:model.yml cannot be read: line 2: aliases repeat": lambda file: np.savez(
+            file, **described(b"a: &a " + b"x" * 2000 + b"\nb: [" + b"*a, " * 1000 + b"]")
+        ),
         "its special:model.yml has no options": lambda file: np.savez(file, **described(b"text\0\0")),
         "the parameter decoder_Wemb holds int64": lambda file: np.savez(
             file, **{**arrays, "decoder_Wemb": arrays["decoder_Wemb"].astype(np.int64)}
@@ -373,6 +376,7 @@ def test_a_wrong_byte_anywhere_is_refused_or_has_no_effect(tmp_path):
         ("normalize: -1", r"length_penalty=-1\.0: .* 0"),
         ("normalize: [1]", r"normalize: \[1\]"),
         ("beam-size: many", "beam_size=many"),
+        (f"a: &a {'x' * 2000}\nb: [{'*a, ' * 1000}]", "cannot be read: line 4: aliases repeat"),
     ],
 )
 def test_an_invalid_decoder_config_is_named(make_marian, tmp_path, settings, message):
