@@ -1,9 +1,11 @@
 """The command line. Each command has a file of its own, which parses, calls the library and prints."""
 
 import errno
+import io
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,26 +22,38 @@ class _Commands(RootGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         quiet = [arg for arg in args[:end] if arg == "--quiet"]
-        return super().parse_args(ctx, quiet[:1] + [arg for arg in args[:end] if arg != "--quiet"] + args[end:])
+        with _errors_explained():  # --help and --version print here
+            return super().parse_args(ctx, quiet[:1] + [arg for arg in args[:end] if arg != "--quiet"] + args[end:])
 
     def invoke(self, ctx: Any) -> Any:
+        with _errors_explained():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _errors_explained() -> Iterator[None]:
+    """Turn an expected error of the block into a message and an exit code."""
+    try:
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()  # here, so that a full disk is reported
-            return result
-        except MtkitError as error:
-            raise _stopped(str(error), error.exit_code) from error
-        except KeyboardInterrupt as error:
-            raise _stopped("interrupted", 130) from error
-        except BrokenPipeError as error:  # the reader of our output has closed the pipe
-            _forget_stdout()
-            raise typer.Exit(1) from error
-        except OSError as error:
-            if error.errno is None:
-                raise
-            _forget_stdout()
-            place = f"{error.filename}: " if error.filename is not None else ""
-            raise _stopped(f"{place}{error.strerror}{_REMEDIES.get(error.errno, '')}", 1) from error
+            yield
+        except typer.Exit:
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()  # here, so that a full disk is reported
+    except MtkitError as error:
+        raise _stopped(str(error), error.exit_code) from error
+    except KeyboardInterrupt as error:
+        raise _stopped("interrupted", 130) from error
+    except MemoryError as error:
+        raise _stopped(f"not enough memory{f': {error}' if str(error) else ''}; end other programs", 1) from error
+    except BrokenPipeError as error:  # the reader of our output has closed the pipe
+        _forget_stdout()
+        raise typer.Exit(1) from error
+    except OSError as error:
+        if error.errno is None:
+            raise
+        place = f"{error.filename}: " if error.filename is not None else ""
+        raise _stopped(f"{place}{error.strerror}{_REMEDIES.get(error.errno, '')}", 1) from error
 
 
 _REMEDIES = {
@@ -51,6 +65,10 @@ _REMEDIES = {
 
 def _stopped(message: str, exit_code: int) -> typer.Exit:
     print(f"mtkit: {message}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _forget_stdout()
     return typer.Exit(exit_code)
 
 
@@ -94,9 +112,17 @@ def main() -> None:
     app(prog_name="mtkit")
 
 
+class _Closed(io.TextIOBase):
+    """A closed stdout: the command fails when it writes its results, and only then."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, "closed, so the results are lost", "standard output")
+
+
 def _open_closed_streams() -> None:
-    """Discard what is written to a closed stdout or stderr (>&-), which Python sets to None."""
+    """Replace a closed stdout or stderr (>&-), which Python sets to None; what is written to stderr is discarded."""
     if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+        Path(os.devnull).open("w")  # noqa: SIM115 - keeps its number, 1, from the next file that is opened
+        sys.stdout = _Closed()
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115

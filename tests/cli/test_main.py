@@ -115,12 +115,23 @@ def test_a_full_disk_behind_stdout_is_reported(small):
     assert done.returncode == 1
 
 
-@pytest.mark.parametrize("stream", ["1", "2"])
-def test_a_closed_stdout_or_stderr_swallows_what_is_written(small, stream):
-    closing = ["sh", "-c", f'exec "$@" {stream}>&-', "sh"]
-    done = subprocess.run([*closing, *MTKIT, "config", small], capture_output=True, check=False)
+@pytest.mark.parametrize("command", ["config small.yaml", "--help", "config --help", "--version"])
+def test_results_that_a_closed_or_full_stdout_loses_are_an_error(small, command, capfd):
+    words = command.replace("small.yaml", str(small))
+    for redirection, reason in {">&-": "standard output: closed", ">/dev/full": "No space left on device"}.items():
+        shell = ["sh", "-c", f'exec "$@" {redirection}', "sh"]
+        done = subprocess.run([*shell, *MTKIT, *words.split()], stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"mtkit: {reason}")
+        assert len(done.stderr.splitlines()) == 1, "no traceback"
+
+
+def test_a_closed_stderr_swallows_what_is_written(small):
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" 2>&-', "sh", *MTKIT, "config", small], capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert bool(done.stdout) == (stream == "2")
+    assert done.stdout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs file names that are any bytes")
