@@ -247,8 +247,10 @@ class _Reader:
         for name in columns:
             if name not in COLUMNS:
                 close = difflib.get_close_matches(name.lower(), COLUMNS, n=1)
+                # Only then is its text shown: a model from elsewhere may name any file of this machine.
+                shown = f" {name!r}" if close or any(column in name.lower() for column in COLUMNS) else ""
                 hint = f"did you mean {close[0]}? " if close else ""
-                raise self._error(line_number, f"unknown column {name!r}; {hint}{known}")
+                raise self._error(line_number, f"unknown column{shown}; {hint}{known}")
         if doubled := [name for name in COLUMNS if columns.count(name) > 1]:
             raise self._error(line_number, f"column {doubled[0]!r} appears twice; {known}")
         if columns == ["source"]:

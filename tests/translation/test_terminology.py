@@ -114,8 +114,9 @@ def test_what_another_term_forbids_is_not_required(load):
         ("Source\ttarget\n", r"line 1: .*'Source'; did you mean source\?"),
         (
             "\n\ncar\tautomobile\n",
-            r"line 3: .*'car'; .*source, target, forbidden.*tabs",
+            r"line 3: unknown column; .*source, target, forbidden.*tabs",
         ),
+        ("root:x:0:0:root:/root:/bin/sh\n", r"line 1: unknown column; the columns are (?!.*root)"),
         ("source,target\n", r"line 1: .*'source,target'; .*tabs"),
         ("source\ttarget\ttarget\n", r"line 1: column 'target'.* twice"),
         ("source\ncar\n", r"line 1: .*target.*forbidden"),
