@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -22,6 +23,14 @@ def sha256_file(path: Path) -> str:
     """Return the hex digest of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text. Raises ValueError, also for brackets that are nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("brackets are nested too deeply") from None
 
 
 def sync(path: Path) -> None:

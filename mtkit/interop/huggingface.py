@@ -135,8 +135,11 @@ def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
     try:
         tensors = torch.load(old, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files raise many types
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise MtkitError(f"{old}: refused: it is damaged, or holds more than tensors ({reason})") from error
+        # not torch's words, which advise to let the file run code
+        raise MtkitError(
+            f"{old}: refused: it is damaged, or holds more than tensors ({type(error).__name__}); ask for the model as "
+            f"{_WEIGHTS}"
+        ) from error
     if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
         raise MtkitError(f"{old}: refused: it holds more than named tensors")
     return old, dict(tensors)

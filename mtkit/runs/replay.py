@@ -20,8 +20,8 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.console import log, progress_bar
 from mtkit.errors import CheckpointError, ConfigError, MtkitError
-from mtkit.files import sha256_file
-from mtkit.training.checkpoint import Checkpoint, Checkpoints, find_damage, made_with
+from mtkit.files import parse_json, sha256_file
+from mtkit.training.checkpoint import Checkpoint, Checkpoints, find_damage, made_with, read_optimizer_state
 from mtkit.training.interruption import StopRequest
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.prepare import prepare
@@ -224,7 +224,7 @@ def _compare_checkpoints(recorded: Path, replayed: Path, names: Mapping[int, str
     yield _compare_tensors(
         "optimizer", recorded / "optimizer.pt", replayed / "optimizer.pt", lambda path: _optimizer_tensors(path, names)
     )
-    states = [_without_times(json.loads((folder / "state.json").read_text("utf-8"))) for folder in (recorded, replayed)]
+    states = [_without_times(parse_json((folder / "state.json").read_text("utf-8"))) for folder in (recorded, replayed)]
     hashes = [hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest() for state in states]
     key = next((key for key in {**states[0], **states[1]} if states[0].get(key) != states[1].get(key)), None)
     difference = key and f"{key}: {states[0].get(key)} in the run, {states[1].get(key)} in the replay"
@@ -255,7 +255,7 @@ def first_difference(old: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> st
 
 
 def _optimizer_tensors(path: Path, names: Mapping[int, str]) -> dict[str, Tensor]:
-    state = torch.load(path, map_location="cpu", weights_only=True)["state"]
+    state = read_optimizer_state(path)["state"]
     return {
         f"{key} of {names.get(index, index)}": torch.as_tensor(value)
         for index, values in state.items()

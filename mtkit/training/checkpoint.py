@@ -6,6 +6,7 @@ steps, or of the last ones with train.average_last.
 
 import copy
 import json
+import pickle
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from mtkit.console import log
 from mtkit.errors import CheckpointError
-from mtkit.files import atomic_folder, sha256_file
+from mtkit.files import atomic_folder, parse_json, sha256_file
 from mtkit.training.state import TrainState
 
 _MODEL, _OPTIMIZER, _STATE, _MANIFEST = "model.safetensors", "optimizer.pt", "state.json", "manifest.json"
@@ -35,17 +36,16 @@ class Checkpoint:
     state: TrainState
 
     def weights(self) -> dict[str, Tensor]:
-        """Read the weights, by name."""
-        return load_file(self.folder / _MODEL)
+        """Read the weights, by name. Raises CheckpointError if the file cannot be read."""
+        return _read_weights(self.folder / _MODEL)
 
     def average(self) -> dict[str, Tensor]:
         """Read the moving average of the weights, by name; only a run with train.ema has one."""
-        return load_file(self.folder / _AVERAGE)
+        return _read_weights(self.folder / _AVERAGE)
 
     def optimizer_state(self) -> dict[str, Any]:
-        """Read the optimizer's state_dict."""
-        state: dict[str, Any] = torch.load(self.folder / _OPTIMIZER, map_location="cpu", weights_only=True)
-        return state
+        """Read the optimizer's state_dict. Raises CheckpointError if the file cannot be read."""
+        return read_optimizer_state(self.folder / _OPTIMIZER)
 
 
 class Start:
@@ -115,14 +115,19 @@ class Checkpoints:
         before: prefer checkpoints of steps before this one, newest first; then the others, oldest first.
         Returns None for a run without checkpoints; raises CheckpointError if all are damaged.
         """
-        steps = self._steps("step")
+        steps, unreadable = self._steps("step"), None
         earlier = [step for step in steps if before is None or step < before]
         for step in [*reversed(earlier), *steps[len(earlier) :]]:
             folder = self.folder / f"step-{step}"
             problem = find_damage(folder)
             if problem is None:
-                return Checkpoint(folder, _read_state(folder / _STATE))
-            log.warning(f"{problem}; trying another checkpoint")
+                try:
+                    return Checkpoint(folder, _read_state(folder / _STATE))
+                except CheckpointError as error:
+                    unreadable = error
+            log.warning(f"{problem or unreadable}; trying another checkpoint")
+        if unreadable is not None:
+            raise unreadable
         if steps:
             raise CheckpointError(
                 f"{self.folder}: all {len(steps)} checkpoints are damaged (see the warnings above); restore them from "
@@ -156,7 +161,7 @@ class Checkpoints:
         sums: dict[str, Tensor] = {}
         for step in sorted(steps):
             folder = self._holding(step)
-            for name, weight in load_file(folder / _kept_weights(folder)).items():
+            for name, weight in _read_weights(folder / _kept_weights(folder)).items():
                 sums[name] = sums[name].add_(weight) if name in sums else weight.double()
         return {name: total / len(steps) for name, total in sums.items()}
 
@@ -233,8 +238,54 @@ def find_damage(folder: Path, names: Sequence[str] = ()) -> str | None:
     return None
 
 
+def read_optimizer_state(path: Path) -> dict[str, Any]:
+    """Read an optimizer's state_dict. Raises CheckpointError if the file holds none, or more than tensors."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged files raise many types
+        raise CheckpointError(_cannot_read(path, error)) from error
+    if not isinstance(state, dict) or not {"state", "param_groups"} <= state.keys():
+        raise CheckpointError(f"{path}: not the state of an optimizer; {_REMEDY}")
+    return state
+
+
+def check_fits(state: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    """Raise ValueError if an optimizer's state_dict is not one of this optimizer, in its parts or their shapes."""
+    own = optimizer.state_dict()
+    if [group["params"] for group in own["param_groups"]] != [group.get("params") for group in state["param_groups"]]:
+        raise ValueError("it is of another model")
+    for ours, theirs in zip(own["param_groups"], state["param_groups"], strict=True):
+        for key, value in ours.items():
+            if key in theirs and type(theirs[key]) is not type(value):
+                raise ValueError(f"{key} is {type(theirs[key]).__name__}, not {type(value).__name__}")
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for index, values in state["state"].items():
+        for name, value in values.items():
+            if not isinstance(value, Tensor) or (name != "step" and value.shape != weights[index].shape):
+                raise ValueError(f"{name} of weight {index} has another type or shape than the weight")
+
+
+_REMEDY = "restore the checkpoint from a copy, or remove its folder to resume from the one before"
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(_cannot_read(path, error)) from error
+
+
+def _cannot_read(path: Path, error: Exception) -> str:
+    """Explain why a file cannot be read; not in torch's words, which advise to let a file run code."""
+    if not path.exists():
+        return f"{path}: missing; {_REMEDY}"
+    if isinstance(error, pickle.UnpicklingError):
+        return f"{path}: refused: it holds more than tensors, or is damaged; {_REMEDY}"
+    return f"{path}: cannot be read ({type(error).__name__}); {_REMEDY}"
+
+
 def _read_checksums(folder: Path) -> dict[str, str]:
-    return dict(json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))["sha256"])
+    return dict(parse_json((folder / _MANIFEST).read_text(encoding="utf-8"))["sha256"])
 
 
 def _kept_weights(folder: Path) -> str:
@@ -247,8 +298,10 @@ def _kept_weights(folder: Path) -> str:
 
 def _read_state(path: Path) -> TrainState:
     try:
-        return TrainState.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (KeyError, TypeError) as error:  # undamaged, but not in this version's format
+        return TrainState.from_dict(parse_json(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise CheckpointError(_cannot_read(path, error)) from error
+    except (KeyError, TypeError, ValueError) as error:  # undamaged, but not in this version's format
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise CheckpointError(
             f"{path}: written by another version of mtkit ({reason}); continue with that version, or start a new run"
@@ -257,7 +310,7 @@ def _read_state(path: Path) -> TrainState:
 
 def made_with(folder: Path) -> dict[str, str]:
     """Return torch version, device, precision and threads from the manifest of an undamaged checkpoint."""
-    return dict(json.loads((folder / _MANIFEST).read_text(encoding="utf-8")).get("made_with", {}))
+    return dict(parse_json((folder / _MANIFEST).read_text(encoding="utf-8")).get("made_with", {}))
 
 
 def _write_manifest(folder: Path, made_with: Mapping[str, str]) -> None:
@@ -268,7 +321,7 @@ def _write_manifest(folder: Path, made_with: Mapping[str, str]) -> None:
 
 def _steps_to_average(state_path: Path) -> set[int]:
     try:
-        state = json.loads(state_path.read_text(encoding="utf-8"))
+        state = parse_json(state_path.read_text(encoding="utf-8"))
         return {entry["step"] for key in ("best", "last") for entry in state[key]}
     except (OSError, ValueError, KeyError, TypeError):
         return set()

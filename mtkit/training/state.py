@@ -1,8 +1,12 @@
 """The state of a run besides its weights and its optimizer, to and from JSON; the figures of its updates."""
 
+import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
+
+from pydantic import TypeAdapter, ValidationError
 
 from mtkit.data.feed import Position
 from mtkit.training.budget import Timing
@@ -101,7 +105,11 @@ class TrainState:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Return the state of `to_dict`'s values. Raises KeyError or TypeError if a key is missing or unknown."""
+        """Return the state of `to_dict`'s values.
+
+        Raises KeyError or TypeError if a key is missing or unknown, ValueError if a value has the wrong type.
+        """
+        _check_types(values)
         best, last = ([Scored(**entry) for entry in values[key]] for key in ("best", "last"))
         parts = {
             "position": Position(**values["position"]),
@@ -113,3 +121,24 @@ class TrainState:
             "timing": Timing(**values["timing"]),
         }
         return cls(**{**values, **parts})
+
+
+def _check_types(values: dict[str, Any]) -> None:
+    """Raise ValueError, naming the key, for a value of the wrong type, or a whole number that is no count."""
+    try:
+        TypeAdapter(TrainState).validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        [first, *_] = error.errors(include_url=False)
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    for key, value in _leaves(values):
+        if isinstance(value, int) and not 0 <= value < 2**53:
+            raise ValueError(f"{key}={value} is not a count")
+
+
+def _leaves(values: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the single values in dicts and lists, each with its key."""
+    if not isinstance(values, dict | list):
+        yield key, values
+        return
+    for part, inner in values.items() if isinstance(values, dict) else enumerate(values):
+        yield from _leaves(inner, f"{key}.{part}" if key else str(part))

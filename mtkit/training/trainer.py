@@ -8,11 +8,11 @@ from torch import Tensor
 
 from mtkit.config.durations import seconds_of
 from mtkit.console import log
-from mtkit.errors import ConfigError
+from mtkit.errors import CheckpointError, ConfigError
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import environment
 from mtkit.training.budget import Budget, Timing
-from mtkit.training.checkpoint import Checkpoint, Start
+from mtkit.training.checkpoint import Checkpoint, Start, check_fits
 from mtkit.training.divergence import Divergence, Recovery
 from mtkit.training.forecast import forecast_validation
 from mtkit.training.interruption import StopRequest, stop_request
@@ -70,20 +70,31 @@ class Trainer:
                     f"{self.run_dir}: the text of data.{part}, or a tokenizer, has changed since this run started; "
                     "start a new run (another run_dir), or restore it"
                 )
-        updater = self.updater
-        self.processes.load_weights(updater.model, start.weights())
-        self.processes.load_optimizer_state(updater.optimizer, start.optimizer_state())
-        if updater.average:
-            self.processes.load_weights(updater.average.model, start.average())
-        if state.grad_scaler:
-            updater.grad_scaler.load_state_dict(state.grad_scaler)
-        updater.batch_limit = state.batch_limit
+        try:
+            self._load(start)
+        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:  # undamaged, but forged
+            place = getattr(start, "folder", self.run_dir)
+            raise CheckpointError(
+                f"{place}: does not fit this run ({str(error).strip().splitlines()[0]}); remove it to resume from the "
+                "checkpoint before"
+            ) from error
         self.state = state
         self._seconds_before = state.seconds
         log.info(
             f"{self.run_dir}: resuming after step {state.step}, in epoch {state.position.epoch + 1}, after "
             f"{state.seconds / 60:.1f} minutes of training"
         )
+
+    def _load(self, start: Checkpoint | Start) -> None:
+        updater, optimizer_state = self.updater, start.optimizer_state()
+        check_fits(optimizer_state, updater.optimizer)
+        self.processes.load_weights(updater.model, start.weights())
+        self.processes.load_optimizer_state(updater.optimizer, optimizer_state)
+        if updater.average:
+            self.processes.load_weights(updater.average.model, start.average())
+        if start.state.grad_scaler:
+            updater.grad_scaler.load_state_dict(start.state.grad_scaler)
+        updater.batch_limit = start.state.batch_limit
 
     def fit(self) -> list[str]:
         """Train until a limit is reached, validate and save; return the keys of the limits: ["max_steps"]."""
