@@ -16,7 +16,7 @@ from mtkit.config.loading import dump_config, load_config
 from mtkit.config.schema import Config, ModelConfig
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import BundleError, UsageError
-from mtkit.files import atomic_file, atomic_folder, sha256_file, write_text
+from mtkit.files import atomic_file, atomic_folder, parse_json, sha256_file, write_text
 from mtkit.version import __version__
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _remedy(folder: Path) -> str:
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BundleError(f"{folder}: not a bundle, since it has no {MANIFEST}") from None
     except ValueError as error:
@@ -271,6 +271,14 @@ def _load_weights(path: Path, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_s
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    from mtkit.model.transformer import count_weights
+
+    n_weights, size = count_weights(cfg, src_vocab_size, tgt_vocab_size), path.stat().st_size
+    if 4 * n_weights > size:  # float32; checked before memory is taken for them
+        raise BundleError(
+            f"{path}: the weights do not fit config.yaml and the tokenizers: {n_weights:,} of them are more than its "
+            f"{size:,} bytes can hold"
+        )
     model = _new_model(cfg, src_vocab_size, tgt_vocab_size)
     try:
         missing, unexpected = model.load_state_dict(load_file(path), strict=False)

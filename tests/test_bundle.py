@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from mtkit.bundle import (
     read_bundle,
     save_bundle,
 )
-from mtkit.errors import BundleError
+from mtkit.errors import BundleError, MtkitError
 from mtkit.files import write_text
 
 SRC, TGT_IN = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 9, 8]])
@@ -108,6 +109,7 @@ def test_a_missing_file_is_named(bundle, name):
         ('{"name": "web app"}', "manifest.json: .*format_version"),
         ("[1]", "manifest.json: .*format_version"),
         ('{"format_version": 1, ', "manifest.json: .*JSON"),
+        ("[" * 200_000, "manifest.json: .*JSON.*nested"),
         ('{"format_version": 1, "sha256": {}}', "bundle/config.yaml: "),
     ],
 )
@@ -140,13 +142,35 @@ def test_an_unknown_file_in_an_added_folder_is_refused(bundle):
 
 def test_weights_that_do_not_fit_the_config_are_refused(bundle):
     """Only a wrongly made bundle gets past the checksums; the message still says what is wrong."""
-    config = (bundle / "config.yaml").read_text().replace("d_ff: 32", "d_ff: 64")
-    (bundle / "config.yaml").write_text(config)
+    reconfigure(bundle, "d_ff: 32", "d_ff: 64")
+    with pytest.raises(BundleError, match=r"model\.safetensors: .*config\.yaml"):
+        load_bundle(bundle)
+
+
+def test_a_model_too_large_for_its_file_is_refused_before_it_takes_memory(bundle):
+    reconfigure(bundle, "n_encoder_layers: 1", "n_encoder_layers: 256")
+    reconfigure(bundle, "d_ff: 32", "d_ff: 1048576")
+    reconfigure(bundle, "d_model: 16", "d_model: 65536")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(BundleError, match=r"model\.safetensors: .*config\.yaml.* of them are more than its .*bytes"):
+        load_bundle(bundle)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**17, "KiB"
+
+
+def test_an_alias_in_the_config_of_a_bundle_is_bounded(bundle):
+    reconfigure(bundle, "data:", f"x: &x {'ha' * 1000}\ny: [{'*x, ' * 1000}]\ndata:")
+    with pytest.raises(MtkitError, match=r"config\.yaml: .*\n  line \d+: aliases repeat"):
+        load_bundle(bundle)
+
+
+def reconfigure(bundle: Path, old: str, new: str) -> None:
+    """Change the config of a bundle, with a checksum that matches."""
+    config = (bundle / "config.yaml").read_text()
+    assert old in config
+    (bundle / "config.yaml").write_text(config.replace(old, new))
     manifest = json.loads((bundle / "manifest.json").read_text())
     manifest["sha256"]["config.yaml"] = sha256(bundle / "config.yaml")
     (bundle / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BundleError, match=r"model\.safetensors: .*config\.yaml"):
-        load_bundle(bundle)
 
 
 def test_a_model_is_found_by_run_or_bundle_folder(shared_bundle):

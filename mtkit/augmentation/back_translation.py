@@ -23,7 +23,7 @@ from mtkit.console import progress_bar
 from mtkit.data.corpus import as_one_line, open_output
 from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import UsageError
-from mtkit.files import sha256_file
+from mtkit.files import parse_json, sha256_file
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_faults
 from mtkit.translation.candidates import Candidate, Translation
@@ -57,7 +57,7 @@ class Translated:
     @classmethod
     def from_json(cls, record: str) -> Self:
         """Read what `to_json` returned."""
-        return cls(**json.loads(record))
+        return cls(**parse_json(record))
 
 
 class UsableTranslations:

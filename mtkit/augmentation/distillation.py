@@ -32,7 +32,7 @@ from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
-from mtkit.files import remove_leftovers, write_text
+from mtkit.files import parse_json, remove_leftovers, write_text
 from mtkit.languages import are_one_language
 from mtkit.translation.file_job import remove_job, run_job
 from mtkit.translation.translator import Translator, n_best_problem
@@ -280,7 +280,7 @@ def _names(cfg: Config) -> list[str]:
 def _record(path: Path) -> dict[str, Any] | None:
     """Read how a finished corpus was made; None if there is none."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = parse_json(path.read_text(encoding="utf-8"))
         return {**{key: record[key] for key in ("n_lines", "counts", "recipe")}, "teachers": record.get("teachers")}
     except FileNotFoundError:
         return None

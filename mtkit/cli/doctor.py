@@ -53,7 +53,7 @@ CheckOption = Annotated[
 ]
 BeamSizesOption = Annotated[
     list[int] | None,
-    typer.Option("--beam-size", min=1, rich_help_panel=MODEL, help="Repeat for several. Default: 1 and 4."),
+    typer.Option("--beam-size", min=1, max=1000, rich_help_panel=MODEL, help="Repeat for several. Default: 1 and 4."),
 ]
 PrecisionOption = Annotated[
     list[str] | None,

@@ -63,6 +63,7 @@ BeamSizeOption = Annotated[
     typer.Option(
         "--beam-size",
         min=1,
+        max=1000,
         rich_help_panel=MODEL,
         help="Hypotheses kept at each step; 1 is greedy search. Default: from the model's config.",
     ),

@@ -47,7 +47,9 @@ KeepSuspectOption = Annotated[
         help="Keep translations that look broken (looping, copied, cut short).",
     ),
 ]
-NBestOption = Annotated[int, typer.Option(min=1, rich_help_panel=OUTPUT, help="Make at most N pairs from each line.")]
+NBestOption = Annotated[
+    int, typer.Option(min=1, max=1000, rich_help_panel=OUTPUT, help="Make at most N pairs from each line.")
+]
 TagOption = Annotated[
     str | None,
     typer.Option(rich_help_panel=OUTPUT, help="Tag of the printed entry: training puts it before each source."),

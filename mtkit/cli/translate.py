@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from mtkit.cli.translating import load_translator, model_folders
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus, unseen_characters
 from mtkit.errors import UsageError
-from mtkit.files import sha256_file
+from mtkit.files import parse_json, sha256_file
 from mtkit.translation import file_job, streaming
 from mtkit.translation import translator as translators
 
@@ -48,7 +47,9 @@ JobOutputOption = Annotated[
 ]
 NBestOption = Annotated[
     int | None,
-    typer.Option(min=1, rich_help_panel=OUTPUT, help="Print N translations of each line, with scores, as JSON lines."),
+    typer.Option(
+        min=1, max=1000, rich_help_panel=OUTPUT, help="Print N translations of each line, with scores, as JSON lines."
+    ),
 ]
 JsonLinesOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print JSON lines.")]
 TokensOption = Annotated[
@@ -253,7 +254,7 @@ def _engine_for(engine: str | None, *, looked_into: bool, few_lines: bool) -> di
 
 def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, Any]:
     """Return checksums of all files, except the input, that a translation depends on."""
-    manifests = [json.loads((folder / "manifest.json").read_text(encoding="utf-8")) for folder in folders]
+    manifests = [parse_json((folder / "manifest.json").read_text(encoding="utf-8")) for folder in folders]
     return {
         "models": [manifest["sha256"] for manifest in manifests],
         "terminology": None if terminology is None else sha256_file(terminology),

@@ -105,6 +105,7 @@ class TrainCorpus(CorpusFiles):
     weight: float = Field(
         1.0,
         gt=0,
+        le=1000,
         description="how often an epoch uses each pair: 2 is twice; 0.5 uses one half of the pairs, the next epoch "
         "the other",
     )
@@ -130,7 +131,10 @@ class DataConfig(Section):
         None, description="test text: never used in training; the default of `mtkit evaluate`"
     )
     max_tokens: int = Field(
-        128, ge=1, description="training pairs with more tokens than this on a side are left out (and counted)"
+        128,
+        ge=1,
+        le=100_000,
+        description="training pairs with more tokens than this on a side are left out (and counted)",
     )
     max_length_ratio: float | None = Field(
         None,
@@ -165,9 +169,9 @@ class DistillConfig(Section):
         "their translations replace the target sides; none: no distillation",
     )
     beam_size: int = Field(
-        5, ge=1, description="beam size of the teachers; their own configs give all other decode settings"
+        5, ge=1, le=1000, description="beam size of the teachers; their own configs give all other decode settings"
     )
-    n_best: int = Field(1, ge=1, description="translations of each line to train on, or to choose from")
+    n_best: int = Field(1, ge=1, le=1000, description="translations of each line to train on, or to choose from")
     choose: Literal["all", "bleu", "chrf"] = Field(
         "all",
         description="train on all n_best translations, or on the one closest to the original target side by this "
@@ -179,9 +183,12 @@ class DistillConfig(Section):
         "that the teachers know, or else the tag in their own config",
     )
     original_weight: float = Field(
-        0.0, ge=0, description="also train on the original text, its weights multiplied by this; 0: translations only"
+        0.0,
+        ge=0,
+        le=1000,
+        description="also train on the original text, its weights multiplied by this; 0: translations only",
     )
-    workers: int = Field(1, ge=1, description="processes that translate in parallel; changes only the speed")
+    workers: int = Field(1, ge=1, le=1024, description="processes that translate in parallel; changes only the speed")
 
     @model_validator(mode="after")
     def _the_beam_holds_them(self) -> Self:
@@ -202,6 +209,7 @@ class TokenizerConfig(Section):
     vocab_size: int = Field(
         8000,
         ge=264,
+        le=1_000_000,
         description="number of pieces, including 4 special ones and 256 bytes; lowered if the text is too short for it",
     )
     character_coverage: float = Field(
@@ -218,7 +226,7 @@ class TokenizerConfig(Section):
         description="SentencePiece rule for cleaning text; _cf also lower-cases it, identity changes nothing",
     )
     max_sentences: int = Field(
-        1_000_000, ge=1, description="lines to train the tokenizer on; evenly sampled if the text has more"
+        1_000_000, ge=1, le=10**9, description="lines to train the tokenizer on; evenly sampled if the text has more"
     )
     sampling: float = Field(
         0.0,
@@ -252,11 +260,11 @@ class TokenizersConfig(Section):
 class ModelConfig(Section):
     """The encoder-decoder Transformer (Vaswani et al. 2017) and its variants."""
 
-    d_model: int = Field(256, ge=8, description="width of embeddings and of the residual stream")
-    d_ff: int = Field(1024, ge=8, description="inner width of the feed-forward layers")
-    n_heads: int = Field(4, ge=1, description="attention heads per layer; must divide d_model")
-    n_encoder_layers: int = Field(3, ge=1, description="layers of the encoder")
-    n_decoder_layers: int = Field(3, ge=1, description="layers of the decoder")
+    d_model: int = Field(256, ge=8, le=65_536, description="width of embeddings and of the residual stream")
+    d_ff: int = Field(1024, ge=8, le=1_048_576, description="inner width of the feed-forward layers")
+    n_heads: int = Field(4, ge=1, le=4096, description="attention heads per layer; must divide d_model")
+    n_encoder_layers: int = Field(3, ge=1, le=256, description="layers of the encoder")
+    n_decoder_layers: int = Field(3, ge=1, le=256, description="layers of the decoder")
     activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
         "relu", description="activation function of the feed-forward layers; silu is also called swish"
     )
@@ -276,6 +284,7 @@ class ModelConfig(Section):
     max_positions: int = Field(
         1024,
         ge=8,
+        le=1_000_000,
         description="learned positions: number of positions, and so the longest sentence in tokens, including <end>",
     )
     embedding_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the sum of embeddings and positions")
@@ -315,17 +324,22 @@ class TrainConfig(Section):
     freeze: list[str] = Field(
         [], description="do not train weights with names that begin with one of these, such as encoder or tgt_embedding"
     )
-    batch_tokens: Literal["auto"] | Annotated[int, Field(ge=16)] = Field(
+    batch_tokens: Literal["auto"] | Annotated[int, Field(ge=16, le=10_000_000)] = Field(
         4096,
         description="most tokens in a batch: sentences times the longest sentence of either side, padding included; "
         "auto: the fastest size on this machine, measured at the start of the run and recorded in its config.yaml",
     )
-    accumulate: int = Field(1, ge=1, description="batches per update; gives the gradient of one large batch")
-    max_steps: int | None = Field(None, ge=1, description="stop after this many updates")
-    max_epochs: int | None = Field(None, ge=1, description="stop after this many passes over the training text")
+    accumulate: int = Field(
+        1, ge=1, le=100_000, description="batches per update; gives the gradient of one large batch"
+    )
+    max_steps: int | None = Field(None, ge=1, le=10**12, description="stop after this many updates")
+    max_epochs: int | None = Field(
+        None, ge=1, le=10**12, description="stop after this many passes over the training text"
+    )
     max_minutes: float | None = Field(
         None,
         gt=0,
+        le=10**9,
         description="stop after this many minutes of training and validation, added over all restarts of the run",
     )
     budget: Duration | None = Field(
@@ -344,6 +358,7 @@ class TrainConfig(Section):
     warmup_steps: int = Field(
         1000,
         ge=0,
+        le=10**12,
         description="updates over which the learning rate rises from 0 to lr; with a budget, at most a tenth of the "
         "run",
     )
@@ -386,21 +401,21 @@ class TrainConfig(Section):
         pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
         description="auto (a GPU if there is one), cpu, cuda, cuda:N or mps",
     )
-    threads: int | None = Field(None, ge=1, description="CPU threads; default: one per core")
+    threads: int | None = Field(None, ge=1, le=1024, description="CPU threads; default: one per core")
     shard_above_gib: float | None = Field(
         None,
         ge=0,
         description="with several processes: divide weights, gradients and optimizer state among them (FSDP2) if "
         "they take more than this many GiB; default: half of the GPU's memory; on CPUs never",
     )
-    log_every: int = Field(50, ge=1, description="updates between records in metrics.jsonl")
-    validate_every: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
+    log_every: int = Field(50, ge=1, le=10**12, description="updates between records in metrics.jsonl")
+    validate_every: Literal["auto"] | Annotated[int, Field(ge=1, le=10**12)] = Field(
         "auto",
         description="updates between validations; each validation writes a checkpoint. auto: 500; with a budget, "
         "about 15 validations in total, more often near the end",
     )
     validate_sentences: int | None = Field(
-        None, ge=1, description="translate only this many dev sentences, evenly sampled; default: all"
+        None, ge=1, le=10**12, description="translate only this many dev sentences, evenly sampled; default: all"
     )
     suite: ConfigPath | None = Field(
         None, description="YAML file of behaviour checks to run at each validation; see `mtkit check`"
@@ -410,10 +425,14 @@ class TrainConfig(Section):
         description="score that ranks the checkpoints; the best single one replaces the average only if its loss is "
         "better, too",
     )
-    patience: int | None = Field(None, ge=1, description="stop after this many validations without improvement")
-    average_best: int = Field(4, ge=1, description="average the weights of this many best checkpoints in the bundle")
+    patience: int | None = Field(
+        None, ge=1, le=10**12, description="stop after this many validations without improvement"
+    )
+    average_best: int = Field(
+        4, ge=1, le=1000, description="average the weights of this many best checkpoints in the bundle"
+    )
     average_last: int | None = Field(
-        None, ge=1, description="average this many of the last checkpoints instead of the best ones"
+        None, ge=1, le=1000, description="average this many of the last checkpoints instead of the best ones"
     )
 
     @model_validator(mode="after")
@@ -462,46 +481,57 @@ class TrainConfig(Section):
 class DecodeConfig(Section):
     """How a trained model translates; `mtkit translate --set decode.KEY=VALUE` changes a key for one call."""
 
-    beam_size: int = Field(4, ge=1, description="hypotheses kept per step; 1 is greedy search")
+    beam_size: int = Field(4, ge=1, le=1000, description="hypotheses kept per step; 1 is greedy search")
     length_normalization: Literal["gnmt", "average", "none"] = Field(
         "gnmt",
         description="divisor of a log-probability of n tokens. gnmt: ((5 + n) / 6)^length_penalty (Wu et al. 2016); "
         "average: n; none: 1",
     )
-    length_penalty: float = Field(0.6, ge=0, description="gnmt: its exponent alpha; 0: no normalisation")
+    length_penalty: float = Field(0.6, ge=0, le=100, description="gnmt: its exponent alpha; 0: no normalisation")
     coverage_penalty: float = Field(
-        0.0, ge=0, description="beta: penalty for source tokens with little attention (Wu et al. 2016); 0: off"
+        0.0, ge=0, le=1000, description="beta: penalty for source tokens with little attention (Wu et al. 2016); 0: off"
     )
     max_len_factor: float = Field(
-        2.0, gt=0, description="longest translation: max_len_factor x source tokens + max_len_constant, in tokens"
+        2.0,
+        gt=0,
+        le=100,
+        description="longest translation: max_len_factor x source tokens + max_len_constant, in tokens",
     )
-    max_len_constant: int = Field(20, ge=0, description="see max_len_factor; in tokens")
+    max_len_constant: int = Field(20, ge=0, le=10_000, description="see max_len_factor; in tokens")
     max_len: int | None = Field(
-        None, ge=1, description="longest translation in tokens, whatever the length of the source"
+        None, ge=1, le=100_000, description="longest translation in tokens, whatever the length of the source"
     )
     min_len_factor: float = Field(
-        0.0, ge=0, description="shortest translation: min_len_factor x source tokens, in tokens"
+        0.0, ge=0, le=100, description="shortest translation: min_len_factor x source tokens, in tokens"
     )
-    min_len: int = Field(0, ge=0, description="shortest translation in tokens, unless the upper limit is lower")
-    no_repeat_ngram: int = Field(0, ge=0, description="forbid a repeated n-gram of this many target tokens; 0: off")
+    min_len: int = Field(
+        0, ge=0, le=100_000, description="shortest translation in tokens, unless the upper limit is lower"
+    )
+    no_repeat_ngram: int = Field(
+        0, ge=0, le=1000, description="forbid a repeated n-gram of this many target tokens; 0: off"
+    )
     repetition_penalty: float = Field(
-        1.0, ge=1, description="factor on the log-probabilities of tokens already in the translation; 1: off"
+        1.0, ge=1, le=1000, description="factor on the log-probabilities of tokens already in the translation; 1: off"
     )
     beam_groups: int = Field(
-        1, ge=1, description="diverse beam search (Vijayakumar et al. 2018): number of groups; must divide beam_size"
+        1,
+        ge=1,
+        le=1000,
+        description="diverse beam search (Vijayakumar et al. 2018): number of groups; must divide beam_size",
     )
     diversity_penalty: float = Field(
         0.5,
         ge=0,
+        le=1000,
         description="penalty in nats on a token for each hypothesis of earlier groups with the same token at this step",
     )
     sampling: bool = Field(
         False, description="draw tokens at random instead of searching; for n-best lists, draw n times"
     )
     temperature: float = Field(
-        1.0, gt=0, description="sampling: divisor of the log-probabilities; above 1 is more random"
+        1.0, gt=0, le=1000, description="sampling: divisor of the log-probabilities; above 1 is more random"
     )
-    top_k: int = Field(0, ge=0, description="sampling: draw among the k likeliest tokens; 0: all")
+    top_k: int = Field(0, ge=0, le=10**9, description="sampling: draw among the k likeliest tokens; 0: all")
     top_p: float = Field(
         1.0, gt=0, le=1, description="sampling: draw among the likeliest tokens with this total probability"
     )
@@ -512,6 +542,7 @@ class DecodeConfig(Section):
     mbr_samples: int = Field(
         0,
         ge=0,
+        le=1000,
         description="minimum Bayes risk decoding: draw this many samples a line (with epsilon=0.02 unless top_k, "
         "top_p or epsilon limits them) and return the one closest to the others (chrF); 0: off",
     )
@@ -535,20 +566,21 @@ class DecodeConfig(Section):
         description="number format of the native engine's matrix products: fp32 is exact, int8 the fastest on a CPU "
         "with VNNI or AMX; if the device lacks a format, the next more precise one is used, with a warning",
     )
-    threads: int | None = Field(None, ge=1, description="CPU threads; default: one per core")
+    threads: int | None = Field(None, ge=1, le=1024, description="CPU threads; default: one per core")
     workers: int = Field(
-        1, ge=1, description="processes that translate files in parallel, each with its share of the threads"
+        1, ge=1, le=1024, description="processes that translate files in parallel, each with its share of the threads"
     )
     shortlist: bool = Field(
         False, description="consider only the target tokens that the bundle's lexicon lists for the source; faster"
     )
-    batch_sentences: int = Field(64, ge=1, description="most sentences in a batch")
+    batch_sentences: int = Field(64, ge=1, le=100_000, description="most sentences in a batch")
     batch_tokens: int = Field(
-        4096, ge=1, description="most source tokens in a batch, padding included; limits the memory"
+        4096, ge=1, le=10_000_000, description="most source tokens in a batch, padding included; limits the memory"
     )
     max_src_tokens: int = Field(
         200,
         ge=8,
+        le=10_000,
         description="most source tokens to translate at once; longer input is split at sentence ends or clauses and "
         "rejoined, never cut off",
     )

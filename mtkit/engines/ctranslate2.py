@@ -3,7 +3,6 @@
 CTranslate2 searches, but each sentence has its own length limit, and hypotheses rank as in the native engine.
 """
 
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from mtkit.cores import usable_cores
 from mtkit.data.corpus import windows
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.errors import BundleError, MtkitError
+from mtkit.files import parse_json
 from mtkit.search.hypothesis import Hypothesis, Segment, length_divisor
 
 ABOUT = "export.json"  # beside CTranslate2's files: facts about the model that these do not hold
@@ -292,7 +292,7 @@ def _read_vocabulary(folder: Path, side: str) -> list[str]:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BundleError(
             f"{path}: cannot read it ({error}); write the folder again with `mtkit export --to ctranslate2`"

@@ -7,6 +7,7 @@ from typing import Any
 
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.errors import MtkitError
+from mtkit.files import parse_json
 from mtkit.interop.imported import checked, number
 from mtkit.interop.support import export_problems
 
@@ -27,7 +28,7 @@ _SIZES = {"d_model": "d_model", "d_ff": "encoder_ffn_dim", "n_heads": "encoder_a
 def read_json(path: Path) -> dict[str, Any]:
     """Read the object in a JSON file. Raises MtkitError if there is none."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise MtkitError(f"{path}: cannot be read ({error.strerror or error})") from error
     except ValueError as error:

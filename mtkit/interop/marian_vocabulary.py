@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mtkit.bundle import Bundle
+from mtkit.config.yaml_text import yaml_value
 from mtkit.errors import DataError, MtkitError
+from mtkit.files import parse_json
 from mtkit.interop.imported import Origin
 from mtkit.interop.vocabulary import (
     Layout,
@@ -40,10 +40,10 @@ def decoder_options(model: Path) -> dict[str, Any]:
     """Return the options of the decoder config beside a model; {} if there is none."""
     path = model.with_name(f"{model.name}.decoder.yml")
     try:
-        options = yaml.safe_load(path.read_text(encoding="utf-8"))
+        options = yaml_value(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (yaml.YAMLError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
     return options if isinstance(options, dict) else {}
 
@@ -124,7 +124,7 @@ def read_yml(path: Path) -> list[str]:
             text = key
         try:
             rows[_unquoted(text)] = int(value)
-        except (ValueError, yaml.YAMLError) as error:
+        except ValueError as error:
             raise DataError(f"{path}: line {number}: {line!r} is not a piece with its id") from error
         key = ""
     return in_order(rows, path)
@@ -145,9 +145,9 @@ def _unquoted(text: str) -> str:
     if not text.startswith(('"', "'")):
         return text
     try:
-        return str(json.loads(text))
+        return str(parse_json(text))
     except ValueError:  # YAML only: single quotes, \x41
-        return str(yaml.load(text, Loader=yaml.BaseLoader))
+        return str(yaml_value(text))
 
 
 def write(folder: Path, bundle: Bundle, origin: Origin) -> list[str]:

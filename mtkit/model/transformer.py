@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,6 +16,13 @@ from mtkit.model.linear import Linear
 from mtkit.model.masks import BLOCKED, causal_bias, padding_bias
 from mtkit.model.positions import LearnedPositions, added_positions
 from mtkit.model.ssru import SSRU, CellCache
+
+
+def count_weights(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> int:
+    """Return how many weights such a model has, a shared one once; takes no memory for them."""
+    with torch.device("meta"):
+        model = Transformer(cfg, src_vocab_size, tgt_vocab_size)
+    return sum(weight.numel() for weight in model.parameters())
 
 
 class Transformer(nn.Module):

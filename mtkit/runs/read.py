@@ -11,7 +11,7 @@ from mtkit.bundle import MANIFEST
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.evaluation.metrics.scores import MetricScore
-from mtkit.files import write_text
+from mtkit.files import parse_json, write_text
 from mtkit.runs.record import read_record
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
@@ -124,5 +124,5 @@ def _read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file; return an empty dict if it does not exist."""
     if not path.exists():
         return {}
-    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    values: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
     return values

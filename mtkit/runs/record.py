@@ -17,7 +17,7 @@ from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import SIDES, corpus_name, read_side
 from mtkit.data.tokenizer_report import report_by_counts
-from mtkit.files import write_text
+from mtkit.files import parse_json, write_text
 from mtkit.training.prepare import Prepared
 
 _PACKAGES = ("mtkit", "torch", "sentencepiece", "sacrebleu", "numba", "numpy")
@@ -61,7 +61,7 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
 def read_record(run_dir: Path) -> dict[str, Any]:
     """Return the content of run.json; empty if it is missing or unreadable."""
     try:
-        record = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
+        record = parse_json((run_dir / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mtkit.console import log
-from mtkit.files import atomic_file
+from mtkit.files import atomic_file, parse_json
 from mtkit.training.divergence import Recovery
 from mtkit.training.validation import Sample
 
@@ -132,7 +132,7 @@ def _with_recovery(entries: list[dict[str, Any]], recovery: Recovery | None) -> 
 
 def _read(line: str) -> dict[str, Any] | None:
     try:
-        entry = json.loads(line)
+        entry = parse_json(line)
     except ValueError:
         return None
     known = isinstance(entry, dict) and "kind" in entry and isinstance(entry.get("step"), int)

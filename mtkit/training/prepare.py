@@ -16,9 +16,9 @@ from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.distributed.communicator import ALONE, Communicator
-from mtkit.errors import DataError
+from mtkit.errors import DataError, TrainingError
 from mtkit.evaluation.behaviour.suite import Suite, load_suite
-from mtkit.model.transformer import Transformer
+from mtkit.model.transformer import Transformer, count_weights
 from mtkit.runtime import (
     bound_kernel_stores,
     choose_device,
@@ -27,7 +27,7 @@ from mtkit.runtime import (
     log_missing_numba,
     set_threads,
 )
-from mtkit.training.auto_batch import with_batch_tokens
+from mtkit.training.auto_batch import available_memory, with_batch_tokens
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.run_tokenizers import check_tags
 from mtkit.training.update import Updater
@@ -97,6 +97,8 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Com
     if device.type == "cpu":
         keep_freed_memory()  # only now, so that memory used for the text is returned to the system
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
+    if device.type == "cpu" and processes.size == 1:
+        _require_memory(cfg, count_weights(cfg.model, *sizes))
 
     def trial(cfg: Config) -> Updater:
         return Updater(Transformer(cfg.model, *sizes, PAD_ID).to(device), cfg.train, cfg.seed, precision)
@@ -149,6 +151,17 @@ def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
     longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
     dev = encode_corpus([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
     return _Text(tokenizers, train, dev, dev_pairs, suite)
+
+
+def _require_memory(cfg: Config, n_weights: int) -> None:
+    """Raise TrainingError if the model cannot fit; where memory is overcommitted, the system would kill the process."""
+    needed, free = 16 * n_weights, available_memory()  # float32: weights, gradients, Adam's two means
+    if needed > free:
+        raise TrainingError(
+            f"the model has {n_weights:,} weights, which take {needed / 2**30:,.1f} GiB in training, but "
+            f"{free / 2**30:,.1f} GiB are free; lower model.d_model={cfg.model.d_model}, model.d_ff={cfg.model.d_ff}, "
+            "the number of layers or tokenizer.*.vocab_size"
+        )
 
 
 def _count_dev_in_train(cfg: Config, text: _Text) -> int:

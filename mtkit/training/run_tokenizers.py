@@ -12,7 +12,7 @@ from mtkit.console import log
 from mtkit.data.corpus import SIDES, Side, count_pairs, read_side, text_checksums
 from mtkit.data.tokenizer import Tokenizer, learn_model, load_tokenizers, sample
 from mtkit.errors import ConfigError, DataError
-from mtkit.files import sha256_file, write_bytes, write_text
+from mtkit.files import parse_json, sha256_file, write_bytes, write_text
 
 _RECORD = "tokenizers.json"
 
@@ -110,7 +110,7 @@ def _what_changed(record: Mapping[str, Any], settings: Mapping[str, Any], corpor
 def _read_record(path: Path) -> dict[str, Any]:
     """Return what the run's tokenizers were trained on and their checksums; {} if mtkit did not train them."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = parse_json(path.read_text(encoding="utf-8"))
         settings = dict(record["settings"])
         if settings["tokenizer"]["shared"]:
             settings["tokenizer"] = {key: value for key, value in settings["tokenizer"].items() if key != "tgt"}

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.errors import BundleError, DataError
+from mtkit.files import parse_json
 from mtkit.translation.candidates import Candidate
 
 CONFIDENCE_FILE = "confidence.json"
@@ -100,7 +101,7 @@ class Calibration:
     def load(cls, path: Path) -> "Calibration":
         """Read a calibration. Raises BundleError if the file holds none that this version can read."""
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = parse_json(path.read_text(encoding="utf-8"))
             version = values.pop("format_version")
             if version != FORMAT_VERSION:
                 raise BundleError(

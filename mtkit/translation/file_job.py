@@ -26,7 +26,7 @@ from mtkit.config.differences import differences
 from mtkit.console import log, progress_bar, redraw
 from mtkit.data.corpus import read_windows
 from mtkit.errors import MtkitError, UsageError
-from mtkit.files import open_locked, sha256_file, sync
+from mtkit.files import open_locked, parse_json, sha256_file, sync
 
 _FORMAT = 1
 _PART = ".mtkit-part"
@@ -283,7 +283,7 @@ class _Job:
         ends: list[int] = []
         try:
             for raw in raw_lines:
-                values = json.loads(raw)
+                values = parse_json(raw)
                 if job is None:
                     job = dict(values)
                     if job["mtkit_job"] != _FORMAT:

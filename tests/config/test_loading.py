@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.loading import dump_config, json_schema, load_config
-from mtkit.config.problems import _NAMES_ELSEWHERE, _leaf_keys
+from mtkit.config.problems import _NAMES_ELSEWHERE, _leaf_keys, describe_values, field_at
 from mtkit.config.schema import Config, DataConfig, TrainConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml, parse_yaml
 from mtkit.errors import ConfigError
@@ -18,6 +19,10 @@ data:
 train:
   max_steps: 5000
 """
+# Each line repeats the one before nine times: 9^9 words.
+BILLION_LAUGHS = b"a: &a [ha, ha, ha]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (key + 1, key + 1, b"*%c, " % key * 9) for key in range(ord("a"), ord("j"))
+)
 
 
 def load(tmp_path: Path, text: str | bytes, *overrides: str) -> Config:
@@ -163,7 +168,7 @@ def test_names_of_other_toolkits_are_known(tmp_path):
 
 
 def test_an_invalid_tag_of_yaml_is_a_single_problem(tmp_path):
-    facts = [("small.yaml: 1 problem",), ("line 6: train.lr: ", "tag:yaml.org,2002:bool")]
+    facts = [("small.yaml: 1 problem",), ("line 6: train.lr: ", "x", "bool")]
     assert_facts(problems(tmp_path, MINIMAL + "  lr: !!bool x\n"), facts)
 
 
@@ -194,6 +199,13 @@ def test_a_corpus_without_its_dash_is_explained(tmp_path):
         (b"? [1]\n: 2\n", "line 1: a key must be"),
         (b"[" * 100_000, "nested too deeply"),
         (b"a: " + b"[" * 250 + b"]" * 250 + b"\n", "not a config: brackets"),
+        (b'a: 1\nb: "\\UFFFFFFFF"\n', "line 2: not valid YAML"),  # OverflowError
+        (b'a: "\\U00110000"\n', "line 1: not valid YAML"),  # ValueError
+        (b"%YAML " + b"9" * 5000 + b".1\n---\na: 1\n", "line 1: not valid YAML"),
+        (b"seed: " + b"9" * 5000 + b"\n", "line 1: seed: 9999"),
+        (BILLION_LAUGHS, "line 6: aliases repeat more than 100,000"),
+        (b"a: &a " + b"x" * 2000 + b"\nb: [" + b"*a, " * 1000 + b"]\n", "line 2: aliases repeat more than 100,000"),
+        (b"# " + b"x" * 2**24, "small.yaml: larger than 16 MiB"),
         (b'seed: "\\ud800"\n', "half of a surrogate pair"),
         (b'"\\ud800": 1\n', "half of a surrogate pair"),
     ],
@@ -266,6 +278,19 @@ def test_paths_of_overrides_start_from_the_current_folder(tmp_path, monkeypatch)
     assert config.data.dev.tsv == here / "d.tsv"
     assert config.run_dir == here / "r"
     assert config.data.train[0] == TrainCorpus(src=here / "b.en", tgt=tmp_path / "a.fr")
+
+
+def test_every_whole_number_has_a_largest_value(tmp_path):
+    keys = [
+        path
+        for name, path in _leaf_keys(Config)
+        if describe_values(field_at(tuple(path.split(".")))[0]).startswith("a whole number")
+    ]
+    assert len(keys) > 30
+    for key in keys:
+        [problem] = problems(tmp_path, MINIMAL, f"{key}={10**24}")[1:]
+        assert key in problem
+        assert re.search(r"at most \d+|below \d+", problem)
 
 
 def test_problems_of_overrides_name_the_override(tmp_path):
@@ -353,7 +378,7 @@ configs = st.builds(
     ),
     train=st.builds(
         TrainConfig,
-        max_steps=st.integers(10**5, 10**30),
+        max_steps=st.integers(10**5, 10**12),
         lr=st.floats(0, exclude_min=True, allow_infinity=False),
         adam_betas=st.tuples(st.floats(0, 1, exclude_max=True), st.floats(0, 1, exclude_max=True)),
     ),

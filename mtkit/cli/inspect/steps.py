@@ -31,7 +31,8 @@ def show_steps(
     top: Annotated[int, typer.Option("--top", "-n", min=1, help="Likeliest next tokens to show at each step.")] = 5,
     target: TargetOption = None,
     beam_size: Annotated[
-        int | None, typer.Option(min=1, help="Follow the best hypothesis of a beam search. Default: 1, greedy search.")
+        int | None,
+        typer.Option(min=1, max=1000, help="Follow the best hypothesis of a beam search. Default: 1, greedy search."),
     ] = None,
     output: Annotated[
         Path | None,
