@@ -19,6 +19,7 @@ from mtkit.cli.options import (
 )
 from mtkit.cli.systems import (
     ReferencesOption,
+    ScoresOption,
     SourceOption,
     SplitOption,
     SrcLangOption,
@@ -59,6 +60,7 @@ def compare(
     ref: ReferencesOption = None,
     split: SplitOption = "test",
     tokenize: TokenizeOption = None,
+    scores: ScoresOption = None,
     output: PageOption = None,
     train_text: TrainTextOption = None,
     src_lang: SrcLangOption = None,
@@ -71,8 +73,8 @@ def compare(
 ) -> None:
     """Compare systems on a test set: scores, significance of differences, kinds of sentences, examples.
 
-    sacreBLEU's paired bootstrap judges a difference. Rules of thumb sort sentences by length, rarity of their words in
-    the training text, numbers, names, negation and questions.
+    Approximate randomization judges a difference, corrected for the number of tests (Holm). Rules of thumb sort
+    sentences by length, rarity of their words in the training text, numbers, names, negation and questions.
     """
     if len(paths) < 2:
         raise UsageError(f"{paths[0]} is the only system; give two or more, or score it with `mtkit evaluate`")
@@ -87,6 +89,7 @@ def compare(
         languages=(src_lang, tgt_lang),
         tokenize=tokenize,
         metrics=["BLEU"],
+        scores=scores or [],
         train_text=train_text or [],
     )
     assert task.kinds is not None  # train_text is given

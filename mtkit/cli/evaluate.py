@@ -22,6 +22,7 @@ from mtkit.cli.score_tables import as_record, as_text
 from mtkit.cli.systems import (
     METRIC,
     ReferencesOption,
+    ScoresOption,
     SourceOption,
     SplitOption,
     SrcLangOption,
@@ -79,7 +80,7 @@ LowercaseOption = Annotated[
     bool, typer.Option("--lowercase", rich_help_panel=METRIC, help="Ignore case in BLEU and chrF; TER always does.")
 ]
 BootstrapOption = Annotated[
-    int, typer.Option("--bootstrap", min=2, rich_help_panel=METRIC, help="Samples for intervals and tests.")
+    int, typer.Option("--bootstrap", min=2, rich_help_panel=METRIC, help="Samples for intervals.")
 ]
 RandomizationOption = Annotated[
     int, typer.Option("--randomization", min=1, rich_help_panel=METRIC, help="Trials for tests.")
@@ -114,6 +115,7 @@ def evaluate(
     metrics: MetricOption = None,
     tokenize: TokenizeOption = None,
     lowercase: LowercaseOption = False,
+    scores: ScoresOption = None,
     n_bootstrap: BootstrapOption = 1000,
     n_randomization: RandomizationOption = 10_000,
     seed: SeedOption = 12345,
@@ -130,8 +132,8 @@ def evaluate(
 ) -> None:
     """Score a model, or files of translations, on a test set: BLEU, chrF, chrF++ and TER with 95 % intervals.
 
-    Several systems are compared with the baseline by paired bootstrap and approximate randomization. sacreBLEU
-    computes all scores; the signature of a score says how.
+    Several systems are compared with the baseline by approximate randomization, corrected for their number (Holm).
+    sacreBLEU computes all scores but those of --scores; the signature of a score says how.
     """
     translating = Translating(beam_size, engine, device, overrides or [])
     places, _ = systems.find_places(paths or [], groups or [])
@@ -153,6 +155,7 @@ def evaluate(
         metrics=_chosen(metrics or []),
         tokenize=tokenize,
         lowercase=lowercase,
+        scores=scores or [],
         chance=significance.Chance(n_bootstrap, n_randomization, seed),
         breakdown=breakdown,
         train_text=train_text or [],
@@ -161,6 +164,7 @@ def evaluate(
     )
     print(json.dumps(as_record(result), indent=2, ensure_ascii=False) if as_json else "\n".join(as_text(result)))
     changed = src or ref or split != "test" or translating.is_changed or metrics or tokenize or lowercase or tgt_lang
+    changed = changed or scores
     if not places and len(models or []) < 2 and not changed:
         _keep_for_report(model_folders(models)[0], result)
 

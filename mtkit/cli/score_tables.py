@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtkit.evaluation.comparison import text
 from mtkit.evaluation.metrics import significance
+from mtkit.evaluation.metrics.scores import fixed
 
 if TYPE_CHECKING:
     from mtkit.evaluation.evaluate import Evaluation
@@ -69,60 +70,75 @@ def _score_record(
 ) -> dict[str, Any]:
     score = system.scores[index]
     is_best = score.score == significance.best([other.scores[index] for other in systems])
-    nothing = dict.fromkeys(("difference", "p_bootstrap", "p_randomization"))
-    difference = asdict(system.differences[index]) if system.differences else nothing
-    return {**asdict(score), "best": is_best, **difference}
+    return {**asdict(score), "best": is_best, **_difference_record(system, index)}
+
+
+def _difference_record(system: significance.SystemScores, index: int) -> dict[str, Any]:
+    """Return the difference from the baseline; low and high are already those of the score's own interval."""
+    keys = "difference", "p", "p_holm", "sacrebleu_p_bootstrap", "sacrebleu_p_randomization"
+    if not system.differences:
+        return dict.fromkeys(["difference", "difference_low", "difference_high", *keys[1:]])
+    found = asdict(system.differences[index])
+    interval = {f"difference_{end}": found[end] for end in ("low", "high")}
+    return {"difference": found["difference"], **interval, **{key: found[key] for key in keys[1:]}}
 
 
 def _one_system(scores: Sequence[MetricScore]) -> Iterator[str]:
-    yield f"{'':<7}{'score':>7}   {'95 % interval':<17}signature"
+    width = max(7, *(len(score.name) + 1 for score in scores))
+    yield f"{'':<{width}}{'score':>7}   {'95 % interval':<17}signature"
     for score in scores:
-        yield f"{score.name:<7}{score.score:>7.2f}   {_interval(score):<17}{score.signature}"
+        yield f"{score.name:<{width}}{fixed(score.name, score.score):>7}   {_interval(score):<17}{score.signature}"
     if any(score.name == "TER" for score in scores):
         yield "TER counts edits: lower is better."
 
 
 def _several_systems(systems: Sequence[significance.SystemScores], chance: significance.Chance) -> Iterator[str]:
     """Yield a block for each metric, then what the marks mean."""
-    width = max(7, *(len(system.name) for system in systems))
+    width = max(7, *(len(system.name) for system in systems), *(len(score.name) for score in systems[0].scores))
     for index, first in enumerate(systems[0].scores):
-        columns = f"{'95 % interval':<16}{'differs':>8}{'p bs':>8}{'p ar':>9}"
-        yield f"{first.name:<{width}}{'score':>8}       {columns}" + (f"{'length':>9}" if index == 0 else "")
+        columns = f"{'95 % interval':<17}{'differs':>8}{'p':>8}   {'p bs':>6}{'p ar':>8}"
+        yield f"{first.name:<{width}}{'score':>8}       {columns}" + (f"{'length':>8}" if index == 0 else "")
         top = significance.best([system.scores[index] for system in systems])
         for system in systems:
             score = system.scores[index]
             mark = "best" if score.score == top else ""
-            compared = _compared(system.differences[index]) if system.differences else "baseline"
+            compared = _compared(score.name, system.differences[index]) if system.differences else "baseline"
             length = f"{system.length_ratio:>8.3f}" if index == 0 else ""
-            figures = f"{score.score:>8.2f} {mark:<4}  {_interval(score):<16}{compared:<26}{length}"
+            figures = f"{fixed(score.name, score.score):>8} {mark:<4}  {_interval(score):<17}{compared:<33}{length}"
             yield f"{system.name:<{width}}{figures}".rstrip()
         yield from (f"signature: {first.signature}", "")
+    yield from _legend(systems, chance)
+
+
+def _legend(systems: Sequence[significance.SystemScores], chance: significance.Chance) -> Iterator[str]:
     yield "best: the highest score; of TER, which counts edits, the lowest."
     yield "length: words for each word of the reference."
-    level = significance.LEVEL
-    yield f"*: differs from the baseline, p < {level}; p is how often chance alone makes a difference this large,"
-    bootstrap, randomization = f"{chance.n_bootstrap:,} samples", f"{chance.n_randomization:,} trials"
-    yield f"   by paired bootstrap (bs, {bootstrap}) and approximate randomization (ar, {randomization})."
+    n_others = len(systems) - 1
+    several = f", corrected for {n_others} systems (Holm)" if n_others > 1 else ""
+    yield f"*: differs from the baseline, p < {significance.LEVEL}; p is the share of {chance.n_randomization:,} trials"
+    yield f"   that exchange translations at random and differ as much{several}."
+    yield "p bs, p ar: sacreBLEU's --paired-bs and --paired-ar, uncorrected, to compare with papers."
     if any(difference.difference == 0 for system in systems for difference in system.differences):
         yield "same: the same score as the baseline, so there is nothing to test."
 
 
-def _compared(difference: significance.Difference) -> str:
+def _compared(metric: str, difference: significance.PairedDifference) -> str:
     if difference.difference == 0:
         return "    same"
-    by_bootstrap, by_randomization = ("*" if small else " " for small in difference.significant)
-    ps = f"{difference.p_bootstrap:>8.4f}{by_bootstrap}{difference.p_randomization:>8.4f}{by_randomization}"
-    return f"{difference.difference:>+8.2f}{ps}"
+    star = "*" if difference.is_sure else " "
+    theirs = f"{difference.sacrebleu_p_bootstrap:>8.4f}{difference.sacrebleu_p_randomization:>8.4f}"
+    return f"{fixed(metric, difference.difference, sign='+'):>8}{difference.p_holm:>8.4f}{star}{theirs}"
 
 
 def _groups(groups: Sequence[significance.SeedScores]) -> Iterator[str]:
     width = max(5, *(len(group.name) for group in groups))
     yield f"{'group':<{width}}{'systems':>9}" + "".join(f"{score.name:>17}" for score in groups[0].scores)
     for group in groups:
-        figures = "".join(f"{f'{score.mean:.2f} ± {score.deviation:.2f}':>17}" for score in group.scores)
+        both = ((fixed(score.name, score.mean), fixed(score.name, score.deviation)) for score in group.scores)
+        figures = "".join(f"{f'{mean} ± {deviation}':>17}" for mean, deviation in both)
         yield f"{group.name:<{width}}{len(group.systems):>9}{figures}"
     yield "Mean ± standard deviation over the group's systems."
 
 
 def _interval(score: MetricScore) -> str:
-    return f"{score.low:.2f} to {score.high:.2f}"
+    return f"{fixed(score.name, score.low)} to {fixed(score.name, score.high)}"

@@ -58,6 +58,16 @@ TrainTextOption = Annotated[
         "Default: the training text of a model's config.",
     ),
 ]
+ScoresOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scores",
+        metavar="NAME=FILE",
+        rich_help_panel=METRIC,
+        help="Scores from elsewhere, such as COMET or human judgements: one number a line, higher is better. With "
+        "several systems a file for each, in their order: NAME=FILE,FILE. Repeat for several kinds of scores.",
+    ),
+]
 TokenizeOption = Annotated[
     TokenizerName | None,
     typer.Option(

@@ -1,7 +1,7 @@
 """Evaluate systems, models or files of translations, on a test set with sacreBLEU's metrics."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,9 @@ from mtkit.evaluation.comparison.systems import (
     System,
     TestSet,
     find_places,
+    find_scores,
     read_files,
+    read_scores,
     read_test_set,
     translate_others,
     translate_system,
@@ -29,12 +31,11 @@ from mtkit.evaluation.comparison.systems import (
 from mtkit.evaluation.metrics import significance
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings, TokenizerName, tokenizer_for
-from mtkit.evaluation.metrics.significance import Chance, SeedScores, SystemScores
+from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, Chance, SeedScores, SystemScores
 from mtkit.translation.translator import Translator, decode_overrides
 
 Split = Literal["test", "dev"]
 Paths = str | Path | Sequence[str | Path]
-_CHANCE = Chance()
 _REMEDY = "give --src and --ref"
 
 
@@ -49,7 +50,7 @@ class Evaluation:
     chance: Chance
     comparison: Comparison | None  # by kind of sentence, the baseline first; None without breakdown
 
-    def score(self, metric: MetricName = "BLEU", system: str | None = None) -> MetricScore:
+    def score(self, metric: str = "BLEU", system: str | None = None) -> MetricScore:
         """Return a system's score by one metric, with interval and signature; of the first system by default.
 
         Raises KeyError if the evaluation has no such system or metric.
@@ -78,9 +79,10 @@ class Task:
     overrides: list[str]  # of the models' configs, for this test set
     settings: MetricSettings
     kinds: SortedTestSet | None  # the test set sorted by kinds of sentences
+    scores: dict[str, list[list[float]]]  # given ones, by name, of each system
 
     def translate(self, load: Callable[..., Translator]) -> list[System]:
-        """Return every system with its translations. load: bundle folders to their translator."""
+        """Return every system with its translations and given scores. load: bundle folders to their translator."""
 
         def translator(*folders: Path) -> Translator:
             return load(folders, overrides=self.overrides)
@@ -93,7 +95,10 @@ class Task:
             systems = [translate_system(name, self.folders, translator(*self.folders), sources)]
         if self.settings.tokenize != "none":
             warn_of_tokens(systems)
-        return systems
+        return [
+            replace(system, given={name: by_system[i] for name, by_system in self.scores.items()})
+            for i, system in enumerate(systems)
+        ]
 
 
 def evaluate(
@@ -110,7 +115,8 @@ def evaluate(
     metrics: Sequence[MetricName] = METRICS,
     tokenize: TokenizerName | None = None,
     lowercase: bool = False,
-    chance: Chance = _CHANCE,
+    scores: Sequence[str] = (),
+    chance: Chance = DEFAULT_CHANCE,
     breakdown: bool = False,
     train_text: Sequence[Path] = (),
     output: Path | None = None,
@@ -126,6 +132,8 @@ def evaluate(
     src_lang, tgt_lang: such as "en"; default: from a model's config or the files' names.
     baseline: the system to compare the others with; default: the first.
     tokenize, lowercase: how BLEU splits text into words, and whether BLEU and chrF ignore case.
+    scores: files of scores from elsewhere, a number a line, higher is better; NAME=FILE, with several systems
+        NAME=FILE,FILE in their order.
     chance: samples of the intervals and trials of the tests.
     breakdown: compare by kind of sentence, too; the words of train_text show which ones are rare.
     output: a file for the translations of a single model.
@@ -149,6 +157,7 @@ def evaluate(
         tokenize=tokenize,
         lowercase=lowercase,
         metrics=metrics,
+        scores=scores,
         train_text=train_text if breakdown else None,
         overrides=decode_overrides(decode),
     )
@@ -188,6 +197,7 @@ def prepare(
     tokenize: TokenizerName | None,
     metrics: Sequence[MetricName],
     lowercase: bool = False,
+    scores: Sequence[str] = (),
     train_text: Sequence[Path] | None,
     overrides: Sequence[str] = (),
 ) -> Task:
@@ -196,6 +206,7 @@ def prepare(
     ensemble: models to score if there are no places; default: the default model.
     train_text: training text whose words show which ones are rare; None does not sort sentences by kind.
     """
+    score_files = find_scores(scores, max(1, len(places)))
     any_model = not places or any(place.is_model for place in places)
     _check_test_set(src, refs, split, any_model=any_model, src_needed=train_text is not None)
     folders = [find_model(place.path) for place in places if place.is_model]
@@ -208,10 +219,11 @@ def prepare(
     for metric in metrics:
         settings.load(metric)
     given = read_files(places, test_set)
+    given_scores = {name: [read_scores(path, test_set) for path in paths] for name, paths in score_files.items()}
     kinds = None
     if train_text is not None:
         kinds = sort_sentences(test_set, configs, train_text, (src_lang, tgt_lang))
-    return Task(test_set, places, folders, given, [*of_test_set, *overrides], settings, kinds)
+    return Task(test_set, places, folders, given, [*of_test_set, *overrides], settings, kinds, given_scores)
 
 
 def _check_test_set(src: Path | None, refs: Sequence[Path], split: Split, *, any_model: bool, src_needed: bool) -> None:
@@ -257,6 +269,7 @@ def judge(
         task.test_set.references,
         baseline,
         metrics=metrics,
+        given=task.scores,
         settings=task.settings,
         chance=chance,
         jobs=usable_cores(),
@@ -265,9 +278,7 @@ def judge(
     comparison = None
     if task.kinds is not None:
         baseline_first = sorted(systems, key=lambda system: system.name != baseline)
-        comparison = compare(
-            baseline_first, task.kinds, settings=task.settings, n_bootstrap=chance.n_bootstrap, seed=chance.seed
-        )
+        comparison = compare(baseline_first, task.kinds, settings=task.settings, chance=chance)
     return Evaluation(task.test_set, systems, scores, significance.over_seeds(groups, scores), chance, comparison)
 
 

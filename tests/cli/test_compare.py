@@ -107,6 +107,20 @@ def test_json_has_every_figure_and_several_references_count():
     ]
 
 
+def test_given_scores_are_compared_in_every_bucket():
+    for name, first in (("old.comet", 0.5), ("new.comet", 0.75)):
+        Path(name).write_text("".join(f"{first + 0.01 * n:.3f}\n" for n in range(4)))
+    args = "old", "new", *TEST_SET, "--scores", "COMET=old.comet,new.comet"
+    found = as_json(*args)
+    assert found["systems"][1]["scores"]["COMET"] == pytest.approx(0.765)
+    assert found["pairs"][0]["differences"]["COMET"]["difference"] == pytest.approx(0.25)
+    questions = next(feature for feature in found["features"] if feature["name"] == "questions")
+    assert [score["scores"]["COMET"] for score in questions["buckets"][0]["scores"]] == pytest.approx([0.53, 0.78])
+    done = run(*args, "-o", "report.html")
+    assert "COMET: new is better than old by 0.2500;" in done.stdout
+    assert '<td class="number first">0.7650</td>' in Path("report.html").read_text(encoding="utf-8")
+
+
 def test_a_report_is_written_and_stdout_keeps_to_the_headline():
     done = run("old", "new", *TEST_SET, "-o", "out/report.html")
     assert done.exit_code == 0, done.stderr

@@ -62,8 +62,11 @@ def as_records(
     """Each system's scores and differences as JSON should have them."""
     found = []
     for system in compare(texts, references, baseline, chance=CHANCE):
-        nothing = {"difference": None, "p_bootstrap": None, "p_randomization": None}
-        differences = [vars(difference) for difference in system.differences] or [nothing] * 4
+        keys = ["difference", "p", "p_holm", "sacrebleu_p_bootstrap", "sacrebleu_p_randomization"]
+        differences = [
+            {**{key: vars(one)[key] for key in keys}, "difference_low": one.low, "difference_high": one.high}
+            for one in system.differences
+        ] or [dict.fromkeys([*keys, "difference_low", "difference_high"])] * 4
         found.append([{**vars(score), **more} for score, more in zip(system.scores, differences, strict=True)])
     return found
 
@@ -99,8 +102,8 @@ def test_another_baseline_and_a_seed_of_the_samples():
     result = run_json(*args, "--ref", "ref", "--baseline", "poor", "--seed", "5")
     assert (result["baseline"], result["seed"], result["ref"]) == ("poor", 5, "ref")
     [first, *_] = compare(TEXTS, [REF], "poor", chance=Chance(20, 30, 5))
-    assert result["systems"][0]["scores"][0]["p_bootstrap"] == first.differences[0].p_bootstrap
-    assert result["systems"][1]["scores"][0]["p_bootstrap"] is None
+    assert result["systems"][0]["scores"][0]["p"] == first.differences[0].p
+    assert result["systems"][1]["scores"][0]["p"] is None
 
 
 def test_the_table_marks_what_is_best_and_what_is_sure():
@@ -113,23 +116,84 @@ def test_the_table_marks_what_is_best_and_what_is_sure():
     lines = run(*args, "--ref", str(reference), "--bootstrap", "100", "--randomization", "200").stdout.splitlines()
     assert lines[0] == "12 sentences, 4 systems; baseline: near"
     header, near, far, exact, again = (line.split() for line in lines[2:7])
-    assert header == ["TER", "score", "95", "%", "interval", "differs", "p", "bs", "p", "ar", "length"]
+    assert header == ["TER", "score", "95", "%", "interval", "differs", "p", "p", "bs", "p", "ar", "length"]
     assert near == ["near", "1.67", "0.00", "to", "5.00", "baseline", "1.000"]  # 1 of 60 words
     assert far[:2] == ["far", "40.00"]  # 2 of 5 words in each line: one is wrong, one has moved
-    assert far[-4:] == ["+38.33", "0.0099*", "0.0050*", "1.000"]  # 1 / 101, 1 / 201: no sample is beyond
+    # No sample is beyond. Of 201 trials the real one, and perhaps one that swaps all or nothing; three systems.
+    assert far[-5] == "+38.33" and far[-3:] == ["0.0099", "0.0050", "1.000"]
+    assert far[-4] in (f"{3 / 201:.4f}*", f"{6 / 201:.4f}*")
     assert exact[:3] == ["exact", "0.00", "best"]
     assert again[-2:] == ["same", "1.000"]
     assert lines[7].startswith("signature: nrefs:1|bs:100|ar:200|seed:12345|case:lc|")
     notes = "\n".join(lines[9:])
     assert "best: the highest score; of TER, which counts edits, the lowest." in notes
     assert "*: differs from the baseline, p < 0.05" in notes
-    assert "by paired bootstrap (bs, 100 samples) and approximate randomization (ar, 200 trials)" in notes
+    assert "p is the share of 200 trials" in notes and "corrected for 3 systems (Holm)" in notes
+    assert "p bs, p ar: sacreBLEU's --paired-bs and --paired-ar, uncorrected" in notes
     assert "same: the same score" in notes
 
 
 def test_tests_on_few_sentences_are_warned_of():
     result = run("--hyp", "good", "--hyp", "other", "--ref", "ref", *FEW)
     assert "warning: other: only 3 translations differ from the baseline's; p says little\n" in result.stderr
+
+
+def test_given_scores_join_the_tests_of_the_metrics():
+    write_lines("good.comet", ["0.91", " 0.85 ", "-1e-2", "0.8"])
+    write_lines("poor.comet", ["0.5", "0.9", "0.1", "0.7"])
+    args = ["--hyp", "good", "--hyp", "poor", "--ref", "ref", "--metric", "BLEU"]
+    result = run_json(*args, "--scores", "COMET=good.comet, poor.comet", "--scores", "people=poor.comet,good.comet")
+    for system, comet, people in zip(result["systems"], (0.6375, 0.55), (0.55, 0.6375), strict=True):
+        assert [score["name"] for score in system["scores"]] == ["BLEU", "COMET", "people"]
+        assert [score["score"] for score in system["scores"][1:]] == pytest.approx([comet, people])
+    comet, people = result["systems"][1]["scores"][1:]
+    assert comet["difference"] == pytest.approx(-people["difference"]) == pytest.approx(-0.0875)
+    assert comet["p"] == comet["p_holm"] == people["p"] > 0.3
+    assert comet["signature"] == "mean of given scores|bs:20|ar:30|seed:12345"
+    lines = run(*args, *FEW, "--scores", "COMET=good.comet,poor.comet").stdout.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("COMET "))
+    assert lines[at + 1].split()[:3] == ["good", "0.6375", "best"]
+    assert lines[at + 2].split()[5] == "-0.0875"
+
+
+def test_one_system_has_the_mean_of_its_given_scores_with_an_interval():
+    write_lines("good.comet", ["0.91", "0.85", "0.01", "0.8"])
+    result = run_json("--hyp", "good", "--ref", "ref", "--scores", "COMET=good.comet")
+    score = result["scores"][-1]
+    assert (score["name"], score["score"]) == ("COMET", pytest.approx(0.6425))
+    assert 0.01 <= score["low"] < 0.6425 < score["high"] <= 0.91
+
+
+@pytest.mark.parametrize(
+    ("lines", "scores", "code", "message"),
+    [
+        (["1", "2", "3"], "C=s", 1, "s has 3 lines, ref has 4"),
+        ([], "C=s", 1, "s has 0 lines, ref has 4"),
+        (["1", "2", "nan", "4"], "C=s", 1, "s: line 3: 'nan' is not a finite number"),
+        (["1", "2", "3", "-Infinity"], "C=s", 1, "s: line 4: '-Infinity' is not a finite number"),
+        (["1", "good", "3", "4"], "C=s", 1, "s: line 2: 'good' is not a finite number"),
+        (["1", "2", "3", "0,85"], "C=s", 1, "s: line 4: '0,85' is not a finite number"),
+        (["1", "", "3", "4"], "C=s", 1, "s: line 2: '' is not a finite number"),
+        (["1_5", "2", "3", "4"], "C=s", 1, "s: line 1: '1_5' is not a finite number"),
+        (["1", "2", "3", "4"], "C=s,s", 2, "--scores C=s,s: 2 files, but 1 needed"),
+        (["1", "2", "3", "4"], "s", 2, "--scores s: write NAME=FILE"),
+        (["1", "2", "3", "4"], "=s", 2, "--scores =s: write NAME=FILE"),
+        (["1", "2", "3", "4"], "C=", 2, "--scores C=: write NAME=FILE"),
+        (["1", "2", "3", "4"], "bleu=s", 2, "--scores bleu=s: mtkit computes bleu itself"),
+        (["1", "2", "3", "4"], "C=none", 1, "none: no such file"),
+    ],
+)
+def test_bad_scores_are_named_by_file_and_line(lines, scores, code, message):
+    write_lines("s", lines)
+    result = run("--hyp", "good", "--ref", "ref", "--scores", scores)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+
+
+def test_scores_of_one_name_belong_into_one_option():
+    result = run("--hyp", "good", "--ref", "ref", "--scores", "C=good", "--scores", "C=poor")
+    assert result.exit_code == 2
+    assert "--scores C=poor: C is given twice" in result.stderr
 
 
 def test_models_and_files_are_compared_on_the_test_set_of_the_models():

@@ -1,8 +1,9 @@
 """Compare systems on one test set: scores, how sure the differences are, kinds of sentences, diagnostics."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,15 +11,17 @@ from mtkit.console import progress_bar
 from mtkit.errors import DataError
 from mtkit.evaluation.comparison.features import Feature
 from mtkit.evaluation.comparison.systems import System, UnknownPieces
-from mtkit.evaluation.metrics.buckets import CountedSentences, PairedDifference, PartMetric, PartScore, compare_parts
-from mtkit.evaluation.metrics.scores import DEFAULTS, N_BOOTSTRAP, SEED
+from mtkit.evaluation.metrics.buckets import FEWEST, CountedSentences, PartScore, compare_parts
+from mtkit.evaluation.metrics.scores import DEFAULTS
 from mtkit.evaluation.metrics.settings import MetricSettings
+from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, LEVEL, Chance, PairedDifference, corrected
 from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind, find_faults, words_of
 from mtkit.translation.confidence import Reliability, reliability
 
 _SAME = 1e-9  # sentence scores this close are equal
+_RESOLUTION = 5  # a p that is corrected for all buckets can be this many times below the level
 
-Differences = Mapping[PartMetric, PairedDifference]
+Differences = Mapping[str, PairedDifference]
 
 
 @dataclass(frozen=True)
@@ -163,9 +166,13 @@ class Comparison:
     systems: list[Judged]
     pairs: list[Pair]
     features: list[FeatureComparison]
-    signatures: dict[PartMetric, str]
-    n_bootstrap: int
-    seed: int
+    signatures: dict[str, str]
+    chance: Chance  # of the tests in buckets, which may need more trials than asked for
+
+    @property
+    def metrics(self) -> list[str]:
+        """Return the metrics' names: BLEU, chrF2, then those of given scores."""
+        return list(self.systems[0].score.scores)
 
     @property
     def names(self) -> list[str]:
@@ -189,8 +196,7 @@ def compare(
     test_set: SortedTestSet,
     *,
     settings: MetricSettings = DEFAULTS,
-    n_bootstrap: int = N_BOOTSTRAP,
-    seed: int = SEED,
+    chance: Chance = DEFAULT_CHANCE,
 ) -> Comparison:
     """Break down every system's score, and compare it with the first one, with a progress bar.
 
@@ -200,28 +206,61 @@ def compare(
     judged: list[Judged] = []
     counted: list[CountedSentences] = []
     features = []
-
-    def differences(indices: list[int] | None = None) -> list[Differences]:
-        return compare_parts(counted[0], counted[1:], indices, n_bootstrap=n_bootstrap, seed=seed)
-
     with progress_bar(len(systems) + len(test_set.features), "comparing", "part") as bar:
         for system in systems:
-            counts = CountedSentences(system.texts, test_set.references, settings)
+            counts = CountedSentences(system.texts, test_set.references, settings, system.given)
             faults = faults_of(system, test_set.sources, test_set.tgt_lang)
             diagnostics = diagnose(system, test_set.sources, test_set.references, counts, faults)
             judged.append(Judged(system, counts.score(), diagnostics, counts.sentence_chrf(), faults))
             counted.append(counts)
             bar.update()
-        pairs = [_pair(judged[0], other, by_metric) for other, by_metric in zip(judged[1:], differences(), strict=True)]
+        chance = replace(chance, n_randomization=_n_trials(chance, test_set, counted))
+        of_all = compare_parts(counted[0], counted[1:], chance=chance)
         for feature in test_set.features:
-            buckets = []
-            for name in feature.buckets:
-                indices = feature.indices(name)
-                scores = [counts.score(indices) for counts in counted]
-                buckets.append(Bucket(name, len(indices), scores, differences(indices)))
-            features.append(FeatureComparison(feature.name, feature.how, buckets))
+            features.append(_feature(feature, counted, of_all, chance))
             bar.update()
-    return Comparison(test_set, judged, pairs, features, counted[0].signatures, n_bootstrap, seed)
+    pairs = [_pair(judged[0], other, by_metric) for other, by_metric in zip(judged[1:], of_all, strict=True)]
+    return Comparison(test_set, judged, pairs, _corrected(features), counted[0].signatures, chance)
+
+
+def _n_trials(chance: Chance, test_set: SortedTestSet, counted: Sequence[CountedSentences]) -> int:
+    """Return the trials of each test: enough for the smallest possible p to remain small after the correction."""
+    several = [feature for feature in test_set.features if len(feature.buckets) > 1]
+    tested = sum(len(feature.indices(name)) >= FEWEST for feature in several for name in feature.buckets)
+    n_tests = tested * (len(counted) - 1) * len(counted[0].statistics)
+    return max(chance.n_randomization, math.ceil(_RESOLUTION * n_tests / LEVEL))
+
+
+def _feature(
+    feature: Feature, counted: Sequence[CountedSentences], of_all: list[Differences], chance: Chance
+) -> FeatureComparison:
+    """Compare the systems in each bucket. of_all: the differences on all sentences, which a single bucket has, too."""
+    buckets = []
+    for name in feature.buckets:
+        indices = feature.indices(name)
+        scores = [counts.score(indices) for counts in counted]
+        is_all = len(feature.buckets) == 1
+        differences = of_all if is_all else compare_parts(counted[0], counted[1:], indices, chance=chance)
+        buckets.append(Bucket(name, len(indices), scores, differences))
+    return FeatureComparison(feature.name, feature.how, buckets)
+
+
+def _corrected(features: Sequence[FeatureComparison]) -> list[FeatureComparison]:
+    """Correct every p for all tests in buckets: however many there are, equal systems rarely get a single star."""
+    several = [bucket for feature in features if len(feature.buckets) > 1 for bucket in feature.buckets]
+    all_tests = iter(corrected(test for bucket in several for by in bucket.differences for test in by.values()))
+    return [
+        feature
+        if len(feature.buckets) == 1
+        else replace(
+            feature,
+            buckets=[
+                replace(bucket, differences=[{name: next(all_tests) for name in by} for by in bucket.differences])
+                for bucket in feature.buckets
+            ],
+        )
+        for feature in features
+    ]
 
 
 def _check(systems: Sequence[System], test_set: SortedTestSet) -> None:

@@ -11,11 +11,13 @@ from mtkit.evaluation.comparison.text import (
     FAULT_NAMES,
     absent_faults,
     diagnostic_rows,
-    n_by_chance,
+    how_tested,
+    n_tested,
     verdict,
     word_differences,
 )
-from mtkit.evaluation.metrics.buckets import FEWEST, PART_METRICS
+from mtkit.evaluation.metrics.buckets import FEWEST
+from mtkit.evaluation.metrics.scores import fixed
 from mtkit.evaluation.metrics.significance import LEVEL
 from mtkit.pages.charts import Bars, bar_chart
 from mtkit.pages.page import write_page
@@ -27,7 +29,6 @@ _MAX_BYTES = 1_300_000  # of the table of sentences, which keeps the page under 
 
 def write_report(path: Path, comparison: Comparison) -> None:
     """Write the page; for a very large test set it holds only the sentences on which the systems differ most."""
-    n_tested, by_chance = n_by_chance(comparison)
     write_page(
         path,
         "compare",
@@ -44,14 +45,14 @@ def write_report(path: Path, comparison: Comparison) -> None:
         absent=absent_faults(comparison),
         calibrations=[_calibration(judged) for judged in comparison.systems if judged.diagnostics.calibration],
         features=[_feature(comparison, feature) for feature in comparison.features],
-        metrics=PART_METRICS,
+        metrics=comparison.metrics,
         signatures=comparison.signatures,
-        n_bootstrap=comparison.n_bootstrap,
-        seed=comparison.seed,
+        score=fixed,
+        chance=comparison.chance,
+        how_tested=how_tested(comparison),
         level=LEVEL,
         fewest=FEWEST,
-        n_tested=n_tested,
-        by_chance=by_chance,
+        n_tested=n_tested(comparison),
         table=_sentence_table(comparison),
     )
 
@@ -59,7 +60,7 @@ def write_report(path: Path, comparison: Comparison) -> None:
 def _pair(comparison: Comparison, pair: Pair) -> dict[str, Any]:
     return {
         **vars(pair),
-        "verdicts": [verdict(pair, metric) for metric in PART_METRICS],
+        "verdicts": [verdict(pair, metric) for metric in comparison.metrics],
         "largest_gains": [_example(comparison, pair, index) for index in pair.largest_gains(_N_SHOWN)],
         "largest_losses": [_example(comparison, pair, index) for index in pair.largest_losses(_N_SHOWN)],
     }

@@ -1,5 +1,6 @@
 """Collect the systems to score on a test set: files of translations, and models that translate it."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from mtkit.console import log, progress_bar
 from mtkit.data.corpus import read_lines, read_pairs
 from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import DataError, UsageError
+from mtkit.evaluation.metrics.settings import METRICS
 
 if TYPE_CHECKING:
     from mtkit.data.tokenizer import Tokenizer
@@ -64,6 +66,7 @@ class System:
     good_chrf: float | None = None  # lowest sentence chrF of a good translation, in the calibration
     unknown_src: UnknownPieces | None = None  # of the source text
     unknown_tgt: UnknownPieces | None = None  # of the translations
+    given: dict[str, list[float]] = field(default_factory=dict)  # scores from elsewhere, by name, one a sentence
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,53 @@ def read_system(place: Place, test_set: TestSet) -> System:
     if not references:
         raise DataError(f"{counts}: nothing to score")
     return System(place.name, translations, {"hyp": str(place.path)})
+
+
+def find_scores(texts: Sequence[str], n_systems: int) -> dict[str, list[Path]]:
+    """Return the files of given scores by name, one for each system, in the systems' order.
+
+    texts: NAME=FILE,FILE,... Raises UsageError for a name used twice or as a metric's, or another number of files.
+    """
+    known = {metric.lower() for metric in METRICS}
+    found: dict[str, list[Path]] = {}
+    for text in texts:
+        name, _, rest = text.partition("=")
+        paths = [Path(part.strip()) for part in rest.split(",") if part.strip()]
+        if not name or not paths:
+            raise UsageError(f"--scores {text}: write NAME=FILE, or with several systems NAME=FILE,FILE,...")
+        if name.lower() in known:
+            raise UsageError(f"--scores {text}: mtkit computes {name} itself; give these scores another name")
+        if name in found:
+            raise UsageError(f"--scores {text}: {name} is given twice; write its files together: NAME=FILE,FILE")
+        if len(paths) != n_systems:
+            raise UsageError(
+                f"--scores {text}: {len(paths)} files, but {n_systems} needed; give one for each system, in their order"
+            )
+        found[name] = paths
+    return found
+
+
+def read_scores(path: Path, test_set: TestSet) -> list[float]:
+    """Read one number a line, of each translation of the test set. Raises DataError, with file and line."""
+    lines = list(read_lines(path))
+    n = len(test_set.references[0])
+    if len(lines) != n:
+        raise DataError(
+            f"{path} has {len(lines):,} lines, {test_set.reference_files[0]} has {n:,}; line n must be the score of "
+            "translation n"
+        )
+    scores = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            score = float(line.replace("_", " "))  # Python would take 1_5 for 15
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise DataError(
+                f"{path}: line {number:,}: {line[:40]!r} is not a finite number; write one number a line, such as 0.853"
+            )
+        scores.append(score)
+    return scores
 
 
 def translate_system(name: str, folders: Sequence[Path], translator: "Translator", sources: Sequence[str]) -> System:

@@ -8,7 +8,9 @@ from string import ascii_uppercase
 from typing import Any
 
 from mtkit.evaluation.comparison.comparison import Bucket, Comparison, FeatureComparison, Judged, Pair
-from mtkit.evaluation.metrics.buckets import FEWEST, PART_METRICS, PairedDifference, PartMetric
+from mtkit.evaluation.metrics.buckets import FEWEST
+from mtkit.evaluation.metrics.scores import fixed
+from mtkit.evaluation.metrics.settings import METRICS
 from mtkit.evaluation.metrics.significance import LEVEL
 from mtkit.quality.faults import FAULT_KINDS, FaultKind, words_of
 
@@ -70,7 +72,7 @@ def _append(parts: list[str], words: Sequence[str], same: bool) -> None:
         parts.append(bare)
 
 
-def verdict(pair: Pair, metric: PartMetric) -> str:
+def verdict(pair: Pair, metric: str) -> str:
     """Say which system is better in this metric, by how much, and whether the difference is significant."""
     paired = pair.differences[metric]
     if not paired.difference:
@@ -78,17 +80,22 @@ def verdict(pair: Pair, metric: PartMetric) -> str:
     better, worse = pair.system, pair.baseline
     if paired.difference < 0:
         better, worse = worse, better
-    text = f"{metric}: {better} is better than {worse} by {abs(paired.difference):.2f}"
-    if paired.p is None or paired.better is None:
+    text = f"{metric}: {better} is better than {worse} by {fixed(metric, abs(paired.difference))}"
+    if paired.p_holm is None or paired.better is None:
         return f"{text}; fewer than {FEWEST} sentences are too few for a test"
     share = paired.better if paired.difference > 0 else 1 - paired.better
     sure = "significant" if paired.is_sure else "not significant"
-    return f"{text}: {sure} (p = {paired.p:.3f}, better in {share:.1%} of resampled test sets)"
+    return f"{text}: {sure} ({p_value(paired.p_holm)}, better in {share:.1%} of resampled test sets)"
 
 
-def n_by_chance(comparison: Comparison) -> tuple[int, float]:
-    """Return how many differences in buckets are tested, and how many chance alone would make significant."""
-    n = sum(
+def p_value(p: float) -> str:
+    """Return the p with its sign, such as "p = 0.012"; a star and this text never contradict each other."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.4f}" if round(p, 3) == LEVEL else f"p = {p:.3f}"
+
+
+def n_tested(comparison: Comparison) -> int:
+    """Return how many differences in buckets are tested."""
+    return sum(
         paired.p is not None
         for feature in comparison.features
         if len(feature.buckets) > 1
@@ -96,7 +103,13 @@ def n_by_chance(comparison: Comparison) -> tuple[int, float]:
         for by_metric in bucket.differences
         for paired in by_metric.values()
     )
-    return n, LEVEL * n
+
+
+def how_tested(comparison: Comparison) -> str:
+    """Say how the p of a difference on the whole test set is computed."""
+    n, n_trials = len(comparison.pairs), comparison.chance.n_randomization
+    text = f"p: the share of {n_trials:,} trials that exchange translations at random and differ as much"
+    return f"{text}, corrected for {n} systems" if n > 1 else text
 
 
 def headline(comparison: Comparison) -> Iterator[str]:
@@ -108,11 +121,13 @@ def headline(comparison: Comparison) -> Iterator[str]:
     yield from _systems(comparison)
     for pair in comparison.pairs:
         yield ""
-        yield from (verdict(pair, metric) for metric in PART_METRICS)
+        yield from (verdict(pair, metric) for metric in comparison.metrics)
         yield (
             f"sentences by chrF2: {pair.system} better on {pair.wins:,}, worse on {pair.losses:,}, "
             f"equal on {pair.ties:,} ({pair.n_identical:,} with the same text)"
         )
+    if any(paired.p is not None for pair in comparison.pairs for paired in pair.differences.values()):
+        yield how_tested(comparison)
 
 
 def report(comparison: Comparison) -> Iterator[str]:
@@ -136,11 +151,11 @@ def _kinds(comparison: Comparison) -> Iterator[str]:
     for feature in comparison.features:
         yield ""
         yield from _feature(comparison, feature)
-    n, by_chance = n_by_chance(comparison)
+    n = n_tested(comparison)
     yield ""
     if n:
-        yield f"* p < {LEVEL:g}, paired bootstrap; chance alone would mark about {by_chance:.1f} of the {n}"
-        yield "  differences tested in buckets."
+        yield f"* p < {LEVEL:g}, corrected for the {n} differences tested in buckets (Holm): where systems are equal,"
+        yield f"  at most one comparison in {1 / LEVEL:.0f} has any star."
     if comparison.pairs:
         yield f"Buckets of fewer than {FEWEST} sentences are not tested."
     yield "The counts behind a feature's buckets add up to those of all sentences."
@@ -164,8 +179,7 @@ def as_structure(comparison: Comparison) -> dict[str, Any]:
         "n_sentences": len(test_set.sources),
         "n_references": len(test_set.references),
         "signatures": comparison.signatures,
-        "n_bootstrap": comparison.n_bootstrap,
-        "seed": comparison.seed,
+        **asdict(comparison.chance),
         **breakdown_structure(comparison),
         "pairs": [{key: value for key, value in asdict(pair).items() if key != "gains"} for pair in comparison.pairs],
         "sentences": [_sentence(comparison, index) for index in range(len(test_set.sources))],
@@ -212,9 +226,11 @@ def absent_faults(comparison: Comparison) -> list[str]:
 
 def _systems(comparison: Comparison) -> Iterator[str]:
     width = max(len(name) for name in comparison.names) + 2
-    yield f"{'':{width + 2}}{'BLEU':>7}{'chrF2':>8}"
+    columns = [(metric, max(8, len(metric) + 2)) for metric in comparison.metrics]
+    yield " " * (width + 1) + "".join(f"{metric:>{wide}}" for metric, wide in columns)
     for letter, judged in _lettered(comparison):
-        yield f"{letter} {judged.name:<{width}}{judged.score.scores['BLEU']:>7.2f}{judged.score.scores['chrF2']:>8.2f}"
+        scores = (f"{fixed(metric, judged.score.scores[metric]):>{wide}}" for metric, wide in columns)
+        yield f"{letter} {judged.name:<{width - 1}}{''.join(scores)}"
     yield ""
     yield from _diagnostics(comparison)
 
@@ -234,31 +250,36 @@ def _feature(comparison: Comparison, feature: FeatureComparison) -> Iterator[str
         yield f"by {feature.name}: all are {feature.buckets[0].name!r}"
         return
     heading = f"{'by ' + feature.name:<19}{'n':>7}"
-    for metric in PART_METRICS:
+    for metric in comparison.metrics:
         first, *others = [f"{metric} {letters[0]}".rstrip(), *letters[1:]]
-        heading += f" {first:>8}" + "".join(f"{other:>7}" for other in others)
-        heading += "".join(f"{f'{letter}-{letters[0]}':>7} " for letter in letters[1:])
+        wide, wider = _widths(comparison, metric)
+        heading += f" {first:>{wider}}" + "".join(f"{other:>{wide}}" for other in others)
+        heading += "".join(f"{f'{letter}-{letters[0]}':>{wide}} " for letter in letters[1:])
     yield heading.rstrip()
     for bucket in feature.buckets:
-        yield _bucket(bucket)
-    yield _bucket(comparison.everything)
+        yield _bucket(comparison, bucket)
+    yield _bucket(comparison, comparison.everything)
 
 
 def _count(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
-def _bucket(bucket: Bucket) -> str:
+def _widths(comparison: Comparison, metric: str) -> tuple[int, int]:
+    """Return the width of the metric's columns, and that of its first one, whose head is the metric's name."""
+    wide = len(fixed(metric, 10)) + (2 if metric in METRICS else 1)
+    return wide, max(wide + 1, len(metric) + (2 if comparison.pairs else 0))
+
+
+def _bucket(comparison: Comparison, bucket: Bucket) -> str:
     line = f"  {bucket.name:<17}{bucket.n:>7,}"
-    for metric in PART_METRICS:
-        first, *others = [score.scores[metric] for score in bucket.scores]
-        line += f" {first:>8.2f}" + "".join(f"{other:>7.2f}" for other in others)
-        line += "".join(_signed(by_metric[metric]) for by_metric in bucket.differences)
+    for metric in comparison.metrics:
+        wide, wider = _widths(comparison, metric)
+        first, *others = [fixed(metric, score.scores[metric]) for score in bucket.scores]
+        line += f" {first:>{wider}}" + "".join(f"{other:>{wide}}" for other in others)
+        for paired in (by_metric[metric] for by_metric in bucket.differences):
+            line += f"{fixed(metric, paired.difference, sign='+'):>{wide}}{'*' if paired.is_sure else ' '}"
     return line.rstrip()
-
-
-def _signed(paired: PairedDifference) -> str:
-    return f"{paired.difference:>+7.2f}{'*' if paired.is_sure else ' '}"
 
 
 def _examples(comparison: Comparison, pair: Pair) -> Iterator[str]:

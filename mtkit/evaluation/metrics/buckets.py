@@ -1,23 +1,18 @@
-"""Score and compare parts of a test set with BLEU and chrF.
+"""Score and compare parts of a test set with BLEU, chrF and given scores.
 
-Both metrics are functions of counts summed over sentences. A part's score comes from the sum over its sentences, so the
-counts of parts that make up the test set add up exactly to those of the whole.
+All are functions of counts summed over sentences. A part's score comes from the sum over its sentences, so the counts
+of parts that make up the test set add up exactly to those of the whole.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
+from mtkit.evaluation.metrics.scores import DEFAULTS, check_counts
+from mtkit.evaluation.metrics.settings import MetricName, MetricSettings
+from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, Chance, PairedDifference, paired_differences
+from mtkit.evaluation.metrics.statistics import Statistics, extract
 
-from mtkit.evaluation.metrics.scores import DEFAULTS, N_BOOTSTRAP, SEED, check_counts, interval
-from mtkit.evaluation.metrics.settings import MetricSettings
-from mtkit.evaluation.metrics.significance import LEVEL, bootstrap_p
-from mtkit.evaluation.metrics.statistics import Statistics, bootstrap, extract
-
-PartMetric = Literal["BLEU", "chrF2"]
-PART_METRICS: tuple[PartMetric, ...] = get_args(PartMetric)
+PART_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF2")
 FEWEST = 30  # sentences: smaller parts are not resampled, because their samples say little
 
 
@@ -26,23 +21,7 @@ class PartScore:
     """One system's scores on some sentences."""
 
     n: int
-    scores: dict[PartMetric, float]  # 0 to 100
-
-
-@dataclass(frozen=True)
-class PairedDifference:
-    """A system's difference from a baseline in one metric; the difference alone if there are too few sentences."""
-
-    difference: float  # system - baseline
-    low: float | None = None  # 95 % of the resampled test sets lie from low to high
-    high: float | None = None
-    p: float | None = None  # probability of such a difference by chance
-    better: float | None = None  # share of resampled test sets in which the system is better; ties count half
-
-    @property
-    def is_sure(self) -> bool:
-        """Return whether the difference is significant. Equal scores never are, though their p may be small."""
-        return self.difference != 0 and self.p is not None and self.p < LEVEL
+    scores: dict[str, float]  # by metric; BLEU and chrF from 0 to 100
 
 
 class CountedSentences:
@@ -53,24 +32,27 @@ class CountedSentences:
         hypotheses: Sequence[str],
         references: Sequence[Sequence[str]],
         settings: MetricSettings = DEFAULTS,
+        given: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         """Count the sentences; references: one or more whole sets, references[k][i] for hypotheses[i].
 
+        given: scores from elsewhere, by name, one a sentence.
         Raises ValueError if the numbers of sentences differ or are 0.
         """
         check_counts(hypotheses, *references)
         [by_metric] = extract([hypotheses], references, PART_METRICS, settings)
-        self.statistics: dict[PartMetric, Statistics] = dict(zip(PART_METRICS, by_metric, strict=True))
+        self.statistics: dict[str, Statistics] = dict(zip(PART_METRICS, by_metric, strict=True))
+        self.statistics |= {name: Statistics.from_given(name, scores) for name, scores in (given or {}).items()}
 
     def __len__(self) -> int:
         return len(self.statistics["BLEU"].rows)
 
     @property
-    def signatures(self) -> dict[PartMetric, str]:
+    def signatures(self) -> dict[str, str]:
         """Return sacreBLEU's signature of each metric."""
         return {name: str(known.metric.get_signature()) for name, known in self.statistics.items()}
 
-    def part(self, indices: Sequence[int] | None = None) -> dict[PartMetric, Statistics]:
+    def part(self, indices: Sequence[int] | None = None) -> dict[str, Statistics]:
         """Return the counts of these sentences, by default of all. Raises ValueError if there are none."""
         if indices is None:
             return self.statistics
@@ -101,12 +83,11 @@ def compare_parts(
     systems: Sequence[CountedSentences],
     indices: Sequence[int] | None = None,
     *,
-    n_bootstrap: int = N_BOOTSTRAP,
-    seed: int = SEED,
-) -> list[Mapping[PartMetric, PairedDifference]]:
+    chance: Chance = DEFAULT_CHANCE,
+) -> list[Mapping[str, PairedDifference]]:
     """Return each system's differences from the baseline on these sentences, by default on all, from the same draws.
 
-    Raises ValueError if the systems have different numbers of sentences.
+    p_holm is corrected for the number of systems. Raises ValueError if the systems have different numbers of sentences.
     """
     if not systems:
         return []
@@ -114,24 +95,8 @@ def compare_parts(
     if len(set(sizes)) > 1:
         raise ValueError(f"cannot compare systems of {', '.join(map(str, sizes))} sentences")
     parts = [counted.part(indices) for counted in (baseline, *systems)]
-    scores = [{name: known.score for name, known in part.items()} for part in parts]
     if len(parts[0]["BLEU"].rows) < FEWEST:
+        scores = [{name: known.score for name, known in part.items()} for part in parts]
         return [{name: PairedDifference(score[name] - scores[0][name]) for name in score} for score in scores[1:]]
-    samples = iter(bootstrap([known for part in parts for known in part.values()], n_bootstrap, seed))
-    drawn = [{name: next(samples) for name in part} for part in parts]
-    return [
-        {name: _paired_difference(scores[0][name], scores[i][name], drawn[0][name], drawn[i][name]) for name in part}
-        for i, part in enumerate(parts[1:], start=1)
-    ]
-
-
-def _paired_difference(
-    baseline: float,
-    system: float,
-    baseline_samples: NDArray[np.floating[Any]],
-    system_samples: NDArray[np.floating[Any]],
-) -> PairedDifference:
-    """Test the difference of two scores with the scores of both systems in the same samples."""
-    difference, gains = system - baseline, system_samples - baseline_samples
-    better = float(((gains > 0) + 0.5 * (gains == 0)).mean())
-    return PairedDifference(difference, *interval(gains), bootstrap_p(gains, difference), better)
+    tested = paired_differences([list(part.values()) for part in parts], chance)
+    return [dict(zip(parts[0], by_metric, strict=True)) for by_metric in tested]

@@ -20,9 +20,9 @@ DEFAULTS = MetricSettings()
 
 @dataclass(frozen=True)
 class MetricScore:
-    """One metric's score of a whole test set, 0 to 100 (TER may be higher), and its bootstrap interval."""
+    """One metric's score of a whole test set, sacreBLEU's from 0 to 100 (TER may be higher), and its interval."""
 
-    name: str  # BLEU, chrF2, chrF2++ or TER
+    name: str  # BLEU, chrF2, chrF2++ or TER, or what given scores are called
     score: float
     signature: str  # sacreBLEU's record of how the score was computed
     low: float  # 95 % of the bootstrap samples score from low to high
@@ -59,6 +59,11 @@ def signed_score(statistics: Statistics, samples: NDArray[np.floating[Any]], dra
     low, high = interval(samples)
     mean = float(np.sort(samples).mean())  # sacreBLEU's order decides the last digit
     return MetricScore(statistics.name, statistics.score, str(signature), low, high, mean)
+
+
+def fixed(metric: str, value: float, *, sign: Literal["", "+"] = "") -> str:
+    """Return a score as text: two decimals, as sacreBLEU prints them, and four of a given score, such as COMET."""
+    return f"{value:{sign}.{2 if metric in METRICS else 4}f}"
 
 
 def interval(samples: NDArray[np.floating[Any]]) -> tuple[float, float]:

@@ -2,7 +2,8 @@
 
 A row holds a metric's counts for one sentence, such as BLEU's lengths and n-gram matches; the corpus score is a
 function of the sum of all rows. sacreBLEU's functions for both are private, but its own significance tests use them.
-Draws, and the order and precision of each sum, are sacreBLEU's: all figures agree to the last digit.
+Draws, and the order and precision of each sum, are sacreBLEU's: scores, intervals and its p agree to the last digit.
+Scores from elsewhere, one a sentence, have rows of their own, the score and 1; the corpus score is their mean.
 """
 
 import multiprocessing
@@ -18,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.console import progress_bar
-from mtkit.evaluation.metrics.settings import MetricName, MetricSettings
+from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings
+from mtkit.evaluation.metrics.sums import MeanOfGiven, scores_of_sums
 
 Rows = list[list[float]]  # one per sentence
 
@@ -32,9 +34,19 @@ _BAR_DELAY_S = 1.5
 class Statistics:
     """One metric's counts for one system's translations."""
 
-    name: MetricName
-    metric: Any  # sacreBLEU's
+    name: str  # a MetricName, or what given scores are called
+    metric: Any  # sacreBLEU's, or MeanOfGiven
     rows: Rows
+
+    @classmethod
+    def from_given(cls, name: str, scores: Sequence[float]) -> "Statistics":
+        """Take one score a sentence, such as COMET's or a person's."""
+        return cls(name, MeanOfGiven(), [[score, 1.0] for score in scores])
+
+    @property
+    def precision(self) -> type[np.floating[Any]]:
+        """Return the type in which bootstrap samples are summed: sacreBLEU's for its own metrics."""
+        return np.float32 if self.name in METRICS else np.float64
 
     @cached_property
     def score(self) -> float:
@@ -124,49 +136,69 @@ def bootstrap(all_statistics: Sequence[Statistics], n_samples: int, seed: int) -
     """
     size = len(all_statistics[0].rows)
     rng = np.random.default_rng(seed)
-    arrays = [np.array(statistics.rows, dtype=np.float32) for statistics in all_statistics]
-    ends = np.cumsum([array.shape[1] for array in arrays])
-    side_by_side = np.concatenate(arrays, axis=1)  # one selection serves all
     scores: list[list[float]] = [[] for _ in all_statistics]
+    by_precision = [_SideBySide(all_statistics, scores, precision) for precision in (np.float32, np.float64)]
     with progress_bar(n_samples, "bootstrap", "sample", delay=_BAR_DELAY_S) as bar:
         for _ in range(n_samples):  # one at a time: all samples of a large test set would fill the memory
-            sums = side_by_side[rng.choice(size, size=size, replace=True)].sum(0)
-            for statistics, part, samples in zip(all_statistics, np.split(sums, ends[:-1]), scores, strict=True):
-                samples.append(statistics.metric._compute_score_from_stats(part).score)
+            chosen = rng.choice(size, size=size, replace=True)
+            for side_by_side in by_precision:
+                side_by_side.score(chosen)
             bar.update()
     return [np.array(samples) for samples in scores]
+
+
+class _SideBySide:
+    """The rows of all statistics of one precision, in one array: one selection serves all."""
+
+    def __init__(
+        self, statistics: Sequence[Statistics], scores: list[list[float]], precision: type[np.floating[Any]]
+    ) -> None:
+        here = [(one, samples) for one, samples in zip(statistics, scores, strict=True) if one.precision is precision]
+        self.metrics = [one.metric for one, _ in here]
+        self.scores = [samples for _, samples in here]  # a score is added to each
+        arrays = [np.array(one.rows, dtype=precision) for one, _ in here]
+        self.ends = np.cumsum([array.shape[1] for array in arrays])
+        self.rows = np.concatenate(arrays, axis=1) if arrays else None
+
+    def score(self, chosen: NDArray[np.int64]) -> None:
+        """Add the scores of the chosen sentences."""
+        if self.rows is not None:
+            parts = np.split(self.rows[chosen].sum(0), self.ends[:-1])
+            for metric, part, samples in zip(self.metrics, parts, self.scores, strict=True):
+                samples.append(metric._compute_score_from_stats(part).score)
 
 
 def randomize(
     baseline: Sequence[Statistics], systems: Sequence[Sequence[Statistics]], n_trials: int, seed: int
 ) -> list[list[NDArray[np.float64]]]:
-    """Return the score differences (n_trials,) of each system and the baseline by each metric in random trials.
+    """Return the absolute score differences of each system and the baseline by each metric in random trials.
 
     Each trial swaps or keeps every sentence's two translations at random (approximate randomization; Riezler and
-    Maxwell 2005). With three or more references TER adds fractions, so a tie may be broken unlike in sacreBLEU.
+    Maxwell 2005). The first of the n_trials + 1 swaps nothing: it is the real difference. With three or more references
+    TER adds fractions, so a tie may be broken unlike in sacreBLEU.
     """
     if not systems:
         return []
     rng = np.random.default_rng(seed)
     ours = [np.array(statistics.rows, dtype=np.float64) for statistics in baseline]
     theirs = [[np.array(statistics.rows, dtype=np.float64) for statistics in system] for system in systems]
-    by_system: list[list[list[float]]] = [[[] for _ in baseline] for _ in systems]
+    differences = [[np.empty(n_trials + 1) for _ in baseline] for _ in systems]
+
+    def score(first: int, swapped: NDArray[np.bool_]) -> None:
+        # Both sums are computed, as in sacreBLEU, though the second follows from the first: where they are not
+        # whole numbers (TER's mean length of three references), rounding decides the frequent ties.
+        swap, keep = swapped.astype(np.float64), (~swapped).astype(np.float64)
+        for i, (statistics, mine) in enumerate(zip(baseline, ours, strict=True)):
+            swapped_in, kept = swap @ mine, keep @ mine
+            for system, of_system in zip(theirs, differences, strict=True):
+                sums = swapped_in + keep @ system[i], kept + swap @ system[i]
+                one, other = (scores_of_sums(statistics.name, part) for part in sums)
+                of_system[i][first : first + len(swapped)] = np.abs(one - other)
+
+    score(0, np.zeros((1, len(ours[0])), dtype=bool))
     with progress_bar(n_trials, "randomization", "trial", delay=_BAR_DELAY_S) as bar:
         for start in range(0, n_trials, _TRIALS):
             swapped = rng.integers(2, size=(min(_TRIALS, n_trials - start), len(ours[0])), dtype=bool)
-            # Both sums are computed, as in sacreBLEU, though the second follows from the first: where they are not
-            # whole numbers (TER's mean length of three references), rounding decides the frequent ties.
-            swap, keep = swapped.astype(np.float64), (~swapped).astype(np.float64)
-            for i, (statistics, mine) in enumerate(zip(baseline, ours, strict=True)):
-                swapped_in, kept = swap @ mine, keep @ mine
-                for system, differences in zip(theirs, by_system, strict=True):
-                    first, second = swapped_in + keep @ system[i], kept + swap @ system[i]
-                    differences[i] += _score_differences(statistics.metric, first, second)
+            score(start + 1, swapped)
             bar.update(len(swapped))
-    return [[np.array(differences) for differences in by_metric] for by_metric in by_system]
-
-
-def _score_differences(metric: Any, first: NDArray[np.float64], second: NDArray[np.float64]) -> list[float]:
-    """Return the absolute score differences of two sums of rows (trials, columns), trial by trial."""
-    score = metric._compute_score_from_stats
-    return [abs(score(a).score - score(b).score) for a, b in zip(first.tolist(), second.tolist(), strict=True)]
+    return differences

@@ -15,12 +15,12 @@ from mtkit.evaluation.comparison.text import (
     breakdown,
     breakdown_structure,
     headline,
-    n_by_chance,
+    n_tested,
     report,
     verdict,
 )
-from mtkit.evaluation.metrics.buckets import PairedDifference
 from mtkit.evaluation.metrics.settings import MetricSettings
+from mtkit.evaluation.metrics.significance import Chance, PairedDifference
 
 ANIMALS = ["cat", "dog", "horse", "bird"]
 SOURCES = [f"The {ANIMALS[n % 4]} sleeps{'?' if n % 2 else '.'}" for n in range(40)]
@@ -29,6 +29,7 @@ BASELINE = [line if n % 3 else line.replace("asleep", "up") for n, line in enume
 OTHER = [line if n % 10 != 1 else "nothing at all" for n, line in enumerate(REFERENCES)]
 WINS = [n for n in range(40) if n % 3 == 0 and n % 10 != 1]
 SURE, CHANCE = "significant", "not significant"
+FEW = Chance(60, 200)
 LOSSES = [n for n in range(40) if n % 10 == 1]
 
 
@@ -40,7 +41,7 @@ def test_set() -> SortedTestSet:
 @pytest.fixture(scope="module")
 def found(test_set):
     systems = [System("old", BASELINE), System("new", OTHER), System("same", BASELINE)]
-    return compare(systems, test_set, n_bootstrap=60)
+    return compare(systems, test_set, chance=FEW)
 
 
 def test_sentences_are_won_and_lost_by_their_own_chrf(found):
@@ -91,19 +92,27 @@ def test_the_report_names_the_winner_and_shows_what_it_won_by(found):
     ("difference", "words"),
     [
         (
-            PairedDifference(1.5, 0.2, 2.8, 0.01, 0.98),
+            PairedDifference(1.5, 0.2, 2.8, 0.98, 0.002, 0.01),
             f"new is better than old by 1.50: {SURE} (p = 0.010, better in 98.0%",
         ),
         (
-            PairedDifference(-1.5, -2.8, -0.2, 0.01, 0.02),
+            PairedDifference(-1.5, -2.8, -0.2, 0.02, 0.002, 0.01),
             f"old is better than new by 1.50: {SURE} (p = 0.010, better in 98",
         ),
         (
-            PairedDifference(0.5, -1.2, 2.3, 0.2, 0.7),
+            PairedDifference(0.5, -1.2, 2.3, 0.7, 0.04, 0.2),
             f"new is better than old by 0.50: {CHANCE} (p = 0.200, better in 70.0%",
         ),
+        (
+            PairedDifference(0.5, 0.01, 2.3, 0.97, 0.0498, 0.0498),
+            f"new is better than old by 0.50: {SURE} (p = 0.0498, better",
+        ),
+        (
+            PairedDifference(9.5, 7, 12, 1, 0.0001, 0.0002),
+            f"new is better than old by 9.50: {SURE} (p < 0.001, better",
+        ),
         (PairedDifference(0.5), "new is better than old by 0.50; fewer than 30 sentences"),
-        (PairedDifference(0.0, -1, 1, 0.01, 0.5), "new and old score the same"),
+        (PairedDifference(0.0, -1, 1, 0.5, 1, 1), "new and old score the same"),
     ],
 )
 def test_a_verdict_says_which_system_is_better_and_whether_significantly(difference, words):
@@ -114,9 +123,8 @@ def test_a_verdict_says_which_system_is_better_and_whether_significantly(differe
 def test_a_star_is_for_tested_buckets_only(found):
     questions = next(feature for feature in found.features if feature.name == "questions")
     assert all(found.p is None for bucket in questions.buckets for by in bucket.differences for found in by.values())
-    n, by_chance = n_by_chance(found)
-    n_tested = sum(bucket.n >= 30 for f in found.features if len(f.buckets) > 1 for bucket in f.buckets)
-    assert (n, by_chance) == (n_tested * 2 * 2, pytest.approx(0.05 * n_tested * 4))
+    large = sum(bucket.n >= 30 for f in found.features if len(f.buckets) > 1 for bucket in f.buckets)
+    assert n_tested(found) == large * 2 * 2
 
 
 def test_the_structure_is_json_and_holds_every_sentence(found):

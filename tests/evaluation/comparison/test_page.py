@@ -11,6 +11,7 @@ from mtkit.evaluation.comparison.features import find_features
 from mtkit.evaluation.comparison.page import write_report
 from mtkit.evaluation.comparison.systems import System
 from mtkit.evaluation.metrics.buckets import CountedSentences
+from mtkit.evaluation.metrics.significance import Chance
 
 N = 64
 SOURCES = [f"Tom has {n} cats{'?' if n % 2 else '.'}" for n in range(N)]
@@ -24,7 +25,7 @@ CONFIDENT: dict[str, Any] = {"confidences": [0.2 + 0.7 * (n % 2) for n in range(
 
 def comparison(*systems: System, sources=SOURCES, references=REFERENCES):
     features = find_features(sources, [references], src_lang="en")
-    return compare(systems, SortedTestSet(sources, [references], features), n_bootstrap=40)
+    return compare(systems, SortedTestSet(sources, [references], features), chance=Chance(40, 200))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +130,9 @@ def test_a_report_of_thousands_of_long_sentences_stays_under_two_megabytes(tmp_p
     features = find_features(sources, [sources], src_lang="en")
     write_report(
         path,
-        compare([System("a", sources), System("b", other)], SortedTestSet(sources, [sources], features), n_bootstrap=2),
+        compare(
+            [System("a", sources), System("b", other)], SortedTestSet(sources, [sources], features), chance=Chance(2, 2)
+        ),
     )
     assert path.stat().st_size < 2_000_000
 

@@ -11,6 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from mtkit.evaluation.metrics.buckets import FEWEST, CountedSentences, compare_parts
+from mtkit.evaluation.metrics.significance import Chance
 
 WORDS = "the a cat dog house sees eats under with red small , ."
 
@@ -71,12 +72,12 @@ def test_p_is_that_of_sacrebleus_paired_bootstrap(numbers):
     )
     expected: dict[str, list[Any]] = test()[1]
     counted = [CountedSentences(lines, REFS) for lines in (GOOD, damaged(GOOD, 0.03, 4), POOR)]
-    found = compare_parts(counted[0], counted[1:], numbers, n_bootstrap=200)
+    found = compare_parts(counted[0], counted[1:], numbers, chance=Chance(200, 200))
     for name in ("BLEU", "chrF2"):
         for number in (1, 2):
-            assert found[number - 1][name].p == expected[name][number].p_value
+            assert found[number - 1][name].sacrebleu_p_bootstrap == expected[name][number].p_value
             assert found[number - 1][name].difference == expected[name][number].score - expected[name][0].score
-    close, poor = found[0]["BLEU"].p, found[1]["BLEU"].p
+    close, poor = found[0]["BLEU"].p_holm, found[1]["BLEU"].p_holm
     assert close is not None and poor is not None
     assert close > 0.05 > poor  # so that the law is seen on either side
     assert not found[0]["BLEU"].is_sure and found[1]["BLEU"].is_sure
@@ -84,18 +85,18 @@ def test_p_is_that_of_sacrebleus_paired_bootstrap(numbers):
 
 def test_a_system_that_is_better_everywhere_is_better_in_every_resampled_test_set():
     perfect, poor = CountedSentences(REFS[0], REFS[:1]), CountedSentences(POOR, REFS[:1])
-    [found] = compare_parts(poor, [perfect], n_bootstrap=50)
+    [found] = compare_parts(poor, [perfect], chance=Chance(50, 100))
     assert found["chrF2"].better == 1
     low, high = found["chrF2"].low, found["chrF2"].high
     assert low is not None and high is not None
     assert 0 < low <= found["chrF2"].difference <= high
-    [back] = compare_parts(perfect, [poor], n_bootstrap=50)
+    [back] = compare_parts(perfect, [poor], chance=Chance(50, 100))
     assert back["chrF2"].better == 0
     assert (back["chrF2"].low, back["chrF2"].high) == (-high, -low)
 
 
 def test_equal_translations_never_differ_significantly():
-    [found] = compare_parts(CountedSentences(GOOD, REFS), [CountedSentences(GOOD, REFS)], n_bootstrap=50)
+    [found] = compare_parts(CountedSentences(GOOD, REFS), [CountedSentences(GOOD, REFS)], chance=Chance(50, 100))
     assert found["BLEU"].difference == 0
     assert found["BLEU"].better == 0.5
     assert not found["BLEU"].is_sure
@@ -103,10 +104,10 @@ def test_equal_translations_never_differ_significantly():
 
 def test_few_sentences_are_scored_but_not_tested():
     good, poor = CountedSentences(GOOD, REFS), CountedSentences(POOR, REFS)
-    [few] = compare_parts(good, [poor], list(range(FEWEST - 1)), n_bootstrap=50)
+    [few] = compare_parts(good, [poor], list(range(FEWEST - 1)), chance=Chance(50, 100))
     assert few["chrF2"].difference < 0
     assert (few["chrF2"].p, few["chrF2"].low, few["chrF2"].better, few["chrF2"].is_sure) == (None, None, None, False)
-    [enough] = compare_parts(good, [poor], list(range(FEWEST)), n_bootstrap=50)
+    [enough] = compare_parts(good, [poor], list(range(FEWEST)), chance=Chance(50, 100))
     assert enough["chrF2"].p is not None
 
 

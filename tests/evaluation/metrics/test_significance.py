@@ -2,7 +2,9 @@
 
 import itertools
 import random
+from operator import ge, gt
 
+import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -10,8 +12,19 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
 from mtkit.evaluation.metrics import statistics
-from mtkit.evaluation.metrics.scores import MetricScore
-from mtkit.evaluation.metrics.significance import Chance, SystemScores, best, compare, over_seeds
+from mtkit.evaluation.metrics.scores import DEFAULTS, MetricScore
+from mtkit.evaluation.metrics.significance import (
+    Chance,
+    PairedDifference,
+    SystemScores,
+    best,
+    compare,
+    corrected,
+    holm,
+    over_seeds,
+    paired_differences,
+)
+from mtkit.evaluation.metrics.statistics import Statistics, extract
 
 WORDS = ["le", "chat", "dort", "sous", "la", "table", "rouge", ",", "l'orange", "Où", "est-il", "?", "été", "30.5"]
 
@@ -68,10 +81,10 @@ def test_every_figure_is_that_of_sacrebleus_paired_tests(
             else:
                 difference = system.differences[i]
                 assert difference.difference == score.score - found[0].scores[i].score
-                assert difference.p_bootstrap == theirs.p_value
+                assert difference.sacrebleu_p_bootstrap == theirs.p_value
                 if score.name != "TER" or n_references < 3:  # thirds are rounded: ties depend on the processor
-                    assert difference.p_randomization == trials.p_value
-    assert len({difference.p_bootstrap for system in found for difference in system.differences}) > 3
+                    assert difference.sacrebleu_p_randomization == trials.p_value
+    assert len({difference.sacrebleu_p_bootstrap for system in found for difference in system.differences}) > 3
 
 
 def test_the_defaults_are_those_of_sacrebleu(systems, references, monkeypatch):
@@ -81,8 +94,8 @@ def test_the_defaults_are_those_of_sacrebleu(systems, references, monkeypatch):
     [difference] = like.differences
     _, by_bootstrap = paired_tests(two, references[:1], "bs", 0, metrics={"TER": TER()})
     signatures, by_randomization = paired_tests(two, references[:1], "ar", 0, 0, metrics={"TER": TER()})
-    assert difference.p_bootstrap == by_bootstrap["TER"][1].p_value
-    assert difference.p_randomization == by_randomization["TER"][1].p_value
+    assert difference.sacrebleu_p_bootstrap == by_bootstrap["TER"][1].p_value
+    assert difference.sacrebleu_p_randomization == by_randomization["TER"][1].p_value
     assert like.scores[0].signature == str(signatures["TER"])
 
 
@@ -104,24 +117,101 @@ def test_p_approaches_the_share_of_all_swaps_with_a_larger_difference():
     sums = [
         sum(sign * n for sign, n in zip(signs, edits, strict=True)) for signs in itertools.product((1, -1), repeat=8)
     ]
-    share = sum(abs(found) > abs(sum(edits)) for found in sums) / len(sums)
-    assert 0.02 < share < 0.2
+    share, with_ties = (sum(is_beyond(abs(s), abs(sum(edits))) for s in sums) / len(sums) for is_beyond in (gt, ge))
+    assert 0.02 < share < with_ties - 0.02 < 0.2
     [_, system] = compare({"a": ours, "b": theirs}, [reference], metrics=["TER"], chance=Chance(2, 4000))
     assert system.differences[0].difference == pytest.approx(-100 * sum(edits) / 48)
-    assert system.differences[0].p_randomization == pytest.approx(share, abs=4 * (share / 4000) ** 0.5)
+    assert system.differences[0].p == pytest.approx(with_ties, abs=4 * (with_ties / 4000) ** 0.5)
+    assert system.differences[0].sacrebleu_p_randomization == pytest.approx(share, abs=4 * (share / 4000) ** 0.5)
+
+
+def test_three_sentences_that_differ_are_too_few_for_a_small_p():
+    # Of the eight ways to swap three sentences, two are as one-sided as the real one. sacreBLEU counts no ties.
+    reference = [f"a b c d {i}" for i in range(40)]
+    texts = {"good": reference, "bad": ["x y z"] * 3 + reference[3:]}
+    [_, bad] = compare(texts, [reference], metrics=["BLEU"], chance=Chance(2, 4000))
+    [difference] = bad.differences
+    assert difference.p == pytest.approx(2 / 8, abs=0.03)
+    assert not difference.is_sure
+    assert difference.sacrebleu_p_randomization == pytest.approx(1 / 4001)
+
+
+def test_p_of_given_scores_is_that_of_all_sign_changes():
+    rng = np.random.default_rng(3)
+    ours, theirs = rng.normal(0.80, 0.1, 12).round(4), rng.normal(0.87, 0.1, 12).round(4)
+    means = [np.mean(np.array(signs) * (theirs - ours)) for signs in itertools.product((1, -1), repeat=12)]
+    exact = np.mean(np.abs(means) >= abs(np.mean(theirs - ours)) - 1e-12)  # Fisher's test of paired differences
+    assert 0.02 < exact < 0.3
+    lines = [f"line {i}" for i in range(12)]
+    given = {"COMET": [ours.tolist(), theirs.tolist()]}
+    first, second = compare({"a": lines, "b": lines}, [lines], metrics=[], given=given, chance=Chance(200, 8000))
+    assert [score.name for score in first.scores] == ["COMET"]
+    assert (first.scores[0].score, second.scores[0].score) == pytest.approx((ours.mean(), theirs.mean()), rel=1e-12)
+    [difference] = second.differences
+    assert difference.difference == pytest.approx(theirs.mean() - ours.mean(), rel=1e-9)
+    assert difference.p == pytest.approx(exact, abs=4 * (exact / 8000) ** 0.5)
+    drawn = np.random.default_rng(12345)
+    samples = np.sort([ours[drawn.choice(12, size=12)].mean() for _ in range(200)])
+    assert (first.scores[0].low, first.scores[0].high) == pytest.approx((samples[5], samples[-6]), rel=1e-9)
+
+
+def test_equal_systems_differ_significantly_in_a_twentieth_of_the_cases(references):
+    reference, n_cases = references[0][:40], 600
+    rng = random.Random(5)
+    ours, theirs = worsened(reference, 0.3, 6), worsened(reference, 0.6, 7)
+    [rows, other] = [by_metric[0] for by_metric in extract([ours, theirs], [reference], ["BLEU"], DEFAULTS)]
+    n_small = 0
+    for seed in range(n_cases):
+        swapped = [pair[:: rng.choice((1, -1))] for pair in zip(rows.rows, other.rows, strict=True)]
+        null = [[Statistics("BLEU", rows.metric, list(side))] for side in zip(*swapped, strict=True)]
+        [[difference]] = paired_differences(null, Chance(2, 199, seed))
+        n_small += difference.p is not None and difference.p <= 0.05
+    expected, deviation = 0.05 * n_cases, (0.05 * 0.95 * n_cases) ** 0.5  # sacreBLEU's bootstrap: 0.11 * n_cases
+    assert abs(n_small - expected) < 3.5 * deviation
+
+
+@pytest.mark.parametrize(
+    ("ps", "expected"),
+    [
+        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),  # 3 x, the one before, 2 x, 4 x
+        ([0.2], [0.2]),
+        ([0.5, 0.6, 0.7], [1, 1, 1]),
+        ([0.01, 0.01], [0.02, 0.02]),
+        ([], []),
+    ],
+)
+def test_holms_correction_worked_out_by_hand(ps, expected):
+    assert holm(ps) == pytest.approx(expected)
+
+
+def test_several_systems_are_corrected_and_what_was_not_tested_is_not_counted():
+    tests = [PairedDifference(1, p=0.02, p_holm=0.02), PairedDifference(1), PairedDifference(1, p=0.03, p_holm=0.03)]
+    found = corrected(tests)
+    assert [one.p for one in found] == [0.02, None, 0.03]
+    assert [one.p_holm for one in found] == [0.04, None, 0.04]
+    assert [one.is_sure for one in found] == [True, False, True]
+
+
+def test_each_metric_is_corrected_for_the_number_of_systems(systems, references):
+    found = compare(systems, references[:1], metrics=["BLEU", "TER"], chance=Chance(20, 200))
+    for index in range(2):
+        column = [system.differences[index] for system in found if system.differences]
+        ps = [one.p for one in column if one.p is not None]
+        assert [one.p_holm for one in column] == holm(ps) != ps
 
 
 def test_equal_scores_are_never_called_different(systems, references):
     [_, same] = compare({"one": systems["good"], "two": systems["good"]}, references[:1], chance=Chance(40, 40))
     for difference in same.differences:
-        assert difference.p_bootstrap == pytest.approx(1 / 41)  # as in sacreBLEU, where a small p says no such thing
-        assert difference.significant == (False, False)
+        assert difference.sacrebleu_p_bootstrap == pytest.approx(1 / 41)  # a small p that says no such thing
+        assert difference.p == difference.p_holm == 1
+        assert not difference.is_sure
 
 
 def test_a_clear_difference_is_significant_and_a_slight_one_is_not(systems, references):
     like, poor = compare(systems, references[:1], metrics=["BLEU"], chance=Chance(200, 200))[1:3]
-    assert poor.differences[0].significant == (True, True)
-    assert like.differences[0].significant == (False, False)
+    assert poor.differences[0].is_sure
+    assert not like.differences[0].is_sure
 
 
 def test_lengths_and_unlike_sentences_are_counted():
