@@ -9,6 +9,7 @@ from mtkit.console import log, progress_bar
 from mtkit.data.corpus import Pair, count_pairs, read_pairs, windows
 from mtkit.errors import UsageError
 
+SAMPLE = 20_000  # pairs: enough to see what kind of noise a corpus has, in a minute or two
 _WINDOW_PAIRS = 512
 
 
@@ -30,6 +31,11 @@ class Skipped:
             log.warning(f"{n:,} pairs left out: {problem} (first: {self.first[problem]})")
 
 
+def default_sample(corpora: Sequence[CorpusFiles]) -> int | None:
+    """Return how many pairs to use if the user does not say; None, all of them, of input that can be read only once."""
+    return SAMPLE if _can_be_counted(corpora) else None
+
+
 def windows_of(
     corpora: Sequence[CorpusFiles], description: str, sample: int | None = None
 ) -> Iterator[tuple[CorpusFiles, list[Pair]]]:
@@ -43,6 +49,8 @@ def windows_of(
             f"--sample {sample}: a pipe cannot be sampled, because its pairs cannot be counted first; give files"
         )
     wanted = total if total is None or sample is None else min(sample, total)
+    if total is not None and wanted is not None and wanted < total:
+        log.info(f"{wanted:,} of {total:,} pairs, evenly spaced; --all takes every one")
     indices = itertools.count()
     with progress_bar(wanted, description, "pair") as bar:
         for corpus in corpora:
@@ -54,8 +62,12 @@ def windows_of(
 
 def _total(corpora: Sequence[CorpusFiles]) -> int | None:
     """Return the number of pairs; None if counting would consume the input."""
+    return count_pairs(corpora) if _can_be_counted(corpora) else None
+
+
+def _can_be_counted(corpora: Sequence[CorpusFiles]) -> bool:
     paths = [path for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path is not None]
-    return None if any(path.exists() and not path.is_file() for path in paths) else count_pairs(corpora)
+    return all(path.is_file() or not path.exists() for path in paths)
 
 
 def _is_chosen(index: int, total: int | None, wanted: int | None) -> bool:

@@ -27,7 +27,7 @@ from mtkit.config import schema
 from mtkit.console import log
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
-from mtkit.inspection import hard_pairs, neighbours
+from mtkit.inspection import corpus_choice, hard_pairs, neighbours
 
 if TYPE_CHECKING:
     from mtkit.bundle import BundleFiles
@@ -39,8 +39,14 @@ PartOption = Annotated[Part, typer.Option("--corpus", rich_help_panel=TEXT, help
 SrcOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Use this text instead; may end in .gz.")]
 TgtOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Its translation, line by line.")]
 SampleOption = Annotated[
-    int | None, typer.Option(min=1, rich_help_panel=TEXT, help="Use at most N pairs, evenly spaced. Default: all.")
+    int | None,
+    typer.Option(
+        min=1,
+        rich_help_panel=TEXT,
+        help=f"Use at most N pairs, evenly spaced. Default: {corpus_choice.SAMPLE:,}; with --near, all.",
+    ),
 ]
+AllOption = Annotated[bool, typer.Option("--all", rich_help_panel=TEXT, help="Use every pair.")]
 TopOption = Annotated[int, typer.Option("--top", "-n", min=1, help="Pairs to show; with --near, sentences.")]
 TranslateOption = Annotated[bool, typer.Option("--translate", help="Add the model's own translations.")]
 NearOption = Annotated[
@@ -69,6 +75,7 @@ def show_errors(
     tgt: TgtOption = None,
     top: TopOption = 20,
     sample: SampleOption = None,
+    take_all: AllOption = False,
     translate: TranslateOption = False,
     near: NearOption = None,
     output: ResultOption = None,
@@ -79,12 +86,14 @@ def show_errors(
 ) -> None:
     """Find the pairs with the highest loss: noise in the corpus, or what the model has not learned.
 
-    The command scores every pair as `mtkit score` does, and sorts by nats (-log-probability) per target token; the end
-    of sentence counts. With --near, it sorts source sentences by the cosine of the encoder's mean output over their
-    tokens. Line numbers count from 1.
+    The command scores a sample of the pairs as `mtkit score` does, and sorts by nats (-log-probability) per target
+    token; the end of sentence counts. With --near, it sorts source sentences by the cosine of the encoder's mean output
+    over their tokens. Line numbers count from 1.
     """
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither")
+    if sample is not None and take_all:
+        raise UsageError(f"--sample {sample} and --all exclude each other")
     if near is not None and translate:
         raise UsageError("--translate shows translations of the hardest pairs: leave out --near")
 
@@ -96,6 +105,8 @@ def show_errors(
     own_text = [] if src is None else [schema.CorpusFiles(src=src, tgt=tgt, tag=loaded.config.decode.tag)]
     corpora = own_text or _corpora(loaded, part)
     chosen = runtime.choose_device(device)
+    if sample is None and near is None and not take_all:
+        sample = corpus_choice.default_sample(corpora)
     with line_writer(output) as write:
         if near is not None:
             result = neighbours.nearest_sentences(loaded, near, corpora, top, device=chosen, sample=sample)

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli import app
+from mtkit.inspection import corpus_choice
 
 
 @pytest.fixture
@@ -123,6 +124,18 @@ def test_a_missing_corpus_is_named(run, dev):
         away.rename(dev.src)
     assert result.exit_code == 1
     assert f"{dev.src}: no such file, though" in result.stderr and "names it as data.dev: give --src" in result.stderr
+
+
+def test_a_large_text_is_sampled_unless_all_of_it_is_asked_for(run, monkeypatch):
+    monkeypatch.setattr(corpus_choice, "SAMPLE", 3)
+    sampled, everything = run("--corpus", "dev", "--json"), run("--corpus", "dev", "--json", "--all")
+    assert "3 of 8 pairs, evenly spaced; --all takes every one\n" in sampled.stderr
+    assert sorted(pair["line"] for pair in json.loads(sampled.stdout)["pairs"]) == [3, 6, 8]
+    assert json.loads(everything.stdout)["n_pairs"] == 8
+    assert "evenly spaced" not in everything.stderr
+    assert json.loads(run("--corpus", "dev", "--json", "--near", "a cat").stdout)["n_pairs"] == 8
+    both = run("--sample", "3", "--all")
+    assert both.exit_code == 2 and "--sample 3 and --all exclude each other" in both.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="needs /dev/fd")
