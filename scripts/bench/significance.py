@@ -1,9 +1,8 @@
 """Measure how often tests call equal systems different, and how often they see a true difference.
 
-    python scripts/bench/significance.py --src test.en --ref test.fr --equal sample1.fr sample2.fr --unequal a.fr b.fr
+    python scripts/bench/significance.py --src dev.en --ref dev.pt --system dev.en-pt.output
 
-equal: two outputs of one model, by sampling with two seeds. Each null pair of systems exchanges a random half of their
-sentences. unequal: a system and a better one. The outputs of other systems serve as well.
+Equal systems are copies of the system's output that each lose a tenth of their words at random; a worse one loses more.
 """
 
 import argparse
@@ -24,33 +23,36 @@ from mtkit.evaluation.metrics.scores import DEFAULTS
 from mtkit.evaluation.metrics.significance import LEVEL, Chance, PairedDifference, paired_differences
 from mtkit.evaluation.metrics.statistics import Statistics, extract
 
-TESTS: dict[str, Callable[[PairedDifference], float]] = {
-    "mtkit": lambda one: one.p or 1,
-    "sacreBLEU's bootstrap": lambda one: one.sacrebleu_p_bootstrap or 1,
-    "sacreBLEU's randomization": lambda one: one.sacrebleu_p_randomization or 1,
+TESTS: dict[str, Callable[[PairedDifference], float | None]] = {
+    "mtkit": lambda one: one.p,
+    "sacreBLEU's bootstrap": lambda one: one.sacrebleu_p_bootstrap,
+    "sacreBLEU's randomization": lambda one: one.sacrebleu_p_randomization,
 }
-Texts = Sequence[list[str]]
+N_EQUAL = 12  # copies, of which any two are a pair
+Counted = Sequence[list[Statistics]]
 
 
 def main() -> None:
     """Print the tables."""
     args = arguments()
     set_up_logging(quiet=False)
-    src, ref, *texts = [list(read_lines(path)) for path in (args.src, args.ref, *args.equal, *args.unequal)]
-    equal, unequal = texts[:2], texts[2:]
+    src, ref, output = [list(read_lines(path)) for path in (args.src, args.ref, args.system)]
     rng = np.random.default_rng(args.seed)
-    print(f"Share of p < {LEVEL} in {args.pairs:,} pairs of each kind; +- is two standard errors\n")
-    print(f"| sentences | systems | metric | {' | '.join(TESTS)} |\n|-|-|-|{'-|' * len(TESTS)}")
-    for n in args.sizes:
-        for name, systems, are_exchanged in (
-            ("equal: two samples of a model", equal, False),
-            ("equal: exchanged at random", equal, True),
-            ("unequal", unequal, False),
-        ):
-            found = rates(systems, ref, n, args, rng, exchange=are_exchanged)
-            for metric in PART_METRICS:
-                print(f"| {n:,} | {name} | {metric} | {' | '.join(found[metric])} |", flush=True)
-    print(f"\n{pages(equal, src, ref, args, rng)}")
+    equal = [with_less(output, 0.1, rng) for _ in range(N_EQUAL)]
+    worse = [with_less(output, args.worse, rng) for _ in range(N_EQUAL)]
+    if args.sizes:
+        counted = extract([*equal, *worse], [ref], PART_METRICS, DEFAULTS)
+        print(f"| sentences | systems | metric | {' | '.join(TESTS)} |\n|-|-|-|{'-|' * len(TESTS)}")
+        for n in args.sizes:
+            for name, n_pairs, others in (
+                ("equal", args.pairs, counted[:N_EQUAL]),
+                ("unequal", args.pairs // 4, counted[N_EQUAL:]),
+            ):
+                found = rates(counted[:N_EQUAL], others, n, n_pairs, rng)
+                for metric in PART_METRICS:
+                    print(f"| {n:,} | {name} | {metric} | {' | '.join(found[metric])} |", flush=True)
+    if args.pages:
+        print(pages(equal, src, ref, args, rng))
 
 
 def arguments() -> argparse.Namespace:
@@ -58,65 +60,73 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--src", type=Path, required=True)
     parser.add_argument("--ref", type=Path, required=True)
-    parser.add_argument("--equal", type=Path, nargs=2, required=True)
-    parser.add_argument("--unequal", type=Path, nargs=2, required=True)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[30, 60, 120, 500])
-    parser.add_argument("--pairs", type=int, default=2000, help="pairs of systems for each size")
+    parser.add_argument("--system", type=Path, required=True, help="translations of src")
+    parser.add_argument("--src-lang", default="en")
+    parser.add_argument("--worse", type=float, default=0.13, help="share of words that a worse system loses")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[30, 60, 120, 500], help="sentences of a test set")
+    parser.add_argument("--pairs", type=int, default=2000, help="pairs of equal systems for each size")
     parser.add_argument("--pages", type=int, default=200, help="whole comparisons of equal systems")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
 
-def rates(
-    systems: Texts, ref: list[str], n: int, args: argparse.Namespace, rng: np.random.Generator, *, exchange: bool
-) -> dict[str, list[str]]:
-    """Return by metric, for each test, in what share of random subsets of n sentences its p is below the level."""
-    ours, theirs = extract(systems, [ref], PART_METRICS, DEFAULTS)
+def with_less(lines: Sequence[str], share: float, rng: np.random.Generator) -> list[str]:
+    """Return the lines without this share of their words."""
+    return [" ".join(word for word in line.split() if rng.random() >= share) for line in lines]
+
+
+def rates(systems: Counted, others: Counted, n: int, n_pairs: int, rng: np.random.Generator) -> dict[str, list[str]]:
+    """Return by metric, for each test, how often its p is below the level, on random test sets of n sentences."""
     n_small = {metric: Counter[str]() for metric in PART_METRICS}
-    with progress_bar(args.pairs, f"{n} sentences", "pair") as bar:
-        for _ in range(args.pairs):
-            chosen = rng.choice(len(ref), size=n, replace=False)
-            swap = rng.integers(2, size=n, dtype=bool) if exchange else np.zeros(n, dtype=bool)
-            pair = [part(ours, theirs, chosen, swap), part(theirs, ours, chosen, swap)]
-            [differences] = paired_differences(pair, Chance(1000, 2000, int(rng.integers(2**31))))
+    with progress_bar(n_pairs, f"{n} sentences", "pair") as bar:
+        for _ in range(n_pairs):
+            first, second = rng.choice(N_EQUAL, size=2, replace=False)
+            chosen = rng.choice(len(systems[0][0].rows), size=n, replace=False).tolist()
+            pair = [part(systems[first], chosen), part(others[second], chosen)]
+            [differences] = paired_differences(pair, Chance(1000, 1000, int(rng.integers(2**31))))
             for metric, difference in zip(PART_METRICS, differences, strict=True):
-                small = [name for name, p in TESTS.items() if difference.difference and p(difference) < LEVEL]
-                n_small[metric].update(small)
+                n_small[metric].update(name for name in TESTS if is_small(difference, name))
             bar.update()
-    return {metric: [share(n_small[metric][name], args.pairs) for name in TESTS] for metric in PART_METRICS}
+    return {metric: [share(n_small[metric][name], n_pairs) for name in TESTS] for metric in PART_METRICS}
 
 
-def part(
-    ours: Sequence[Statistics], theirs: Sequence[Statistics], chosen: np.ndarray, swap: np.ndarray
-) -> list[Statistics]:
-    """Return the counts of the chosen sentences, those to swap from the other system."""
-    return [
-        Statistics(a.name, a.metric, [(b if swapped else a).rows[i] for i, swapped in zip(chosen, swap, strict=True)])
-        for a, b in zip(ours, theirs, strict=True)
-    ]
+def is_small(difference: PairedDifference, test: str) -> bool:
+    """Return whether this test calls the difference significant."""
+    p = TESTS[test](difference)
+    return p is not None and p < LEVEL and difference.difference != 0
+
+
+def part(statistics: Sequence[Statistics], chosen: Sequence[int]) -> list[Statistics]:
+    """Return the counts of the chosen sentences."""
+    return [Statistics(one.name, one.metric, [one.rows[i] for i in chosen]) for one in statistics]
 
 
 def share(n: int, of: int) -> str:
     """Return a share in per cent with two standard errors."""
     rate = n / of
-    return f"{100 * rate:.1f} +- {200 * (rate * (1 - rate) / of) ** 0.5:.1f} %"
+    return f"{100 * rate:.1f} ± {200 * (rate * (1 - rate) / of) ** 0.5:.1f} %"
 
 
-def pages(systems: Texts, src: list[str], ref: list[str], args: argparse.Namespace, rng: np.random.Generator) -> str:
+def pages(
+    equal: Sequence[list[str]], src: list[str], ref: list[str], args: argparse.Namespace, rng: np.random.Generator
+) -> str:
     """Return in what share of whole comparisons of equal systems any bucket is called significant."""
-    test_set = SortedTestSet(src, [ref], find_features(src, [ref], src_lang=args.src.name.split(".")[-1]))
+    test_set = SortedTestSet(src, [ref], find_features(src, [ref], src_lang=args.src_lang))
     n_any: Counter[str] = Counter()
+    n_tests = 0
     for _ in range(args.pages):
-        swap = rng.integers(2, size=len(ref))
-        texts = [[pair[k ^ s] for pair, s in zip(zip(*systems, strict=True), swap, strict=True)] for k in (0, 1)]
-        chance = Chance(1000, 2000, int(rng.integers(2**31)))
-        found = compare([System("a", texts[0]), System("b", texts[1])], test_set, chance=chance)
+        texts = [equal[i] for i in rng.choice(N_EQUAL, size=2, replace=False)]
+        swap = rng.integers(2, size=len(ref))  # so that no two pages have the same pair of systems
+        mixed = [[pair[k ^ s] for pair, s in zip(zip(*texts, strict=True), swap, strict=True)] for k in (0, 1)]
+        chance = Chance(1000, 1000, int(rng.integers(2**31)))
+        found = compare([System("a", mixed[0]), System("b", mixed[1])], test_set, chance=chance)
         buckets = [bucket for feature in found.features if len(feature.buckets) > 1 for bucket in feature.buckets]
         tests = [one for bucket in buckets for by in bucket.differences for one in by.values() if one.p is not None]
-        n_any.update({"Holm": any(one.is_sure for one in tests)})
-        n_any.update({name: any(p(one) < LEVEL and one.difference for one in tests) for name, p in TESTS.items()})
-    columns = {f"any of {len(tests)} tests in buckets, corrected (Holm)": "Holm", **{name: name for name in TESTS}}
-    return json.dumps({name: share(n_any[key], args.pages) for name, key in columns.items()}, indent=2)
+        n_tests = len(tests)
+        n_any.update(["corrected"] if any(one.is_sure for one in tests) else [])
+        n_any.update(name for name in TESTS if any(is_small(one, name) for one in tests))
+    rows = {name: share(n_any[name], args.pages) for name in ("corrected", *TESTS)}
+    return json.dumps({f"pages with a star in any of {n_tests} tests": rows}, indent=2, ensure_ascii=False)
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def test_p_of_given_scores_is_that_of_all_sign_changes():
     rng = np.random.default_rng(3)
     ours, theirs = rng.normal(0.80, 0.1, 12).round(4), rng.normal(0.87, 0.1, 12).round(4)
     means = [np.mean(np.array(signs) * (theirs - ours)) for signs in itertools.product((1, -1), repeat=12)]
-    exact = np.mean(np.abs(means) >= abs(np.mean(theirs - ours)) - 1e-12)  # Fisher's test of paired differences
+    exact = float(np.mean(np.abs(means) >= abs(np.mean(theirs - ours)) - 1e-12))  # Fisher's test of paired differences
     assert 0.02 < exact < 0.3
     lines = [f"line {i}" for i in range(12)]
     given = {"COMET": [ours.tolist(), theirs.tolist()]}
