@@ -1,58 +1,192 @@
-"""Find the pairs that a dev set shares with the training text, both encoded."""
+"""Find the pairs of dev and test that the training text has, too: the same, with the same source, or nearly so."""
 
-from collections.abc import Sequence
+import json
+import logging
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
+from mtkit.config.schema import CorpusFiles
+from mtkit.console import log, progress_bar
+from mtkit.data.corpus import Pair, read_pairs, text_checksums
+from mtkit.files import write_text
 
-from mtkit.data.encoded import EncodedCorpus, EncodedSide, Int64s
+MANY = 0.01  # of the pairs of a text; in large corpora fewer are greetings and the like
+_VERSION = 1  # of the kept result
 
-_PAIRS_AT_ONCE = 1_000_000
-_FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], dtype=np.uint64)  # any odd numbers
+Likeness = Literal["pair", "source", "near"]
+LIKENESSES: tuple[Likeness, ...] = get_args(Likeness)
+_ORDER = 4  # characters of an n-gram
+_NEAR = 0.7  # sources that share this part of all their n-grams are nearly the same (Jaccard)
+_MOST_COMPARED = 1_000_000  # training pairs whose n-grams are compared, a minute's work; of the others only the keys
+_MARKS = re.compile(r"\W+")
+_NUMBER = re.compile(r"\d+")
 
-_Keys = npt.NDArray[np.uint64]
+
+@dataclass(frozen=True)
+class Overlap:
+    """How many pairs of a text have a like in the training text; each counts for the closest one only."""
+
+    n_pairs: int
+    counts: dict[Likeness, int]  # same pair; same source with another translation; nearly the same source
+    examples: dict[Likeness, tuple[str, str]]  # where the first one is, here and in the training text
+
+    def report(self, key: str) -> None:
+        """Log what was found, with an example of each kind. key: of the text in the config, such as data.dev."""
+        n = {kind: f"{count:,} of the {self.n_pairs:,}" for kind, count in self.counts.items()}
+        share = {kind: count / max(1, self.n_pairs) for kind, count in self.counts.items()}
+        places = {kind: " as ".join(both) for kind, both in self.examples.items()}
+        if "pair" in places:
+            log.log(
+                logging.WARNING if share["pair"] >= MANY else logging.INFO,
+                f"{n['pair']} pairs of {key} ({share['pair']:.1%}) are also in data.train, {places['pair']}: scores on "
+                "them measure memory, not translation",
+            )
+        if "source" in places:
+            log.log(
+                logging.WARNING if share["source"] >= MANY else logging.INFO,
+                f"{n['source']} sources of {key} ({share['source']:.1%}) are in data.train with another translation, "
+                f"{places['source']}: scores on them flatter the model",
+            )
+        if "near" in places:
+            log.info(
+                f"{n['near']} sources of {key} ({share['near']:.1%}) are nearly those of data.train, {places['near']}: "
+                "equal but for case, punctuation or numbers, or in most of their letters"
+            )
 
 
-def pairs_also_in(
-    dev: EncodedCorpus, train: EncodedCorpus, n_dev_tags: int, n_train_tags: Sequence[int]
-) -> dict[int, int]:
-    """Map the index of each dev pair that train contains, too, to the index of its first copy there.
+def overlaps_of(corpora: Mapping[str, CorpusFiles], train: Sequence[CorpusFiles], kept: Path) -> dict[str, Overlap]:
+    """Return the overlap of each corpus, by name, with the training corpora; kept: a file for the next start."""
+    text = {"version": _VERSION, "names": list(corpora), "text": text_checksums([*corpora.values(), *train])}
+    if (known := _read(kept, text)) is not None:
+        return known
+    found = find_overlaps({name: list(read_pairs([files])) for name, files in corpora.items()}, read_pairs(train))
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    record = {"of": text, "found": {name: asdict(overlap) for name, overlap in found.items()}}
+    write_text(kept, json.dumps(record, ensure_ascii=False) + "\n")
+    return found
 
-    n_dev_tags, n_train_tags: how many tags precede each source of dev, and of each of train's corpora; the comparison
-    skips them. Both corpora are encoded by the same tokenizers.
+
+def _read(kept: Path, text: dict[str, Any]) -> dict[str, Overlap] | None:
+    """Return the overlaps kept for this text; None if there are none, or if the file is damaged."""
+    try:
+        record = json.loads(kept.read_text(encoding="utf-8"))
+        if record["of"] != text:
+            return None
+        found = {
+            name: Overlap(one["n_pairs"], one["counts"], {kind: (a, b) for kind, (a, b) in one["examples"].items()})
+            for name, one in record["found"].items()
+        }
+        if list(found) != text["names"] or any(set(one.counts) != set(LIKENESSES) for one in found.values()):
+            return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return found
+
+
+def find_overlaps(texts: Mapping[str, Sequence[Pair]], train: Iterable[Pair]) -> dict[str, Overlap]:
+    """Return the overlap of each text, such as dev and test, with the training text, which is read once.
+
+    Memory holds the texts and the n-grams of their sources, not the training text. n-grams are compared with those of
+    the first million training pairs.
     """
-    wanted: dict[tuple[bytes, bytes], list[int]] = {}
-    for i in range(dev.n_pairs):
-        wanted.setdefault(_text(dev, i, n_dev_tags), []).append(i)
-    dev_keys = np.unique(_keys(dev, slice(0, dev.n_pairs), n_dev_tags))
-    shared: list[tuple[int, int]] = []
-    first = 0
-    for size, n_tags in zip(train.sizes, n_train_tags, strict=True):
-        end = first + size
-        for start in range(first, end, _PAIRS_AT_ONCE):
-            part = slice(start, min(start + _PAIRS_AT_ONCE, end))
-            for i in (np.flatnonzero(np.isin(_keys(train, part, n_tags), dev_keys)) + start).tolist():
-                shared += [(dev_pair, i) for dev_pair in wanted.pop(_text(train, i, n_tags), [])]
-            train.release()
-        first = end
-    return dict(sorted(shared))
+    held_out = [pair for pairs in texts.values() for pair in pairs]
+    closest: list[tuple[int, str] | None] = [None] * len(held_out)  # index of its likeness, place of its like
+    sources = _Sources(pair.src for pair in held_out)
+    targets = [_squeezed(pair.tgt) for pair in held_out]
+    with progress_bar(None, f"comparing training text with {' and '.join(texts)}", "pair", delay=2.0) as bar:
+        for n_read, pair in enumerate(train):
+            for index, is_same in sources.like(pair.src, by_ngrams=n_read < _MOST_COMPARED):
+                rank = 2 if not is_same else 0 if targets[index] == _squeezed(pair.tgt) else 1
+                known = closest[index]
+                if known is None or rank < known[0]:
+                    closest[index] = rank, f"{pair.file}:{pair.line}"
+            bar.update()
+    found, start = {}, 0
+    for name, pairs in texts.items():
+        found[name] = _overlap(pairs, closest[start : start + len(pairs)])
+        start += len(pairs)
+    return found
 
 
-def _text(corpus: EncodedCorpus, i: int, n_tags: int) -> tuple[bytes, bytes]:
-    return corpus.src[i][n_tags:].astype(np.uint32).tobytes(), corpus.tgt[i].astype(np.uint32).tobytes()
+def _overlap(pairs: Sequence[Pair], closest: Sequence[tuple[int, str] | None]) -> Overlap:
+    counts: dict[Likeness, int] = dict.fromkeys(LIKENESSES, 0)
+    examples: dict[Likeness, tuple[str, str]] = {}
+    for pair, like in zip(pairs, closest, strict=True):
+        if like is not None:
+            kind = LIKENESSES[like[0]]
+            counts[kind] += 1
+            examples.setdefault(kind, (f"{pair.file}:{pair.line}", like[1]))
+    return Overlap(len(pairs), counts, examples)
 
 
-def _keys(corpus: EncodedCorpus, part: slice, n_tags: int) -> _Keys:
-    """Hash each of these pairs by the length, first and last token of both sides."""
-    keys = np.zeros(part.stop - part.start, dtype=np.uint64)
-    for side, n_skipped in ((corpus.src, n_tags), (corpus.tgt, 0)):
-        for features, factor in zip(_features(side, part, n_skipped), _FACTORS, strict=True):
-            keys = (keys ^ features.astype(np.uint64)) * factor  # wraps
-            keys ^= keys >> np.uint64(29)
-    return keys
+class _Sources:
+    """Sources, and an index that finds those that are like another one.
+
+    Two sources are nearly the same if they are equal but for case, punctuation and numbers, or if they share 70 % of
+    their n-grams. The index is exact: with the n-grams of each sorted from rare to frequent, two sets with that much in
+    common share one of their first few (prefix filtering; Bayardo, Ma and Srikant 2007).
+    """
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        self.squeezed = [_squeezed(source) for source in sources]
+        self.by_key: dict[str, list[int]] = {}
+        for index, source in enumerate(self.squeezed):
+            if source:
+                self.by_key.setdefault(_key(source), []).append(index)
+        self.grams = {key: _ngrams(key) for key in self.by_key}
+        counts = Counter(gram for grams in self.grams.values() for gram in grams)
+        by_rarity = sorted(counts, key=lambda gram: (counts[gram], gram))
+        self.rarity = {gram: rank for rank, gram in enumerate(by_rarity)}
+        self.known = frozenset(counts)
+        self.by_gram: dict[str, list[str]] = {}
+        for key, grams in self.grams.items():
+            for gram in sorted(grams, key=self.rarity.__getitem__)[: _n_first(len(grams))]:
+                self.by_gram.setdefault(gram, []).append(key)
+
+    def like(self, text: str, *, by_ngrams: bool = True) -> Iterator[tuple[int, bool]]:
+        """Yield the index of each source that is like the text, and whether it is the same."""
+        squeezed = _squeezed(text)
+        if not squeezed:
+            return
+        key = _key(squeezed)
+        for near in {key, *(self._near(key) if by_ngrams else ())} & self.by_key.keys():
+            for index in self.by_key[near]:
+                yield index, self.squeezed[index] == squeezed
+
+    def _near(self, key: str) -> Iterator[str]:
+        """Yield the keys that share enough n-grams with this one."""
+        grams = _ngrams(key)
+        known = grams & self.known
+        n_first = _n_first(len(grams)) - (len(grams) - len(known))  # unknown n-grams are the rarest
+        if n_first <= 0:
+            return
+        first = sorted(known, key=self.rarity.__getitem__)[:n_first]
+        for other in {other for gram in first for other in self.by_gram.get(gram, ())}:
+            theirs = self.grams[other]
+            n_common = len(grams & theirs)
+            if n_common >= _NEAR * (len(grams) + len(theirs) - n_common):
+                yield other
 
 
-def _features(side: EncodedSide, part: slice, n_skipped: int) -> tuple[Int64s, Int64s, Int64s]:
-    lengths = side.lengths[part].astype(np.int64) - n_skipped
-    starts = side.starts[part] + n_skipped
-    return lengths, side.ids[starts].astype(np.int64), side.ids[starts + lengths - 1].astype(np.int64)
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _key(squeezed: str) -> str:
+    """Return the text without case and punctuation, each number as 0; a text of nothing else stays."""
+    return _NUMBER.sub("0", _MARKS.sub(" ", squeezed.casefold())).strip() or squeezed
+
+
+def _ngrams(key: str) -> set[str]:
+    padded = f" {key} "
+    return {padded[i : i + _ORDER] for i in range(max(1, len(padded) - _ORDER + 1))}
+
+
+def _n_first(n_grams: int) -> int:
+    """Return how many of a source's rarest n-grams contain one of any source that is nearly the same."""
+    return n_grams - math.ceil(_NEAR * n_grams) + 1

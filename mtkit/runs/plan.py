@@ -152,8 +152,11 @@ def _borrow(run_dir: Path, scratch: Path) -> None:
         if (run_dir / name).exists():
             shutil.copy(run_dir / name, scratch / name)
     (scratch / "cache").mkdir()
-    for folder in (run_dir / "cache").glob("[!.]*"):
-        (scratch / "cache" / folder.name).symlink_to(folder, target_is_directory=True)
+    for path in (run_dir / "cache").glob("[!.]*"):
+        if path.is_dir():
+            (scratch / "cache" / path.name).symlink_to(path, target_is_directory=True)
+        else:
+            shutil.copy(path, scratch / "cache" / path.name)
 
 
 class _Probe:

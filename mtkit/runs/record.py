@@ -43,7 +43,9 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
         starts = [*known.get("starts", []), start] if step else [start]
         fingerprints = [run.corpus.fingerprint, run.validator.corpus.fingerprint]
         text = known["text"] if known.get("fingerprints") == fingerprints else _text(run)
-        text["dev"]["n_in_training"] = run.n_dev_in_train  # older versions did not count them
+        # Older versions counted only the pairs of dev, or none.
+        text["dev"]["n_in_training"] = run.overlaps["dev"].counts["pair"]
+        text["overlap"] = {name: asdict(overlap) for name, overlap in run.overlaps.items()}
         record = {
             "starts": starts[:1] + starts[1:][-_MOST_STARTS:],
             "fingerprints": fingerprints,

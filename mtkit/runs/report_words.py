@@ -1,6 +1,7 @@
 """The sentences of a run's report: a summary in everyday words, and findings that its reader should know."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from mtkit.config.schema import Config
 from mtkit.languages import primary_code
@@ -107,6 +108,22 @@ def _of_the_run(run: RunFiles) -> Iterator[str]:
         )
 
 
+def _of_the_overlap(overlaps: dict[str, Any]) -> Iterator[str]:
+    """Say what of dev and test the training text has; the same pairs of dev are in a sentence of their own."""
+    for name, overlap in overlaps.items():
+        counts, n_pairs = overlap["counts"], thousands(overlap["n_pairs"])
+        if name != "dev" and counts["pair"]:
+            yield (
+                f"Of the {n_pairs} sentence pairs of the {name} text, {thousands(counts['pair'])} are also in the "
+                f"training text, so scores on {name} partly measure what the model has memorised."
+            )
+        if counts["source"] or counts["near"]:
+            yield (
+                f"Of the {n_pairs} sources of the {name} text, {thousands(counts['source'])} are in the training text "
+                f"with another translation, and {thousands(counts['near'])} in nearly the same words."
+            )
+
+
 def _of_the_text(run: RunFiles) -> Iterator[str]:
     text = run.record.get("text")
     if not text:
@@ -121,6 +138,7 @@ def _of_the_text(run: RunFiles) -> Iterator[str]:
             f"Of the {thousands(n_dev)} sentence pairs of the dev text, {thousands(n_known)} are also in the training "
             "text, so scores on dev partly measure what the model has memorised, not how well it translates."
         )
+    yield from _of_the_overlap(text.get("overlap", {}))
     for side, figures in text["tokenizers"].items():
         if figures["n_unknown"]:
             code = run.cfg.data.src_lang if side == "src" else run.cfg.data.tgt_lang

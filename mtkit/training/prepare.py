@@ -6,12 +6,12 @@ from pathlib import Path
 
 import torch
 
-from mtkit.config.schema import Config, CorpusFiles, tags_of
+from mtkit.config.schema import Config, CorpusFiles
 from mtkit.console import log
-from mtkit.data.corpus import Pair, read_pairs, require_files
+from mtkit.data.corpus import Pair, first_missing, read_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
 from mtkit.data.feed import BatchStream, EpochSize
-from mtkit.data.overlap import pairs_also_in
+from mtkit.data.overlap import Overlap, overlaps_of
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer
@@ -34,8 +34,6 @@ from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
 from mtkit.training.warm_start import check_freeze, check_tags_of_start, freeze, load_start, run_tokenizers
 
-_MANY_DEV_IN_TRAIN = 0.01  # of the dev pairs; in large corpora fewer are greetings and the like
-
 
 @dataclass(frozen=True)
 class Prepared:
@@ -46,7 +44,7 @@ class Prepared:
     corpus: EncodedCorpus
     feed: BatchStream
     epoch_size: EpochSize
-    n_dev_in_train: int  # pairs of data.dev that are also in the training text; only process 0 counts them
+    overlaps: dict[str, Overlap]  # of dev and test with the training text; only process 0 counts them
     validator: Validator
     updater: Updater  # its model has the initial weights
     checkpoints: Checkpoints
@@ -93,7 +91,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Com
     bound_kernel_stores(n_threads)
     with processes.main_first():
         text = _prepare_text(cfg, run_dir)
-    n_dev_in_train = _count_dev_in_train(cfg, text) if processes.is_main else 0  # which reports it
+    overlaps = _find_overlaps(cfg, run_dir) if processes.is_main else {}  # which reports them
     if device.type == "cpu":
         keep_freed_memory()  # only now, so that memory used for the text is returned to the system
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
@@ -116,7 +114,7 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Com
         text.train,
         feed,
         feed.epoch_size(),
-        n_dev_in_train,
+        overlaps,
         Validator(cfg, text.dev, text.dev_pairs, text.tokenizers, precision, text.suite),
         Updater(model, cfg.train, cfg.seed, precision, processes),
         checkpoints,
@@ -164,21 +162,16 @@ def _require_memory(cfg: Config, n_weights: int) -> None:
         )
 
 
-def _count_dev_in_train(cfg: Config, text: _Text) -> int:
-    """Count the pairs of dev that are also in the training text; log an example."""
-    data, train, dev = cfg.data, text.train, text.dev
-    n_train_tags = [len(tags_of(corpus.tag)) for corpus in data.train]
-    also_in_train = pairs_also_in(dev, train, len(tags_of(data.dev.tag)), n_train_tags)
-    n_pairs = len(also_in_train)
-    if n_pairs:
-        dev_index, train_index = next(iter(also_in_train.items()))
-        tell = log.warning if n_pairs >= _MANY_DEV_IN_TRAIN * dev.n_pairs else log.info
-        tell(
-            f"{n_pairs:,} of the {dev.n_pairs:,} pairs of data.dev ({n_pairs / dev.n_pairs:.1%}) are also in "
-            f"data.train, {dev.line_of(dev_index)} as {train.line_of(train_index)}: scores on them measure memory, "
-            "not translation"
-        )
-    return n_pairs
+def _find_overlaps(cfg: Config, run_dir: Path) -> dict[str, Overlap]:
+    """Count the pairs of dev, and of test if it is there, that the training text has, too; log examples."""
+    data = cfg.data
+    held_out = {"dev": data.dev}
+    if data.test is not None and first_missing([data.test]) is None:
+        held_out["test"] = data.test
+    overlaps = overlaps_of(held_out, data.train, run_dir / "cache" / "overlap.json")
+    for name, overlap in overlaps.items():
+        overlap.report(f"data.{name}")
+    return overlaps
 
 
 def _load_suite(cfg: Config) -> Suite | None:

@@ -16,6 +16,7 @@ from browsing import check_page
 from typer.testing import CliRunner
 
 from mtkit.cli import app
+from mtkit.data import overlap
 from mtkit.data.encoded import EncodedSide
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.runs import report as report_module
@@ -23,7 +24,6 @@ from mtkit.runs.folder import write_config
 from mtkit.runs.record import read_record
 from mtkit.runs.report import note_test_scores, refresh_report, thinned, write_report
 from mtkit.runs.train import train
-from mtkit.training import prepare
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.trainer import Trainer
 from mtkit.training.validation import Sample
@@ -86,12 +86,27 @@ def test_a_finished_run_leaves_a_report_with_a_plain_summary(finished_run):
 def test_dev_pairs_outside_the_training_text_are_reported_as_such(copied_run, dev):
     record = read_record(copied_run)
     record["text"]["dev"] |= dev
+    del record["text"]["overlap"]  # older versions have none
     if "n_in_training" not in dev:
         del record["text"]["dev"]["n_in_training"]
     (copied_run / "run.json").write_text(json.dumps(record))
     words = words_of(write_report(copied_run))
     assert "On 3 sentences, which served to choose the version to keep (none of them is in its training text)" in words
     assert "are also in the training text" not in words
+
+
+def test_pairs_of_the_test_text_and_like_sources_are_reported_too(copied_run):
+    record = read_record(copied_run)
+    counts = {"dev": {"pair": 2, "source": 0, "near": 1}, "test": {"pair": 3, "source": 4, "near": 0}}
+    record["text"]["overlap"] = {
+        name: {"n_pairs": 8, "counts": found, "examples": {}} for name, found in counts.items()
+    }
+    (copied_run / "run.json").write_text(json.dumps(record))
+    words = words_of(write_report(copied_run))
+    assert "Of the 8 sources of the dev text, 0 are in the training text with another translation, and 1 in" in words
+    assert "Of the 8 sentence pairs of the test text, 3 are also in the training text" in words
+    assert "Of the 8 sources of the test text, 4 are in the training text with another translation, and 0 in" in words
+    assert "sentence pairs of the dev text, 2 are" in words and words.count("sentence pairs of the dev text, 2") == 1
 
 
 def test_the_next_start_adds_a_count_that_older_versions_lack(config_of, tmp_path):
@@ -157,7 +172,7 @@ def test_the_figures_of_its_text_are_those_of_the_files(config_of, corpus, tmp_p
 
 @pytest.mark.parametrize(("share", "level"), [(0.01, logging.WARNING), (0.5, logging.INFO)])
 def test_dev_pairs_in_the_training_text_are_reported(config_of, corpus, tmp_path, monkeypatch, caplog, share, level):
-    monkeypatch.setattr(prepare, "_MANY_DEV_IN_TRAIN", share)
+    monkeypatch.setattr(overlap, "MANY", share)
     train_files = corpus["train"][0]
     dev = {}
     for side, unseen in (("src", ["dog", "dog", "dog"]), ("tgt", ["chien chien chien chien chien chien"] * 3)):
