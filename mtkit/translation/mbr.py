@@ -1,10 +1,10 @@
 """Minimum-Bayes-risk decoding: choose, among sampled translations, the one most similar to all of them.
 
 The model's most likely translation can be an outlier; the one that agrees best with its samples is not (Eikema and
-Aziz 2020). Similarity is sentence-level chrF2 (Popović 2015), exactly as sacreBLEU computes it.
+Aziz 2020). Similarity is sentence-level chrF2 (Popović 2015), exactly as sacreBLEU computes it, or any other utility.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mtkit.config.schema import DecodeConfig
 from mtkit.translation.candidates import Candidate
 
+Utility = Callable[[str, Sequence[str]], Sequence[float]]  # source and draws to a number for each draw; highest wins
 _ORDER = 6  # n-grams of 1 to 6 characters
 _BETA = 2.0  # recall weighs this many times as much as precision
 _EPSILON = 0.02  # least token probability: the best sampling for MBR in Freitag et al. (2023)
@@ -104,12 +105,16 @@ def sampling_settings(decode: DecodeConfig) -> DecodeConfig:
     )
 
 
-def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Sort draws by their expected chrF, best first, each text once.
+def rank(candidates: Sequence[Candidate], src: str = "", utility: Utility | None = None) -> list[Candidate]:
+    """Sort draws by their expected chrF, or by the utility, best first, each text once.
 
-    A candidate's score becomes that expected chrF, 0 to 100; its log_prob stays the model's.
+    A candidate's score becomes that expected chrF, 0 to 100, or its utility; its log_prob stays the model's.
+    Raises ValueError if the utility does not return one finite number for each draw.
     """
-    scores = expected_chrf([candidate.text for candidate in candidates]).tolist()
+    texts = [candidate.text for candidate in candidates]
+    scores = expected_chrf(texts).tolist() if utility is None else [float(value) for value in utility(src, texts)]
+    if len(scores) != len(texts) or not np.isfinite(scores).all():
+        raise ValueError(f"utility of {src!r}: {len(texts)} draws need as many finite numbers, not {scores}")
     best_first = sorted(zip(scores, candidates, strict=True), key=lambda pair: -pair[0])
     distinct: dict[str, Candidate] = {}
     for score, candidate in best_first:

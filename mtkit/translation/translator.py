@@ -58,6 +58,7 @@ class Translator:
         self.tgt_lang = tgt_lang
         self.files = files
         self.terminology = None if decode.terminology is None else Terminology.load(decode.terminology, tgt_tokenizer)
+        self.utility: mbr.Utility | None = None  # chooses among decode.mbr_samples draws; None: expected chrF
 
     @classmethod
     def load(
@@ -66,6 +67,7 @@ class Translator:
         *,
         device: str = "auto",
         overrides: Sequence[str] = (),
+        utility: mbr.Utility | None = None,
         **decode: object,
     ) -> "Translator":
         """Load the model in a run or bundle folder; by default $MTKIT_MODEL, else the newest run in ./runs.
@@ -75,12 +77,18 @@ class Translator:
         path: one folder; several make an ensemble.
         decode: keys of the config's decode section, such as beam_size=1.
         overrides: the same as text, such as "decode.beam_size=1".
+        utility: chooses among mbr_samples draws instead of chrF: takes a source and its draws, returns a number for
+            each, and the highest wins.
         Raises BundleError if there is no such model, ConfigError for a wrong key or value.
         """
         paths = [path] if path is None or isinstance(path, str | Path) else path
         overrides = [*overrides, *decode_overrides(decode)]
         folders = [find_model(None if name is None else Path(name)) for name in paths]
-        return cls.from_bundles([read_bundle(folder, overrides) for folder in folders], device=device)
+        translator = cls.from_bundles([read_bundle(folder, overrides) for folder in folders], device=device)
+        if utility is not None and not translator.decode.mbr_samples:
+            raise ValueError("a utility chooses among samples: set mbr_samples, for example to 32")
+        translator.utility = utility
+        return translator
 
     @classmethod
     def from_bundles(
@@ -186,7 +194,12 @@ class Translator:
         for owner, segment_hypotheses in zip(owners, hypotheses, strict=True):
             parts[owner].append([self._candidate(hypothesis) for hypothesis in segment_hypotheses])
         candidates = [_join(part) for part in parts]
-        return [mbr.rank(draws)[:n_best] for draws in candidates] if n_draws else candidates
+        if not n_draws:
+            return candidates
+        return [
+            draws if draws == [BLANK] else mbr.rank(draws, text, self.utility)[:n_best]
+            for text, draws in zip(texts, candidates, strict=True)
+        ]
 
     def segments(
         self,

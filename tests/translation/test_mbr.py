@@ -1,5 +1,7 @@
 """Minimum-Bayes-risk choice against its definition, with sacreBLEU's own sentence chrF."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -119,3 +121,36 @@ def test_with_a_model_the_choice_does_not_depend_on_the_lines_around(shared_bund
     first_only = translator.search(lines)
     assert [n_best[0] for n_best in first_only] == [n_best[0] for n_best in together]
     assert all(len(n_best) == 1 for n_best in first_only)
+
+
+def test_a_utility_of_the_user_chooses_and_gets_every_draw_with_its_source(shared_bundle):
+    calls = []
+
+    def length(src, texts):
+        calls.append((src, list(texts)))
+        return [len(text) for text in texts]
+
+    settings: dict[str, Any] = {"mbr_samples": 6, "seed": 3, "max_len": 8, "on_suspect": "off", "device": "cpu"}
+    lines = ["the cat", "", "a dog sleeps"]
+    translator = Translator.load(shared_bundle, utility=length, **settings)
+    translations = list(translator.stream(lines))
+    assert [(src, len(texts)) for src, texts in calls] == [("the cat", 6), ("a dog sleeps", 6)]
+    assert [translation.text for translation in translations] == [
+        max(calls[0][1], key=len),
+        "",
+        max(calls[1][1], key=len),
+    ]
+    assert translations[0].score == len(translations[0].text)
+    drawn = {candidate.text for candidate in Translator.load(shared_bundle, **settings).search(lines, n_best=6)[0]}
+    assert drawn == set(calls[0][1])
+
+
+@pytest.mark.parametrize("values", [[1.0], [1.0, float("nan")], [1.0, 2.0, 3.0]])
+def test_a_utility_returns_one_finite_number_for_each_draw(values):
+    with pytest.raises(ValueError, match="utility of 'a': 2 draws need as many finite numbers"):
+        rank(draws(["x", "y"]), "a", lambda src, texts: values)
+
+
+def test_a_utility_needs_samples(shared_bundle):
+    with pytest.raises(ValueError, match="set mbr_samples"):
+        Translator.load(shared_bundle, utility=lambda src, texts: [0.0] * len(texts))
