@@ -97,8 +97,9 @@ def _course_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     total = "until train.patience stops it" if took.total is None else duration_of(took.total)
     steps = "unknown" if plan.steps is None else f"{plan.steps:,}"
     looks = "" if took.n_validations is None else f", {took.n_validations:,} in all"
+    epochs = "" if plan.steps is None else f" ({plan.steps / plan.steps_per_epoch:.1f} epochs)"
     return [
-        ("steps", f"{plan.steps_per_epoch:,} an epoch, {steps} in all"),
+        ("steps", f"{plan.steps_per_epoch:,} an epoch, {steps} in all{epochs}" + (plan.expect and f": {plan.expect}")),
         ("ended by", ends),
         ("speed", f"{1000 * took.update:,.0f} ms a step, {plan.tgt_tokens_per_s:,.0f} target tokens a second"),
         ("validation", f"{took.validation:.1f} s{looks}; a checkpoint {took.saving:.1f} s"),

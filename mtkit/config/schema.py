@@ -25,6 +25,12 @@ class Section(BaseModel):
         defaults = {key: field.get_default(call_default_factory=True) for key, field in type(self).model_fields.items()}
         return [(key, value) for key, value in super().__repr_args__() if value != defaults.get(key or "")]
 
+    def _give_way(self, **values: object) -> None:
+        """Set keys that the file does not set to values that fit those that it does; for validators only."""
+        for key, value in values.items():
+            if key not in self.model_fields_set:
+                self.__dict__[key] = value  # frozen, and not to be taken for written
+
 
 def _resolve(path: Path, info: ValidationInfo) -> Path:
     base = (info.context or {}).get("base")
@@ -44,6 +50,8 @@ def _is_part(info: ValidationInfo) -> bool:
 ConfigPath = Annotated[Path, AfterValidator(_resolve)]
 
 Share = Annotated[float, Field(ge=0, lt=1)]
+
+DEFAULT_BATCH_TOKENS = 4096
 
 
 def _as_text(value: object) -> object:
@@ -193,6 +201,7 @@ class DistillConfig(Section):
     @model_validator(mode="after")
     def _the_beam_holds_them(self) -> Self:
         check_tag(self.tag)
+        self._give_way(beam_size=max(self.beam_size, self.n_best))
         if self.n_best > self.beam_size:
             raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size} returns: raise beam_size")
         if self.choose != "all" and self.n_best == 1:
@@ -324,10 +333,11 @@ class TrainConfig(Section):
     freeze: list[str] = Field(
         [], description="do not train weights with names that begin with one of these, such as encoder or tgt_embedding"
     )
-    batch_tokens: Literal["auto"] | Annotated[int, Field(ge=16, le=10_000_000)] = Field(
-        4096,
+    batch_tokens: Literal["auto"] | Annotated[int, Field(ge=16, le=10_000_000)] | None = Field(
+        None,
         description="most tokens in a batch: sentences times the longest sentence of either side, padding included; "
-        "auto: the fastest size on this machine, measured at the start of the run and recorded in its config.yaml",
+        "auto: the fastest size on this machine. Default: 4096; with a budget 1024 if 2048 or 4096 would leave it "
+        "fewer than 8,000 updates. Both are measured at the start of the run and recorded in its config.yaml",
     )
     accumulate: int = Field(
         1, ge=1, le=100_000, description="batches per update; gives the gradient of one large batch"
@@ -347,7 +357,12 @@ class TrainConfig(Section):
         description="wall time of the whole command, such as 90s, 30m, 2h or 1h30m: training ends early enough to "
         "validate, average and write the model in time; replaces max_steps, max_epochs and max_minutes",
     )
-    lr: float = Field(1e-3, gt=0, description="peak learning rate, reached at the end of the warm-up")
+    lr: float = Field(
+        1e-3,
+        gt=0,
+        description="peak learning rate, reached at the end of the warm-up; the default is 2e-3 with a budget that "
+        "leaves fewer than 2,000 updates, for d_model up to 256",
+    )
     schedule: Literal["auto", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",
         description="learning rate after the warm-up. inverse_sqrt: lr x sqrt(warmup_steps / step); cosine: half a "
@@ -360,7 +375,7 @@ class TrainConfig(Section):
         ge=0,
         le=10**12,
         description="updates over which the learning rate rises from 0 to lr; with a budget, at most a tenth of the "
-        "run",
+        "run; the default is at most a quarter of max_steps",
     )
     adam_betas: tuple[Share, Share] = Field(
         (0.9, 0.98), description="Adam's beta1 and beta2: decay of its two running means"
@@ -415,7 +430,11 @@ class TrainConfig(Section):
         "about 15 validations in total, more often near the end",
     )
     validate_sentences: int | None = Field(
-        None, ge=1, le=10**12, description="translate only this many dev sentences, evenly sampled; default: all"
+        None,
+        ge=1,
+        le=10**12,
+        description="translate only this many dev sentences, evenly sampled; default: all; with a budget as many as "
+        "a hundredth of it allows, but at least 200",
     )
     suite: ConfigPath | None = Field(
         None, description="YAML file of behaviour checks to run at each validation; see `mtkit check`"
@@ -459,8 +478,10 @@ class TrainConfig(Section):
             raise ValueError(
                 f"r_drop_from={self.r_drop_from} has no effect without r_drop: set r_drop, for example to 3"
             )
-        if self.max_steps is not None and self.warmup_steps >= self.max_steps:
-            raise ValueError(f"warmup_steps={self.warmup_steps} is not below max_steps={self.max_steps}")
+        if self.max_steps is not None:
+            self._give_way(warmup_steps=min(self.warmup_steps, self.max_steps // 4))
+            if self.warmup_steps >= self.max_steps:
+                raise ValueError(f"warmup_steps={self.warmup_steps} is not below max_steps={self.max_steps}")
         return self
 
     @property
@@ -475,7 +496,7 @@ class TrainConfig(Section):
         """batch_tokens of a run that has begun, where auto is resolved. Raises ValueError for auto."""
         if self.batch_tokens == "auto":
             raise ValueError("batch_tokens=auto is only resolved when a run begins")
-        return self.batch_tokens
+        return self.batch_tokens or DEFAULT_BATCH_TOKENS
 
 
 class DecodeConfig(Section):
@@ -588,6 +609,7 @@ class DecodeConfig(Section):
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
         check_tag(self.tag)
+        self._give_way(beam_size=-(-self.beam_size // self.beam_groups) * self.beam_groups)
         if self.beam_size % self.beam_groups:
             raise ValueError(f"beam_groups={self.beam_groups} does not divide beam_size={self.beam_size}")
         if self.sampling and self.mbr_samples:
@@ -621,6 +643,10 @@ class Config(Section):
     def _sections_fit(self, info: ValidationInfo) -> Self:
         if _is_part(info):
             return self
+        if self.model.tie == "all":
+            self._replace("tokenizer", shared=True)
+        if self.model.positions == "learned":
+            self._replace("data", max_tokens=min(self.data.max_tokens, self.model.max_positions - 1))
         if self.model.tie == "all" and not self.tokenizer.shared:
             raise ValueError("model.tie=all needs one vocabulary for both sides: set tokenizer.shared to true")
         if self.model.positions == "learned" and self.data.max_tokens + 1 > self.model.max_positions:
@@ -629,3 +655,10 @@ class Config(Section):
                 f"model.max_positions={self.model.max_positions}: lower the first or raise the second"
             )
         return self
+
+    def _replace(self, section: str, **values: object) -> None:
+        """Like _give_way, in a section, which other configs may share: replace it by a copy."""
+        old: Section = getattr(self, section)
+        changed = {key: value for key, value in values.items() if key not in old.model_fields_set}
+        if any(getattr(old, key) != value for key, value in changed.items()):
+            self.__dict__[section] = old.model_copy(update=changed)

@@ -16,6 +16,7 @@ from mtkit.files import MAKE_ROOM
 from mtkit.model.transformer import Transformer
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.report import refresh_report
+from mtkit.runs.report_words import too_low
 from mtkit.training.prepare import Prepared
 from mtkit.training.schedule import limits_reached
 from mtkit.training.state import TrainState
@@ -62,6 +63,8 @@ def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequenc
         f"finished after {state.step} steps, {state.seconds / 60:.1f} minutes ({_values(run.cfg.train, limits)}); "
         f"dev {scores} ({signed[0].signature}); model: {folder}"
     )
+    if problem := too_low(scores.bleu):
+        log.warning(problem)
     return TrainResult(folder, state.step, ", ".join(limits), scores.figures(), tuple(steps))
 
 

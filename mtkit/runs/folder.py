@@ -52,7 +52,7 @@ def check_run(cfg: Config, *, started: bool) -> None:
 
 
 def with_its_choices(cfg: Config, *, started: bool) -> Config:
-    """Return cfg with the values that a started run chose where cfg says auto.
+    """Return cfg with the values that a started run chose where cfg says auto, or nothing.
 
     Raises ConfigError if the run's learning rate depends on its end, and cfg sets no end.
     """
@@ -67,8 +67,14 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
                 f"{cfg.run_dir}: this run's learning rate follows a cosine to its end (train.schedule); set max_steps, "
                 "max_epochs, max_minutes or budget"
             )
-    if cfg.train.batch_tokens == "auto" and theirs:
-        chosen["batch_tokens"] = theirs.batch_tokens
+    if theirs:
+        if not isinstance(cfg.train.batch_tokens, int):
+            chosen["batch_tokens"] = theirs.batch_tokens
+        if cfg.train.budget and cfg.train.validate_sentences is None:
+            chosen["validate_sentences"] = theirs.validate_sentences
+        for key in ("lr", "warmup_steps"):  # whose defaults depend on the limits, which may change
+            if key not in cfg.train.model_fields_set:
+                chosen[key] = getattr(theirs, key)
     return cfg.model_copy(update={"train": cfg.train.model_copy(update=chosen)})
 
 

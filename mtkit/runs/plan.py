@@ -21,6 +21,7 @@ from mtkit.distributed.communicator import ALONE
 from mtkit.evaluation.metrics.scores import evaluate
 from mtkit.files import disk_full_explained
 from mtkit.runs.curves import plot_curves
+from mtkit.runs.export import cost_in_validations
 from mtkit.runs.folder import with_its_choices
 from mtkit.runs.record import parameters_by_part
 from mtkit.training.auto_batch import longest_batch, resident_memory
@@ -28,6 +29,7 @@ from mtkit.training.budget import VALIDATE_EVERY, Timing, check_budget, expected
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.forecast import forecast_validation
 from mtkit.training.metrics_log import MetricsLog
+from mtkit.training.pace import worth_of
 from mtkit.training.prepare import prepare
 from mtkit.training.schedule import learning_rate, r_drop_shares
 from mtkit.training.trainer import Trainer
@@ -106,6 +108,7 @@ class RunPlan:
     steps_per_epoch: int
     steps: int | None  # in all
     ends: dict[str, int | None]  # each limit, and the step that reaches it; None: unpredictable
+    expect: str  # what so few steps are worth, in words; "" if they may be enough
     memory: MemoryPlan
     time: TimePlan
     disk: DiskPlan
@@ -133,7 +136,7 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
         scratch = Path(name)
         _borrow(run_dir, scratch)
         cfg = cfg.model_copy(update={"run_dir": scratch})
-        trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints")))
+        trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints"), since=since))
         return replace(_Probe(trainer, preparing=time.monotonic() - since).plan(seconds), left_out=left_out)
 
 
@@ -165,14 +168,15 @@ class _Probe:
     def __init__(self, trainer: Trainer, preparing: float) -> None:
         self.trainer = trainer
         self.cfg: TrainConfig = trainer.cfg.train
-        self.timing = Timing(prepared=preparing)
+        self.timing = Timing(prepared=preparing, export=cost_in_validations(trainer.run))
         self.update_by_clock = 0.0  # seconds of an update if r_drop_from is a share of the run's time
         self.tokens_per_update = 0.0
 
     def plan(self, seconds: float) -> RunPlan:
         trainer, timing = self.trainer, self.timing
         self._time_updates(seconds)
-        timing.validation = forecast_validation(trainer.validator, trainer.updater.eval_model, seconds / 2)
+        cost = forecast_validation(trainer.validator, trainer.updater.eval_model, seconds / 2)
+        timing.validation = cost.seconds(len(trainer.validator.pairs))
         checkpoint = self._time_save()
         timing.report = self._time_report()
         steps_per_epoch = trainer.epoch_size.n_updates
@@ -193,6 +197,7 @@ class _Probe:
             steps_per_epoch=steps_per_epoch,
             steps=steps,
             ends=ends,
+            expect=worth_of(steps) if steps is not None and self.cfg.init_from is None else "",
             memory=MemoryPlan(_estimated_memory(trainer), _peak_memory(trainer.updater)),
             time=TimePlan(
                 preparing=timing.prepared,

@@ -16,7 +16,7 @@ from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.pages.charts import Series, line_chart
 from mtkit.pages.page import duration, thousands, write_page
 from mtkit.runs.read import RunFiles, keep_test_scores, read_run
-from mtkit.runs.report_words import findings, language, names_languages, spoken, summary
+from mtkit.runs.report_words import findings, language, language_codes, names_languages, spoken, summary
 
 _MOST_POINTS = 400  # of a curve
 _MOST_VALIDATIONS = 8  # with samples on the page
@@ -79,7 +79,8 @@ def write_report(run_dir: Path) -> Path:
     """Write RUN/report.html. Raises OSError or MtkitError if the folder is incomplete."""
     run = read_run(run_dir)
     path = run_dir / "report.html"
-    src, tgt = (language(code) for code in (run.cfg.data.src_lang, run.cfg.data.tgt_lang))
+    codes = language_codes(run.cfg)
+    src, tgt = map(language, codes)
     write_page(
         path,
         "report",
@@ -95,7 +96,7 @@ def write_report(run_dir: Path) -> Path:
         filters=list(_filters(run)),
         tokenizers=list(_tokenizers(run)),
         languages=(src, tgt),
-        lang_codes=(run.cfg.data.src_lang, run.cfg.data.tgt_lang),
+        lang_codes=codes,
         model=list(_model(run)),
         parts=list(_parts(run)),
         course=list(_course(run)),

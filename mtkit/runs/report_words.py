@@ -30,9 +30,19 @@ def language(code: str) -> str:
     return _LANGUAGES.get(primary_code(code), code)
 
 
+def language_codes(cfg: Config) -> tuple[str, str]:
+    """Return the codes of both languages: the config's, else the endings of its dev files if they are codes."""
+    data = cfg.data
+    named, ending = (data.src_lang, data.tgt_lang), (data.source_language, data.target_language)
+    if named == ("src", "tgt") and all(primary_code(code) in _LANGUAGES for code in ending):
+        return ending
+    return named
+
+
 def names_languages(cfg: Config) -> bool:
-    """Whether the config names the languages."""
-    return cfg.data.src_lang != "src" and cfg.data.tgt_lang != "tgt"
+    """Whether both languages are known."""
+    src, tgt = language_codes(cfg)
+    return src != "src" and tgt != "tgt"
 
 
 def spoken(seconds: float) -> str:
@@ -45,10 +55,10 @@ def spoken(seconds: float) -> str:
 
 def summary(run: RunFiles) -> str:
     """Return the first paragraph."""
-    data = run.cfg.data
     about = "This page is about a translator"
     if names_languages(run.cfg):
-        about += f" from {language(data.src_lang)} into {language(data.tgt_lang)}"
+        src, tgt = map(language, language_codes(run.cfg))
+        about += f" from {src} into {tgt}"
     about += _began(run)
     learned, took = _text_learned(run), "" if run.seconds is None else f" in {spoken(run.seconds)}"
     if run.training is None:
@@ -92,6 +102,16 @@ def _in_words(scores: Scores, origin: str) -> str:
         f"translations (this measure is called BLEU; on other sentences of the same kind, expect {bleu.low:.1f} to "
         f"{bleu.high:.1f}). 100 would mean exactly the same words, which even a second human translator would not "
         "reach. Read the examples below: they say more than a number."
+    )
+
+
+def too_low(bleu: float) -> str | None:
+    """Return what to do about a BLEU that is too low for a usable model; None if it is not."""
+    if bleu >= _USELESS:
+        return None
+    return (
+        f"A BLEU of {bleu:.1f} is too low to be useful. The model needs more text or longer training, or the two sides "
+        "of its text are not translations of each other."
     )
 
 
@@ -141,7 +161,7 @@ def _of_the_text(run: RunFiles) -> Iterator[str]:
     yield from _of_the_overlap(text.get("overlap", {}))
     for side, figures in text["tokenizers"].items():
         if figures["n_unknown"]:
-            code = run.cfg.data.src_lang if side == "src" else run.cfg.data.tgt_lang
+            code = language_codes(run.cfg)[side == "tgt"]
             yield (
                 f"{language(code)}: the tokenizer does not know {thousands(figures['n_unknown'])} tokens of the dev "
                 "text, which are lost; set byte_fallback of the tokenizer to true."
@@ -168,11 +188,8 @@ def _of_the_curves(run: RunFiles) -> Iterator[str]:
 
 def _of_the_scores(run: RunFiles) -> Iterator[str]:
     scores = run.test or run.dev
-    if scores and scores.bleu.score < _USELESS:
-        yield (
-            f"A BLEU of {scores.bleu.score:.1f} is too low to be useful. The model needs more text or longer training, "
-            "or the two sides of its text are not translations of each other."
-        )
+    if scores and (problem := too_low(scores.bleu.score)):
+        yield problem
     if scores and scores.n_sentences and scores.n_sentences < _FEW_SENTENCES:
         yield f"The scores come from only {scores.n_sentences} sentences, so their intervals are wide."
     if run.training and run.cfg.data.test and not run.test:

@@ -11,6 +11,8 @@ from mtkit.console import log
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import ConfigError
 from mtkit.files import disk_full_explained, locked, remove_leftovers
+from mtkit.model.transformer import Transformer
+from mtkit.runs.export import add_export, cost_in_validations
 from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
 from mtkit.runs.folder import check_run, with_its_choices, write_config
 from mtkit.runs.record import note_start
@@ -47,11 +49,12 @@ def train(cfg: Config, since: float | None = None, processes: Communicator = ALO
         checkpoint = processes.on_main(lambda: _open_run(cfg, run_dir, checkpoints))
         if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, run_dir, checkpoint.state))):
             return result
-        run = prepare(cfg, run_dir, checkpoints, processes)
+        run = prepare(cfg, run_dir, checkpoints, processes, since)
         trainer = Trainer(run, since, _RunFolder(run, teachers))
         if checkpoint:
             trainer.resume(checkpoint)
             trainer.budget.resume(checkpoint.state.timing)
+        trainer.budget.timing.export = cost_in_validations(run)
         try:
             limits = trainer.fit()
         except KeyboardInterrupt:
@@ -59,7 +62,15 @@ def train(cfg: Config, since: float | None = None, processes: Communicator = ALO
                 log.info(f"step {steps[-1]} is saved; the same command resumes from there")
             raise
         model = processes.whole(trainer.updater.model)
-        return processes.on_main(lambda: finish(run, trainer.state, model, limits))
+        return processes.on_main(lambda: _end(trainer, model, limits))
+
+
+def _end(trainer: Trainer, model: Transformer, limits: Sequence[str]) -> TrainResult:
+    """Write the bundle and its export, and log where the time went."""
+    result = finish(trainer.run, trainer.state, model, limits)
+    add_export(trainer.run, trainer.budget.left_for_export())
+    log.info(trainer.budget.account())
+    return result
 
 
 class _RunFolder(Observer):

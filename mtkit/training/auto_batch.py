@@ -59,10 +59,10 @@ def most_for(corpus: EncodedCorpus, accumulate: int) -> int:
 
 def longest_batch(corpus: EncodedCorpus, batch_tokens: int) -> Batch:
     """Return a batch of this size from the longest sentences of the corpus, which needs the most memory."""
-    return make_batch(corpus, _of_length(corpus, batch_tokens, quantile=1.0))
+    return make_batch(corpus, pairs_of_length(corpus, batch_tokens, quantile=1.0))
 
 
-def _of_length(corpus: EncodedCorpus, batch_tokens: int, quantile: float) -> Indices:
+def pairs_of_length(corpus: EncodedCorpus, batch_tokens: int, quantile: float) -> Indices:
     """Return the indices of pairs that fill a batch; the longest is at this quantile of the lengths."""
     sizes = np.maximum(corpus.src_lengths, corpus.tgt_lengths)
     order = np.argsort(sizes, kind="stable")
@@ -119,7 +119,7 @@ def _fastest(updater: Updater, corpus: EncodedCorpus, most: int) -> tuple[int, s
 
 def _tokens_per_second(updater: Updater, corpus: EncodedCorpus, n_tokens: int) -> float:
     """Return the target tokens per second of updates with short, medium and long sentences in turn."""
-    batches = [make_batch(corpus, _of_length(corpus, n_tokens, quantile)) for quantile in (1.0, 0.25, 0.5, 0.75)]
+    batches = [make_batch(corpus, pairs_of_length(corpus, n_tokens, quantile)) for quantile in (1.0, 0.25, 0.5, 0.75)]
     for batch in batches[:2]:
         updater.update([batch], 1, 0.0)
     started, n_done, n_rounds = time.perf_counter(), 0, 0

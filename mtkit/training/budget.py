@@ -1,7 +1,8 @@
 """train.budget: when to validate, and when to end training so that the whole command fits into its wall time.
 
-The end consists of a last validation, those of the averaged weights, and writing the model; the run measures how long
-these take. Because it follows the clock, such a run is not repeatable, and differs if it is stopped and resumed.
+The end consists of a last validation, those of the averaged weights, writing the model and its export; the run measures
+how long these take. Because it follows the clock, such a run is not repeatable, and differs if it is stopped and
+resumed.
 """
 
 import time
@@ -16,9 +17,10 @@ from mtkit.errors import TrainingError
 
 VALIDATE_EVERY = 500  # updates, unless the config or a budget says otherwise
 _INTERVALS = (10, 24)  # validations, if they came at the pace of the first or of the second half of the training time
-_MOST_VALIDATION = 0.15  # of the training time
+_MOST_VALIDATION = 0.1  # of the training time
 _LEAST_TRAINING = 0.2  # of the budget; less is an error
 _MARGIN_S, _MARGIN = 0.5, 0.005  # for the interpreter's exit; and a share of the budget
+_LOADING_S = 1.0
 # What the end writes and reads, in times of saving a checkpoint: the model (a third), and each averaged checkpoint (a
 # third, read and verified at about half the cost of writing).
 _BUNDLE, _AVERAGED = 1 / 3, 1 / 6
@@ -39,6 +41,12 @@ class Timing:
     validation: float = 0.0
     save: float = 0.0  # of a checkpoint
     report: float = 0.0  # signed scores and the learning curves
+    export: float = 0.0  # of the model at the end; in validations
+    # In all starts together:
+    preparing: float = 0.0
+    updates: float = 0.0
+    validations: float = 0.0
+    saves: float = 0.0
 
 
 def share_used(cfg: TrainConfig, timing: Timing) -> float | None:
@@ -64,8 +72,13 @@ def check_budget(cfg: TrainConfig, timing: Timing) -> None:
 def expected_ending(cfg: TrainConfig, timing: Timing) -> float:
     """Return the seconds from the last validation to the end of the command: averaging, report, writing the model."""
     n_averaged = cfg.average_last or cfg.average_best
-    validations = (_AVERAGED_VALIDATIONS if n_averaged > 1 else 1) * timing.validation
+    validations = (_AVERAGED_VALIDATIONS if n_averaged > 1 else 1) * timing.validation + _export_s(timing)
     return validations + (_BUNDLE + _AVERAGED * n_averaged) * timing.save + (timing.report or timing.validation / 2)
+
+
+def _export_s(timing: Timing) -> float:
+    """Return the expected seconds of the export, with loading both engines."""
+    return timing.export * timing.validation + _LOADING_S if timing.export else 0.0
 
 
 def expected_validations(cfg: TrainConfig, timing: Timing, training: float) -> int:
@@ -109,6 +122,7 @@ class Budget:
         """
         self.tick()
         timing = self.timing
+        timing.preparing += timing.spent - self._spent_before
         if timing.update:  # an earlier start made updates
             self._plan_end()
             return
@@ -123,6 +137,7 @@ class Budget:
 
     def updated(self, seconds: float) -> None:
         """Note the seconds of an update."""
+        self.timing.updates += seconds
         self.timing.update += (seconds - self.timing.update) * (0.05 if self.timing.update else 1.0)
 
     @contextmanager
@@ -136,7 +151,30 @@ class Budget:
         self.tick()
         if part == "validation":
             timing.validated = timing.spent
+            timing.validations += seconds
+        elif part == "save":
+            timing.saves += seconds
         self._plan_end()
+
+    def account(self) -> str:
+        """Return the seconds so far and their parts, which add up: "6m18s: 9s preparation, 5m1s updates, ..."."""
+        self.tick()
+        timing = self.timing
+        parts = {
+            "preparation": round(timing.preparing),
+            "updates": round(timing.updates),
+            "validation": round(timing.validations),
+            "checkpoints": round(timing.saves),
+        }
+        total = max(round(timing.spent), sum(parts.values()))
+        parts["averaging, report and model"] = total - sum(parts.values())
+        listed = ", ".join(f"{duration_of(seconds)} {name}" for name, seconds in parts.items() if seconds)
+        return f"{duration_of(total)}: {listed}"
+
+    def left_for_export(self) -> float | None:
+        """Return how many seconds of the budget the export at the end would leave; None: no budget."""
+        self.tick()
+        return seconds_of(self.cfg.budget) - self.timing.spent - _export_s(self.timing) if self.cfg.budget else None
 
     def wants_report(self) -> bool:
         """Whether it is time to measure, once, what the report at the end will take."""

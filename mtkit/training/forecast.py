@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -23,8 +24,24 @@ from mtkit.training.validation import Validator
 _STEPS_AFTER_END = 3
 
 
-def forecast_validation(validator: Validator, model: Transformer, limit_s: float) -> float:
-    """Return the seconds of a validation of the trained model; measuring takes about limit_s.
+@dataclass(frozen=True)
+class ValidationCost:
+    """Seconds that a validation takes."""
+
+    fixed: float  # the loss on all of dev, and the behaviour checks
+    sentence: float  # to translate and score one sentence
+
+    def seconds(self, n_sentences: int) -> float:
+        """Return the seconds of a validation that translates this many."""
+        return self.fixed + self.sentence * n_sentences
+
+    def most_sentences(self, seconds: float) -> int:
+        """Return how many can be translated in so many seconds."""
+        return int((seconds - self.fixed) / self.sentence) if self.sentence else 10**9
+
+
+def forecast_validation(validator: Validator, model: Transformer, limit_s: float) -> ValidationCost:
+    """Forecast a validation of the trained model; measuring takes about limit_s.
 
     An untrained model translates to the length limit. Here each translation is as long as its reference, which is what
     a trained model's will be on average.
@@ -35,7 +52,10 @@ def forecast_validation(validator: Validator, model: Transformer, limit_s: float
         loss_s = _forecast_loss(validator, model, limit_s / 4)
         decoding_s = _forecast_decoding(validator, model, limit_s / 2)
     model.train(was_training)
-    return loss_s + decoding_s + _forecast_scoring(validator)
+    n_pairs, n_checked = len(validator.pairs), len(validator.suite.sources) if validator.suite else 0
+    a_line = decoding_s / max(1, n_pairs + n_checked)
+    scoring_s = _forecast_scoring(validator)
+    return ValidationCost(loss_s + a_line * n_checked, a_line + scoring_s / max(1, n_pairs))
 
 
 def _forecast_loss(validator: Validator, model: Transformer, limit_s: float) -> float:

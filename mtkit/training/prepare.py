@@ -1,11 +1,13 @@
 """Prepare a run: tokenizers, encoded text, a model with its optimizer, and a stream of batches."""
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config, CorpusFiles
 from mtkit.console import log
 from mtkit.data.corpus import Pair, first_missing, read_pairs, require_files
@@ -29,17 +31,23 @@ from mtkit.runtime import (
 )
 from mtkit.training.auto_batch import available_memory, with_batch_tokens
 from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.forecast import forecast_validation
+from mtkit.training.pace import fit_batches
 from mtkit.training.run_tokenizers import check_tags
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
 from mtkit.training.warm_start import check_freeze, check_tags_of_start, freeze, load_start, run_tokenizers
+
+_FOR_UPDATES = 0.8  # of what a budget has left once the text is encoded; the rest is for validations and the end
+_FOR_VALIDATION, _LEAST_SENTENCES = 0.01, 200  # share of a budget for each; BLEU on fewer sentences says little
+_TO_FORECAST = 0.01  # of a budget
 
 
 @dataclass(frozen=True)
 class Prepared:
     """What a run works with."""
 
-    cfg: Config  # with a number for train.batch_tokens
+    cfg: Config  # with a number for train.batch_tokens, and with a budget for train.validate_sentences
     run_dir: Path
     corpus: EncodedCorpus
     feed: BatchStream
@@ -48,6 +56,8 @@ class Prepared:
     validator: Validator
     updater: Updater  # its model has the initial weights
     checkpoints: Checkpoints
+    n_updates: int | None = None  # that fit into a budget, roughly; None: no budget, or a run that has started
+    validation_s: float = 0.0  # expected seconds of a validation; with a budget only
 
 
 @dataclass(frozen=True)
@@ -76,11 +86,19 @@ def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
         load_suite(cfg.train.suite)
 
 
-def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Communicator = ALONE) -> Prepared:
+def prepare(
+    cfg: Config,
+    run_dir: Path,
+    checkpoints: Checkpoints,
+    processes: Communicator = ALONE,
+    since: float | None = None,
+) -> Prepared:
     """Prepare a run, with random weights from cfg.seed or with those of train.init_from.
 
+    since: the time.monotonic() from which train.budget counts; default: now.
     Raises MtkitError if the text, the settings or the machine make the run impossible.
     """
+    since = time.monotonic() if since is None else since
     processes.check(cfg.train)
     check_freeze(cfg)
     device = processes.device(choose_device(cfg.train.device))
@@ -101,13 +119,17 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Com
     def trial(cfg: Config) -> Updater:
         return Updater(Transformer(cfg.model, *sizes, PAD_ID).to(device), cfg.train, cfg.seed, precision)
 
-    cfg = processes.on_main(lambda: with_batch_tokens(cfg, text.train, trial))
+    cfg, n_updates = processes.on_main(
+        lambda: _with_batches(cfg, text.train, trial, None if checkpoints.exist() else since, processes.size)
+    )
     torch.manual_seed(cfg.seed)
     model = Transformer(cfg.model, *sizes, PAD_ID).to(device)
     if cfg.train.init_from and not checkpoints.exist():
         load_start(cfg.train.init_from, model)
     freeze(model, cfg.train.freeze)
     feed = _make_feed(cfg, text, processes)
+    updater = Updater(model, cfg.train, cfg.seed, precision, processes)
+    cfg, validator, validation_s = _make_validator(cfg, text, updater)
     run = Prepared(
         cfg,
         run_dir,
@@ -115,9 +137,11 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Com
         feed,
         feed.epoch_size(),
         overlaps,
-        Validator(cfg, text.dev, text.dev_pairs, text.tokenizers, precision, text.suite),
-        Updater(model, cfg.train, cfg.seed, precision, processes),
+        validator,
+        updater,
         checkpoints,
+        n_updates,
+        validation_s,
     )
     where = f"{device}, {n_threads} threads" if device.type == "cpu" else str(device)
     n_weights = sum(parameter.numel() for parameter in model.parameters())
@@ -126,6 +150,40 @@ def prepare(cfg: Config, run_dir: Path, checkpoints: Checkpoints, processes: Com
         log_missing_numba()
     _log_data(run)
     return run
+
+
+def _with_batches(
+    cfg: Config, corpus: EncodedCorpus, trial: Callable[[Config], Updater], since: float | None, n_processes: int
+) -> tuple[Config, int | None]:
+    """Return cfg with a number for train.batch_tokens and, with a budget, how many updates to expect.
+
+    since: when the command began; None: the run has started before, and knows its batches.
+    """
+    cfg = with_batch_tokens(cfg, corpus, trial)
+    if cfg.train.budget and since is not None:
+        left_s = seconds_of(cfg.train.budget) - (time.monotonic() - since)
+        return fit_batches(cfg, corpus, trial, max(0.0, _FOR_UPDATES * left_s), n_processes)
+    number = {"batch_tokens": cfg.train.n_batch_tokens}
+    return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), None
+
+
+def _make_validator(cfg: Config, text: _Text, updater: Updater) -> tuple[Config, Validator, float]:
+    """Return cfg with a number for train.validate_sentences if there is a budget, its validator, and its seconds."""
+
+    def make(cfg: Config) -> Validator:
+        return Validator(cfg, text.dev, text.dev_pairs, text.tokenizers, updater.precision, text.suite)
+
+    validator = make(cfg)
+    if cfg.train.budget is None:
+        return cfg, validator, 0.0
+    budget_s, model = seconds_of(cfg.train.budget), updater.processes.whole(updater.eval_model)
+    cost = updater.processes.on_main(lambda: forecast_validation(validator, model, _TO_FORECAST * budget_s))
+    if cfg.train.validate_sentences is None:
+        n_sentences = max(_LEAST_SENTENCES, cost.most_sentences(_FOR_VALIDATION * budget_s))
+        number = {"validate_sentences": min(n_sentences, len(validator.pairs))}
+        cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=number)})
+        validator = make(cfg)
+    return cfg, validator, cost.seconds(len(validator.pairs))
 
 
 def _prepare_text(cfg: Config, run_dir: Path) -> _Text:

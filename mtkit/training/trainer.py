@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-from mtkit.config.durations import seconds_of
 from mtkit.console import log
 from mtkit.errors import CheckpointError, ConfigError
 from mtkit.model.transformer import Transformer
@@ -14,11 +13,11 @@ from mtkit.runtime import environment
 from mtkit.training.budget import Budget, Timing
 from mtkit.training.checkpoint import Checkpoint, Start, check_fits
 from mtkit.training.divergence import Divergence, Recovery
-from mtkit.training.forecast import forecast_validation
 from mtkit.training.interruption import StopRequest, stop_request
 from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
+from mtkit.training.pace import Outlook
 from mtkit.training.prepare import Prepared
-from mtkit.training.run_bar import RunBar
+from mtkit.training.run_bar import RunBar, estimated_steps
 from mtkit.training.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
 from mtkit.training.state import Interval, TrainState, UpdateStats
 from mtkit.training.validation import DevScores, rank
@@ -55,6 +54,7 @@ class Trainer:
             train_fingerprint=run.corpus.fingerprint, dev_fingerprint=run.validator.corpus.fingerprint
         )
         self._saved: tuple[int, int] | None = None  # the newest checkpoint's step, and the last one validated by then
+        self._outlook = Outlook(run.epoch_size.n_updates)
         self._start: Start | None = None  # to go back to while there is no checkpoint
         self._running_since = time.monotonic()
         self._seconds_before = 0.0
@@ -111,6 +111,8 @@ class Trainer:
                 if limits := self._limits_reached():
                     break
                 self._stop_if_asked(request)
+                if self.cfg.train.init_from is None:
+                    self._outlook.look(self.state.step, fraction_done(self.cfg.train, self.state.progress()))
                 try:
                     bar.add(self.update(), self.state.progress())
                 except Divergence as error:
@@ -122,13 +124,12 @@ class Trainer:
     def _begin(self) -> None:
         """Plan the end of the budget; keep a copy of the start while there is no checkpoint to go back to."""
         self.processes.on_main(lambda: self.observer.started(self.state.step))
-        budget, model = self.cfg.train.budget, self.processes.whole(self.updater.eval_model)
-        # a run that resumes with a budget knows how long a validation takes
-        in_time = seconds_of(budget) / 30 if budget is not None and not self.state.timing.validation else 0.0
-        self.processes.on_main(  # whose clock counts
-            lambda: self.budget.begin(forecast_validation(self.validator, model, in_time) if in_time else 0.0)
-        )
+        self.processes.on_main(lambda: self.budget.begin(self.run.validation_s))  # whose clock counts
         self._running_since = time.monotonic()
+        progress = self.state.progress()
+        n_updates = self.run.n_updates or estimated_steps(self.cfg.train, progress, self.epoch_size.n_updates)
+        if n_updates and self.cfg.train.init_from is None:  # a trained model needs few
+            self._outlook.begin(n_updates)
         if not self.checkpoints.exist():
             self.state.grad_scaler = self.updater.grad_scaler.state_dict()
             self._start = Start(self.state, *self._values())

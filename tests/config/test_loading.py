@@ -135,7 +135,8 @@ def test_keys_that_do_not_fit_together_are_reported_at_the_first_key_of_the_mess
     text = MINIMAL + "  lr: 1e-3\n  warmup_steps: 8000\n"
     assert first(text) == "line 7: train.warmup_steps=8000 is not below train.max_steps=5000"
     text = MINIMAL + "model:\n  positions: learned\n  max_positions: 64\n"
-    assert_facts([first(text)], [("line 8: data.max_tokens=128 ", "model.max_positions=64")])
+    written = text.replace("data:", "data:\n  max_tokens: 64")
+    assert_facts([first(written)], [("line 2: data.max_tokens=64 ", "model.max_positions=64")])
     assert_facts([first(MINIMAL + "  r_drop_from: 0.3\n")], [("line 6: train.r_drop_from=0.3 ", "r_drop")])
     endless = MINIMAL.replace("max_steps: 5000", "patience: 3") + "  r_drop: 3\n  r_drop_from: 0.3\n"
     assert_facts([first(endless)], [("line 7: train.r_drop_from=0.3 ", "max_steps, max_epochs, max_minutes or budget")])
@@ -326,10 +327,29 @@ def test_problems_of_overrides_name_the_override(tmp_path):
     assert_facts(messages, facts)
 
 
+@pytest.mark.parametrize(
+    ("written", "key", "value"),
+    [
+        ("train.max_steps=500", "train.warmup_steps", 125),
+        ("train.max_steps=1", "train.warmup_steps", 0),
+        ("train.max_steps=4001", "train.warmup_steps", 1000),
+        ("decode.beam_groups=3", "decode.beam_size", 6),
+        ("decode.beam_groups=2", "decode.beam_size", 4),
+        ("distill={n_best: 8}", "distill.beam_size", 8),
+        ("model.tie=all", "tokenizer.shared", True),
+        ("model={positions: learned, max_positions: 64}", "data.max_tokens", 63),
+    ],
+)
+def test_a_default_gives_way_to_what_is_written(tmp_path, written, key, value):
+    section, name = key.split(".")
+    config = load(tmp_path, MINIMAL, written)
+    assert getattr(getattr(config, section), name) == value
+    (tmp_path / "written.yaml").write_text(dump_config(config), encoding="utf-8")
+    assert load_config(tmp_path / "written.yaml") == config
+    assert load(tmp_path, MINIMAL) == load(tmp_path, MINIMAL + "decode: {beam_size: 4}\n"), "defaults stay as they are"
+
+
 def test_an_override_that_breaks_a_section_is_named(tmp_path):
-    assert problems(tmp_path, MINIMAL, "train.max_steps=500")[1:] == [
-        "--set train.max_steps=500: train.warmup_steps=1000 is not below train.max_steps=500"
-    ]
     assert problems(tmp_path, MINIMAL + "  warmup_steps: 700\n", "train.max_steps=500")[1:] == [
         "--set train.max_steps=500: train.warmup_steps=700 is not below train.max_steps=500"
     ]

@@ -340,7 +340,7 @@ def test_it_names_the_original_model_and_the_teachers(config_of, tmp_path):
     with MetricsLog(cfg.run_dir, 0):
         pass
     words = words_of(write_report(cfg.run_dir))
-    assert "a translator, which started from an earlier one (general). " in words
+    assert "a translator from English into French, which started from an earlier one (general). " in words
     assert "started from the model /runs/general/model trained on translations by /runs/big" in words
 
 
@@ -352,14 +352,25 @@ def test_it_says_when_the_translations_are_useless(copied_run, bleu, is_useless)
 
 
 @pytest.mark.parametrize(
-    ("codes", "said"),
-    [(("en", "pt-BR"), "translator from English into Portuguese. "), (("src", "tgt"), "a translator. ")],
+    ("data", "title", "said"),
+    [
+        (
+            {"src_lang": "en", "tgt_lang": "pt-BR"},
+            ": English to Portuguese ",
+            "translator from English into Portuguese. ",
+        ),
+        ({}, ": English to French ", "translator from English into French. "),
+        ({"dev": {"src": "dev.txt", "tgt": "dev.ref"}}, " ", "a translator. "),
+        ({"dev": {"tsv": "dev.tsv"}}, " ", "a translator. "),
+    ],
 )
-def test_it_names_the_languages_if_the_config_does(config_of, corpus, tmp_path, codes, said):
-    write_config(config_of(tmp_path, data={**corpus, "src_lang": codes[0], "tgt_lang": codes[1]}))
-    with MetricsLog(tmp_path, 0):
+def test_it_names_the_languages_if_the_config_or_the_files_do(config_of, corpus, tmp_path, data, title, said):
+    write_config(config_of(tmp_path / "my", data={**corpus, **data}))
+    with MetricsLog(tmp_path / "my", 0):
         pass
-    assert said in words_of(write_report(tmp_path))
+    words = words_of(write_report(tmp_path / "my"))
+    assert words.startswith(f"Report on the run my{title}Report on the run my")
+    assert said in words
 
 
 def test_the_checks_of_a_suite_have_a_curve_each(bare_run):

@@ -98,7 +98,7 @@ def test_the_forecast_of_a_validation_includes_the_suite(make_config, write_suit
     monkeypatch.setattr(
         forecast, "_batches", lambda segments, cfg: counted.append(len(segments)) or batches(segments, cfg)
     )
-    assert forecast.forecast_validation(trainer.validator, trainer.updater.model, 0.1) > 0
+    assert forecast.forecast_validation(trainer.validator, trainer.updater.model, 0.1).fixed > 0
     assert counted == [3 + 4]  # dev sentences and lines of the suite, of which the blank ones take no time
 
 

@@ -1,0 +1,67 @@
+"""The CTranslate2 export that a run adds to its model at the end, so that translating is fast from the first call."""
+
+from dataclasses import replace
+from importlib.util import find_spec
+
+import torch
+
+from mtkit.bundle import read_bundle
+from mtkit.config.schema import Config
+from mtkit.console import log
+from mtkit.data.corpus import evenly_spaced
+from mtkit.engines.ctranslate2 import unsupported
+from mtkit.errors import MtkitError
+from mtkit.interop.ctranslate2 import export_bundle
+from mtkit.interop.parity import DEFAULT_TOLERANCES, n_translated
+from mtkit.interop.support import export_problems
+from mtkit.training.prepare import Prepared
+
+_LINES = 200  # of dev, to compare both engines on
+# A single near tie that the engines decide differently is no fault; the probabilities must agree as in any export.
+_TOLERANCE = replace(DEFAULT_TOLERANCES["float32"], token_agreement=0.99)
+
+
+def wants_export(cfg: Config, device: torch.device) -> bool:
+    """Whether translating with this config would use an export: CTranslate2 is here and supports all settings.
+
+    A model trained on a GPU is left alone: whether CTranslate2 runs there depends on the CUDA libraries.
+    """
+    return (
+        device.type == "cpu"
+        and cfg.decode.engine != "native"
+        and find_spec("ctranslate2") is not None
+        and not export_problems(cfg.model, "ctranslate2")
+        and not unsupported(cfg.decode)
+    )
+
+
+def cost_in_validations(run: Prepared) -> float:
+    """Return how many validations take as long as the export will; 0 if there will be none."""
+    if not wants_export(run.cfg, run.updater.device):
+        return 0.0
+    n_pairs = len(run.validator.pairs)
+    # greedily and with the beam in both engines: the native beam search takes about half of the time
+    return n_translated(run.cfg.decode, min(_LINES, n_pairs)) / 2 / n_pairs
+
+
+def add_export(run: Prepared, seconds: float | None) -> None:
+    """Add the export in float32 and its certificate to the bundle, if the config has a use for it.
+
+    seconds: expected to be left of a budget for it; None: no budget. A failure is only a warning.
+    """
+    if not wants_export(run.cfg, run.updater.device):
+        return
+    folder = run.run_dir / "model"
+    by_hand = "`mtkit export --to ctranslate2` adds it"
+    if seconds is not None and seconds < 0:
+        log.info(f"{folder}: no CTranslate2 model, because the budget is used up; {by_hand}")
+        return
+    pairs = evenly_spaced(run.validator.pairs, _LINES)
+    try:
+        files = read_bundle(folder, [f"decode.tag={run.cfg.data.dev.tag or 'null'}"])
+        sources, references = [pair.src for pair in pairs], [pair.tgt for pair in pairs]
+        export_bundle(files, None, "float32", sources, references, _TOLERANCE, torch.get_num_threads())
+    except (MtkitError, OSError, RuntimeError, ValueError) as error:
+        log.warning(f"{folder}: no CTranslate2 model, so mtkit translates with its own engine ({error}); {by_hand}")
+        return
+    log.info(f"CTranslate2 model: {folder / 'ctranslate2'}, which translates like the original (parity.json)")

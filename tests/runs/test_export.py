@@ -1,0 +1,86 @@
+"""The CTranslate2 export that a finished run adds to its model."""
+
+import json
+import logging
+
+import pytest
+import torch
+
+from mtkit import Translator
+from mtkit.bundle import bundle_file, read_bundle
+from mtkit.errors import MtkitError
+from mtkit.runs import export
+from mtkit.runs.averaging import average_checkpoints
+from mtkit.runs.train import train
+
+pytest.importorskip("ctranslate2")
+REAL = export.wants_export  # which other tests do without
+SHORT = {"max_steps": 3, "warmup_steps": 1, "validate_every": 3, "average_best": 1}
+
+
+@pytest.fixture(autouse=True)
+def with_exports(monkeypatch):
+    monkeypatch.setattr(export, "wants_export", REAL)
+
+
+def test_a_run_ends_with_an_export_and_its_certificate(make_config, monkeypatch):
+    cfg = make_config(**SHORT)
+    bundle = train(cfg).bundle
+    folder = bundle_file(read_bundle(bundle), "ctranslate2")
+    assert folder is not None
+    certificate = json.loads((folder / "parity.json").read_text(encoding="utf-8"))
+    assert (certificate["quantization"], certificate["n_lines"]) == ("float32", 3), "train.validate_sentences"
+    assert certificate["score_difference_mean"] < 1e-4
+    translator = Translator.load(bundle)
+    assert translator.engine.name == "ctranslate2"
+    lines = ["a b c", "d e"]
+    assert translator.translate(lines) == Translator.load(bundle, engine="native").translate(lines)
+
+    # a run that goes on replaces it, and a mean of other weights has none
+    before = (folder / "model.bin").read_bytes()
+    train(make_config(**{**SHORT, "max_steps": 6}))
+    assert (folder / "model.bin").read_bytes() != before
+    monkeypatch.setattr(export, "wants_export", lambda *args: False)
+    train(make_config(**{**SHORT, "max_steps": 9}))
+    assert bundle_file(read_bundle(bundle), "ctranslate2") is None
+    out = bundle.parent / "mean"
+    average_checkpoints(bundle.parent, [], out)
+    assert not (out / "ctranslate2").exists()
+
+
+def test_an_export_that_fails_leaves_the_run_finished(make_config, monkeypatch, caplog):
+    def failing(*args):
+        raise MtkitError("the float32 export differs too much")
+
+    monkeypatch.setattr(export, "export_bundle", failing)
+    with caplog.at_level(logging.WARNING):
+        result = train(make_config(**SHORT))
+    [warning] = [record for record in caplog.records if "CTranslate2" in record.getMessage()]
+    assert warning.levelno == logging.WARNING
+    assert "differs too much" in warning.getMessage()
+    assert "mtkit export --to ctranslate2" in warning.getMessage()
+    assert Translator.load(result.bundle).engine.name == "native"
+
+
+def test_an_export_waits_if_the_budget_is_used_up(make_config, monkeypatch, caplog):
+    run = type("Run", (), {"cfg": make_config(), "run_dir": make_config().run_dir})()
+    monkeypatch.setattr(export, "wants_export", lambda *args: True)
+    run.updater = type("Updater", (), {"device": torch.device("cpu")})()
+    with caplog.at_level(logging.INFO):
+        export.add_export(run, seconds=-0.1)
+    assert "the budget is used up" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"decode": {"engine": "native"}},
+        {"decode": {"sampling": True}},
+        {"decode": {"coverage_penalty": 0.2}},
+        {"model": {"decoder": "ssru"}},
+    ],
+)
+def test_a_run_that_would_not_use_it_has_none(make_config, changes):
+    assert REAL(make_config(), torch.device("cpu"))
+    assert not REAL(make_config(**changes), torch.device("cpu"))
+    assert not REAL(make_config(), torch.device("cuda"))
