@@ -133,16 +133,16 @@ _FIRST_BLOCK = 1 << 30
 _THREAD_PAD = 1 << 27  # bytes of free memory that a thread keeps at the end of its pool: more than a pool has
 
 
-def bound_kernel_stores(n_threads: int) -> None:
+def bound_kernel_stores(n_threads: int, n_kept: int = 512) -> None:
     """Limit how many compiled matrix-product kernels oneDNN and torch keep; call it before the first product.
 
     oneDNN compiles a kernel of about a megabyte for each size of a product. It keeps the latest, and torch keeps the
     latest of each thread; a kernel is freed when neither keeps it. By default each store holds 1,024: a run of a model
     256 wide with two threads grew to 3.9 GB. Limits that the user has set, in the variables of oneDNN and torch, stay.
+    n_kept: kernels in each store; an update of one shape needs some 50.
     """
-    os.environ.setdefault(_ONEDNN_STORE, str(_KERNELS_KEPT))
-    os.environ.setdefault(_TORCH_STORE, str(max(64, _KERNELS_KEPT // n_threads)))
+    os.environ.setdefault(_ONEDNN_STORE, str(n_kept))
+    os.environ.setdefault(_TORCH_STORE, str(max(64, n_kept // n_threads)))
 
 
 _ONEDNN_STORE, _TORCH_STORE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"  # environment variables
-_KERNELS_KEPT = 512  # an update of one shape needs some 50

@@ -118,6 +118,22 @@ def as_one_line(text: str) -> str:
     return text.translate(_LINE_BREAKS)
 
 
+def check_text(text: object, number: int) -> None:
+    """Raise DataError, which names line `number`, for what a caller passes as text and cannot be encoded as UTF-8."""
+    if not isinstance(text, str):
+        remedy = "; decode it first, for example with .decode('utf-8')" if isinstance(text, bytes) else ""
+        raise DataError(f"line {number}: text must be a str, not {type(text).__name__}{remedy}")
+    if text.isascii():
+        return
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"line {number}: character {error.start + 1} is half of a surrogate pair "
+            f"(U+{ord(text[error.start]):04X}); remove it, or read the text as UTF-8"
+        ) from None
+
+
 def count_lines(path: Path) -> int:
     """Count the lines that read_lines yields, without decoding them.
 

@@ -11,6 +11,8 @@ from mtkit.engines.parallel import NativeInWorker, ParallelEngine
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Engine
 
+_MOST_PER_CORE = 4  # processes; more only take memory
+
 
 def choose_engine(members: Sequence[BundleFiles], device: str, threads: int | None) -> Engine:
     """Return the engine that the first member's decode.engine names; `auto` takes CTranslate2 if it has all options.
@@ -45,8 +47,9 @@ def _native(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, t
     if device not in ("auto", "cpu"):
         raise MtkitError(f"decode.workers={decode.workers} is for CPUs; with device={device} set it to 1")
     folders = tuple(files.folder for files in members)
-    each = max(1, (threads or usable_cores()) // decode.workers)
-    return ParallelEngine(NativeInWorker(folders, decode, each), decode.workers)
+    n_workers = min(decode.workers, _MOST_PER_CORE * usable_cores())  # a model from elsewhere may ask for any number
+    each = max(1, (threads or usable_cores()) // n_workers)
+    return ParallelEngine(NativeInWorker(folders, decode, each), n_workers)
 
 
 def _against_ctranslate2(members: Sequence[BundleFiles], decode: DecodeConfig, device: str) -> list[str]:

@@ -5,6 +5,7 @@ A decoder step then computes the scores of some hundred tokens instead of tens o
 """
 
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -64,7 +65,7 @@ class Shortlist:
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return cls(**{field.name: arrays[field.name].astype(np.int64) for field in fields(cls)})
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        except (OSError, KeyError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
             raise BundleError(f"{path}: not a shortlist ({error}); make it again with `mtkit shortlist`") from error
 
     def save(self, path: Path) -> None:

@@ -36,6 +36,10 @@ _SIDES = {"src_embedding": "encoder_Wemb", "tgt_embedding": "decoder_Wemb"}
 _OUTPUT = "decoder_ff_logit_out"
 
 
+_DAMAGE = (ValueError, EOFError, KeyError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_MOST_GROWTH = 100  # of a file that is unpacked; numbers that a model has learned hardly shrink
+
+
 @dataclass(frozen=True)
 class _Entry:
     """A tensor of mtkit, and the parameters of Marian that it joins, in this order."""
@@ -212,14 +216,17 @@ def _take(left: dict[str, NDArray[Any]], name: str, shape: Sequence[int], path: 
 
 def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read the parameters and the options of a model. Raises MtkitError if the file is not one of Marian's."""
+    file_size = path.stat().st_size
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             raise MtkitError(f"{path}: not an .npz file, or damaged")
         file.seek(0)
         try:
             with np.load(file, allow_pickle=False) as archive:
+                if (n_bytes := sum(entry.file_size for entry in archive.zip.infolist())) > _MOST_GROWTH * file_size:
+                    raise ValueError(f"{n_bytes:,} bytes unpacked, {file_size:,} packed")
                 arrays = {name: archive[name] for name in archive.files}
-        except (ValueError, EOFError, KeyError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        except (*_DAMAGE, MemoryError) as error:  # a header may claim any number of numbers
             raise MtkitError(f"{path}: not an .npz file of plain arrays ({error})") from error
     description = arrays.pop(DESCRIPTION, None)
     if description is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
-from mtkit.data.corpus import as_one_line, windows
+from mtkit.data.corpus import as_one_line, check_text, windows
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
@@ -124,8 +124,11 @@ class Translator:
         return f"Translator({model}engine={self.engine.name!r}, beam_size={self.decode.beam_size})"
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """Return one translation per line, in order; a blank line stays blank."""
-        if isinstance(lines, str):
+        """Return one translation per line, in order; a blank line stays blank.
+
+        Raises MtkitError, which names the line, for a line that is not text.
+        """
+        if isinstance(lines, str | bytes):
             raise TypeError("translate() takes a list of lines, not one string")
         return [translation.text for translation in self.stream(lines)]
 
@@ -209,6 +212,8 @@ class Translator:
         first_line: int | None = None,
     ) -> tuple[list[Segment], list[int]]:
         """Cut texts into the segments to translate; also return, for each segment, the index of its text."""
+        for number, text in enumerate(texts, start=first_line or 1):
+            check_text(text, number)
         texts = [as_one_line(text).strip() for text in texts]
         limit = self.max_src_tokens(decode)
         segments: list[Segment] = []

@@ -2,16 +2,18 @@
 
 import logging
 import math
+import os
 from typing import cast
 
 import pytest
 import torch
 from torch import Tensor
 
+from mtkit.bundle import read_bundle
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines import native
-from mtkit.engines.native import NativeEngine
+from mtkit.engines.native import NativeEngine, native_engine
 from mtkit.engines.steps import EnsembleStep, ModelStep
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Segment
@@ -182,3 +184,13 @@ def test_a_precision_without_instructions_is_replaced_with_a_warning(model, aske
     warnings = [record.getMessage() for record in caplog.records]
     assert len(warnings) == (asked != used)
     assert all(f"decode.precision={asked}" in text and "CPU" in text and used in text for text in warnings)
+
+
+def test_decoding_limits_the_kernels_that_are_kept(shared_bundle, monkeypatch):
+    names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    for name in names:
+        monkeypatch.setenv(name, "")  # so that monkeypatch puts it back, set or not
+        monkeypatch.delenv(name)
+    files = read_bundle(shared_bundle)
+    native_engine([files], files.config.decode, "cpu", 1)
+    assert [os.environ[name] for name in names] == ["128", "128"]

@@ -1,8 +1,10 @@
 """Marian's .npz models: import, export, refusals. The oracle is a Transformer in numpy."""
 
 import contextlib
+import io
 import json
 import math
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -324,6 +326,14 @@ class Executed:
         return exec, ("raise SystemExit",)
 
 
+def claim(file, n_numbers):
+    """An .npz whose array says that it has so many numbers."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (n_numbers,)})
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.npy", header.getvalue())
+
+
 def test_other_files_are_refused_and_nothing_is_unpickled(make_marian, tmp_path):
     path = make_marian(tmp_path / "marian")
     arrays = dict(np.load(path))
@@ -333,6 +343,8 @@ def test_other_files_are_refused_and_nothing_is_unpickled(make_marian, tmp_path)
             file, **{**arrays, "decoder_Wemb": np.array([Executed()], dtype=object)}
         ),
         "not an .npz file, or damaged": lambda file: np.save(file, np.zeros(3)),
+        "not an .npz file of plain arrays": lambda file: claim(file, 10**13),
+        "unpacked": lambda file: np.savez_compressed(file, a=np.zeros(10**6)),
         "no special:model.yml": lambda file: np.savez(file, a=np.zeros(3)),
         "its special:model.yml cannot be read": lambda file: np.savez(file, **described(b"a: [")),
         "its special:model.yml cannot be read: line 2: aliases repeat": lambda file: np.savez(

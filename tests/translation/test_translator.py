@@ -18,7 +18,7 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.steps import ModelStep
-from mtkit.errors import MtkitError
+from mtkit.errors import DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.search.greedy import greedy
 from mtkit.search.step import SearchConfig
@@ -186,6 +186,23 @@ def test_no_warning_without_a_reason(warnings):
 def test_a_string_instead_of_a_list_is_refused():
     with pytest.raises(TypeError, match="list"):
         copying().translate("I love oranges.")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (None, r"line 2: .*NoneType"),
+        (b"bytes", r"line 2: .*bytes.*decode"),
+        (7, r"line 2: .*int"),
+        (["a"], r"line 2: .*list"),
+        ("a \ud83d b", r"line 2: character 3 .*surrogate.*U\+D83D"),
+    ],
+)
+def test_a_line_that_is_not_text_is_named(line, message):
+    translator = copying()
+    for translate in (translator.translate, lambda lines: list(translator.stream(lines)), translator.search):
+        with pytest.raises(DataError, match=message):
+            translate(["I love oranges.", line, "It rains."])
 
 
 @pytest.mark.parametrize(
