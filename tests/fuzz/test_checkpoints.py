@@ -10,8 +10,9 @@ import torch
 from fuzz.mutations import NASTY_VALUES, mutated, seal, with_a_nasty_value
 from torch import nn
 
-from mtkit.errors import MtkitError
+from mtkit.errors import CheckpointError, MtkitError
 from mtkit.files import parse_json
+from mtkit.runs.train import train
 from mtkit.training.checkpoint import Checkpoints, check_fits
 from mtkit.training.state import Scored, TrainState
 
@@ -68,3 +69,14 @@ def test_a_forged_checkpoint_is_refused_or_loads(tmp_path, n):
             raise AssertionError(f"seed {seed}: {error!r}") from error
         n_loaded += 1
     assert 0 < n_loaded < n, "the fuzzer reaches both outcomes"
+
+
+def test_a_forged_state_of_the_optimizer_ends_a_resumed_run_with_its_place(make_config):
+    train(make_config(max_steps=6))
+    folder = max((make_config().run_dir / "checkpoints").glob("step-*"))
+    state = torch.load(folder / "optimizer.pt", weights_only=True)
+    state["state"][0]["exp_avg"] = torch.zeros(7)
+    torch.save(state, folder / "optimizer.pt")
+    seal(folder)
+    with pytest.raises(CheckpointError, match=rf"{folder.name}: does not fit this run \(exp_avg of weight 0"):
+        train(make_config(max_steps=9))
