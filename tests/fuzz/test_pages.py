@@ -12,6 +12,7 @@ from mtkit.evaluation.comparison.comparison import SortedTestSet, compare
 from mtkit.evaluation.comparison.features import find_features
 from mtkit.evaluation.comparison.page import write_report as write_comparison
 from mtkit.evaluation.comparison.systems import System
+from mtkit.evaluation.metrics.significance import Chance
 from mtkit.pages.page import write_page
 from mtkit.runs.report import write_report
 
@@ -61,7 +62,7 @@ def test_hostile_systems_and_sentences_in_a_comparison(browser, tmp_path):
     ]
     features = find_features(sources, [references], src_lang="en")
     path = tmp_path / "compare.html"
-    write_comparison(path, compare(systems, SortedTestSet(sources, [references], features), n_bootstrap=20))
+    write_comparison(path, compare(systems, SortedTestSet(sources, [references], features), chance=Chance(20, 100)))
     assert_harmless(browser, path)
     shown = html.unescape(re.sub(r"<[^>]*>", "", path.read_text(encoding="utf-8")))
     assert HOSTILE[0] in shown
