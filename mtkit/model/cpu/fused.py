@@ -30,21 +30,21 @@ def has_kernels(*tensors: Tensor) -> bool:
     )
 
 
-def dropout(x: Tensor, n_dropped: int, seed: int) -> Tensor:
-    """Zero n_dropped of 256 elements of x on average, and scale the others so that the mean stays."""
-    y: Tensor = _Dropout.apply(x, n_dropped, seed)  # type: ignore[no-untyped-call]
+def dropout(x: Tensor, p: float, seed: int) -> Tensor:
+    """Zero each element of x with probability p, and scale the others so that the mean stays."""
+    y: Tensor = _Dropout.apply(x, p, seed)  # type: ignore[no-untyped-call]
     return y
 
 
-def add_dropout(x: Tensor, y: Tensor, n_dropped: int, seed: int) -> Tensor:
+def add_dropout(x: Tensor, y: Tensor, p: float, seed: int) -> Tensor:
     """Return x + dropout(y), both of one shape, in the precision of the sum x + y."""
-    z: Tensor = _AddDropout.apply(x, y, n_dropped, seed)  # type: ignore[no-untyped-call]
+    z: Tensor = _AddDropout.apply(x, y, p, seed)  # type: ignore[no-untyped-call]
     return z
 
 
-def relu_dropout(x: Tensor, bias: Tensor, n_dropped: int, seed: int) -> Tensor:
-    """Return dropout(relu(x + bias)); x: (..., D); bias: (D,); n_dropped may be 0."""
-    y: Tensor = _ReluDropout.apply(x, bias, n_dropped, seed)  # type: ignore[no-untyped-call]
+def relu_dropout(x: Tensor, bias: Tensor, p: float, seed: int) -> Tensor:
+    """Return dropout(relu(x + bias)); x: (..., D); bias: (D,); p may be 0."""
+    y: Tensor = _ReluDropout.apply(x, bias, p, seed)  # type: ignore[no-untyped-call]
     return y
 
 
@@ -115,8 +115,10 @@ def _flat(x: Tensor) -> "np.ndarray[Any, Any]":
     return _array(x).reshape(-1)
 
 
-def _scale(n_dropped: int) -> np.float32:
-    return np.float32(256 / (256 - n_dropped))
+def _drawn(seed: int, p: float) -> tuple[np.uint64, np.uint32, np.float32]:
+    """Return the arguments of a kernel that drops: seed, p in units of 2^-24 (at least 1 unless p is 0), and scale."""
+    units = min(max(1 if p else 0, round(p * 2**24)), 2**24 - 1)
+    return np.uint64(seed), np.uint32(units), np.float32(2**24 / (2**24 - units))
 
 
 def _n_strips(n: int, n_elements: int) -> int:
@@ -147,9 +149,9 @@ def _pool() -> ThreadPoolExecutor:
 
 class _Dropout(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, n_dropped: int, seed: int) -> Tensor:
-        ctx.drawn = n_dropped, seed
-        return _dropped(x, x.dtype, n_dropped, seed)
+    def forward(ctx: Any, x: Tensor, p: float, seed: int) -> Tensor:
+        ctx.drawn = p, seed
+        return _dropped(x, x.dtype, p, seed)
 
     @staticmethod
     @once_differentiable
@@ -157,23 +159,22 @@ class _Dropout(Function):
         return _dropped(grad, grad.dtype, *ctx.drawn), None, None
 
 
-def _dropped(x: Tensor, dtype: torch.dtype, n_dropped: int, seed: int) -> Tensor:
+def _dropped(x: Tensor, dtype: torch.dtype, p: float, seed: int) -> Tensor:
     """Drop elements of x; the seed decides which, so the backward pass draws the mask again instead of keeping it."""
     x = x.contiguous()
     out = torch.empty_like(x, dtype=dtype)
-    drawn = np.uint64(seed), n_dropped, _scale(n_dropped)
-    _over_blocks(_kernels().dropout, _flat(x), _flat(out), *drawn, n_elements=x.numel())
+    _over_blocks(_kernels().dropout, _flat(x), _flat(out), *_drawn(seed, p), n_elements=x.numel())
     return out
 
 
 class _AddDropout(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor, n_dropped: int, seed: int) -> Tensor:
-        ctx.drawn, ctx.dtypes = (n_dropped, seed), (x.dtype, y.dtype)
+    def forward(ctx: Any, x: Tensor, y: Tensor, p: float, seed: int) -> Tensor:
+        ctx.drawn, ctx.dtypes = (p, seed), (x.dtype, y.dtype)
         x, y = x.contiguous(), y.contiguous()
         out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, y.dtype))
-        drawn = np.uint64(seed), n_dropped, _scale(n_dropped)
-        _over_blocks(_kernels().add_dropout, _flat(x), _flat(y), _flat(out), *drawn, n_elements=x.numel())
+        arrays = _flat(x), _flat(y), _flat(out)
+        _over_blocks(_kernels().add_dropout, *arrays, *_drawn(seed, p), n_elements=x.numel())
         return out
 
     @staticmethod
@@ -185,12 +186,12 @@ class _AddDropout(Function):
 
 class _ReluDropout(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, bias: Tensor, n_dropped: int, seed: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, bias: Tensor, p: float, seed: int) -> Tensor:
         x = x.contiguous()
-        out, kernels, drawn = torch.empty_like(x), _kernels(), (np.uint64(seed), n_dropped, _scale(n_dropped))
+        out, kernels, drawn = torch.empty_like(x), _kernels(), _drawn(seed, p)
         repeated = np.resize(_array(bias.detach().to(torch.float32, copy=True)), len(bias) + kernels.BLOCK)
         _over_blocks(kernels.relu_dropout, _flat(x), repeated, _flat(out), len(bias), *drawn, n_elements=x.numel())
-        ctx.scale, ctx.of_bias = _scale(n_dropped), bias.dtype
+        ctx.scale, ctx.of_bias = drawn[-1], bias.dtype
         ctx.save_for_backward(out)
         return out
 

@@ -139,7 +139,7 @@ def _exp(x):
 
 @_part
 def _draw(words, seed, block):
-    """Fill words with random bits that depend on the seed and on the index of the block alone.
+    """Fill words with random bits that depend on the seed and on the index of the block alone; return 64 more.
 
     SplitMix64 (Steele et al. 2014) mixes seed and block into a key. Multiplications and shifts then mix the key's two
     halves with the index of the word, so that each bit depends on all of them.
@@ -154,13 +154,24 @@ def _draw(words, seed, block):
         x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B))
         x = np.uint32((x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35))
         words[j] = x ^ (x >> np.uint32(16))
+    more = key * np.uint64(0xD6E8FEB86659FD93)
+    return more ^ (more >> np.uint64(32))
+
+
+@_part
+def _n_dropped(p, bits, part):
+    """Return how many of a byte's 256 values drop the elements of a part: one of the two whole numbers around 256 p.
+
+    p in units of 2^-24. 16 of the bits choose the number, so that its mean over parts and blocks is 256 p.
+    """
+    return np.uint32((np.uint64(p) + ((bits >> np.uint64(16 * part)) & np.uint64(0xFFFF))) >> np.uint64(16))
 
 
 @_part
 def _factor(word, part, n_dropped, scale):
     """Return what to multiply an element by: 0 if its byte, the one of index part in the word, is below n_dropped."""
     byte = (word >> np.uint32(8 * part)) & np.uint32(255)
-    return scale if byte >= np.uint32(n_dropped) else np.float32(0.0)
+    return scale if byte >= n_dropped else np.float32(0.0)
 
 
 # The loops over elements run over slices, which tells the compiler that no index is negative: else it does not
@@ -168,12 +179,13 @@ def _factor(word, part, n_dropped, scale):
 
 
 @_compiled
-def dropout(x, out, seed, n_dropped, scale, first, last):
-    """Set out to 0 where the random byte is below n_dropped, else to scale times x; blocks first to last - 1."""
+def dropout(x, out, seed, p, scale, first, last):
+    """Set out to 0 with probability p, in units of 2^-24, else to scale times x; blocks first to last - 1."""
     words = np.empty(_WORDS, np.uint32)
     for block in range(first, last):
-        _draw(words, seed, block)
+        bits = _draw(words, seed, block)
         for part in range(4):
+            n_dropped = _n_dropped(p, bits, part)
             start = block * BLOCK + part * _WORDS
             given, result = x[start : start + _WORDS], out[start : start + _WORDS]
             for j in range(given.size):
@@ -181,12 +193,13 @@ def dropout(x, out, seed, n_dropped, scale, first, last):
 
 
 @_compiled
-def add_dropout(x, y, out, seed, n_dropped, scale, first, last):
+def add_dropout(x, y, out, seed, p, scale, first, last):
     """Set out to x + dropout(y)."""
     words = np.empty(_WORDS, np.uint32)
     for block in range(first, last):
-        _draw(words, seed, block)
+        bits = _draw(words, seed, block)
         for part in range(4):
+            n_dropped = _n_dropped(p, bits, part)
             start = block * BLOCK + part * _WORDS
             end = start + _WORDS
             one, two, result = x[start:end], y[start:end], out[start:end]
@@ -195,15 +208,16 @@ def add_dropout(x, y, out, seed, n_dropped, scale, first, last):
 
 
 @_compiled
-def relu_dropout(x, bias, out, size, seed, n_dropped, scale, first, last):
+def relu_dropout(x, bias, out, size, seed, p, scale, first, last):
     """Set out to dropout(max(0, x + bias)); NaN stays NaN.
 
     bias: repeated, size + BLOCK long; element i of x has bias[i % size].
     """
     words = np.empty(_WORDS, np.uint32)
     for block in range(first, last):
-        _draw(words, seed, block)
+        bits = _draw(words, seed, block)
         for part in range(4):
+            n_dropped = _n_dropped(p, bits, part)
             start = block * BLOCK + part * _WORDS
             given, result = x[start : start + _WORDS], out[start : start + _WORDS]
             added = bias[start % size : start % size + _WORDS]

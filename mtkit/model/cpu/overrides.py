@@ -31,7 +31,7 @@ def relu_linear(x: Tensor, weight: Tensor, bias: Tensor, p: float, training: boo
         y = F.linear(x, weight)
     if not fused.has_kernels(y):  # autocast made it float16
         return None
-    return fused.relu_dropout(y, bias, random_bytes.n_dropped(p), random_bytes.draw_seed() if p else 0)
+    return fused.relu_dropout(y, bias, p, random_bytes.draw_seed() if p else 0)
 
 
 def dropout(x: Tensor, p: float) -> Tensor | None:
@@ -39,7 +39,7 @@ def dropout(x: Tensor, p: float) -> Tensor | None:
     if p == 0 or x.device.type != "cpu":
         return None
     if fused.has_kernels(x):
-        return fused.dropout(x, random_bytes.n_dropped(p), random_bytes.draw_seed())
+        return fused.dropout(x, p, random_bytes.draw_seed())
     return x * random_bytes.scaled_keep_mask(x.shape, p, x.dtype)
 
 
@@ -47,7 +47,7 @@ def add_dropout(x: Tensor, y: Tensor, p: float) -> Tensor | None:
     """Drop and add in one pass over memory."""
     if p == 0 or x.shape != y.shape or not fused.has_kernels(x, y):
         return None
-    return fused.add_dropout(x, y, random_bytes.n_dropped(p), random_bytes.draw_seed())
+    return fused.add_dropout(x, y, p, random_bytes.draw_seed())
 
 
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float, training: bool) -> Tensor | None:

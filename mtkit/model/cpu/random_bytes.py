@@ -1,7 +1,4 @@
-"""Dropout on a CPU by one random byte for each element, which is several times faster than a random float.
-
-The probability is the nearest multiple of 1/256, and the scale is the one for that probability.
-"""
+"""Dropout on a CPU by one random byte for each element, which is several times faster than a random float."""
 
 import threading
 from collections.abc import Iterator
@@ -11,6 +8,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+_BLOCK = 256  # elements with the same threshold
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by their size in bytes
 
 
@@ -36,24 +34,21 @@ def draw_seed() -> int:
     return int(torch.empty((), dtype=torch.int64).random_(generator=_source.generator))
 
 
-def n_dropped(p: float) -> int:
-    """Return how many of a byte's 256 values drop an element with probability p."""
-    return 0 if p == 0 else min(max(1, round(p * 256)), 255)
-
-
 def scaled_keep_mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
-    """Return a CPU tensor of 0, with probability k/256, the multiple nearest to p (0 < p < 1), or else 1/(1 - k/256).
+    """Return a CPU tensor of 0 with probability p, 0 < p < 1, or else 1 / (1 - p), rounded to the tensor's precision.
 
-    The scale is rounded to the tensor's precision.
+    An element is dropped if its byte is below the threshold of its block. A block's threshold is one of the two whole
+    numbers around 256 p, drawn so that its mean is 256 p. Above 255/256, p counts as that.
     """
-    threshold = n_dropped(p)
+    p = min(p, 255 / 256)
     n_elements = prod(shape)
-    words = torch.empty((n_elements + 7) // 8, dtype=torch.int64)
+    words = torch.empty(-(-n_elements // _BLOCK), _BLOCK // 8, dtype=torch.int64)
     words.random_(-(2**63), None, generator=_source.generator)  # all 64 bits are random
-    values = words.view(torch.uint8)[:n_elements].view(shape)
+    thresholds = torch.rand(len(words), 1, generator=_source.generator).add_(256 * p).to(torch.uint8)
     # On a CPU a comparison to bools, and their conversion, takes ten times longer than ge_ in place on the bytes. The
     # mask is multiplied as integers, by the one with the scale's bits: torch does that twice as fast as in two-byte
     # floats.
-    scale = torch.tensor(256 / (256 - threshold), dtype=dtype)
+    kept = words.view(torch.uint8).ge_(thresholds).view(-1)[:n_elements].view(shape)
+    scale = torch.tensor(1 / (1 - p), dtype=dtype)
     bits = _INTEGERS[dtype.itemsize]
-    return values.ge_(threshold).to(bits).mul_(scale.view(bits)).view(dtype)
+    return kept.to(bits).mul_(scale.view(bits)).view(dtype)
