@@ -288,7 +288,9 @@ class ModelConfig(Section):
         description="normalise before each sublayer (stable), or after it (as in the paper; needs a longer warm-up)",
     )
     positions: Literal["sinusoidal", "marian", "learned", "rotary"] = Field(
-        "sinusoidal", description="position encoding; marian: sinusoids at the rates of Marian, for imported models"
+        "sinusoidal",
+        description="position encoding; marian: sinusoids at Marian's rates and a decoder that starts from zeros, for "
+        "models imported from Marian or to be exported to it",
     )
     max_positions: int = Field(
         1024,

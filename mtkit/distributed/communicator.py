@@ -94,6 +94,10 @@ class Communicator:
         """Add empty batches to an update's batches until all processes have the same number."""
         return parts
 
+    def own_rows(self, tensor: "Tensor", rows: slice) -> "Tensor":
+        """Return those of the rows of a weight or a gradient that this process holds, as a view."""
+        return tensor[rows]
+
     def whole_norm(self, norm: "Tensor") -> "Tensor":
         """Return the norm of the whole gradient, given what clip_grad_norm_ returned."""
         return norm

@@ -160,6 +160,10 @@ class ProcessGroup(Communicator):
         n_parts = max(int(n) for [n] in self.gather([len(parts)]))
         return [*parts, *[(empty_batch(), ())] * (n_parts - len(parts))]
 
+    def own_rows(self, tensor: Tensor, rows: slice) -> Tensor:
+        """With FSDP2 each process holds a part of the rows."""
+        return self._sharding.own_rows(tensor, rows) if self._sharding else super().own_rows(tensor, rows)
+
     def whole_norm(self, norm: Tensor) -> Tensor:
         """With FSDP2 each process knows a part of the norm."""
         return self._sharding.whole_norm(norm) if self._sharding else norm

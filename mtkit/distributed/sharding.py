@@ -43,6 +43,14 @@ class Sharding:
         """Choose whether the next backward pass sums gradients over the processes or only accumulates its own."""
         self._root.set_requires_gradient_sync(wanted)
 
+    def own_rows(self, tensor: Tensor, rows: slice) -> Tensor:
+        """Return those of the rows that this process holds, as a view; FSDP2 cuts tensors as torch.chunk does."""
+        assert isinstance(tensor, DTensor)
+        per_process = -(-tensor.size(0) // tensor.device_mesh.size())
+        first = tensor.device_mesh.get_local_rank() * per_process
+        start, stop, _ = rows.indices(tensor.size(0))
+        return tensor.to_local()[max(0, start - first) : max(0, stop - first)]
+
     def whole_norm(self, norm: Tensor) -> Tensor:
         """Return the norm over all parts."""
         return _full(norm)

@@ -21,12 +21,13 @@ from torch import Tensor
 
 from mtkit.bundle import Bundle, load_bundle
 from mtkit.config.schema import DecodeConfig, ModelConfig
-from mtkit.data.special_ids import BOS_ID, UNK_ID
+from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import marian_vocabulary
 from mtkit.interop.imported import Languages, Origin, checked, number, save_imported
 from mtkit.interop.marian_options import DESCRIPTION, model_config, model_options, read_description
+from mtkit.interop.support import export_problems
 from mtkit.interop.vocabulary import BANNED, export_state, import_state
 from mtkit.model.transformer import Transformer
 
@@ -89,14 +90,11 @@ def export_bundle(folder: Path, out: Path) -> None:
     Raises MtkitError, naming the key, if Marian cannot compute the model.
     """
     bundle = load_bundle(folder)
-    origin = Origin.from_bundle(bundle, FORMAT)
     cfg = bundle.config.model
-    options = model_options(cfg, (origin.src.size, origin.tgt.size), folder)
-    if bundle.model.tgt_embedding.weight[BOS_ID].count_nonzero():
-        raise MtkitError(
-            f"{folder}: its decoder starts from a learned embedding of <start>, but Marian's starts from zeros; only "
-            "models with zeros there can be exported, such as those imported from Marian"
-        )
+    if problems := export_problems(cfg, "marian", bundle.model):
+        raise MtkitError(f"{folder}: {'; '.join(problems)}")
+    origin = Origin.from_bundle(bundle, FORMAT)
+    options = model_options(cfg, (origin.src.size, origin.tgt.size))
     state = export_state(bundle.model.state_dict(), origin.src, origin.tgt)
     if (unk_bias := origin.details.get("unk_bias")) is not None:
         state["output.bias"][origin.tgt.unk] = unk_bias

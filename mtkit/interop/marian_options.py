@@ -10,7 +10,6 @@ from mtkit.config.yaml_text import yaml_value
 from mtkit.console import log
 from mtkit.errors import DataError, MtkitError
 from mtkit.interop.imported import checked
-from mtkit.interop.support import export_problems
 
 DESCRIPTION = "special:model.yml"  # the name of the options among the parameters
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # Marian's gelu is x sigmoid(1.702 x), not mtkit's
@@ -84,10 +83,8 @@ def model_config(options: Mapping[str, Any], path: Path | str) -> ModelConfig:
     return checked(ModelConfig, settings, path)
 
 
-def model_options(cfg: ModelConfig, vocab_sizes: tuple[int, int], folder: Path) -> dict[str, Any]:
-    """Return Marian's options for a model. Raises MtkitError, naming the key, for what Marian cannot compute."""
-    if problems := export_problems(cfg, "marian"):
-        raise MtkitError(f"{folder}: {'; '.join(problems)}")
+def model_options(cfg: ModelConfig, vocab_sizes: tuple[int, int]) -> dict[str, Any]:
+    """Return Marian's options for a model without `export_problems`."""
     pre, ssru = cfg.norm_position == "pre", cfg.decoder == "ssru"
     theirs = {ours: name for name, ours in _ACTIVATIONS.items()}
     return {

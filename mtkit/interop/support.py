@@ -1,9 +1,10 @@
-"""Check which model settings other systems' formats can express."""
+"""Check which models other systems' formats can express."""
 
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from mtkit.config.schema import ModelConfig
+    from mtkit.model.transformer import Transformer
 
 Target = Literal["ctranslate2", "marian", "hf"]
 Quantization = Literal["float32", "int8", "float16", "bfloat16", "int8_float16", "int8_bfloat16"]  # CTranslate2's
@@ -27,10 +28,19 @@ _KNOWN: dict[Target, dict[str, tuple[str, ...]]] = {
 }
 
 
-def export_problems(cfg: "ModelConfig", target: Target) -> list[str]:
-    """Return a sentence for each model setting that the target's format cannot express; [] if it can express all."""
-    return [
+def export_problems(cfg: "ModelConfig", target: Target, model: "Transformer | None" = None) -> list[str]:
+    """Return a sentence for each thing that the target's format cannot express; [] if it can express all.
+
+    model: the trained model, if there is one yet, whose weights are checked too.
+    """
+    problems = [
         f"{_NAMES[target]} has no counterpart of model.{key}={value}; only {' or '.join(known)}"
         for key, known in _KNOWN[target].items()
         if (value := getattr(cfg, key)) not in known
     ]
+    if target == "marian" and not problems and model and model.tgt_embedding.weight[model.bos_id].count_nonzero():
+        problems.append(
+            "Marian's decoder starts from zeros, but this model's from a learned embedding of <start>; fine-tune it "
+            "(train.init_from), which begins by setting that embedding to 0"
+        )
+    return problems

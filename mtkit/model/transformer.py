@@ -1,7 +1,7 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017), from token ids to logits over the target vocabulary."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,7 +28,9 @@ def count_weights(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) ->
 class Transformer(nn.Module):
     """Encoder, decoder and output projection. Weights are float32; autocast sets the precision of products."""
 
-    def __init__(self, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, pad_id: int = 0) -> None:
+    def __init__(
+        self, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, pad_id: int = 0, bos_id: int = 2
+    ) -> None:
         """Raises ValueError if cfg ties all embeddings and the vocabularies differ in size."""
         super().__init__()
         if cfg.tie == "all" and src_vocab_size != tgt_vocab_size:
@@ -37,6 +39,7 @@ class Transformer(nn.Module):
             )
         self.cfg = cfg
         self.pad_id = pad_id
+        self.bos_id = bos_id
         self.src_embedding = nn.Embedding(src_vocab_size, cfg.d_model)
         self.tgt_embedding = self.src_embedding if cfg.tie == "all" else nn.Embedding(tgt_vocab_size, cfg.d_model)
         self.src_positions = added_positions(cfg.positions, cfg.d_model, cfg.max_positions)
@@ -74,6 +77,25 @@ class Transformer(nn.Module):
         ends = [self.src_embedding.weight, self.tgt_embedding.weight, self.output.weight]
         for weight in dict.fromkeys(ends):  # each tied matrix once, always in this order, so that the seed fixes it
             nn.init.normal_(weight, std=self.cfg.d_model**-0.5)
+        with torch.no_grad():
+            for weight, rows in self.untrained_rows():
+                weight[rows] = 0.0
+
+    def untrained_rows(self) -> Iterator[tuple[Tensor, slice]]:
+        """Yield each weight that training changes only in part, with the rows that stay: 0 in a new model.
+
+        A key's bias adds the same number to all scores of a query, and the softmax takes it out again. Its gradient is
+        nothing but rounding errors, which Adam would scale up to full steps. (Rotary positions turn the bias by each
+        key's position, so there it has an effect.) With positions=marian, the decoder starts from zeros, as Marian's.
+        """
+        d_model = self.cfg.d_model
+        for module in self.modules():
+            if isinstance(module, SelfAttention) and module.rotary is None:
+                yield module.qkv_proj.bias, slice(d_model, 2 * d_model)
+            elif isinstance(module, CrossAttention):
+                yield module.kv_proj.bias, slice(d_model)
+        if self.cfg.positions == "marian":
+            yield self.tgt_embedding.weight, slice(self.bos_id, self.bos_id + 1)
 
     def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
         """Return logits (B, T, V) for src (B, S) and tgt_in (B, T), ids with padding on the right.

@@ -44,6 +44,7 @@ class Updater:
         self.device = next(model.parameters()).device
         self.replicas = Replicas(model, alone=self.device.type != "cpu" or processes.size > 1 or cfg.compile)
         self.optimizer = make_optimizer(model, cfg)
+        self.untrained = list(model.untrained_rows())
         self.average = MovingAverage(model, cfg.ema) if cfg.ema else None
         self.batch_limit: int | None = None  # larger batches are split; lowered when one does not fit into memory
         self.grad_scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "fp16")
@@ -71,6 +72,7 @@ class Updater:
         n_tgt_tokens = int(*self.processes.sums(sum(batch.n_tgt_tokens for batch in batches)))
         with _out_of_memory_explained(step, self.cfg):
             passes = self._add_gradients(batches, n_tgt_tokens, step, self.cfg.r_drop if r_drop is None else r_drop)
+            self._clear_untrained()
             stats = self._stats(batches, n_tgt_tokens, passes, self._clip_gradient())
             if not self._is_usable(stats):
                 self.grad_scaler.update()  # lets the next update unscale, if the run goes back
@@ -127,6 +129,12 @@ class Updater:
             return torch.stack([loss_sum.detach(), nll_sum])
 
         return torch.stack(self.replicas.each(batch, backward)).sum(dim=0)
+
+    def _clear_untrained(self) -> None:
+        """Set the gradient of the weights that stay to 0: then Adam, weight decay and averages keep a 0, too."""
+        for weight, rows in self.untrained:
+            if weight.grad is not None:
+                self.processes.own_rows(weight.grad, rows).zero_()
 
     def _clip_gradient(self) -> Tensor:
         """Clip the gradient to train.max_grad_norm; return its norm before that."""

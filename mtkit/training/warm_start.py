@@ -14,7 +14,7 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.data.corpus import SIDES
-from mtkit.data.special_ids import PAD_ID
+from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import atomic_file, sha256_file
@@ -98,6 +98,8 @@ def load_start(origin: Path, model: Transformer) -> None:
     model.load_state_dict(bundle.model.state_dict())
     with torch.no_grad():
         model.output.bias.clamp_(min=_LEAST_BIAS)
+        if model.cfg.positions == "marian":  # the first versions of mtkit trained it
+            model.tgt_embedding.weight[BOS_ID] = 0.0
     log.info(f"starting from the weights of {bundle.folder}")
 
 

@@ -111,7 +111,7 @@ def _report(name: str, seconds: float, folder: Path, reference: Path) -> bool:
     apart = {step: abs(losses[step] / expected[step] - 1) for step in losses.keys() & expected.keys()}
     bounded = max(apart[step] for step in apart if step <= _FIRST_STEPS), max(apart.values())
     newest = f"checkpoints/step-{max(expected)}/model.safetensors"
-    weights, theirs = (_felt(load_file(run_dir / newest)) for run_dir in (folder, reference))
+    weights, theirs = (_flat(load_file(run_dir / newest)) for run_dir in (folder, reference))
     dev = json.loads((folder / "model" / "manifest.json").read_text(encoding="utf-8"))["training"]["dev"]
     figures = [f"{seconds:.0f}", *(f"{part:.1e}" for part in (*bounded, (weights - theirs).norm() / theirs.norm()))]
     print("|", " | ".join([name, *figures, f"{dev['loss']:.5f}", f"{dev['bleu']:.2f}"]), "|", flush=True)
@@ -123,18 +123,9 @@ def _losses(run_dir: Path) -> dict[int, float]:
     return {entry["step"]: entry["loss"] for entry in map(json.loads, lines) if entry["kind"] == "train"}
 
 
-def _felt(weights: dict[str, Tensor]) -> Tensor:
-    """All weights in a row, without the keys' part of the packed biases of an attention."""
-    parts = []
-    for name, weight in sorted(weights.items()):
-        if name.endswith("qkv_proj.bias"):
-            queries, _, values = weight.chunk(3)
-            parts += [queries, values]
-        elif name.endswith("kv_proj.bias"):
-            parts.append(weight.chunk(2)[1])
-        else:
-            parts.append(weight.flatten())
-    return torch.cat(parts).double()
+def _flat(weights: dict[str, Tensor]) -> Tensor:
+    """All weights in a row."""
+    return torch.cat([weight.flatten() for _, weight in sorted(weights.items())]).double()
 
 
 def _kill_a_worker(run_dir: Path, settings: list[str]) -> str:

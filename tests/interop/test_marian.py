@@ -21,6 +21,7 @@ from mtkit.interop import marian, marian_options
 from mtkit.interop.marian_options import DESCRIPTION
 from mtkit.interop.marian_vocabulary import Sources, read_yml
 from mtkit.model.positions import sinusoid_table
+from mtkit.runs.train import train
 from mtkit.translation.translator import Translator
 
 TIED = ["none", "tied-embeddings", "tied-embeddings-src", "tied-embeddings-all"]
@@ -414,29 +415,64 @@ def test_a_failed_export_leaves_the_folder_as_it_was(make_marian, tmp_path, monk
     assert [path.name for path in (tmp_path / "exported").iterdir()] == ["precious"]
 
 
-@pytest.mark.parametrize("pre", [True, False])
-@pytest.mark.parametrize("tied", TIED)
-def test_ctranslate2_converts_an_exported_model_and_translates_alike(make_marian, tmp_path, tied, pre):
+def converted(exported: Path, folder: Path) -> tuple[Any, sentencepiece.SentencePieceProcessor]:
+    """CTranslate2's own conversion of an exported model with SentencePiece vocabularies, and the source's tokenizer."""
     ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra `fast` is not installed")
     from ctranslate2.converters import MarianConverter
 
-    marian.import_model(make_marian(tmp_path / "marian", tied=tied, pre=pre), tmp_path / "bundle")
-    marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
-    path = tmp_path / "exported" / "model.npz"
+    path = exported / "model.npz"
     # CTranslate2's own sinusoids have other rates than Marian's
     np.savez(path, **dict(np.load(path)), Wpos=sinusoid_table(64, 16, marian=True).numpy())
     processors = []
     for side in ("src", "tgt"):
-        spm = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "exported" / f"{side}.spm"))
+        spm = sentencepiece.SentencePieceProcessor(model_file=str(exported / f"{side}.spm"))
         names = [spm.id_to_piece(i) for i in range(spm.get_piece_size())]
         lines = [f"{json.dumps(name, ensure_ascii=False)}: {row}\n" for row, name in enumerate(names)]
-        (tmp_path / f"{side}.yml").write_text("".join(lines), encoding="utf-8")
+        (folder / f"{side}.yml").write_text("".join(lines), encoding="utf-8")
         processors.append(spm)
-    MarianConverter(str(path), [str(tmp_path / "src.yml"), str(tmp_path / "tgt.yml")]).convert(str(tmp_path / "ct2"))
-    peer = ctranslate2.Translator(str(tmp_path / "ct2"), compute_type="float32", intra_threads=1)
-    pieces = processors[0].encode(SENTENCE, out_type=str)
+    MarianConverter(str(path), [str(folder / "src.yml"), str(folder / "tgt.yml")]).convert(str(folder / "ct2"))
+    return ctranslate2.Translator(str(folder / "ct2"), compute_type="float32", intra_threads=1), processors[0]
+
+
+@pytest.mark.parametrize("pre", [True, False])
+@pytest.mark.parametrize("tied", TIED)
+def test_ctranslate2_converts_an_exported_model_and_translates_alike(make_marian, tmp_path, tied, pre):
+    marian.import_model(make_marian(tmp_path / "marian", tied=tied, pre=pre), tmp_path / "bundle")
+    marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+    peer, spm = converted(tmp_path / "exported", tmp_path)
+    pieces = spm.encode(SENTENCE, out_type=str)
     [result] = peer.translate_batch([pieces], beam_size=1, max_decoding_length=12, disable_unk=True)
     translator = Translator.load(tmp_path / "bundle", device="cpu", beam_size=1, max_len=11, on_suspect="off")
     [[ours]] = translator.search([SENTENCE])
     assert translator.tgt_tokenizer.pieces(ours.ids) == result.hypotheses[0]
     assert len(ours.ids) > 3
+
+
+@pytest.fixture(scope="module")
+def trained(config_of, tmp_path_factory) -> Path:
+    """A folder with a run and its export to Marian: trained with all that could move the zeros of <start>."""
+    folder = tmp_path_factory.mktemp("trained")
+    model = {"positions": "marian", "activation": "silu", "n_decoder_layers": 2}
+    train(config_of(folder / "run", model=model, ema=0.9, weight_decay=0.1, max_steps=40))
+    marian.export_bundle(folder / "run" / "model", folder / "exported")
+    return folder
+
+
+def test_a_model_trained_here_computes_what_marian_computes(trained):
+    bundle = load_bundle(trained / "run" / "model")
+    src, tgt = bundle.src_tokenizer.encode("two red dog"), bundle.tgt_tokenizer.encode("deux rouge chien")
+    theirs = marian_logits(trained / "exported" / "model.npz", [*src, 3], tgt)
+    with torch.no_grad():
+        ours = bundle.model(torch.tensor([[*src, 3]]), torch.tensor([[2, *tgt]]))[0]
+    assert np.abs(ours.double().numpy() - theirs).max() < 2e-3
+
+
+def test_ctranslate2_converts_a_model_trained_here_and_translates_alike(trained, tmp_path):
+    peer, spm = converted(trained / "exported", tmp_path)
+    bundle = trained / "run" / "model"
+    translator = Translator.load(bundle, device="cpu", beam_size=1, max_len=20, max_len_factor=9.0, on_suspect="off")
+    sources = ["two red dog", "one cat sees", "blue blue cat sees two dog"]
+    results = peer.translate_batch(spm.encode(sources, out_type=str), beam_size=1, max_decoding_length=21)
+    for [ours], theirs in zip(translator.search(sources), results, strict=True):
+        assert translator.tgt_tokenizer.pieces(ours.ids) == theirs.hypotheses[0]
+        assert len(ours.ids) > 3

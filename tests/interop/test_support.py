@@ -1,7 +1,10 @@
 import pytest
+import torch
 
 from mtkit.config.schema import ModelConfig
+from mtkit.data.special_ids import BOS_ID
 from mtkit.interop.support import export_problems
+from mtkit.model.transformer import Transformer
 
 PAPER = {"norm_position": "post", "positions": "sinusoidal", "activation": "relu"}  # Vaswani et al. 2017
 
@@ -29,3 +32,13 @@ def test_settings_that_a_format_cannot_express_are_named_with_what_it_can(target
     problems = export_problems(ModelConfig.model_validate(choices), target)
     for problem, parts in zip(problems, facts, strict=True):
         assert all(part in problem for part in parts)
+
+
+def test_weights_that_marian_cannot_express_are_named_once_there_are_some():
+    cfg = ModelConfig(d_model=8, d_ff=8, n_heads=2, positions="marian")
+    model = Transformer(cfg, 9, 9)
+    assert export_problems(cfg, "marian", model) == []
+    torch.nn.init.constant_(model.tgt_embedding.weight.data[BOS_ID], 0.5)
+    [problem] = export_problems(cfg, "marian", model)
+    assert all(part in problem for part in ("Marian", "<start>", "train.init_from"))
+    assert export_problems(cfg, "marian") == export_problems(cfg, "ctranslate2", model) == []

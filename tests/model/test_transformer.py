@@ -199,3 +199,42 @@ def test_dropout_kinds_act_apart_and_only_in_training() -> None:
     model = small_model(**dict.fromkeys(kinds, 0.0))
     without = model(src, tgt)
     assert torch.equal(without, model.train()(src, tgt))
+
+
+def key_biases(model: Transformer) -> list[tuple[str, Tensor, Tensor | None]]:
+    """The keys' part of each packed bias: its name, value and gradient."""
+    found = []
+    for name, parameter in model.named_parameters():
+        rows = {"qkv_proj.bias": slice(16, 32), "kv_proj.bias": slice(0, 16)}.get(".".join(name.split(".")[-2:]))
+        if rows:
+            found.append((name, parameter.data[rows], None if parameter.grad is None else parameter.grad[rows]))
+    assert len(found) == 2 + 2 * 2  # two encoder layers, two decoder layers with two attentions each
+    return found
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "marian", "learned", "rotary"])
+def test_a_keys_bias_has_neither_effect_nor_gradient_unless_it_is_rotated(positions: str) -> None:
+    model = small_model(positions=positions).double()
+    src, tgt = some_ids(3, 7, SRC_VOCAB), some_ids(3, 5, TGT_VOCAB)
+    src[1, 4:] = PAD
+    before = model(src, tgt)
+    before.square().sum().backward()
+    largest = max(p.grad.abs().max().item() for p in model.parameters() if p.grad is not None)
+    for name, bias, grad in key_biases(model):
+        assert grad is not None
+        has_effect = positions == "rotary" and "self_attention" in name
+        assert (grad.abs().max().item() > 1e-12 * largest) == has_effect, name
+        kept = bias.clone()
+        bias.normal_(generator=torch.Generator().manual_seed(1))
+        assert ((model(src, tgt) - before).abs().max().item() > 1e-10) == has_effect, name
+        bias.copy_(kept)
+
+
+@pytest.mark.parametrize(("positions", "start_is_zero"), [("marian", True), ("sinusoidal", False)])
+@pytest.mark.parametrize("tie", ["none", "decoder", "all"])
+def test_a_new_model_has_no_key_bias_and_with_marians_positions_starts_from_zeros(
+    positions: str, start_is_zero: bool, tie: str
+) -> None:
+    model = Transformer(ModelConfig(d_model=16, d_ff=24, n_heads=2, positions=positions, tie=tie), 11, 11)
+    assert not any(value.any() for name, value in model.state_dict().items() if name.endswith("proj.bias"))
+    assert [not row.any() for row in model.tgt_embedding.weight] == [start_is_zero and row == 2 for row in range(11)]

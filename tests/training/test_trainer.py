@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
@@ -132,6 +132,23 @@ def test_r_drop_without_dropout_gets_a_warning(config_of, tmp_path, caplog):
     without = dict.fromkeys((f"{place}_dropout" for place in ("embedding", "residual", "attention", "ffn")), 0.0)
     train(config_of(tmp_path / "run", max_steps=5, r_drop=2.0, model=without))
     assert "train.r_drop=2.0 " in caplog.text
+
+
+def test_key_biases_of_a_checkpoint_that_has_some_stay_in_a_run_that_resumes(copied_run, config_of):
+    """As the first versions of mtkit trained them; new models have none."""
+    checkpoint = copied_run / "checkpoints" / "step-20"
+    weights = load_file(checkpoint / "model.safetensors")
+    name = "decoder_layers.0.cross_attention.kv_proj.bias"
+    assert not weights[name][:16].any()
+    weights[name][:16] = torch.linspace(-1, 1, 16)
+    save_file(weights, checkpoint / "model.safetensors")
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    manifest["sha256"]["model.safetensors"] = sha256_file(checkpoint / "model.safetensors")
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+    train(config_of(copied_run, max_steps=24))
+    after = load_file(copied_run / "checkpoints" / "step-24" / "model.safetensors")[name]
+    assert torch.equal(after[:16], weights[name][:16])
+    assert (after[16:] != weights[name][16:]).all()
 
 
 def test_r_drop_from_the_middle_equals_a_run_that_resumes_with_it(config_of, tmp_path, caplog):

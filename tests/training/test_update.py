@@ -89,6 +89,43 @@ def test_weight_decay_shrinks_matrices_alone():
         torch.testing.assert_close(parameter.detach(), factor * before[name], rtol=1e-6, atol=0)
 
 
+def untrained_rows(model):
+    """The weights of a model 8 wide that training changes only in part, with the rows that stay."""
+    encoder, decoder = model.encoder_layers[0], model.decoder_layers[0]
+    rows = {encoder.self_attention.qkv_proj.bias: slice(8, 16), decoder.cross_attention.kv_proj.bias: slice(0, 8)}
+    if model.cfg.decoder == "attention":
+        rows[decoder.self_attention.qkv_proj.bias] = slice(8, 16)
+    return {**rows, model.tgt_embedding.weight: slice(2, 3)}
+
+
+@pytest.mark.parametrize(("tie", "decoder"), [("none", "attention"), ("decoder", "attention"), ("all", "ssru")])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_key_biases_and_the_zeros_that_marian_starts_from_stay_as_they_are(tie, decoder, precision):
+    shape = {"positions": "marian", "tie": tie, "decoder": decoder}
+    updater = make_updater(model=shape, precision=precision, dropout=0.1, weight_decay=0.1, ema=0.9, max_grad_norm=1.0)
+    with torch.no_grad():
+        for model in (updater.model, updater.average.model):
+            model.tgt_embedding.weight[2] = 0.0
+    before = {name: weight.detach().clone() for name, weight in updater.model.named_parameters()}
+    for step in range(1, 6):
+        updater.update([batch_of([0, 1]), batch_of([2, 3])], step, lr=0.05)
+    for model in (updater.model, updater.eval_model):
+        rows = untrained_rows(model)
+        for name, weight in model.named_parameters():
+            stays = torch.zeros_like(weight, dtype=torch.bool)
+            if weight in rows:
+                stays[rows[weight]] = True
+            assert torch.equal(weight == before[name], stays), name
+
+
+def test_rotated_keys_train_their_bias():
+    updater = make_updater(model={"positions": "rotary"})
+    bias = updater.model.encoder_layers[0].self_attention.qkv_proj.bias
+    before = bias.detach().clone()
+    updater.update([batch_of([0, 1, 2, 3])], step=1, lr=0.01)
+    assert (bias != before).all()
+
+
 def test_dropout_depends_on_seed_and_step_and_on_nothing_before():
     first, second, other_step = make_updater(dropout=0.5), make_updater(dropout=0.5), make_updater(dropout=0.5)
     loss = first.update([batch_of([0, 1])], step=7, lr=0.01).loss_sum

@@ -12,6 +12,7 @@ from torch import Tensor
 from mtkit.bundle import add_to_bundle, find_model, load_bundle, save_bundle
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config, DecodeConfig, ModelConfig
+from mtkit.data.special_ids import BOS_ID
 from mtkit.errors import BundleError, ConfigError
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
@@ -224,6 +225,22 @@ def test_a_model_can_learn_tokens_that_its_import_never_writes(base_run, tmp_pat
     assert torch.equal(model.output.bias[others], bundle.model.output.bias[others])
     nll = -model(torch.tensor([[5, 3]]), torch.tensor([[2]])).log_softmax(-1)[0, 0, 1]
     assert 20 < nll < 60
+
+
+def test_with_marians_positions_an_embedding_of_start_that_was_trained_becomes_zero(base_run, tmp_path):
+    """As the first versions of mtkit trained it; all other weights, the keys' biases too, come as they are."""
+    base = load_bundle(base_run / "model")
+    config = base.config.model_copy(update={"model": base.config.model.model_copy(update={"positions": "marian"})})
+    state = {name: torch.randn_like(weight) for name, weight in base.model.state_dict().items()}
+    state["output.weight"] = state["tgt_embedding.weight"]
+    folder = tmp_path / "model"
+    save_bundle(folder, state, config, base_run / "model/src.spm", base_run / "model/tgt.spm", training={})
+    model = load_bundle(folder).model
+    assert torch.equal(model.tgt_embedding.weight, state["tgt_embedding.weight"])
+    load_start(folder, model)
+    state["tgt_embedding.weight"][BOS_ID] = 0.0
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(weight.detach(), state[name], rtol=0, atol=0, msg=name)
 
 
 def test_the_manifest_is_of_the_new_run(tuning, tmp_path):
