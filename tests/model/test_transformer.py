@@ -1,6 +1,7 @@
 """The model against torch's own Transformer with the same weights, and the laws that hold for every variant."""
 
 import itertools
+import math
 from typing import Any
 
 import pytest
@@ -199,6 +200,38 @@ def test_dropout_kinds_act_apart_and_only_in_training() -> None:
     model = small_model(**dict.fromkeys(kinds, 0.0))
     without = model(src, tgt)
     assert torch.equal(without, model.train()(src, tgt))
+
+
+def test_both_sides_have_embedding_dropout_in_training() -> None:
+    model = small_model(embedding_dropout=0.5, residual_dropout=0.0).train()
+    src, tgt = some_ids(2, 6, SRC_VOCAB), some_ids(2, 5, TGT_VOCAB)
+    memory, pad_bias = model.encode(src)
+    assert not torch.allclose(model.encode(src)[0], memory)
+    assert not torch.allclose(model.decode(tgt, memory, pad_bias), model.decode(tgt, memory, pad_bias))
+
+
+@pytest.mark.parametrize(
+    ("name", "n_matrices", "n_out"),
+    [
+        ("encoder_layers.0.self_attention.qkv_proj", 3, 128),
+        ("decoder_layers.0.cross_attention.q_proj", 1, 128),
+        ("decoder_layers.0.cross_attention.kv_proj", 2, 128),
+        ("decoder_layers.0.cross_attention.out_proj", 1, 128),
+        ("decoder_layers.0.self_attention.in_proj", 2, 128),  # of the recurrent unit
+        ("decoder_layers.0.feed_forward.in_proj", 2, 320),  # swiglu's gate and value
+        ("decoder_layers.0.feed_forward.out_proj", 1, 128),
+    ],
+)
+def test_each_matrix_is_drawn_by_its_own_size_packed_or_not(name: str, n_matrices: int, n_out: int) -> None:
+    torch.manual_seed(0)
+    shape = {"d_model": 128, "d_ff": 320, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    model = Transformer(ModelConfig(**shape, activation="swiglu", decoder="ssru"), 9, 9)
+    weight = model.get_parameter(f"{name}.weight")
+    bound = math.sqrt(6 / (weight.size(1) + n_out))  # Glorot and Bengio 2010, equation 16
+    for matrix in weight.detach().split(n_out):
+        assert 0.99 * bound < matrix.abs().max().item() <= bound
+        assert matrix.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.02)
+    assert len(weight) == n_matrices * n_out
 
 
 def key_biases(model: Transformer) -> list[tuple[str, Tensor, Tensor | None]]:

@@ -12,7 +12,7 @@ from mtkit.config.schema import ModelConfig
 from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import TrainingError
 from mtkit.model.transformer import Transformer
-from mtkit.training.update import compile_layers, make_optimizer
+from mtkit.training.update import batch_loss, compile_layers, make_optimizer
 
 VOCAB_SIZE = 12
 PAIRS = [([4, 5, 6, 7], [8, 9]), ([10], [11, 4, 5, 6, 7]), ([7, 7], [9]), ([5, 11, 4], [10, 10, 8])]
@@ -75,6 +75,39 @@ def test_the_first_adam_step_moves_each_weight_by_the_rate_against_its_gradient(
     torch.testing.assert_close(moved[certain], -0.25 * grad[certain].sign(), rtol=1e-4, atol=1e-6)
 
 
+def test_steps_are_those_of_adam_with_the_betas_of_the_config():
+    """Kingma and Ba 2015, algorithm 1, in float64; twelve steps, so that both running means matter."""
+    beta1, beta2 = 0.6, 0.9
+    updater = make_updater(adam_betas=[beta1, beta2], adam_eps=1e-3)
+    expected = weights(updater).double()
+    mean, square = torch.zeros_like(expected), torch.zeros_like(expected)
+    for step in range(1, 13):
+        updater.update([batch_of([0, 1]), batch_of([2, 3])], step, lr=0.02)
+        grad = gradient(updater).double()
+        mean, square = beta1 * mean + (1 - beta1) * grad, beta2 * square + (1 - beta2) * grad**2
+        corrected = (square / (1 - beta2**step)).sqrt() + 1e-3
+        expected -= 0.02 * mean / (1 - beta1**step) / corrected
+        torch.testing.assert_close(weights(updater).double(), expected, rtol=0, atol=1e-5)
+
+
+def test_r_drop_compares_two_passes_with_dropout_of_their_own(monkeypatch):
+    """The loss of Wu et al. 2021: cross-entropy, the mean of both, plus alpha / 4 of both divergences."""
+    model, batch, passes = make_updater(dropout=0.3).model.train(), batch_of([0, 1, 2, 3]), []
+    hidden = model.hidden
+    monkeypatch.setattr(model, "hidden", lambda *ids: passes.append(hidden(*ids)) or passes[-1])
+    loss, _ = batch_loss(model, batch, 0.1, "fp32", r_drop=5.0)
+    [both] = passes
+    targets = batch.tgt_out.flatten()
+    p, q = (model.output(one).flatten(0, 1)[targets != PAD_ID] for one in both.detach().chunk(2))
+    assert (p - q).abs().mean() > 0.01
+    targets = targets[targets != PAD_ID]
+    ces = [F.cross_entropy(z, targets, reduction="sum", label_smoothing=0.1).item() for z in (p, q)]
+    p, q = p.log_softmax(-1), q.log_softmax(-1)
+    apart = [F.kl_div(one, other, reduction="sum", log_target=True).item() for one, other in ((p, q), (q, p))]
+    assert min(apart) > 0.01
+    assert loss.item() == pytest.approx(sum(ces) / 2 + 5.0 / 4 * sum(apart), rel=1e-5)
+
+
 def test_weight_decay_shrinks_matrices_alone():
     updater = make_updater(weight_decay=0.5)
     before = {name: parameter.detach().clone() for name, parameter in updater.model.named_parameters()}
@@ -104,7 +137,7 @@ def test_key_biases_and_the_zeros_that_marian_starts_from_stay_as_they_are(tie, 
     shape = {"positions": "marian", "tie": tie, "decoder": decoder}
     updater = make_updater(model=shape, precision=precision, dropout=0.1, weight_decay=0.1, ema=0.9, max_grad_norm=1.0)
     with torch.no_grad():
-        for model in (updater.model, updater.average.model):
+        for model in (updater.model, updater.eval_model):
             model.tgt_embedding.weight[2] = 0.0
     before = {name: weight.detach().clone() for name, weight in updater.model.named_parameters()}
     for step in range(1, 6):
