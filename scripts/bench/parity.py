@@ -1,10 +1,12 @@
 """Does an imported model translate as it did where it came from? Greedy, line by line.
 
     .venv/bin/python scripts/bench/parity.py marian --model build/marian-tatoeba/model.npz --input test.en
+    .venv/bin/python scripts/bench/parity.py marian --bundle runs/NAME/model --input test.en --reference test.fr
     .venv/bin/python scripts/bench/parity.py hf --model opus-mt-en-fr --input test.en
     .venv/bin/python scripts/bench/parity.py hf --bundle runs/post-norm/model --input test.en
 
-marian: an .npz model, against CTranslate2's conversion of it (float32) in the environment of compare_marian.py.
+marian: an .npz model, or a bundle that is exported as one first, against CTranslate2's conversion of it (float32) in
+the environment of compare_marian.py; with --reference, also the log-probabilities of Marian itself, pair by pair.
 hf: a MarianMT folder, or a bundle that is exported as one first, against transformers in an environment of its own.
 Prints how many lines are equal, and those that are not.
 """
@@ -16,10 +18,13 @@ import venv
 from pathlib import Path
 
 import marian
+import torch
 
+from mtkit.bundle import load_bundle
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log, set_up_logging
 from mtkit.data.corpus import read_lines
+from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.errors import MtkitError
 from mtkit.interop import huggingface
 from mtkit.interop import marian as marian_npz
@@ -63,8 +68,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("kind", choices=["marian", "hf"], help="where the model comes from")
     model = parser.add_mutually_exclusive_group(required=True)
     model.add_argument("--model", type=Path, help="the .npz file, or the MarianMT folder")
-    model.add_argument("--bundle", type=Path, help="hf: a bundle of mtkit, exported first")
+    model.add_argument("--bundle", type=Path, help="a bundle of mtkit, exported first")
     parser.add_argument("--input", type=Path, required=True, help="source text")
+    parser.add_argument("--reference", type=Path, help="marian: translations of the input, for Marian to score")
     parser.add_argument("--lines", type=int, default=1000, help="so many of its first lines")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--work", type=Path, default=Path("build/parity"), help="folder for everything made here")
@@ -75,20 +81,43 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def with_marian(arguments: argparse.Namespace, source: Path) -> list[str]:
-    """Import the model as work/bundle; returns CTranslate2's translations."""
-    if arguments.model is None:
-        raise MtkitError("--bundle is for hf; marian needs --model")
+    """Import the model, or the exported bundle, as work/bundle; returns CTranslate2's translations."""
     environment = (arguments.environment or Path("build/venv-marian")).absolute()
     marian.make_environment(environment)
-    work = arguments.work.resolve()
-    marian_npz.import_model(arguments.model, work / "bundle")
+    work, model = arguments.work.resolve(), arguments.model
+    if arguments.bundle is not None:
+        marian_npz.export_bundle(arguments.bundle, work / "from-bundle")
+        model = work / "from-bundle" / "model.npz"
+    marian_npz.import_model(model, work / "bundle")
     exported = work / "exported"  # brings the vocabularies under the names that marian.convert expects
     marian_npz.export_bundle(work / "bundle", exported)
-    shutil.copyfile(arguments.model, exported / "model.npz")
+    shutil.copyfile(model, exported / "model.npz")
+    if arguments.reference is not None:
+        compare_scores(arguments, environment, source, exported)
     marian.convert(environment, exported)
     output, decode = work / "peer.txt", DecodeConfig(beam_size=1, max_len_constant=_MAX_LEN_CONSTANT)
     marian.translate(environment, exported, source.resolve(), output, decode, arguments.threads)
     return list(read_lines(output))
+
+
+def compare_scores(arguments: argparse.Namespace, environment: Path, source: Path, exported: Path) -> None:
+    """Print how far Marian's log-probabilities of the reference translations are from mtkit's."""
+    target = arguments.work / "reference.txt"
+    lines = list(read_lines(arguments.reference))[: arguments.lines]
+    target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    files = ["-v", f"{exported}/src.spm", f"{exported}/tgt.spm", "-t", str(source), str(target)]
+    settings = ["--cpu-threads", str(arguments.threads), "--quiet"]
+    command = ["python", "-m", "pymarian", "score", "-m", f"{exported}/model.npz", *files, *settings]
+    theirs = [float(line) for line in marian.run_in(environment, command).split()]
+    bundle = load_bundle(arguments.bundle or arguments.work / "bundle")
+    differences = []
+    for src_line, tgt_line, score in zip(read_lines(source), lines, theirs, strict=True):
+        src, tgt = bundle.src_tokenizer.encode(src_line), bundle.tgt_tokenizer.encode(tgt_line)
+        with torch.no_grad():
+            logits = bundle.model(torch.tensor([[*src, EOS_ID]]), torch.tensor([[BOS_ID, *tgt]]))[0]
+        log_prob = logits.log_softmax(dim=-1)[range(len(tgt) + 1), [*tgt, EOS_ID]].sum().item()
+        differences.append(abs(log_prob - score))
+    print(f"log-probabilities of {len(differences)} pairs: at most {max(differences):.1e} nats from Marian's")
 
 
 def with_transformers(arguments: argparse.Namespace, source: Path) -> list[str]:
