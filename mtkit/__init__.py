@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from mtkit.cores import let_threads_sleep
 from mtkit.errors import MtkitError
 from mtkit.version import __version__
 
@@ -42,6 +43,8 @@ _MODULES = {
     "load_config": "mtkit.config.loading",
     "train": "mtkit.runs.train",
 }
+
+let_threads_sleep()
 
 
 def __getattr__(name: str) -> object:

@@ -418,7 +418,9 @@ class TrainConfig(Section):
         pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
         description="auto (a GPU if there is one), cpu, cuda, cuda:N or mps",
     )
-    threads: int | None = Field(None, ge=1, le=1024, description="CPU threads; default: one per core")
+    threads: int | None = Field(
+        None, ge=1, le=1024, description="CPU threads; default: one per core that mtkit may use"
+    )
     shard_above_gib: float | None = Field(
         None,
         ge=0,
@@ -589,7 +591,9 @@ class DecodeConfig(Section):
         description="number format of the native engine's matrix products: fp32 is exact, int8 the fastest on a CPU "
         "with VNNI or AMX; if the device lacks a format, the next more precise one is used, with a warning",
     )
-    threads: int | None = Field(None, ge=1, le=1024, description="CPU threads; default: one per core")
+    threads: int | None = Field(
+        None, ge=1, le=1024, description="CPU threads; default: one per core that mtkit may use"
+    )
     workers: int = Field(
         1, ge=1, le=1024, description="processes that translate files in parallel, each with its share of the threads"
     )
