@@ -36,11 +36,10 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Add the positions from start on to x (..., L, D)."""
-        end = start + x.size(-2)
-        if end > self.table.size(0):
-            table = sinusoid_table(2 * end, self.table.size(1), marian=self.marian)
-            self.table = table.to(self.table.device)
-        return x + self.table[start:end]
+        table, end = self.table, start + x.size(-2)
+        if end > table.size(0):  # other threads may grow it, too
+            self.table = table = sinusoid_table(2 * end, table.size(1), marian=self.marian).to(table.device)
+        return x + table[start:end]
 
 
 class LearnedPositions(nn.Module):
@@ -80,10 +79,10 @@ class RotaryPositions(nn.Module):
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Rotate x (..., L, d_head), whose first row is at position start."""
-        end = start + x.size(-2)
-        if end > self.table.size(0):
-            self.table = sinusoid_table(2 * end, self.table.size(1)).to(self.table.device)
-        sin, cos = self.table[start:end].to(x.dtype).chunk(2, dim=-1)
+        table, end = self.table, start + x.size(-2)
+        if end > table.size(0):  # other threads may grow it, too
+            self.table = table = sinusoid_table(2 * end, table.size(1)).to(table.device)
+        sin, cos = table[start:end].to(x.dtype).chunk(2, dim=-1)
         first, second = x.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 

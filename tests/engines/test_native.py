@@ -3,6 +3,9 @@
 import logging
 import math
 import os
+import threading
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import pytest
@@ -194,3 +197,66 @@ def test_decoding_limits_the_kernels_that_are_kept(shared_bundle, monkeypatch):
     files = read_bundle(shared_bundle)
     native_engine([files], files.config.decode, "cpu", 1)
     assert [os.environ[name] for name in names] == ["128", "128"]
+
+
+@pytest.fixture
+def two_threads(monkeypatch):
+    monkeypatch.setattr(native, "_LARGE_BATCH", 2)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def of_a_new_thread() -> int:
+    """Return how many threads torch uses in a thread that starts now."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
+def test_batches_run_side_by_side_in_threads_that_share_nothing(model, two_threads, monkeypatch):
+    alone = [best.ids for [best] in decode(NativeEngine([model]), beam_size=3, batch_sentences=1)]
+    engine, met = NativeEngine([model]), threading.Barrier(2, timeout=60)  # opens only for two threads at a time
+    search, n_threads = engine._search, set()
+
+    def together(segments, *arguments):
+        if len(segments) > 1:  # else a sentence with a close call, decoded again
+            met.wait()
+        n_threads.add(torch.get_num_threads())
+        return search(segments, *arguments)
+
+    monkeypatch.setattr(engine, "_search", together)
+    assert [best.ids for [best] in decode(engine, beam_size=3, batch_sentences=6)] == alone
+    assert n_threads == {1}  # of torch, in each
+    assert [torch.get_num_threads(), of_a_new_thread()] == [2, 2]
+
+
+def test_small_batches_run_one_after_the_other_in_all_threads(model, two_threads, monkeypatch):
+    engine = NativeEngine([model])
+    search, seen = engine._search, set()
+
+    def noting(*arguments):
+        seen.add((threading.current_thread(), torch.get_num_threads()))
+        return search(*arguments)
+
+    monkeypatch.setattr(engine, "_search", noting)
+    decode(engine, batch_sentences=1)
+    assert seen == {(threading.main_thread(), 2)}
+
+
+def test_a_failing_thread_raises_its_error_and_the_next_call_works(model, two_threads, monkeypatch):
+    engine = NativeEngine([model])
+    expected = decode(engine, batch_sentences=4)
+    with monkeypatch.context() as broken:
+        broken.setattr(engine, "_search", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            decode(engine, batch_sentences=4)
+    assert decode(engine, batch_sentences=4) == expected
+    assert torch.get_num_threads() == 2
+
+
+def test_a_reader_who_stops_early_leaves_the_threads_as_they_were(model, two_threads):
+    results = cast("Generator[object]", NativeEngine([model]).decode(SEGMENTS, DecodeConfig(batch_sentences=4), 1))
+    next(results)
+    results.close()
+    assert [torch.get_num_threads(), of_a_new_thread()] == [2, 2]
