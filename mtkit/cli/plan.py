@@ -26,7 +26,8 @@ def print_plan(
 ) -> None:
     """Predict what training a config takes, from a short probe of real updates on this machine.
 
-    The command leaves nothing in the run's folder. The times hold if nothing else uses the machine.
+    The command leaves nothing in the run's folder. The times hold while the machine is
+    as busy as during the probe.
     """
     since = time.monotonic()
 
@@ -57,8 +58,11 @@ def _model_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     parts = ", ".join(f"{part} {number:,}" for part, number in plan.parameters.items() if part != "total")
     where = f"{plan.device}, {plan.n_threads} threads" if plan.device == "cpu" else plan.device
     memory, libraries = plan.memory, ", libraries included" if plan.device == "cpu" else ""
+    used = plan.used_by_others
+    shared = [("", f"other programs used {used} during the probe: the times below hold while they do")] if used else []
     return [
         ("machine", f"{plan.precision} on {where}"),
+        *shared,
         ("parameters", f"{plan.parameters['total']:,} ({parts})"),
         ("memory", f"{_size(memory.peak)} at the peak of the probe{libraries}"),
         ("", f"{_size(memory.estimated)} by estimate for weights, gradients, optimizer and activations"),

@@ -16,6 +16,7 @@ import torch
 from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config, DistillConfig, TrainConfig
 from mtkit.console import progress_bar
+from mtkit.cores import CpuTime, use_of_others
 from mtkit.data.special_ids import UNK_ID
 from mtkit.distributed.communicator import ALONE
 from mtkit.evaluation.metrics.scores import evaluate
@@ -113,6 +114,7 @@ class RunPlan:
     time: TimePlan
     disk: DiskPlan
     left_out: list[str]  # what the figures do not include, in words
+    used_by_others: str | None = None  # "1.4 of 2 cores" during the probe, if that left too little
 
 
 def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) -> RunPlan:
@@ -169,6 +171,7 @@ class _Probe:
         self.trainer = trainer
         self.cfg: TrainConfig = trainer.cfg.train
         self.timing = Timing(prepared=preparing, export=cost_in_validations(trainer.run))
+        self.began = CpuTime.now()
         self.update_by_clock = 0.0  # seconds of an update if r_drop_from is a share of the run's time
         self.tokens_per_update = 0.0
 
@@ -210,6 +213,7 @@ class _Probe:
             ),
             disk=self._disk(checkpoint, steps, n_validations),
             left_out=[],
+            used_by_others=use_of_others(self.began) if trainer.updater.device.type == "cpu" else None,
         )
 
     def _time_updates(self, seconds: float) -> None:

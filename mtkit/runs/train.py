@@ -8,6 +8,7 @@ from pathlib import Path
 from mtkit.augmentation.distillation import with_teachers_text
 from mtkit.config.schema import Config
 from mtkit.console import log
+from mtkit.cores import CpuTime, use_of_others
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import ConfigError
 from mtkit.files import disk_full_explained, locked, remove_leftovers
@@ -39,6 +40,7 @@ def train(cfg: Config, since: float | None = None, processes: Communicator = ALO
     if run_dir.exists() and not run_dir.is_dir():
         raise ConfigError(f"run_dir={run_dir}: this is a file; give a folder, or a new name")
     since = time.monotonic() if since is None else since
+    began = CpuTime.now()
     with disk_full_explained(run_dir), locked(run_dir) if processes.is_main else nullcontext():
         cfg, checkpoints = inherit(cfg), Checkpoints(run_dir / "checkpoints")
         teachers, started = cfg.distill.teachers, checkpoints.exist()
@@ -50,7 +52,7 @@ def train(cfg: Config, since: float | None = None, processes: Communicator = ALO
         if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, run_dir, checkpoint.state))):
             return result
         run = prepare(cfg, run_dir, checkpoints, processes, since)
-        trainer = Trainer(run, since, _RunFolder(run, teachers))
+        trainer = Trainer(run, since, _RunFolder(run, teachers, began))
         if checkpoint:
             trainer.resume(checkpoint)
             trainer.budget.resume(checkpoint.state.timing)
@@ -76,13 +78,17 @@ def _end(trainer: Trainer, model: Transformer, limits: Sequence[str]) -> TrainRe
 class _RunFolder(Observer):
     """Keeps config.yaml, run.json and report.html of the run up to date."""
 
-    def __init__(self, run: Prepared, teachers: Sequence[Path]) -> None:
-        """teachers: the models that translated the training text."""
+    def __init__(self, run: Prepared, teachers: Sequence[Path], began: CpuTime | None) -> None:
+        """teachers: the models that translated the training text; began: when this start of the run began."""
         self.run = run
         self.teachers = teachers
+        self.began = began
 
     def started(self, step: int) -> None:
-        """Write config.yaml and run.json."""
+        """Write config.yaml and run.json, and log if other programs leave the run too little of the machine."""
+        updater = self.run.updater
+        if updater.device.type == "cpu" and updater.processes.size == 1 and (used := use_of_others(self.began)):
+            log.info(f"other programs use {used}; training is slower while they run")
         write_config(self.run.cfg)
         note_start(self.run, step, self.run.checkpoints.made_with, self.teachers)
 

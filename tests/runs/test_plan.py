@@ -197,9 +197,19 @@ def test_the_command_prints_the_figures(make_config, tmp_path, monkeypatch):
     assert found["steps"] == 20
     assert found["exports"]["ctranslate2"] == []
     assert found["exports"]["marian"] == ["Marian has no counterpart of model.positions=sinusoidal; only marian"]
+    monkeypatch.setattr(planning, "use_of_others", lambda _since: "1.4 of 2 cores")
     result = CliRunner().invoke(app, ["--quiet", *call])
     assert "20 in all" in result.stdout
+    assert "other programs used 1.4 of 2 cores" in result.stdout
     assert "export to ctranslate2" in result.stdout
+
+
+@pytest.mark.parametrize("used", ["1.4 of 2 cores", None])
+def test_training_says_at_its_start_what_other_programs_use(make_config, monkeypatch, caplog, used):
+    monkeypatch.setattr("mtkit.runs.train.use_of_others", lambda _since: used)
+    caplog.set_level("INFO", logger="mtkit")
+    train(make_config(max_steps=8))
+    assert ("other programs use 1.4 of 2 cores" in caplog.text) == (used is not None)
 
 
 @pytest.mark.parametrize("limit_s", [0.0, 1.5, 100.0])
