@@ -135,7 +135,7 @@ def _joeynmt_config(cfg: Config, folder: Path, *, shuffle: bool) -> dict[str, An
             "normalization": "tokens",
             "loss": "crossentropy",
             "batch_type": "token",
-            "batch_size": train.batch_tokens,
+            "batch_size": train.n_batch_tokens,
             "epochs": _NEVER,
             "logging_freq": LOG_EVERY,
             "validation_freq": _NEVER,
