@@ -62,7 +62,11 @@ class Rendering:
             hypothesis["tokens"] = [[piece, round(log_prob, 6)] for piece, log_prob in tokens]
         record: dict[str, Any] = {"line": line, "src": translation.src, "hypotheses": hypotheses}
         if translation.faults:
-            record["faults"] = [{"kind": fault.kind, "detail": fault.detail} for fault in translation.faults]
+            record["faults"] = [
+                {"kind": fault.kind, "detail": fault.detail}
+                | ({} if fault.segment is None else {"segment": fault.segment})
+                for fault in translation.faults
+            ]
         return record
 
     def _hypothesis(self, candidate: Candidate) -> dict[str, Any]:

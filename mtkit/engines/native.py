@@ -200,7 +200,8 @@ class NativeEngine:
         return LocalVocabulary.from_shortlist(self.shortlist, segments, self.device)
 
     def _inputs(self, segments: Sequence[Segment], cfg: DecodeConfig, vocabulary: LocalVocabulary | None) -> _Inputs:
-        attention = cfg.coverage_penalty > 0 and not cfg.sampling
+        phrases = [r for segment in segments if segment.constraints for r in segment.constraints.required]
+        attention = (cfg.coverage_penalty > 0 or any(r.src_positions for r in phrases)) and not cfg.sampling
         step = self.make_step(segments, cfg.beam_size, attention=attention, vocabulary=vocabulary)
         if vocabulary is not None:
             segments = vocabulary.localize(segments)

@@ -42,6 +42,8 @@ _MILD_STUTTER = re.compile(r"([^\W\d_]{1,10}?)\1{2,}")
 _MIN_COPIED_RUN = 5  # least number of source words in a row for a partial copy
 _USUAL_LOG_RATIO = 0.05  # ln(translation / source), in letters; measured: -0.1 to 0.2, by language pair and direction
 _SLACK = 0.85  # how far from that a long translation may be; 1 in 1,000 references differs by 0.5 to 0.7
+_MANY_SENTENCES = 1000  # letters; in so long a text the sentences' differences nearly cancel each other
+_SLACK_OF_MANY = 0.45  # by language pair and direction the logarithm is -0.3 to 0.1 (measured)
 _MAX_PERIODS = 200  # how many to try, shortest first: only a text that is repeated as a whole has a long one
 _MIN_TOKENS_FOR_SHARE = 20  # below it, the share of repeated 4-grams says nothing
 
@@ -52,6 +54,7 @@ class Fault:
 
     kind: FaultKind
     detail: str = ""  # what is lost or repeated, as written in the text
+    segment: int | None = None  # of a line that was translated in several segments: its number, from 1
 
 
 def find_faults(
@@ -187,6 +190,11 @@ def _length(src: str, text: str, finished: bool) -> list[Fault]:
     return [Fault("length", TOO_SHORT if n_text < n_src else TOO_LONG)]
 
 
+def length_error(src: str, text: str) -> float:
+    """Return how far a translation's length is from the usual one: the absolute log of the ratio."""
+    return abs(math.log(max(n_letters(text), 0.5) / max(n_letters(src), 0.5)) - _USUAL_LOG_RATIO)
+
+
 def is_likely_length(n_src: float, n_text: float, *, cut_off: bool = False) -> bool:
     """Return whether a source of n_src letters may have a translation of n_text letters.
 
@@ -196,9 +204,10 @@ def is_likely_length(n_src: float, n_text: float, *, cut_off: bool = False) -> b
     cut_off: the end also looks missing, which makes the lower limit stricter.
     """
     log_ratio = math.log(max(n_text, 0.5) / max(n_src, 0.5)) - _USUAL_LOG_RATIO
+    slack = _SLACK_OF_MANY if n_src >= _MANY_SENTENCES else _SLACK
     width = 1 / math.sqrt(max(n_src, 1.0))
-    low = 0.55 * _SLACK + 0.6 * width if cut_off else _SLACK + width
-    return -low <= log_ratio <= _SLACK + 1.7 * width
+    low = 0.55 * _SLACK + 0.6 * width if cut_off else slack + width
+    return -low <= log_ratio <= slack + 1.7 * width
 
 
 # Copies

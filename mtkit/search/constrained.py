@@ -4,6 +4,11 @@ Dynamic beam allocation (Post and Vilar 2018): hypotheses with equally many toke
 and the banks share the beam. So a hypothesis competes with those that have as many tokens left to write, and not with
 those that skip the phrases. Unlike there, each bank is extended by its own best K tokens, not just by the best one of
 each hypothesis.
+
+Two things keep the phrases in their places. A model that does not expect a phrase gives it about the same low
+probability everywhere, so hypotheses that begin it while the model looks elsewhere than at the source term are ranked
+lower (`placement`). And a translation cannot become so long that the phrase's cost hardly counts: the divisor of the
+score stops growing at the usual length.
 """
 
 import math
@@ -22,6 +27,7 @@ from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_numb
 # A forbidden word may begin another one ("or", "ornement") only if the model finds the next token this likely;
 # otherwise the search would evade the ban by appending any letters.
 _LIKELY = math.log(0.1)
+_PLACEMENT_WEIGHT = 2.0
 _WIDEST = 32  # hypotheses; a wider beam takes more time and improves no score
 _UNCONSTRAINED = Constraints(Spelling([]))
 
@@ -53,13 +59,15 @@ def constrained_search(
         for limit, required in zip(limits, constraints, strict=True)
     ]
     open_beams = beams
+    placed = any(r.src_positions for required in constraints if required for r in required.required)
     while open_beams:
         ids = torch.tensor([beam.padded_ids() for beam in open_beams], device=max_lens.device)
         model_log_probs = step(ids[:, :, -1])
         adjusted_log_probs = rules.apply(model_log_probs, ids).cpu()  # we read values one by one: slow from a GPU
         model_log_probs = model_log_probs.cpu()
+        attention = step.attention().tolist() if placed else [[()] * cfg.beam_size] * len(open_beams)
         for row, beam in enumerate(open_beams):
-            beam.extend(model_log_probs[row], adjusted_log_probs[row])
+            beam.extend(model_log_probs[row], adjusted_log_probs[row], attention[row])
         rows = [row for row, beam in enumerate(open_beams) if beam.live]
         if len(rows) < len(open_beams):
             open_beams = [open_beams[row] for row in rows]
@@ -79,7 +87,8 @@ def beam_size_for(constraints: Sequence[Constraints | None], beam_size: int) -> 
     in where they fit badly.
     """
     most = max((sum(r.times for r in required.required) for required in constraints if required), default=0)
-    return max(beam_size, min(_WIDEST, max(beam_size, 4) * (1 + most)))
+    n_tokens = max((required.n_tokens for required in constraints if required), default=0)
+    return max(beam_size, min(_WIDEST, max(max(beam_size, 4) * (1 + most), 2 * (1 + n_tokens))))
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,16 @@ class _Live:
     total: float  # as adjusted by the rules, for comparison
     state: ConstraintState
     parent: int  # the row of its parent in the beam before
+
+    @cached_property
+    def rank(self) -> float:
+        """What it is compared by: the total, less the cost of phrases that begin where the model looks elsewhere."""
+        return self.total + _PLACEMENT_WEIGHT * self.state.placement
+
+    @property
+    def rest_log_prob(self) -> float:
+        """See `Hypothesis`."""
+        return self.log_prob - self.state.phrases_log_prob + self.state.placement
 
     @cached_property
     def is_safe(self) -> bool:
@@ -105,6 +124,8 @@ class _Beam:
         if max_len < 1:
             raise ValueError(f"max_lens must be at least 1, not {max_len}")
         self._cfg, self._max_len = cfg, max_len
+        constraints = start.constraints
+        self._longest = max_len if constraints.usual_len is None else constraints.usual_len + constraints.n_tokens
         self._bos_id, self._eos_id = bos_id, eos_id
         self.live = [_Live((), 0.0, 0.0, start, 0)]
         self._finished: list[Hypothesis] = []
@@ -120,15 +141,18 @@ class _Beam:
         parents = [hypothesis.parent for hypothesis in self.live]
         return parents + parents[:1] * (self._cfg.beam_size - len(parents))
 
-    def extend(self, model_log_probs: Tensor, adjusted_log_probs: Tensor) -> None:
-        """Extend the hypotheses by one token, given its log-probabilities (K, V); no `live` is left at the end."""
+    def extend(self, model_log_probs: Tensor, adjusted_log_probs: Tensor, attention: Sequence[Sequence[float]]) -> None:
+        """Extend the hypotheses by one token, given its log-probabilities (K, V); no `live` is left at the end.
+
+        attention: of each hypothesis to each source token.
+        """
         beam_size = self._cfg.beam_size
-        extensions = _Extensions(self.live, model_log_probs, adjusted_log_probs, self._eos_id)
+        extensions = _Extensions(self.live, model_log_probs, adjusted_log_probs, attention, self._eos_id)
         candidates = extensions.candidates(beam_size)
         n_tokens = 1 + len(self.live[0].ids)
         for done in (candidate for candidate in candidates if candidate.ids[-1] == self._eos_id):
-            score = done.total / self._cfg.divisor(n_tokens)
-            self._finished.append(Hypothesis(list(done.ids[:-1]), done.log_prob, score, True))
+            score = done.rank / self._divisor(n_tokens)
+            self._finished.append(Hypothesis(list(done.ids[:-1]), done.log_prob, score, True, done.rest_log_prob))
         self._finished.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
         live = _allocate([candidate for candidate in candidates if candidate.ids[-1] != self._eos_id], beam_size)
         if n_tokens == self._max_len or not candidates:
@@ -139,16 +163,19 @@ class _Beam:
     def _give_up(self, live: list[_Live]) -> None:
         """Add the hypotheses as unfinished ones; those that meet most requirements come first."""
         clean = [hypothesis for hypothesis in live if hypothesis.state.is_clean]
-        for left in sorted(clean, key=lambda hypothesis: (-hypothesis.state.n_requirements_met, -hypothesis.total)):
-            score = left.total / self._cfg.divisor(max(1, len(left.ids)))
-            self._unfinished.append(Hypothesis(list(left.ids), left.log_prob, score, False))
+        for left in sorted(clean, key=lambda hypothesis: (-hypothesis.state.n_requirements_met, -hypothesis.rank)):
+            score = left.rank / self._divisor(max(1, len(left.ids)))
+            self._unfinished.append(Hypothesis(list(left.ids), left.log_prob, score, False, left.rest_log_prob))
+
+    def _divisor(self, n_tokens: int) -> float:
+        return self._cfg.divisor(min(n_tokens, self._longest))
 
     def _is_settled(self, live: list[_Live]) -> bool:
         """Whether no live hypothesis can enter the n best: a total only falls, and the last divisor is the largest."""
         if len(self._finished) < self._cfg.n_best:
             return not live
         highest = max((hypothesis.total for hypothesis in live), default=-math.inf)
-        return highest / self._cfg.divisor(self._max_len) <= self._finished[self._cfg.n_best - 1].score
+        return highest / self._divisor(self._max_len) <= self._finished[self._cfg.n_best - 1].score
 
     def best(self) -> list[Hypothesis]:
         """Return the n best; if there are none, a hypothesis without tokens."""
@@ -163,6 +190,7 @@ class _Extensions:
     live: list[_Live]
     model_log_probs: Tensor  # (K, V), of the next token
     adjusted_log_probs: Tensor  # (K, V), by the rules
+    attention: Sequence[Sequence[float]]  # of each hypothesis
     eos_id: int
     _total: Tensor = field(init=False)  # (n live, V); -inf: not allowed
     _extended: dict[int, _Live | None] = field(init=False, default_factory=dict)  # by flat index
@@ -187,7 +215,7 @@ class _Extensions:
         for rows in banks.values():
             flat_indices.update(self._best(rows, beam_size))
         extended = [live for flat_index in sorted(flat_indices) if (live := self._extend(flat_index)) is not None]
-        return sorted(extended, key=lambda live: -live.total)  # stable: a tie goes to the lower index
+        return sorted(extended, key=lambda live: -live.rank)  # stable: a tie goes to the lower index
 
     def _best(self, rows: list[int], n: int) -> list[int]:
         """Return the flat indices of the largest totals in these rows: as many as it takes for n safe ones."""
@@ -213,11 +241,13 @@ class _Extensions:
         if total == -math.inf:
             return None
         parent = self.live[row]
-        state = parent.state if token_id == self.eos_id else parent.state.advance(token_id)
+        log_prob = float(self.model_log_probs[row, token_id])
+        state: ConstraintState | None = parent.state
+        if token_id != self.eos_id:
+            state = parent.state.advance(token_id, log_prob, self.attention[row])
         if state is None:
             return None
-        log_prob = parent.log_prob + float(self.model_log_probs[row, token_id])
-        return _Live((*parent.ids, token_id), log_prob, total, state, row)
+        return _Live((*parent.ids, token_id), parent.log_prob + log_prob, total, state, row)
 
 
 def _allocate(candidates: list[_Live], beam_size: int) -> list[_Live]:

@@ -5,6 +5,7 @@ A phrase is matched in the text that the tokens spell, whatever the pieces. It m
 (with a capital as its first letter, too: it may open a sentence).
 """
 
+import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ _MATCHES_ANYWHERE = re.compile(
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]"
 )
 _SENTENCE_ENDS = ".!?…:"
+_LEAST_ATTENTION = 0.01
 
 
 @lru_cache(maxsize=1 << 16)
@@ -169,6 +171,7 @@ class Requirement:
 
     phrases: tuple[Phrase, ...]
     times: int = 1
+    src_positions: tuple[int, ...] = ()  # the source tokens that the phrases translate, from 0; empty: unknown
 
     @cached_property
     def matcher(self) -> Matcher:
@@ -193,6 +196,7 @@ class Constraints:
     spelling: Spelling
     required: tuple[Requirement, ...] = ()
     forbidden: tuple[Phrase, ...] = ()
+    usual_len: int | None = None  # tokens of the translation without constraints, EOS counted
 
     @cached_property
     def n_tokens(self) -> int:
@@ -204,10 +208,29 @@ class Constraints:
         """The matcher of the forbidden phrases."""
         return Matcher([phrase.text for phrase in self.forbidden])
 
+    def are_met(self, ids: Sequence[int]) -> bool:
+        """Whether a translation of these tokens meets all requirements and contains no forbidden phrase."""
+        state: ConstraintState | None = self.start()
+        for token_id in ids:
+            state = state and state.advance(token_id)
+        return state is not None and state.may_end
+
     def start(self) -> "ConstraintState":
         """Return the state of a hypothesis without tokens."""
         none = (0,) * len(self.required)
-        return ConstraintState(self, "", b"", none, none, none, ())
+        return ConstraintState(self, "", b"", none, none, none, (), ((),) * len(none), 0.0)
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """What written phrases cost, in nats; both are at most 0."""
+
+    log_prob: float = 0.0  # the model's, of their tokens
+    placement: float = 0.0  # log of the attention to the source term while the phrase begins
+
+
+def _log_attention(share: float) -> float:
+    return math.log(max(_LEAST_ATTENTION, min(1.0, share)))
 
 
 @dataclass(frozen=True)
@@ -217,6 +240,7 @@ class _Attempt:
     requirement: int  # its index
     form: Form
     n_written: int  # tokens of the form
+    cost: _Cost
 
     @property
     def n_left(self) -> int:
@@ -234,9 +258,16 @@ class ConstraintState:
     _ends: tuple[int, ...]  # for each requirement: the end of its last counted occurrence
     _met: tuple[int, ...]  # for each requirement: how often it is met if the text ends here
     _attempts: tuple[_Attempt, ...]
+    _costs: tuple[tuple[_Cost, ...], ...]  # for each requirement: of each time that it is met
+    _retranslated: float  # log of the attention that other tokens left to the rest of the source
 
-    def advance(self, token_id: int) -> "ConstraintState | None":
-        """Return the state with one more token (not EOS); None if that completes a forbidden phrase."""
+    def advance(
+        self, token_id: int, log_prob: float = 0.0, attention: Sequence[float] = ()
+    ) -> "ConstraintState | None":
+        """Return the state with one more token (not EOS); None if that completes a forbidden phrase.
+
+        log_prob: the token's, by the model. attention: to each source token, while the token was predicted.
+        """
         constraints = self.constraints
         if not constraints.required and not constraints.forbidden:
             return self
@@ -256,7 +287,7 @@ class ConstraintState:
             n + requirement.matcher.ends_at(closed, len(closed), start)
             for n, start, requirement in zip(confirmed, ends, constraints.required, strict=True)
         )
-        attempts = self._continued(token_id, met)
+        written = self._continued(token_id, log_prob, attention)
         return replace(
             self,
             _text=text,
@@ -264,25 +295,60 @@ class ConstraintState:
             _confirmed=tuple(confirmed),
             _ends=tuple(ends),
             _met=met,
-            _attempts=attempts,
+            _attempts=tuple(a for a in written if a.n_left and met[a.requirement] == self._met[a.requirement]),
+            _retranslated=self._retranslated + self._retranslation(attention),
+            _costs=self._costs_of(met, [attempt for attempt in written if not attempt.n_left]),
         )
 
-    def _continued(self, token_id: int, met: tuple[int, ...]) -> tuple[_Attempt, ...]:
-        """Return the attempts that this token begins or continues, except of requirements just met."""
-        return tuple(
-            _Attempt(attempt.requirement, attempt.form, attempt.n_written + 1)
+    def _continued(self, token_id: int, log_prob: float, attention: Sequence[float]) -> list[_Attempt]:
+        """Return the attempts that this token begins, continues or completes."""
+        return [
+            replace(
+                attempt,
+                n_written=attempt.n_written + 1,
+                cost=_Cost(
+                    attempt.cost.log_prob + log_prob, attempt.cost.placement + self._placement(attempt, attention)
+                ),
+            )
             for attempt in (*self._attempts, *self._beginnings())
             if attempt.form.ids[attempt.n_written] == token_id
-            and attempt.n_left > 1
-            and met[attempt.requirement] == self._met[attempt.requirement]
-        )
+        ]
+
+    def _costs_of(self, met: Sequence[int], completed: Sequence[_Attempt]) -> tuple[tuple[_Cost, ...], ...]:
+        """Return the costs of the requirements met so far; an occurrence that was no attempt costs nothing."""
+        costs = []
+        for index, times in enumerate(met):
+            kept = self._costs[index][:times]
+            own = [attempt for attempt in completed if attempt.requirement == index]
+            cost = min(own, key=lambda attempt: attempt.n_written).cost if own else _Cost()
+            costs.append((*kept, *[cost] * (times - len(kept))))
+        return tuple(costs)
+
+    def _placement(self, attempt: _Attempt, attention: Sequence[float]) -> float:
+        """Return what it costs to begin a phrase here."""
+        positions = self.constraints.required[attempt.requirement].src_positions
+        if attempt.n_written or not positions or not attention:
+            return 0.0
+        return _log_attention(sum(attention[position] for position in positions))
+
+    def _retranslation(self, attention: Sequence[float]) -> float:
+        """Return what it costs to look at source terms whose phrases are all written."""
+        written = {
+            position
+            for index, requirement in enumerate(self.constraints.required)
+            if self._is_met(index)
+            for position in requirement.src_positions
+        }
+        if not written or not attention:
+            return 0.0
+        return _log_attention(1 - sum(attention[position] for position in written))
 
     def _beginnings(self) -> list[_Attempt]:
         """Return the forms that can begin here, of requirements that are not met."""
         after_word = joins(self._text[-1:])
         opening = self._text.rstrip(" " + _EDGE)[-1:] in _SENTENCE_ENDS  # also where there is no text yet
         return [
-            _Attempt(index, form, 0)
+            _Attempt(index, form, 0, _Cost())
             for index, requirement in enumerate(self.constraints.required)
             if self._met[index] < requirement.times
             and self._met[index] == self._confirmed[index]  # or it would appear twice in a row
@@ -308,6 +374,25 @@ class ConstraintState:
                 begun = [a.n_left for a in self._attempts if a.requirement == index]
                 n_left += (times - 1) * requirement.n_tokens + min([requirement.n_tokens, *begun])
         return self.constraints.n_tokens - n_left
+
+    @property
+    def phrases_log_prob(self) -> float:
+        """The log-probability of the tokens of the phrases that are met."""
+        return sum(cost.log_prob for costs in self._costs for cost in costs)
+
+    @property
+    def placement(self) -> float:
+        """How badly the phrases fit where they are: nats, at most 0.
+
+        The model looks at the words that it is about to translate. So a phrase costs the log of the attention to its
+        source term when it begins, and each token after it the log of the attention to the rest of the source: the term
+        is not translated a second time.
+        """
+        begun: dict[int, float] = {}
+        for attempt in self._attempts:
+            begun[attempt.requirement] = max(attempt.cost.placement, begun.get(attempt.requirement, -math.inf))
+        met = sum(cost.placement for costs in self._costs for cost in costs)
+        return sum(begun.values()) + met + self._retranslated
 
     @property
     def n_requirements_met(self) -> int:

@@ -20,6 +20,7 @@ class Segment:
     prefix: tuple[int, ...] = ()  # target tokens at the beginning of the translation
     constraints: "Constraints | None" = None  # phrases that must, or must not, appear
     others: tuple[Sequence[int], ...] = ()  # the source in the tokens of an ensemble's other models, if they differ
+    text: str = ""  # what the ids spell
 
     def src(self, member: int) -> Sequence[int]:
         """Return the source tokens for one model of an ensemble."""
@@ -34,6 +35,8 @@ class Hypothesis:
     log_prob: float  # nats, the model's own, summed over ids and, if finished, EOS
     score: float  # for ranking: log_prob after length normalisation and penalties
     finished: bool  # False: it reached the length limit before EOS
+    # log_prob without the tokens of required phrases, less what their places cost; None: from a search without them
+    rest_log_prob: float | None = None
 
 
 def length_divisor(normalization: str, alpha: float, n_tokens: int) -> float:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.quality.faults import Fault
+from mtkit.translation.segments import join_segments
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,24 @@ class Candidate:
 
 
 BLANK = Candidate("", [], 0.0, 0.0, True)  # the translation of a blank line
+
+
+def join_candidates(parts: Sequence[list[Candidate]]) -> list[Candidate]:
+    """Make a line's candidates from its segments': the k-th of the line joins the k-th of every segment."""
+    if not parts:
+        return [BLANK]
+    if len(parts) == 1:
+        return parts[0]
+    return [
+        Candidate(
+            text=join_segments([part.text for part in kth]),
+            ids=[token_id for part in kth for token_id in part.ids],
+            log_prob=sum(part.log_prob for part in kth),
+            score=sum(part.score for part in kth),
+            finished=all(part.finished for part in kth),
+        )
+        for kth in zip(*parts, strict=False)
+    ]
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,7 +81,6 @@ class Searcher(Protocol):
         decode: DecodeConfig | None = None,
         n_best: int = 1,
         prefixes: Sequence[Sequence[int]] | None = None,
-        first_line: int | None = None,
     ) -> list[list[Candidate]]:
         """Return the n best candidates of each text, best first."""
         ...

@@ -1,8 +1,12 @@
 """Check translations for faults before they are returned, and do about them what `decode.on_suspect` says.
 
 "retry" searches a faulty line again: first with a wider beam, from which it takes the best candidate with fewer faults,
-then, if the translation loops or has an unlikely length, with rules against that. A new translation replaces the old
-one only if it is less faulty. All of this depends on the line alone, never on its batch or on n_best.
+then, if the translation is empty, loops or has an unlikely length, with rules against that, and in shorter segments. A
+new translation replaces the old one only if it is less faulty. All of this depends on the line alone, never on its
+batch or on n_best.
+
+The segments of a long line are checked and searched again one by one. Then the joined line is checked for its length:
+each segment may lose a little too little to be noticed.
 """
 
 from collections import Counter
@@ -11,14 +15,30 @@ from dataclasses import dataclass, field, replace
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
-from mtkit.quality.faults import FAULT_KINDS, TOO_SHORT, Fault, FaultKind, find_faults
-from mtkit.translation.candidates import Candidate, Searcher, Translation
+from mtkit.quality.faults import (
+    FAULT_KINDS,
+    TOO_LONG,
+    TOO_SHORT,
+    Fault,
+    FaultKind,
+    find_faults,
+    is_likely_length,
+    length_error,
+    n_letters,
+)
+from mtkit.translation.candidates import Candidate, Searcher, Translation, join_candidates
+from mtkit.translation.segments import join_segments
 
 _MIN_RETRY_BEAM = 8  # candidates that a second search considers, at least
 _NO_REPEAT_NGRAM = 3
 _MIN_LEN_FACTOR = 0.6  # target tokens a source token, for a translation that was too short
 _SEVERITY: dict[FaultKind, int] = {"empty": 5, "loop": 3, "length": 3, "copy": 3, "number": 1, "url": 1}
+# Tokens a segment, for text that the model does not translate well at its length: sentences of everyday language have
+# 8 to 32.
+_SHORT_SEGMENTS = (32, 16)
+_LETTERS_A_TOKEN = 3  # a shorter text than this cannot be split into such segments
 _MAX_LINES_LISTED = 20
+_MAX_SEGMENTS_LISTED = 10
 _VERBS: dict[FaultKind, tuple[str, str]] = {  # singular, plural
     "empty": ("is empty", "are empty"),
     "loop": ("loops", "loop"),
@@ -38,17 +58,17 @@ class Tally:
     n_faulty: int = 0
     n_repaired: int = 0  # faulty at first, faultless after a second search
     kinds: Counter[FaultKind] = field(default_factory=Counter)  # lines with such a fault
-    lines: list[int] = field(default_factory=list)  # line numbers of the first faulty ones, from 1
+    lines: list[str] = field(default_factory=list)  # numbers of the first faulty ones, from 1, with their segments
 
-    def add(self, faults: Sequence[Fault], *, repaired: bool) -> None:
-        """Count the next line."""
+    def add(self, faults: Sequence[Fault], *, repaired: bool, n_segments: int = 1) -> None:
+        """Count the next line, which was translated in n_segments segments."""
         self.n_lines += 1
         self.n_repaired += repaired
         self.kinds.update({fault.kind for fault in faults})
         if faults:
             self.n_faulty += 1
             if len(self.lines) < _MAX_LINES_LISTED:
-                self.lines.append(self.n_before + self.n_lines)
+                self.lines.append(f"{self.n_before + self.n_lines}{_in_segments(faults, n_segments)}")
 
     def message(self) -> str:
         """Return a one-line summary for the log; "" if no line was faulty."""
@@ -61,7 +81,7 @@ class Tally:
         kinds = [
             f"{self.kinds[kind]:,} {_VERBS[kind][self.kinds[kind] > 1]}" for kind in FAULT_KINDS if self.kinds[kind]
         ]
-        lines = ", ".join(map(str, self.lines)) + (", ..." if self.n_faulty > len(self.lines) else "")
+        lines = ", ".join(self.lines) + (", ..." if self.n_faulty > len(self.lines) else "")
         text = (
             f"{self.n_faulty:,} {of_all} look{'s' if self.n_faulty == 1 else ''} suspect: "
             f"{', '.join(kinds)} (line{'s' if self.n_faulty > 1 else ''} {lines})"
@@ -71,6 +91,15 @@ class Tally:
             if self.n_repaired
             else text
         )
+
+
+def _in_segments(faults: Sequence[Fault], n_segments: int) -> str:
+    numbers = sorted({fault.segment for fault in faults if fault.segment is not None})
+    if not numbers:
+        return ""
+    more = ", ..." if len(numbers) > _MAX_SEGMENTS_LISTED else ""
+    shown = ", ".join(f"{number:,}" for number in numbers[:_MAX_SEGMENTS_LISTED])
+    return f" [segment{'s' if len(numbers) > 1 else ''} {shown}{more} of {n_segments:,}]"
 
 
 class Review:
@@ -101,22 +130,50 @@ class Review:
         candidates: Sequence[list[Candidate]],
         *,
         prefixes: Sequence[Sequence[int]] | None = None,
+        owners: Sequence[int] | None = None,
     ) -> list[Translation]:
         """Review the candidates (best first) of the next lines; prefixes: tokens that begin their translations.
 
-        A line that was searched again has its new translation first and the old ones after it, as many as before; so
-        its scores need not decrease.
+        owners: where the texts are segments of lines, the index of each one's line; by default each is a line. Return
+        the lines' translations. A line that was searched again has its new translation first and the old ones after it,
+        as many as before; so its scores need not decrease.
         """
         rows = zip(texts, candidates, strict=True)
+        by_line = _by_line(range(len(texts)) if owners is None else owners)
         if self.decode.on_suspect == "off":
-            return [Translation(text, n_best) for text, n_best in rows]
+            translations = [Translation(text, n_best) for text, n_best in rows]
+            return [_join([translations[index] for index in indices]) for indices in by_line]
         translations = [Translation(text, n_best, self._faults(text, n_best[0])) for text, n_best in rows]
         was_faulty = [bool(translation.faults) for translation in translations]
         if self.decode.on_suspect == "retry":
             self._retry(translations, prefixes)
-        for translation, before in zip(translations, was_faulty, strict=True):
-            self.tally.add(translation.faults, repaired=before and not translation.faults)
-        return translations
+        lines = []
+        for indices in by_line:
+            line = _join([translations[index] for index in indices])
+            searched = any(was_faulty[index] for index in indices)
+            if self.decode.on_suspect == "retry" and len(indices) > 1 and _joined_length(line):
+                searched = True
+                self._shorten(translations, indices, prefixes)
+                line = _join([translations[index] for index in indices])
+            if len(indices) > 1 and not any(fault.kind == "length" for fault in line.faults):
+                line = replace(line, faults=(*line.faults, *_joined_length(line)))
+            self.tally.add(line.faults, repaired=searched and not line.faults, n_segments=len(indices))
+            lines.append(line)
+        return lines
+
+    def _shorten(
+        self, translations: list[Translation], indices: Sequence[int], prefixes: Sequence[Sequence[int]] | None
+    ) -> None:
+        """Search one line's segments again in shorter ones; replace, in place, those whose length gets likelier."""
+        for limit in _SHORT_SEGMENTS:
+            long = [index for index in indices if n_letters(translations[index].src) > _LETTERS_A_TOKEN * limit]
+            settings = self.decode.model_copy(update={"max_src_tokens": limit, "mbr_samples": 0})
+            found = self._search(translations, long, settings, prefixes)
+            for index, new in zip(long, found, strict=True):
+                old, faults = translations[index], self._faults(translations[index].src, new[0])
+                better = length_error(old.src, new[0].text) < length_error(old.src, old.text)
+                if better and _severity(faults) <= _severity(old.faults):
+                    translations[index] = replace(old, n_best=[new[0], *old.n_best][: len(old.n_best)], faults=faults)
 
     def warn(self) -> None:
         """Log the tally, if any line was faulty."""
@@ -128,7 +185,7 @@ class Review:
 
     def _retry(self, translations: list[Translation], prefixes: Sequence[Sequence[int]] | None) -> None:
         """Search faulty lines again, and replace in place those for which that is better."""
-        plans = [retry_settings(self.decode, line.faults, self._rules_in_beam) for line in translations]
+        plans = [retry_settings(self.decode, line.src, line.faults, self._rules_in_beam) for line in translations]
         while any(plans):
             groups: dict[DecodeConfig, list[int]] = {}
             for index, plan in enumerate(plans):
@@ -136,14 +193,23 @@ class Review:
                     groups.setdefault(plan[0], []).append(index)
             plans = [plan[1:] for plan in plans]
             for settings, indices in groups.items():
-                candidates = self._searcher.search(
-                    [translations[index].src for index in indices],
-                    decode=settings,
-                    n_best=_MIN_RETRY_BEAM if settings.sampling else settings.beam_size,
-                    prefixes=None if prefixes is None else [prefixes[index] for index in indices],
-                )
+                candidates = self._search(translations, indices, settings, prefixes)
                 for index, new in zip(indices, candidates, strict=True):
                     translations[index] = self._better(translations[index], new)
+
+    def _search(
+        self,
+        translations: Sequence[Translation],
+        indices: Sequence[int],
+        settings: DecodeConfig,
+        prefixes: Sequence[Sequence[int]] | None,
+    ) -> list[list[Candidate]]:
+        return self._searcher.search(
+            [translations[index].src for index in indices],
+            decode=settings,
+            n_best=_MIN_RETRY_BEAM if settings.sampling else settings.beam_size,
+            prefixes=None if prefixes is None else [prefixes[index] for index in indices],
+        )
 
     def _better(self, translation: Translation, new: list[Candidate]) -> Translation:
         """Put the least faulty of the new candidates first, if it is less faulty than the best so far."""
@@ -158,21 +224,61 @@ class Review:
         return replace(translation, n_best=[best, *others][: len(translation.n_best)], faults=faults)
 
 
-def retry_settings(decode: DecodeConfig, faults: Sequence[Fault], rules_in_beam: bool = True) -> list[DecodeConfig]:
+def retry_settings(
+    decode: DecodeConfig, src: str, faults: Sequence[Fault], rules_in_beam: bool = True
+) -> list[DecodeConfig]:
     """Return the settings with which to search such a line again, one after the other while faults are left.
 
-    The first considers more candidates; the second, where there is one, has rules against these faults.
+    The first considers more candidates; the second, where there is one, has rules against these faults; the others
+    split the text into shorter segments.
     """
     if not faults:
         return []
     rules = _rules_against(faults, decode)
     if rules and not rules_in_beam and not decode.sampling:
         rules |= {"beam_size": 1, "beam_groups": 1}
-    ruled = [decode.model_copy(update={**rules, "mbr_samples": 0})] if rules else []
+    later = [decode.model_copy(update={**rules, "mbr_samples": 0})] if rules else []
+    if rules:
+        later += [
+            decode.model_copy(update={"max_src_tokens": limit, "mbr_samples": 0})
+            for limit in _SHORT_SEGMENTS
+            if n_letters(src) > _LETTERS_A_TOKEN * limit
+        ]
     if decode.sampling:
-        return [decode.model_copy(update={"seed": (decode.seed + 1) % 2**32}), *ruled]
+        return [decode.model_copy(update={"seed": (decode.seed + 1) % 2**32}), *later]
     beams_a_group = -(-max(2 * decode.beam_size, _MIN_RETRY_BEAM) // decode.beam_groups)
-    return [decode.model_copy(update={"beam_size": beams_a_group * decode.beam_groups, "mbr_samples": 0}), *ruled]
+    return [decode.model_copy(update={"beam_size": beams_a_group * decode.beam_groups, "mbr_samples": 0}), *later]
+
+
+def _by_line(owners: Sequence[int]) -> list[list[int]]:
+    """Return the indices of each line's segments, given the line of each segment in rising order."""
+    lines: list[list[int]] = []
+    before = None
+    for index, owner in enumerate(owners):
+        if owner != before:
+            lines.append([])
+        lines[-1].append(index)
+        before = owner
+    return lines
+
+
+def _join(segments: Sequence[Translation]) -> Translation:
+    """Join the translations of a line's segments, and number the segments in their faults."""
+    if len(segments) == 1:
+        return segments[0]
+    return Translation(
+        join_segments([segment.src for segment in segments]),
+        join_candidates([segment.n_best for segment in segments]),
+        tuple(replace(f, segment=number) for number, segment in enumerate(segments, start=1) for f in segment.faults),
+    )
+
+
+def _joined_length(line: Translation) -> list[Fault]:
+    """Return the fault of a joined line whose length is unlikely, though no single segment's need be."""
+    n_src, n_text = n_letters(line.src), n_letters(line.text)
+    if is_likely_length(n_src, n_text):
+        return []
+    return [Fault("length", TOO_SHORT if n_text < n_src else TOO_LONG)]
 
 
 def _rules_against(faults: Sequence[Fault], decode: DecodeConfig) -> dict[str, object]:

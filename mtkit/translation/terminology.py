@@ -26,6 +26,7 @@ from mtkit.search.constraints import (
 
 COLUMNS = ("source", "target", "forbidden")
 EVERYWHERE = "*"  # as a source: applies to every sentence
+_MAX_LINES_LISTED = 20
 _SEPARATOR = " | "  # between alternatives
 
 
@@ -63,9 +64,10 @@ class Terminology:
     that begins first applies, and of several that begin there, the longest.
     """
 
-    def __init__(self, terms: Sequence[Term], spelling: Spelling) -> None:
-        """spelling: that of the target tokenizer with which the terms' phrases were encoded."""
+    def __init__(self, terms: Sequence[Term], spelling: Spelling, name: str = "terminology") -> None:
+        """spelling: that of the target tokenizer with which the terms' phrases were encoded. name: of the file."""
         self.terms = tuple(terms)
+        self.name = name
         self._spelling = spelling
         self._everywhere = [term for term in terms if term.source == EVERYWHERE]
         # By first chunk, in lower case; longest first, and with capitals first among equally long ones.
@@ -86,33 +88,46 @@ class Terminology:
         Raises DataError with file and line for an unknown column, a source that appears twice, a line that requires
         nothing or contradicts itself, or text that the tokenizer cannot encode.
         """
-        return cls(*_Reader(path, tgt_tokenizer).read())
+        return cls(*_Reader(path, tgt_tokenizer).read(), path.name)
 
-    def constraints_for(self, src: str) -> Constraints | None:
+    def constraints_for(self, src: str, src_tokenizer: Tokenizer | None = None) -> Constraints | None:
         """Return what the terms require and forbid in this sentence's translation; None if nothing.
 
-        A phrase that one term requires and another one forbids is not required.
+        A phrase that one term requires and another one forbids is not required. src_tokenizer: with it, the
+        constraints also tell which source tokens each term occupies.
         """
-        occurring = self.occurrences(src)
-        forbidden = tuple(phrase for term in occurring for phrase in term.forbidden)
-        targets = required_targets(occurring)
-        required = tuple(Requirement(targets[term], times) for term, times in occurring.items() if targets[term])
+        places = self._places(src)
+        forbidden = tuple(phrase for term in places for phrase in term.forbidden)
+        targets = required_targets(places)
+        positions = _SrcPositions(_tidy(src), src_tokenizer) if src_tokenizer else None
+        required = tuple(
+            Requirement(targets[term], len(spans), positions.of(spans) if positions else ())
+            for term, spans in places.items()
+            if targets[term]
+        )
         if not required and not forbidden:
             return None
         return Constraints(self._spelling, required, forbidden)
 
     def occurrences(self, src: str) -> dict[Term, int]:
         """Return how often each term applies to a sentence; EVERYWHERE applies once, except to a blank sentence."""
+        return {term: len(spans) for term, spans in self._places(src).items()}
+
+    def _places(self, src: str) -> dict[Term, list[tuple[int, int]]]:
+        """Return from where to where, in characters of the tidy sentence, each term occurs; (0, 0) for EVERYWHERE."""
         words = chunks(_tidy(src))
-        counts = dict.fromkeys(self._everywhere if words else [], 1)
+        places: dict[Term, list[tuple[int, int]]] = {}
+        for term in self._everywhere if words else []:
+            places[term] = [(0, 0)]
         lower = [folded(word) for word in words]
-        position = 0
+        position = character = 0
         while position < len(words):
-            n, term = self._longest_at(words, lower, position)
-            if term:
-                counts[term] = counts.get(term, 0) + 1
-            position += n
-        return counts
+            n, matching = self._longest_at(words, lower, position)
+            end = character + sum(map(len, words[position : position + n]))
+            if matching:
+                places.setdefault(matching, []).append((character, end))
+            position, character = position + n, end
+        return places
 
     def _longest_at(self, words: list[str], lower: list[str], start: int) -> tuple[int, Term | None]:
         """Return how many words to advance, and the term that they match, if any."""
@@ -125,6 +140,23 @@ class Terminology:
             if matches:
                 return len(parts), term
         return 1, None
+
+
+class _SrcPositions:
+    """Which tokens of a sentence lie within a span of its characters."""
+
+    def __init__(self, src: str, tokenizer: Tokenizer) -> None:
+        self._src, self._tokenizer = src, tokenizer
+        self._ids = tokenizer.encode(src)
+        self._n_tags = len(self._ids) - len(tokenizer.untagged(self._ids))
+
+    def of(self, spans: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+        """Return the indices of the tokens in these spans, in rising order."""
+        found = {index for start, end in spans for index in range(self._n_before(start), self._n_before(end))}
+        return tuple(sorted(index for index in found if index < len(self._ids)))
+
+    def _n_before(self, end: int) -> int:
+        return len(self._tokenizer.encode(self._src[:end].rstrip())) or self._n_tags
 
 
 def required_targets(occurring: Iterable[Term]) -> dict[Term, tuple[Phrase, ...]]:
@@ -142,6 +174,7 @@ class TermCounts:
     required: int = 0  # times a target was required
     met: int = 0  # times a target appeared; in each sentence at most as often as required
     forbidden: int = 0  # times a forbidden phrase appeared
+    unmet_lines: list[int] = field(default_factory=list)  # numbers of the first lines that miss a target
 
 
 @dataclass
@@ -151,16 +184,19 @@ class TermReport:
     terminology: Terminology
     counts: dict[Term, TermCounts] = field(default_factory=dict)  # only of terms that applied
 
-    def add(self, src: str, translation: str) -> None:
-        """Count the terms of one sentence."""
+    def add(self, src: str, translation: str, line: int) -> None:
+        """Count the terms of one line, given its number."""
         occurring = self.terminology.occurrences(src)
         targets = required_targets(occurring)
         for term, times in occurring.items():
             counts = self.counts.setdefault(term, TermCounts())
             counts.in_source += times
             if targets[term]:
+                met = min(times, term.required.count(translation))
                 counts.required += times
-                counts.met += min(times, term.required.count(translation))
+                counts.met += met
+                if met < times and len(counts.unmet_lines) <= _MAX_LINES_LISTED:
+                    counts.unmet_lines.append(line)
             counts.forbidden += term.banned.count(translation)
 
     @property
@@ -185,10 +221,10 @@ class TermReport:
         ]
         for term, counts in self._in_order():
             missed = counts.required - counts.met
-            problems = [f"not met {missed:,} of {counts.required:,} times"] if missed else []
+            problems = [f"not met {missed:,} of {counts.required:,} times{_in_lines(counts)}"] if missed else []
             problems += [f"forbidden {counts.forbidden:,} times"] if counts.forbidden else []
             if problems:
-                lines.append(f"  line {term.line}: {term}: {', '.join(problems)}")
+                lines.append(f"  {self.terminology.name} line {term.line}: {term}: {', '.join(problems)}")
         return lines
 
     def as_json(self) -> dict[str, Any]:
@@ -203,6 +239,7 @@ class TermReport:
                 "required": counts.required,
                 "met": counts.met,
                 "forbidden_seen": counts.forbidden,
+                "unmet_lines": counts.unmet_lines,
             }
             for term, counts in self._in_order()
         ]
@@ -211,6 +248,12 @@ class TermReport:
 
     def _in_order(self) -> list[tuple[Term, TermCounts]]:
         return sorted(self.counts.items(), key=lambda item: item[0].line)
+
+
+def _in_lines(counts: TermCounts) -> str:
+    shown = ", ".join(map(str, counts.unmet_lines[:_MAX_LINES_LISTED]))
+    more = ", ..." if len(counts.unmet_lines) > _MAX_LINES_LISTED else ""
+    return f" (line{'s' if len(counts.unmet_lines) > 1 else ''} {shown}{more})"
 
 
 class _Reader:

@@ -6,7 +6,9 @@ Importing this loads no torch: the CTranslate2 engine works without it.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
@@ -18,10 +20,11 @@ from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 from mtkit.translation import mbr
-from mtkit.translation.candidates import BLANK, Candidate, Translation
+from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates
 from mtkit.translation.confidence import Calibration
 from mtkit.translation.review import Review
-from mtkit.translation.segments import join_segments, split_long
+from mtkit.translation.segments import split_long
+from mtkit.translation.term_search import TermSearch
 from mtkit.translation.terminology import Terminology, TermReport
 
 _BATCHES_A_WINDOW = 16
@@ -180,23 +183,24 @@ class Translator:
         decode: DecodeConfig | None = None,
         n_best: int = 1,
         prefixes: Sequence[Sequence[int]] | None = None,
-        first_line: int | None = None,
     ) -> list[list[Candidate]]:
         """Return the n best candidates of each text, unreviewed; a blank text has a single empty one.
 
         decode: settings to use instead of the translator's own. prefixes: target tokens that begin each translation.
-        first_line: line number of the first text, for warnings about long texts; None: do not warn.
         """
         decode = decode or self.decode
         settings, n_draws = (mbr.sampling_settings(decode), decode.mbr_samples) if decode.mbr_samples else (decode, 0)
-        segments, owners = self.segments(texts, settings, prefixes, first_line)
-        hypotheses: list[list[Hypothesis]] = [[] for _ in segments]
-        for index, n_best_of_segment in self.engine.decode(segments, settings, n_draws or n_best):
-            hypotheses[index] = n_best_of_segment
+        segments, owners = self.segments(texts, settings, prefixes)
+        if self.terminology is not None:
+            hypotheses = TermSearch(self.engine, self.tgt_tokenizer, settings, n_best)(segments)
+        else:
+            hypotheses = [[] for _ in segments]
+            for index, n_best_of_segment in self.engine.decode(segments, settings, n_draws or n_best):
+                hypotheses[index] = n_best_of_segment
         parts: list[list[list[Candidate]]] = [[] for _ in texts]
         for owner, segment_hypotheses in zip(owners, hypotheses, strict=True):
             parts[owner].append([self._candidate(hypothesis) for hypothesis in segment_hypotheses])
-        candidates = [_join(part) for part in parts]
+        candidates = [join_candidates(part) for part in parts]
         if not n_draws:
             return candidates
         return [
@@ -211,30 +215,47 @@ class Translator:
         prefixes: Sequence[Sequence[int]] | None = None,
         first_line: int | None = None,
     ) -> tuple[list[Segment], list[int]]:
-        """Cut texts into the segments to translate; also return, for each segment, the index of its text."""
+        """Cut texts into the segments to translate; also return, for each segment, the index of its text.
+
+        first_line: as for `split`.
+        """
+        pieces, owners = self.split(texts, decode, first_line)
+        segments: list[Segment] = []
+        segment_owners: list[int] = []
+        for piece, ids, owner in zip(pieces, self._encode(pieces), owners, strict=True):
+            if ids[0]:
+                is_first = not segment_owners or segment_owners[-1] != owner
+                prefix = tuple(prefixes[owner]) if prefixes is not None and is_first else ()
+                segments.append(self._segment(piece, ids, decode, prefix))
+                segment_owners.append(owner)
+        return segments, segment_owners
+
+    def split(
+        self, texts: Sequence[str], decode: DecodeConfig | None = None, first_line: int | None = None
+    ) -> tuple[list[str], list[int]]:
+        """Split texts that are too long to be translated in one piece; also return the index of each piece's text.
+
+        Each text has at least one piece. first_line: line number of the first text, for warnings about long texts;
+        None: do not warn.
+        """
         for number, text in enumerate(texts, start=first_line or 1):
             check_text(text, number)
         texts = [as_one_line(text).strip() for text in texts]
         limit = self.max_src_tokens(decode)
-        segments: list[Segment] = []
+        pieces: list[str] = []
         owners: list[int] = []
-        for owner, ids in enumerate(self._encode(texts)):
-            pieces, parts = [texts[owner]], [ids]
-            if len(max(ids, key=len)) > limit:
-                pieces = split_long(texts[owner], lambda text: self._n_tokens(text) <= limit)
-                parts = self._encode(pieces)
+        for owner, (text, ids) in enumerate(zip(texts, self._encode(texts), strict=True)):
+            parts, n_tokens = [text], max(map(len, ids))
+            if n_tokens > limit:
+                parts = split_long(text, lambda part: self._n_tokens(part) <= limit)
                 if first_line is not None:
                     log.warning(
-                        f"line {first_line + owner}: {len(max(ids, key=len))} tokens are more than "
-                        f"decode.max_src_tokens={limit}; translated in {len(parts)} segments and joined again"
+                        f"line {first_line + owner}: {n_tokens} tokens are more than decode.max_src_tokens={limit}; "
+                        f"translated in {len(parts)} segments and joined again"
                     )
-            prefix = tuple(prefixes[owner]) if prefixes is not None else ()
-            for piece, part in zip(pieces, parts, strict=True):
-                if part[0]:
-                    segments.append(self._segment(piece, part, decode, prefix))
-                    owners.append(owner)
-                    prefix = ()  # only the first segment begins with it
-        return segments, owners
+            pieces += parts
+            owners += [owner] * len(parts)
+        return pieces, owners
 
     def max_src_tokens(self, decode: DecodeConfig | None = None) -> int:
         """Return the most source tokens that are translated in one piece, by these settings or the translator's own."""
@@ -263,8 +284,8 @@ class Translator:
         if self.engine.max_positions is not None:
             max_len = min(max_len, self.engine.max_positions)
         min_len = max(decode.min_len, int(decode.min_len_factor * n_src_tokens))
-        constraints = self.terminology.constraints_for(text) if self.terminology else None
-        return Segment(ids[0], max_len, min_len, prefix, constraints, ids[1:])
+        constraints = self.terminology.constraints_for(text, self.src_tokenizer) if self.terminology else None
+        return Segment(ids[0], max_len, min_len, prefix, constraints, ids[1:], text)
 
     def _candidate(self, hypothesis: Hypothesis) -> Candidate:
         text = as_one_line(self.tgt_tokenizer.decode(hypothesis.ids)).strip()
@@ -293,14 +314,18 @@ class Session:
         """Translate the next lines. first_line: line number of the first one, if lines before it were skipped."""
         first_line = first_line or self.n_lines + 1
         self.review.tally.n_before = first_line - 1 - self.n_lines
-        prefixes = [self.prefix] * len(lines) if self.prefix else None
-        candidates = self.translator.search(lines, n_best=self.n_best, prefixes=prefixes, first_line=first_line)
-        translations = self.review.window(lines, candidates, prefixes=prefixes)
+        pieces, owners = self.translator.split(lines, first_line=first_line)
+        prefixes = None
+        if self.prefix:  # only the first segment begins with it
+            prefixes = [() if before == owner else self.prefix for before, owner in pairwise([-1, *owners])]
+        candidates = self.translator.search(pieces, n_best=self.n_best, prefixes=prefixes)
+        reviewed = self.review.window(pieces, candidates, prefixes=prefixes, owners=owners)
+        translations = [replace(translation, src=line) for line, translation in zip(lines, reviewed, strict=True)]
         self.n_lines += len(lines)
         self.n_unfinished += sum(not translation.finished for translation in translations)
         if self.terms is not None:
-            for translation in translations:
-                self.terms.add(translation.src, translation.text)
+            for line, translation in enumerate(translations, start=first_line):
+                self.terms.add(translation.src, translation.text, line)
         return translations
 
     def counts(self) -> Counter[str]:
@@ -354,21 +379,3 @@ def _warn_of_missing_tag(files: BundleFiles) -> None:
             f"{files.folder}: every sentence of this model's training data began with a tag ({names}); "
             f"choose one, such as --set 'decode.tag={tags[0]}'"
         )
-
-
-def _join(parts: list[list[Candidate]]) -> list[Candidate]:
-    """Make a line's candidates from its segments': the k-th of the line joins the k-th of every segment."""
-    if not parts:
-        return [BLANK]
-    if len(parts) == 1:
-        return parts[0]
-    return [
-        Candidate(
-            text=join_segments([part.text for part in kth]),
-            ids=[token_id for part in kth for token_id in part.ids],
-            log_prob=sum(part.log_prob for part in kth),
-            score=sum(part.score for part in kth),
-            finished=all(part.finished for part in kth),
-        )
-        for kth in zip(*parts, strict=False)
-    ]

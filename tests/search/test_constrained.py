@@ -55,7 +55,7 @@ class TableStep:
         return torch.tensor(rows, dtype=torch.float64)
 
     def attention(self):
-        raise NotImplementedError  # only coverage needs it
+        return torch.tensor([[t.attention(p) for p in ps] for t, ps in zip(self.tables, self.prefixes, strict=True)])
 
     def reorder(self, parents):
         self.prefixes = [[ps[k] for k in ks] for ps, ks in zip(self.prefixes, parents.tolist(), strict=True)]
@@ -65,10 +65,12 @@ class TableStep:
         self.prefixes = [self.prefixes[n] for n in sentences.tolist()]
 
 
-def asking(required=(), forbidden=(), times=1):
+def asking(required=(), forbidden=(), times=1, src_positions=(), usual_len=None):
     """Make constraints. required: the alternatives of each requirement."""
-    requirements = [Requirement(tuple(Phrase(t, (Form(FORMS[t]),)) for t in texts), times) for texts in required]
-    return Constraints(SPELLING, tuple(requirements), tuple(map(Phrase, forbidden)))
+    requirements = [
+        Requirement(tuple(Phrase(t, (Form(FORMS[t]),)) for t in texts), times, src_positions) for texts in required
+    ]
+    return Constraints(SPELLING, tuple(requirements), tuple(map(Phrase, forbidden)), usual_len)
 
 
 def run(tables, max_lens, cfg, constraints, rules=None):
@@ -166,6 +168,61 @@ def test_a_phrase_that_the_model_hardly_considers_gets_in_too():
     [[hypothesis]] = run([Averse(0)], [8], SearchConfig(beam_size=2, length_penalty=0.0), [asking([["a b"]])])
     assert hypothesis.finished
     assert text_of(hypothesis.ids) in ("a b", "c c c a b")  # at once, or when a has become less unlikely
+
+
+class Looking(Table):
+    """c c c and the end are likely, a is unlikely everywhere, and the third token translates source token 1."""
+
+    def row(self, prefix):
+        ends = math.log(0.9) if len(prefix) == 3 else -7.0
+        return [ends, -math.inf, -9.0, -9.0, -0.2 if len(prefix) < 3 else -3.0, -9.0]
+
+    def attention(self, prefix):
+        return [0.1, 0.9] if len(prefix) == 2 else [0.95, 0.05]
+
+
+def test_an_unlikely_phrase_goes_where_the_model_looks_at_its_source():
+    cfg = SearchConfig(beam_size=8, length_penalty=0.0)
+    [[placed]] = run([Looking(0)], [8], cfg, [asking([["a"]], src_positions=(1,))])
+    assert text_of(placed.ids) == "c c a"
+    phrase_and_place = -9.0 + 2 * -math.log(0.9)
+    assert placed.rest_log_prob == pytest.approx(placed.log_prob - phrase_and_place, abs=0.3)
+    assert placed.rest_log_prob < placed.log_prob + 9.0  # attention of 0.9, not of 1
+
+
+def test_what_is_translated_by_the_phrase_is_not_translated_again():
+    class Again(Looking):
+        """After a, the model still looks at the source of a, and prefers b there, unless it ends."""
+
+        def row(self, prefix):
+            if 2 in prefix:
+                return [-1.5, -math.inf, -9.0, -0.4, -9.0, -9.0] if prefix[-1] == A else [-0.1, -math.inf, *[-9.0] * 4]
+            return super().row(prefix)
+
+        def attention(self, prefix):
+            return [0.1, 0.9] if len(prefix) >= 2 else [0.95, 0.05]
+
+    cfg = SearchConfig(beam_size=8, length_penalty=0.0)
+    [[blind]] = run([Again(0)], [8], cfg, [asking([["a"]])])
+    [[placed]] = run([Again(0)], [8], cfg, [asking([["a"]], src_positions=(1,))])
+    assert text_of(blind.ids).endswith("a b")
+    assert text_of(placed.ids) == "c c a"
+
+
+def test_a_long_translation_does_not_hide_the_cost_of_a_phrase():
+    class Wordy(Table):
+        """a costs 9 nats; then the text ends for 1.0, or goes on for 0.5 a token."""
+
+        def row(self, prefix):
+            if A not in prefix:
+                return [-9.0, -math.inf, -9.0, -9.0, -0.1, -9.0]
+            return [-1.0 if len(prefix) < 12 else -0.1, -math.inf, -9.0, -9.0, -0.5, -9.0]
+
+    cfg = SearchConfig(beam_size=4, length_penalty=1.0)
+    [[long]] = run([Wordy(0)], [13], cfg, [asking([["a"]])])
+    [[short]] = run([Wordy(0)], [13], cfg, [asking([["a"]], usual_len=3)])
+    assert len(long.ids) > 10
+    assert len(short.ids) < 5
 
 
 def test_unfinished_hypotheses_meet_as_much_as_possible():

@@ -107,8 +107,8 @@ def test_a_line_that_is_split_is_named(shared_bundle, monkeypatch):
     warnings: list[str] = []
     monkeypatch.setattr("mtkit.translation.translator.log.warning", warnings.append)
     translator = Translator.load(shared_bundle, device="cpu", mbr_samples=2, max_src_tokens=20)
-    translator.search(["It rains.", "It rains. " * 9], first_line=1)
-    assert [message[:8] for message in warnings] == ["line 2: "]
+    translator.translate(["It rains.", "It rains. " * 9])
+    assert [message[:8] for message in warnings if "segments and joined" in message] == ["line 2: "]
 
 
 def test_with_a_model_the_choice_does_not_depend_on_the_lines_around(shared_bundle):

@@ -35,7 +35,7 @@ class Answers:
     def __post_init__(self) -> None:
         self.asked: list[tuple[list[str], DecodeConfig, int]] = []
 
-    def search(self, texts: Sequence[str], *, decode=None, n_best=1, prefixes=None, first_line=None):
+    def search(self, texts: Sequence[str], *, decode=None, n_best=1, prefixes=None):
         assert prefixes is None or len(prefixes) == len(texts)
         self.prefixes = prefixes
         self.asked.append((list(texts), decode, n_best))
@@ -174,6 +174,54 @@ def test_remaining_faults_are_a_warning_and_repaired_ones_are_news(monkeypatch):
         checked.warn()
     review(Answers({})).warn()
     assert levels == [logging.INFO, logging.WARNING]
+
+
+LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+LONG_GOOD = "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept"
+
+
+def test_the_segments_of_a_long_line_are_checked_and_repaired_one_by_one():
+    answers = Answers({SRC: [GOOD], "Two.": [""]})
+    checked = review(answers)
+    src, outputs = [SRC, "One.", SRC, "Two.", "Three."], [NO_NUMBER, "Un.", GOOD, "", "Trois."]
+    lines = checked.window(src, [[candidate(text)] for text in outputs], owners=[0, 1, 1, 1, 2])
+    assert [line.text for line in lines] == [GOOD, f"Un. {GOOD}", "Trois."]
+    assert [line.faults for line in lines] == [(), (Fault("empty", segment=3),), ()]
+    assert {text for asked, _, _ in answers.asked for text in asked} == {SRC, "Two."}
+    assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_repaired) == (3, 1, 1)
+    assert "(line 2 [segment 3 of 3])" in checked.tally.message()
+
+
+def test_text_that_stays_too_short_is_searched_in_shorter_segments():
+    class Short(Answers):
+        def search(self, texts, *, decode=None, n_best=1, prefixes=None):
+            super().search(texts, decode=decode, n_best=n_best, prefixes=prefixes)
+            return [[candidate(LONG_GOOD if decode.max_src_tokens <= 16 else "un deux")] for _ in texts]
+
+    answers = Short({LONG: [SHORT]})
+    [line] = review(answers).window([LONG], [[candidate("un deux")]])
+    assert (line.text, line.faults) == (LONG_GOOD, ())
+    assert [decode.max_src_tokens for _, decode, _ in answers.asked][-2:] == [32, 16]
+
+
+@pytest.mark.parametrize("repaired", [True, False])
+def test_a_long_line_that_loses_a_little_in_each_segment_is_noticed(repaired):
+    """Half of each segment could pass; half of 1,700 letters cannot."""
+
+    class Halves(Answers):
+        def search(self, texts, *, decode=None, n_best=1, prefixes=None):
+            super().search(texts, decode=decode, n_best=n_best, prefixes=prefixes)
+            return [[candidate(LONG_GOOD if repaired else half)] for _ in texts]
+
+    half = LONG_GOOD[: int(0.5 * len(LONG))]
+    answers = Halves({LONG: [half]})
+    checked = review(answers)
+    [line] = checked.window([LONG] * 17, [[candidate(half)]] * 17, owners=[0] * 17)
+    assert line.faults == (() if repaired else (Fault("length", "too short"),))
+    assert (LONG_GOOD in line.text) == repaired
+    assert (checked.tally.n_faulty, checked.tally.n_repaired) == (1 - repaired, repaired)
+    [line] = review(Halves({})).window([LONG], [[candidate(half)]])
+    assert line.faults == ()
 
 
 def test_with_a_model_other_lines_do_not_change_the_review_of_a_line(shared_bundle):

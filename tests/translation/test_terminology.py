@@ -157,15 +157,15 @@ def test_the_report_counts_what_was_met_and_names_what_was_not(load):
         "source\ttarget\tforbidden\ncar\tautomobile | auto\tvoiture\nhouse\tdemeure\t\ncat\tchat\t\n*\t\ttruc\n"
     )
     report = TermReport(terms)
-    report.add("Two cars, a car and a car.", "Deux voitures, une auto et une automobile, une auto.")
-    report.add("A car in the house.", "Une voiture dans la maison, un truc.")
-    report.add("The house.", "Demeure.")
-    report.add("Nothing.", "Rien.")
+    report.add("Two cars, a car and a car.", "Deux voitures, une auto et une automobile, une auto.", 1)
+    report.add("A car in the house.", "Une voiture dans la maison, un truc.", 2)
+    report.add("The house.", "Demeure.", 3)
+    report.add("Nothing.", "Rien.", 4)
     assert report.lines() == [
         "terminology: 3 of 5 terms met, 2 forbidden phrases",
-        "  line 2: car -> automobile | auto not voiture: not met 1 of 3 times, forbidden 1 times",
-        "  line 3: house -> demeure: not met 1 of 2 times",
-        "  line 5: * not truc: forbidden 1 times",
+        "  terms.tsv line 2: car -> automobile | auto not voiture: not met 1 of 3 times (line 2), forbidden 1 times",
+        "  terms.tsv line 3: house -> demeure: not met 1 of 2 times (line 2)",
+        "  terms.tsv line 5: * not truc: forbidden 1 times",
     ]
     as_json = report.as_json()
     assert (as_json["required"], as_json["met"], as_json["forbidden_seen"]) == (5, 3, 2)
@@ -175,23 +175,48 @@ def test_the_report_counts_what_was_met_and_names_what_was_not(load):
         (5, 4, 0, 1),
     ]
     assert as_json["terms"][0]["target"] == ["automobile", "auto"]
+    assert [term["unmet_lines"] for term in as_json["terms"]] == [[2], [2], []]
 
 
 def test_what_was_not_required_is_not_missed(load):
     """A blank line asks for nothing, nor does a term all of whose targets another one forbids."""
     terms = load("source\ttarget\tforbidden\ncar\tauto\nold car\tbagnole\t\nhouse\t\tauto\n*\tle\t\n")
     report = TermReport(terms)
-    report.add(" ", "")
-    report.add("A car.", "Le auto.")
-    report.add("A car, a house.", "Le véhicule.")
+    report.add(" ", "", 1)
+    report.add("A car.", "Le auto.", 2)
+    report.add("A car, a house.", "Le véhicule.", 3)
     assert report.lines() == ["terminology: 3 of 3 terms met, 0 forbidden phrases"]
     car = report.as_json()["terms"][0]
     assert (car["in_source"], car["required"], car["met"]) == (2, 1, 1)
 
 
+def test_the_first_lines_without_a_term_are_named(load):
+    report = TermReport(load("source\ttarget\ncar\tauto\n"))
+    for line in range(1, 101):
+        report.add("My car.", "Mon auto." if line % 4 else "Ma voiture.", line)
+    [_, missed] = report.lines()
+    assert missed.startswith("  terms.tsv line 2: car") and "25 of 100" in missed
+    assert missed.endswith(f"(lines {', '.join(str(4 * n) for n in range(1, 21))}, ...)")
+
+
+@pytest.mark.parametrize("src", ["The old car, my car!", "car, car"])
+def test_constraints_tell_which_source_tokens_the_term_occupies(load, spm, src):
+    tokenizer = Tokenizer.load(spm)
+    [requirement] = load("source\ttarget\ncar\tauto\n").constraints_for(src, tokenizer).required
+    ids = tokenizer.encode(src)
+    rest = [token_id for index, token_id in enumerate(ids) if index not in requirement.src_positions]
+    assert tokenizer.decode([ids[index] for index in requirement.src_positions]) == "car car"
+    assert "car" not in tokenizer.decode(rest)
+
+
+def test_a_term_for_every_sentence_has_no_place_in_the_source(load, spm):
+    [requirement] = load("target\nauto\n").constraints_for("My car.", Tokenizer.load(spm)).required
+    assert requirement.src_positions == ()
+
+
 def test_terms_that_are_all_met_need_one_line(load):
     report = TermReport(load("source\ttarget\ncar\tauto\n"))
-    report.add("My car.", "Mon auto.")
+    report.add("My car.", "Mon auto.", 1)
     assert report.lines() == ["terminology: 1 of 1 terms met, 0 forbidden phrases"]
 
 

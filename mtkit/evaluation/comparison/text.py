@@ -317,7 +317,7 @@ def _sentence(comparison: Comparison, index: int) -> dict[str, Any]:
             {
                 "text": judged.system.texts[index],
                 "chrf": judged.sentence_chrf[index],
-                "faults": [asdict(fault) for fault in judged.faults[index]],
+                "faults": [{"kind": fault.kind, "detail": fault.detail} for fault in judged.faults[index]],
                 "confidence": judged.system.confidences[index] if judged.system.confidences else None,
             }
             for judged in comparison.systems
