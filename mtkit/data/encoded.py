@@ -4,6 +4,7 @@ import hashlib
 import json
 import mmap
 from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from mtkit.config.schema import CorpusFiles, tags_of
 from mtkit.console import log, progress_bar
+from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, text_checksums, windows
 from mtkit.data.prefetcher import Prefetcher
 from mtkit.data.tokenizer import Tokenizer
@@ -25,6 +27,7 @@ _FORMAT_VERSION = 2  # raise it whenever the files or the meaning of the filters
 _CHUNK_PAIRS = 10_000
 _COUNTED_AT_ONCE = 1_000_000  # ids; counting widens them to 64 bits
 _META = "meta.json"
+_MANIFEST = "manifest.json"  # the sha256 of each other file
 
 Ids = npt.NDArray[np.integer[Any]]  # uint16 where the vocabulary fits, else uint32
 Int64s = npt.NDArray[np.int64]
@@ -163,15 +166,18 @@ def encode_corpus(
     *,
     max_tokens: int | None,
     max_length_ratio: float | None,
+    is_verified: bool = False,
 ) -> EncodedCorpus:
     """Encode the pairs of the corpora, or open them from `cache` if the same text was encoded the same way before.
 
     max_tokens, max_length_ratio: leave out pairs beyond them; None: no limit. Pairs with a blank side are left out.
-    Raises DataError if the text cannot be read or no pair remains.
+    is_verified: another process has just compared the cache with its checksums.
+    Raises DataError if the text cannot be read or changes meanwhile, or if no pair remains.
     """
+    checksums = text_checksums(corpora)
     recipe = {
         "format": _FORMAT_VERSION,
-        "text": text_checksums(corpora),
+        "text": checksums,
         "tokenizers": [sha256_file(src_tokenizer.path), sha256_file(tgt_tokenizer.path)],
         "tags": [corpus.tag for corpus in corpora],
         "filters": [max_tokens, max_length_ratio],
@@ -183,17 +189,42 @@ def encode_corpus(
     names = [corpus_name(corpus) for corpus in corpora]
     if folder.exists():
         try:
+            if not is_verified:
+                _verify(folder)
             encoded = EncodedCorpus(folder, names, fingerprint)
             log.info(f"{', '.join(names)}: opened from the cache; {encoded.counts}")
             return encoded
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning(f"{folder}: damaged ({error}); encoding again")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            log.warning(f"{folder}: damaged, or written by an older mtkit ({error}); encoding the text again")
     filters = _Filters(max_tokens, max_length_ratio)
     with atomic_folder(folder) as temporary:
         _encode(corpora, src_tokenizer, tgt_tokenizer, filters, temporary)
+        if text_checksums(corpora) != checksums:
+            raise DataError(
+                f"{', '.join(names)}: changed while it was being encoded; run the command again when nothing writes to it"
+            )
+        _write_manifest(temporary)
     encoded = EncodedCorpus(folder, names, fingerprint)
     log.info(f"{', '.join(names)}: {encoded.counts}")
     return encoded
+
+
+def _write_manifest(folder: Path) -> None:
+    text = json.dumps({"sha256": _checksums(folder)}, indent=1)
+    (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def _verify(folder: Path) -> None:
+    """Raise ValueError if a file of the cache is not the one that was written."""
+    recorded = dict(json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))["sha256"])
+    if differing := sorted(dict(recorded.items() ^ _checksums(folder).items())):
+        raise ValueError(f"{', '.join(differing)}: not the checksum in {_MANIFEST}")
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    paths = sorted(path for path in folder.iterdir() if path.name != _MANIFEST)
+    with ThreadPoolExecutor(usable_cores()) as pool:  # hashing releases the GIL
+        return dict(zip([path.name for path in paths], pool.map(sha256_file, paths), strict=True))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -108,7 +109,7 @@ def prepare(
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
     with processes.main_first():
-        text = _prepare_text(cfg, run_dir)
+        text = _prepare_text(cfg, run_dir, is_verified=not processes.is_main)
     overlaps = _find_overlaps(cfg, run_dir) if processes.is_main else {}  # which reports them
     if device.type == "cpu":
         keep_freed_memory()  # only now, so that memory used for the text is returned to the system
@@ -186,8 +187,11 @@ def _make_validator(cfg: Config, text: _Text, updater: Updater) -> tuple[Config,
     return cfg, validator, cost.seconds(len(validator.pairs))
 
 
-def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
-    """Return tokenizers and encoded text, from the run's folder where they exist."""
+def _prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> _Text:
+    """Return tokenizers and encoded text, from the run's folder where they exist.
+
+    is_verified: process 0 has just verified the encoded text.
+    """
     data, cache = cfg.data, run_dir / "cache"
     require_files("data.train", data.train)
     require_files("data.dev", [data.dev])
@@ -201,11 +205,10 @@ def _prepare_text(cfg: Config, run_dir: Path) -> _Text:
             "data.dev has no tag, but every corpus of data.train has one, so the model never sees text like that "
             f"of validations; set data.dev.tag, for example to {data.train[0].tag}"
         )
-    train = encode_corpus(
-        data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio
-    )
+    encode = partial(encode_corpus, is_verified=is_verified)
+    train = encode(data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio)
     longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
-    dev = encode_corpus([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
+    dev = encode([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
     return _Text(tokenizers, train, dev, dev_pairs, suite)
 
 

@@ -11,17 +11,16 @@ from mtkit.data import encoded as encoded_module
 from mtkit.data.encoded import EncodeCounts, concatenate, encode_corpus
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
+from mtkit.files import sha256_file
 
 
 @pytest.fixture
 def encode(tokenizers, tmp_path):
     """encode(corpora, max_tokens=None, max_length_ratio=None, tokenizers=...) into tmp_path/cache."""
 
-    def call(*corpora, max_tokens=None, max_length_ratio=None, tokenizers=tokenizers):
-        src, tgt = tokenizers
-        return encode_corpus(
-            corpora, src, tgt, tmp_path / "cache", max_tokens=max_tokens, max_length_ratio=max_length_ratio
-        )
+    def call(*corpora, max_tokens=None, max_length_ratio=None, tokenizers=tokenizers, is_verified=False):
+        limits = {"max_tokens": max_tokens, "max_length_ratio": max_length_ratio}
+        return encode_corpus(corpora, *tokenizers, tmp_path / "cache", **limits, is_verified=is_verified)
 
     return call
 
@@ -143,22 +142,55 @@ def test_whatever_shapes_the_result_changes_the_fingerprint(
     assert encode(files, **options).fingerprint != before
 
 
-@pytest.mark.parametrize("name", ["meta.json", "src.ids", "src.lengths", "src.starts", "tgt.ids", "lines"])
-@pytest.mark.parametrize("damage", ["cut", "longer", "missing"])
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "meta.json", "src.ids", "src.lengths", "src.starts", "tgt.ids", "tgt.starts", "lines"]
+)
+@pytest.mark.parametrize("damage", ["cut", "longer", "missing", "bit"])
 def test_a_damaged_cache_is_made_again(encode, write_corpus, make_lines, tmp_path, log_text, name, damage):
     files = write_corpus(make_lines("src", 20), make_lines("tgt", 20))
     ids = encode(files).src.ids.tolist()
     [folder] = (tmp_path / "cache").iterdir()
     content = (folder / name).read_bytes()
     (folder / name).unlink()  # not written in place: the corpus above still has it mapped
+    flipped = content[:-4] + bytes([content[-4] ^ 1]) + content[-3:]  # sizes and format stay right
+    damaged = {"cut": content[: len(content) // 2], "longer": content * 2, "bit": flipped}
     if damage != "missing":
-        (folder / name).write_bytes(content[: len(content) // 2] if damage == "cut" else content * 2)
+        (folder / name).write_bytes(damaged[damage])
     log_text()
     assert encode(files).src.ids.tolist() == ids
     message = log_text()
     assert f"{folder}: damaged" in message
+    assert name in message or name == "manifest.json"
     assert "from the cache" not in message
     assert (folder / name).read_bytes() == content
+
+
+def test_a_cache_that_another_process_verified_is_opened_as_it_is(encode, write_corpus, monkeypatch):
+    files = write_corpus(["the cat"], ["le chat"])
+    encode(files)
+    monkeypatch.setattr(
+        encoded_module, "sha256_file", lambda path: sha256_file(path) if path.suffix == ".spm" else pytest.fail("read")
+    )
+    with pytest.raises(pytest.fail.Exception):
+        encode(files)
+    encode(files, is_verified=True)
+
+
+def test_text_that_changes_while_it_is_encoded_is_refused(encode, write_corpus, tmp_path, monkeypatch):
+    """Its cache would have the checksum of other text."""
+    files = write_corpus(["the cat"] * 5, ["le chat"] * 5)
+    read_pairs = encoded_module.read_pairs
+
+    def growing(corpora):
+        yield from read_pairs(corpora)
+        for path in (files.src, files.tgt):
+            with path.open("a") as file:
+                file.write("more\n")
+
+    monkeypatch.setattr(encoded_module, "read_pairs", growing)
+    with pytest.raises(DataError, match=rf"{files.src}: changed while"):
+        encode(files)
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_a_failed_encoding_leaves_no_cache(encode, write_corpus, tmp_path):
