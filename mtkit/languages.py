@@ -1,10 +1,18 @@
 """Language codes, as in configs and file names."""
 
+import re
 from pathlib import Path
 
 CHINESE = frozenset({"zh", "zho", "cmn", "yue", "wuu", "lzh"})
 _OTHERS = frozenset({"ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"})
 WITHOUT_SPACES = CHINESE | _OTHERS  # languages written without spaces between words
+_ISO_639_1 = (
+    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en "
+    "eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv "
+    "ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne "
+    "ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss "
+    "st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"
+)
 
 
 def primary_code(code: str | None) -> str:
@@ -19,6 +27,12 @@ def are_one_language(one: str, other: str) -> bool:
     return one == other or (bare == primary_code(other) and bare in (one, other))
 
 
-def name_ending(path: Path) -> str:
-    """Return the ending of a text file's name, in lower case: "en" for test.en and test.en.gz; "" if it has none."""
-    return Path(path.name.removesuffix(".gz")).suffix.removeprefix(".").lower()
+def language_in_name(path: Path) -> str | None:
+    """Return the language code, in lower case, that ends a file's name: "en" for test.en and test.en.gz; None: no code.
+
+    Codes of three letters look like other endings (txt, tok): only those of languages without spaces count, and those
+    with a script, such as eng_Latn.
+    """
+    ending = Path(path.name.removesuffix(".gz")).suffix.removeprefix(".").lower()
+    is_code = primary_code(ending) in {*_ISO_639_1.split(), *WITHOUT_SPACES}
+    return ending if is_code or re.fullmatch(r"[a-z]{3}[-_][a-z]{4}", ending) else None

@@ -87,7 +87,7 @@ class _Teachers:
     def __init__(self, cfg: Config, members: Sequence[BundleFiles]) -> None:
         self.cfg = cfg
         self.members = members
-        self.settings = MetricSettings(tokenizer_for(cfg.data.target_language))
+        self.settings = MetricSettings(tokenizer_for(cfg.data.tgt_lang))
 
     @contextmanager
     def translator(self, corpus: TrainCorpus) -> Iterator[Translator]:

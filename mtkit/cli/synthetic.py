@@ -154,7 +154,7 @@ def _synthesize(
     translator = load_translator(folders, overrides=settings, device=device)
     members = [bundle.read_bundle(folder, settings) for folder in folders]
     data = members[0].config.data
-    log.info(f"{text}: translating from {data.source_language} into {data.target_language}, as {folders[0]} does")
+    log.info(f"{text}: translating from {data.src_lang} into {data.tgt_lang}, as {folders[0]} does")
     done = back_translation.synthesize(text, corpus, translator, members, how, restart=restart)
     log.info(f"{corpus.tsv or corpus.src}: {back_translation.summary(done.n_lines, done.counts)}")
     if not done.counts.get("pairs"):

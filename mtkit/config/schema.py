@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from mtkit.config.durations import seconds_of
-from mtkit.languages import name_ending
+from mtkit.languages import language_in_name
 
 
 class Section(BaseModel):
@@ -125,13 +125,14 @@ class DataConfig(Section):
     src_lang: str = Field(
         "src",
         min_length=1,
-        description="source language code, such as en: for reports and for sorting test sentences (negation, names)",
+        description="source language code, such as en: for reports and for sorting test sentences (negation, names); "
+        "default: the ending of dev's source file, or else of the training files (en for dev.en.gz)",
     )
     tgt_lang: str = Field(
         "tgt",
         min_length=1,
         description="target language code, such as fr: for reports, for BLEU (which splits zh, ja, th and similar "
-        "languages into characters) and for finding lost numbers; default: the ending of dev's target file",
+        "languages into characters) and for finding lost numbers; default: as for src_lang",
     )
     train: list[TrainCorpus] = Field(min_length=1, description="training text: one or several corpora")
     dev: CorpusFiles = Field(description="validation text: decides when to stop early and which checkpoints to keep")
@@ -151,21 +152,19 @@ class DataConfig(Section):
         "tags do not count",
     )
 
-    @property
-    def source_language(self) -> str:
-        """src_lang; if that is the default, the ending of dev's source file: en for dev.en.gz."""
-        return _language(self.src_lang, "src", self.dev.src)
+    @model_validator(mode="after")
+    def _languages_from_names(self) -> Self:
+        """Set languages that are not named to the codes in the files' names."""
+        for side in ("src", "tgt"):
+            if getattr(self, f"{side}_lang") == side:
+                in_dev, *in_train = (_language(getattr(files, side)) for files in (self.dev, *self.train))
+                code = in_dev or (in_train[0] if len(set(in_train)) == 1 else None)
+                object.__setattr__(self, f"{side}_lang", code or side)  # the section is not in use yet
+        return self
 
-    @property
-    def target_language(self) -> str:
-        """tgt_lang; if that is the default, the ending of dev's target file: zh for dev.zh.gz."""
-        return _language(self.tgt_lang, "tgt", self.dev.tgt)
 
-
-def _language(name: str, unnamed: str, dev: Path | None) -> str:
-    if name != unnamed or dev is None:
-        return name
-    return name_ending(dev) or name
+def _language(path: Path | None) -> str | None:
+    return language_in_name(path) if path else None
 
 
 class DistillConfig(Section):

@@ -200,9 +200,7 @@ def encode_corpus(
     with atomic_folder(folder) as temporary:
         _encode(corpora, src_tokenizer, tgt_tokenizer, filters, temporary)
         if text_checksums(corpora) != checksums:
-            raise DataError(
-                f"{', '.join(names)}: changed while it was being encoded; run the command again when nothing writes to it"
-            )
+            raise DataError(f"{', '.join(names)}: the text changed while mtkit encoded it; wait until it is complete")
         _write_manifest(temporary)
     encoded = EncodedCorpus(folder, names, fingerprint)
     log.info(f"{', '.join(names)}: {encoded.counts}")

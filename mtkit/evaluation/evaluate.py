@@ -13,7 +13,7 @@ from mtkit.cores import usable_cores
 from mtkit.data.corpus import first_missing, open_output, read_lines, read_side, require_files
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison.comparison import Comparison, SortedTestSet, compare
-from mtkit.evaluation.comparison.features import TrainingWords, find_features, language_in_name
+from mtkit.evaluation.comparison.features import TrainingWords, find_features
 from mtkit.evaluation.comparison.systems import (
     Place,
     System,
@@ -32,6 +32,7 @@ from mtkit.evaluation.metrics import significance
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings, TokenizerName, tokenizer_for
 from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, Chance, SeedScores, SystemScores
+from mtkit.languages import language_in_name
 from mtkit.translation.translator import Translator, decode_overrides
 
 Split = Literal["test", "dev"]
@@ -320,10 +321,9 @@ def find_languages(
 ) -> tuple[str | None, str | None]:
     """Return source and target language: as given, else from the first config or the files' names; None: unknown."""
     tgt = test_set.reference_files[0] if "tsv" not in test_set.origin else ""
-    sides = (("src", "src_lang", test_set.origin.get("src", "")), ("tgt", "target_language", tgt))
     languages = []
-    for option, (side, key, path) in zip(given, sides, strict=True):
-        in_config = getattr(configs[0].data, key) if configs else side
+    for option, side, path in zip(given, ("src", "tgt"), (test_set.origin.get("src", ""), tgt), strict=True):
+        in_config = getattr(configs[0].data, f"{side}_lang") if configs else side
         in_name = language_in_name(Path(str(path)))
         languages.append(option or (in_config if in_config != side else in_name))  # src, tgt: the config's defaults
     return languages[0], languages[1]

@@ -59,7 +59,7 @@ def export_bundle(
 
     def write(folder: Path) -> None:
         write_model(model, src_pieces, tgt_pieces, folder, quantization)
-        decode, language = files.config.decode, files.config.data.target_language
+        decode, language = files.config.decode, files.config.data.tgt_lang
         native = Translator(NativeEngine([model]), *tokenizers, decode, tgt_lang=language)
         exported = Translator(CTranslate2Engine(folder, "cpu", threads), *tokenizers, decode, tgt_lang=language)
         parity = measure_parity(native, exported, sources, references, threads, tick)

@@ -96,7 +96,7 @@ def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     start, new_start = old.train.init_from, new.train.init_from
     if start and new_start and start != new_start and _are_one_model(start, new_start):
         changed = [difference for difference in changed if difference[0] != "train.init_from"]
-    tokenize_then, tokenize_now = (tokenizer_for(cfg.data.target_language) for cfg in (old, new))
+    tokenize_then, tokenize_now = (tokenizer_for(cfg.data.tgt_lang) for cfg in (old, new))
     key = "data.tgt_lang (or the name of dev's file), which sets the tokenization of BLEU"
     bleu = [(key, tokenize_then, tokenize_now)] if tokenize_then != tokenize_now else []
     return [*of_corpora, *bleu, *(difference for difference in changed if not _is_free(difference[0]))]

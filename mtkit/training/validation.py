@@ -76,7 +76,7 @@ class Validator:
         self.tokenizers = tokenizers
         self.precision = precision
         self.suite = suite
-        self.settings = MetricSettings(tokenizer_for(cfg.data.target_language))
+        self.settings = MetricSettings(tokenizer_for(cfg.data.tgt_lang))
         self.plan = plan_epoch(
             corpus.src_lengths,
             corpus.tgt_lengths,

@@ -118,7 +118,7 @@ class Translator:
             first.tgt_tokenizer,
             first.config.decode,
             other_src_tokenizers=() if same else [other.src_tokenizer for other in others],
-            tgt_lang=first.config.data.target_language,
+            tgt_lang=first.config.data.tgt_lang,
             files=None if others else first,
         )
 

@@ -64,7 +64,7 @@ def test_a_models_language_is_that_of_its_validations():
     cfg = Config.model_validate({"data": data, "train": {"max_steps": 2000}})
     texts = read_test_set(CorpusFiles(src=Path("src.en"), tgt=Path("ref2")), [])
     assert find_languages(texts, (None, None), [cfg]) == ("en", "zh_cn")
-    assert cfg.data.target_language == "zh_cn"
+    assert cfg.data.tgt_lang == "zh_cn"
     assert find_languages(texts, (None, "fr"), [cfg]) == ("en", "fr")
 
 

@@ -53,6 +53,26 @@ def test_missing_keys_have_the_schemas_defaults(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("train", "dev", "named", "languages"),
+    [
+        (["a.en a.de.gz"], "d.src d.tgt", "", ("en", "de")),
+        (["a.en a.fr"], "d.pt d.zh.gz", "", ("pt", "zh")),  # dev is one, the training corpora may be many
+        (["a.en a.fr", "b.en.gz b.de"], "d.1 d.2", "", ("en", "tgt")),
+        (["a.en a.fr", "b.txt b.fr"], "d.1 d.2", "", ("src", "fr")),
+        (["a.en a.fr"], "d.en d.fr", "src_lang: en-GB, tgt_lang: pt, ", ("en-GB", "pt")),
+        (["a.txt a.tok"], "d.txt d.tok", "", ("src", "tgt")),
+    ],
+)
+def test_files_name_the_languages_that_the_config_does_not(tmp_path, train, dev, named, languages):
+    corpora = [f"{{src: {pair.split()[0]}, tgt: {pair.split()[1]}}}" for pair in [*train, dev]]
+    text = f"data: {{{named}train: [{', '.join(corpora[:-1])}], dev: {corpora[-1]}}}\ntrain: {{max_steps: 5000}}\n"
+    data = load(tmp_path, text).data
+    assert (data.src_lang, data.tgt_lang) == languages
+    written = load(tmp_path, dump_config(load(tmp_path, text))).data
+    assert (written.src_lang, written.tgt_lang) == languages
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [("1e-3", 1e-3), ("1.5E-3", 1.5e-3), (".5", 0.5), ("2", 2.0), ("1_000", 1000.0), ("+1.", 1.0), ("1e2", 100.0)],
 )

@@ -1,7 +1,5 @@
 """Scores on dev, against torch's own loss and text compared by hand."""
 
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,7 +8,6 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import TrainingError
 from mtkit.evaluation.metrics.scores import corpus_bleu
-from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.prepare import prepare
 from mtkit.training.trainer import Trainer
@@ -61,15 +58,6 @@ def test_chinese_is_scored_by_characters(make_config):
     assert corpus_bleu(["我们在下面。"], ["我们在上面。"], validator.settings) > corpus_bleu(
         ["我们在下面。"], ["我们在上面。"]
     )
-
-
-@pytest.mark.parametrize(
-    ("tgt_lang", "name", "cut"), [("tgt", "dev.zh.gz", "zh"), ("fr", "dev.zh", "13a"), ("tgt", "d", "13a")]
-)
-def test_without_a_language_the_name_of_dev_tells_it(make_config, tgt_lang, name, cut):
-    data = make_config().data
-    data = data.model_copy(update={"tgt_lang": tgt_lang, "dev": data.dev.model_copy(update={"tgt": Path(name)})})
-    assert tokenizer_for(data.target_language) == cut
 
 
 def test_a_dev_pair_that_does_not_fit_is_named(trainer, monkeypatch):

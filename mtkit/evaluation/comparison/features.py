@@ -9,10 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from mtkit.languages import WITHOUT_SPACES, name_ending, primary_code
-from mtkit.quality import negation, number_words
+from mtkit.languages import primary_code
+from mtkit.quality import number_words
 from mtkit.quality.faults import words_of
 from mtkit.quality.negation import has_negation
 
@@ -81,13 +80,6 @@ def find_features(
     questions = [is_question(source, src_lang) for source in sources]
     features.append(_yes_or_no("questions", how, "question", "no question", questions))
     return features
-
-
-def language_in_name(path: Path) -> str | None:
-    """Return the language at the end of a text file's name, such as "en" of test.en or test.en.gz, if it is known."""
-    ending = name_ending(path)
-    known = negation.LANGUAGES | number_words.LANGUAGES | WITHOUT_SPACES
-    return ending if primary_code(ending) in known else None
 
 
 def is_question(text: str, lang: str | None = None) -> bool:

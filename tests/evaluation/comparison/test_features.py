@@ -1,10 +1,8 @@
 """Kinds of sentences, compared with a reader's answers."""
 
-from pathlib import Path
-
 import pytest
 
-from mtkit.evaluation.comparison.features import TrainingWords, find_features, is_question, language_in_name, names_in
+from mtkit.evaluation.comparison.features import TrainingWords, find_features, is_question, names_in
 
 
 def feature(name: str, sources: list[str], references: list[str] | None = None, **given):
@@ -101,19 +99,3 @@ def test_features_that_need_missing_information_are_left_out():
     assert without == ["source length", "numbers", "names", "questions"]
     assert feature("negation", ["I do not.", "I do."], src_lang="en").bucket_of == ("negated", "not negated")
     assert "negation" not in [found.name for found in find_features(["Nem."], [["No."]], src_lang="hu")]
-
-
-@pytest.mark.parametrize(
-    ("name", "lang"),
-    [
-        ("test.en", "en"),
-        ("a/test.fr.gz", "fr"),
-        ("test.txt", None),
-        ("en", None),
-        ("x.DE", "de"),
-        ("test.zh", "zh"),
-        ("a.zh_CN.gz", "zh_cn"),
-    ],
-)
-def test_a_files_name_ends_with_its_language(name, lang):
-    assert language_in_name(Path(name)) == lang
