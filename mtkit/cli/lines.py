@@ -27,28 +27,33 @@ def arriving_windows(max_lines: int) -> Iterator[list[str]]:
     """Yield standard input in lists of 1 to max_lines lines, as soon as a line is there.
 
     So `tail -f` gives single lines, and a file gives full windows. Strict UTF-8; a BOM and the CR of CRLF are dropped;
-    the last line needs no LF. Raises DataError with line and byte where the input is not UTF-8, UsageError if there is
-    no standard input.
+    the last line needs no LF. Raises DataError with line and byte where the input is not UTF-8 or a line is too long,
+    UsageError if there is no standard input.
     """
     if sys.stdin is None:  # closed (<&-)
         raise UsageError("standard input is closed; give a file with --input, or pipe lines into the command")
-    n_lines = 0
-    for raw_lines in _arriving(max_lines):
-        lines = [corpus.decode_line(raw, n_lines + i, "standard input") for i, raw in enumerate(raw_lines, start=1)]
+    n_lines, max_bytes = 0, corpus.max_line_bytes()
+    for raw_lines in _arriving(max_lines, max_bytes):
+        numbered = enumerate(raw_lines, start=n_lines + 1)
+        lines = [corpus.decode_line(raw, number, "standard input", max_bytes) for number, raw in numbered]
         n_lines += len(lines)
         yield lines
 
 
-def _arriving(max_lines: int) -> Iterator[list[bytes]]:
+def _arriving(max_lines: int, max_bytes: int) -> Iterator[list[bytes]]:
+    """Yield raw lines with their ends; of one with more than max_bytes only the beginning, as the last."""
     whole: list[bytes] = []  # lines that have arrived
-    partial = b""  # the beginning of the next one
-    while chunk := _read():
-        *lines, partial = (partial + chunk).split(b"\n")
-        whole += lines
+    partial = bytearray()  # the beginning of the next one
+    while len(partial) < max_bytes + corpus.LINE_FRAME and (chunk := _read()):
+        first, *others = chunk.split(b"\n")
+        partial += first
+        for part in others:
+            whole.append(bytes(partial) + b"\n")
+            partial = bytearray(part)
         while len(whole) >= max_lines or (whole and not _more_is_ready()):
             yield whole[:max_lines]
-            whole = whole[max_lines:]
-    whole += [partial] if partial else []
+            del whole[:max_lines]
+    whole += [bytes(partial)] if partial else []
     for start in range(0, len(whole), max_lines):
         yield whole[start : start + max_lines]
 
@@ -58,7 +63,7 @@ def _read() -> bytes:
     try:
         descriptor = sys.stdin.fileno()
     except OSError:  # an object in memory, which has no file descriptor
-        return sys.stdin.buffer.readline()
+        return sys.stdin.buffer.readline(_CHUNK_BYTES)
     while True:
         try:
             return os.read(descriptor, _CHUNK_BYTES)

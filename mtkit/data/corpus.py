@@ -16,10 +16,11 @@ from typing import BinaryIO, Literal, NamedTuple, TextIO, TypeVar, cast
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.cores import usable_cores
-from mtkit.errors import DataError
+from mtkit.errors import DataError, UsageError
 from mtkit.files import atomic_file
 
 _BOM = b"\xef\xbb\xbf"
+LINE_FRAME = len(_BOM + b"\r\n")  # bytes around the text of a line
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 20
 _SETTLED_NS = 2_000_000_000  # a file changed more recently may change again within the resolution of its time stamp
@@ -45,8 +46,7 @@ class Pair(NamedTuple):
 
 def first_missing(corpora: Iterable[CorpusFiles]) -> Path | None:
     """Return the first file of the corpora that does not exist."""
-    paths = [path for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path is not None]
-    return next((path for path in paths if not path.exists()), None)
+    return next((path for path in _files_of(corpora) if not path.exists()), None)
 
 
 def require_files(
@@ -56,20 +56,24 @@ def require_files(
     config: Path | str = "the config",
     remedy: str = "correct the path (relative paths start from the config's folder), or put the file there",
 ) -> None:
-    """Raise DataError, with the config's key and the remedy, if one of the files does not exist."""
+    """Raise DataError, with the config's key and the remedy, if one of the files does not exist or is a pipe."""
+    corpora = list(corpora)
     if (path := first_missing(corpora)) is not None:
         raise DataError(f"{path}: no such file, though {config} names it as {key}: {remedy}")
+    for path in _files_of(corpora):
+        _require_regular(path)
 
 
 def read_lines(path: Path) -> Iterator[str]:
     r"""Yield the lines of a file, plain or `.gz`, without their ends.
 
     Only \n ends a line (U+2028, U+0085 and the like are text); the \r of CRLF and a BOM are dropped.
-    Raises DataError if the file cannot be read; with line and byte if it is not UTF-8.
+    Raises DataError if the file cannot be read; with line and byte if it is not UTF-8 or a line is too long.
     """
+    max_bytes = max_line_bytes()
     with _reading(path) as file:
-        for number, raw in enumerate(file, start=1):
-            yield decode_line(raw, number, path)
+        for number, raw in enumerate(_raw_lines(file, max_bytes), start=1):
+            yield decode_line(raw, number, path, max_bytes)
 
 
 def read_windows(path: Path, size: int) -> Iterator[tuple[list[str], int]]:
@@ -77,27 +81,46 @@ def read_windows(path: Path, size: int) -> Iterator[tuple[list[str], int]]:
 
     Lines and errors as in `read_lines`. Bytes are as on disk, compressed for `.gz`, which is read a little ahead.
     """
-    n_lines, n_bytes = 0, 0
+    n_lines, n_bytes, max_bytes = 0, 0, max_line_bytes()
     with _reading(path) as file:
-        for raw_lines in windows(file, size):
-            lines = [decode_line(raw, n_lines + i, path) for i, raw in enumerate(raw_lines, start=1)]
+        for raw_lines in windows(_raw_lines(file, max_bytes), size):
+            lines = [decode_line(raw, n_lines + i, path, max_bytes) for i, raw in enumerate(raw_lines, start=1)]
             n_lines += len(lines)
             n_bytes += sum(map(len, raw_lines))
             yield lines, file.fileobj.tell() if isinstance(file, gzip.GzipFile) else n_bytes
 
 
-def decode_line(raw: bytes, number: int, file: Path | str) -> str:
+def decode_line(raw: bytes, number: int, file: Path | str, max_bytes: int) -> str:
     """Decode line `number` (from 1) of a file; drop its LF or CRLF, and the BOM of the first line.
 
-    Raises DataError, with line and byte, if it is not UTF-8.
+    Raises DataError, with the line, if it is longer than max_bytes, not UTF-8 (with the byte), or if no LF ends lines.
     """
     if number == 1:
         raw = raw.removeprefix(_BOM)
+        if problem := _not_lines(raw):
+            raise DataError(f"{file}: {problem}")
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if len(raw) > max_bytes:
+        raise DataError(
+            f"{file}: line {number} has more than {max_bytes:,} bytes; write one sentence per line, each ended by LF, "
+            "or allow longer lines with $MTKIT_MAX_LINE_BYTES"
+        )
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(_not_utf8(file, number, raw, error)) from None
+
+
+def max_line_bytes() -> int:
+    """Return how many bytes a line may have: $MTKIT_MAX_LINE_BYTES, by default ten million.
+
+    The limit keeps a damaged or hostile input, such as a few megabytes of gzip that unpack to one line of a gigabyte,
+    from filling the memory.
+    """
+    value = os.environ.get("MTKIT_MAX_LINE_BYTES", "10_000_000")
+    if not value.isascii() or not value.replace("_", "").isdigit() or int(value) < 1:
+        raise UsageError(f"$MTKIT_MAX_LINE_BYTES is {value!r}, not a number of bytes such as 10000000")
+    return int(value)
 
 
 def windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
@@ -139,8 +162,7 @@ def count_lines(path: Path) -> int:
 
     Raises DataError for what can be read only once, such as a pipe: counting would use it up.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise DataError(f"{path}: not a regular file, but this text is read more than once; save it to a file first")
+    _require_regular(path)
     n, last = 0, b"\n"
     with _reading(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
@@ -222,15 +244,41 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading, uncompressed; turn what goes wrong in the block into a DataError."""
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            yield cast(BinaryIO, file)
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: not a gzip file, or a damaged one ({error})") from error
-    except EOFError as error:
-        raise DataError(f"{path}: the gzip file ends too early; copy it again") from error
+            try:
+                yield cast(BinaryIO, file)
+            except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+                raise DataError(_damaged_gzip(path, error, file.tell())) from error
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _damaged_gzip(path: Path, error: Exception, n_bytes: int) -> str:
+    """Return the message. n_bytes: of the text that could be read."""
+    if isinstance(error, EOFError):
+        return f"{path}: the gzip file ends too early, after byte {n_bytes:,} of its text; copy it again, as a whole"
+    if str(error).startswith("Not a gzipped file") and not n_bytes:
+        return f"{path}: not a gzip file ({error}); if it is plain text, remove .gz from its name"
+    return f"{path}: the gzip file is damaged after byte {n_bytes:,} of its text ({error}); copy it again"
+
+
+def _raw_lines(file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+    """Yield the lines with their ends; of one with more than max_bytes only the beginning, for `decode_line`."""
+    while raw := file.readline(max_bytes + LINE_FRAME):
+        yield raw
+
+
+def _not_lines(raw: bytes) -> str:
+    """Return what is wrong if the first line shows that a file is not text with LF at the end of each line; else ""."""
+    if b"\r" in raw[:-1] and not raw.endswith(b"\n"):
+        return "CR ends its lines, not LF; convert it, for example: tr '\\r' '\\n'"
+    text = raw.removesuffix(b"\n")
+    even, odd = text[::2], text[1::2]
+    for encoding, letters, zeros in (("UTF-16LE", even, odd), ("UTF-16BE", odd, even)):
+        if odd and all(letters) and not any(zeros):  # Latin letters in UTF-16 without BOM, valid as UTF-8
+            return f"line 1: every other byte is 0; convert it, for example: iconv -f {encoding} -t UTF-8"
+    return ""
 
 
 def _not_utf8(path: Path | str, line: int, raw: bytes, error: UnicodeDecodeError) -> str:
@@ -239,6 +287,16 @@ def _not_utf8(path: Path | str, line: int, raw: bytes, error: UnicodeDecodeError
         return f"{where}; the file is compressed: rename it to end in .gz"
     encoding = "UTF-16" if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "LATIN1"
     return f"{where}; convert it, for example: iconv -f {encoding} -t UTF-8"
+
+
+def _files_of(corpora: Iterable[CorpusFiles]) -> list[Path]:
+    return [path for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path is not None]
+
+
+def _require_regular(path: Path) -> None:
+    """Raise DataError for what can be read only once, such as a pipe."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(f"{path}: not a regular file, but this text is read more than once; save it to a file first")
 
 
 def _two_files(corpus: CorpusFiles) -> tuple[Path, Path]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from mtkit.cli import lines as lines_module
 from mtkit.cli.lines import arriving_windows
 from mtkit.errors import DataError, UsageError
 
@@ -101,3 +102,36 @@ def test_the_error_for_bytes_that_are_not_utf8_names_line_and_byte(monkeypatch):
         assert next(windows) == ["good"]
         with pytest.raises(DataError, match=r"^standard input: line 2, byte 4: 0xe9 "):
             next(windows)
+
+
+def test_a_line_beyond_the_limit_is_refused_while_it_still_arrives(pipe, monkeypatch):
+    monkeypatch.setenv("MTKIT_MAX_LINE_BYTES", "1_000")
+    windows = arriving_windows(5)
+    pipe.write("\ufeff".encode() + b"x" * 1000 + b"\r\n")
+    assert next(windows) == ["x" * 1000]
+    pipe.write(b"x" * 1005)  # no end: what follows could fill the memory
+    with pytest.raises(DataError, match=r"^standard input: line 2 .* 1,000 bytes"):
+        next(windows)
+
+
+def test_the_beginning_of_a_long_line_is_not_copied_at_each_read(monkeypatch):
+    """Copies would take a time that grows with the square of the length: half a minute for 64 MB."""
+    copied = 0
+
+    class Chunk(bytes):
+        def __radd__(self, beginning: bytes) -> bytes:
+            nonlocal copied
+            copied += len(beginning)
+            return beginning + bytes(self)
+
+    n_reads = 64
+    chunks = iter([Chunk(b"x" * 1024)] * n_reads + [b"\n", b""])
+    monkeypatch.setattr(lines_module, "_read", lambda: next(chunks))
+    monkeypatch.setattr(lines_module, "_more_is_ready", lambda: True)
+    assert [len(line) for window in arriving_windows(5) for line in window] == [n_reads * 1024]
+    assert copied <= n_reads * 1024
+
+
+def test_lines_that_end_with_cr_are_refused(monkeypatch):
+    with in_memory(monkeypatch, b"one\rtwo\r"), pytest.raises(DataError, match=r"^standard input: CR ends"):
+        next(arriving_windows(5))

@@ -8,6 +8,7 @@ import pytest
 
 from mtkit.config.schema import CorpusFiles, TokenizerConfig
 from mtkit.data import encoded as encoded_module
+from mtkit.data.corpus import read_pairs
 from mtkit.data.encoded import EncodeCounts, concatenate, encode_corpus
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
@@ -19,8 +20,16 @@ def encode(tokenizers, tmp_path):
     """encode(corpora, max_tokens=None, max_length_ratio=None, tokenizers=...) into tmp_path/cache."""
 
     def call(*corpora, max_tokens=None, max_length_ratio=None, tokenizers=tokenizers, is_verified=False):
-        limits = {"max_tokens": max_tokens, "max_length_ratio": max_length_ratio}
-        return encode_corpus(corpora, *tokenizers, tmp_path / "cache", **limits, is_verified=is_verified)
+        src, tgt = tokenizers
+        return encode_corpus(
+            corpora,
+            src,
+            tgt,
+            tmp_path / "cache",
+            max_tokens=max_tokens,
+            max_length_ratio=max_length_ratio,
+            is_verified=is_verified,
+        )
 
     return call
 
@@ -179,7 +188,6 @@ def test_a_cache_that_another_process_verified_is_opened_as_it_is(encode, write_
 def test_text_that_changes_while_it_is_encoded_is_refused(encode, write_corpus, tmp_path, monkeypatch):
     """Its cache would have the checksum of other text."""
     files = write_corpus(["the cat"] * 5, ["le chat"] * 5)
-    read_pairs = encoded_module.read_pairs
 
     def growing(corpora):
         yield from read_pairs(corpora)
@@ -273,7 +281,7 @@ def test_ids_take_two_bytes_where_the_vocabulary_allows_it_and_four_elsewhere(tm
         vocab_size = 2**16
 
     files = write_corpus(["65536 7"], ["65535 8"])
-    filters = {"max_tokens": None, "max_length_ratio": None}
+    filters: dict[str, Any] = {"max_tokens": None, "max_length_ratio": None}
     many, fits = cast(Tokenizer, ManyPieces()), cast(Tokenizer, JustFits())
     corpus = encode_corpus([files], many, fits, tmp_path / "cache", **filters)
     assert (corpus.src[0].tolist(), corpus.src.ids.dtype) == ([65536, 7], np.uint32)
