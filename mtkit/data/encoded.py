@@ -3,7 +3,7 @@
 import hashlib
 import json
 import mmap
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
@@ -17,14 +17,14 @@ import numpy.typing as npt
 from mtkit.config.schema import CorpusFiles, tags_of
 from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, text_checksums, windows
+from mtkit.data.corpus import Pair, corpus_name, count_pairs, read_pairs, text_checksums
 from mtkit.data.prefetcher import Prefetcher
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, sha256_file
 
 _FORMAT_VERSION = 2  # raise it whenever the files or the meaning of the filters change
-_CHUNK_PAIRS = 10_000
+_CHUNK_PAIRS, _CHUNK_CHARACTERS = 10_000, 5_000_000  # encoded at a time: bounds the memory, some 50 bytes a character
 _COUNTED_AT_ONCE = 1_000_000  # ids; counting widens them to 64 bits
 _META = "meta.json"
 _MANIFEST = "manifest.json"  # the sha256 of each other file
@@ -292,11 +292,24 @@ def _encode(
 def _encoded_chunks(
     corpus: CorpusFiles, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
 ) -> Generator[tuple[list[int], list[list[int]], list[list[int]]], None, None]:
-    """Yield line numbers, source ids and target ids, _CHUNK_PAIRS pairs at a time."""
-    for pairs in windows(read_pairs([corpus]), _CHUNK_PAIRS):
+    """Yield line numbers, source ids and target ids of one chunk of pairs after the other."""
+    for pairs in _chunks(read_pairs([corpus])):
         src_ids = src_tokenizer.encode_batch([pair.src for pair in pairs])
         tgt_ids = tgt_tokenizer.encode_batch([pair.tgt for pair in pairs])
         yield [pair.line for pair in pairs], src_ids, tgt_ids
+
+
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    chunk: list[Pair] = []
+    n_characters = 0
+    for pair in pairs:
+        chunk.append(pair)
+        n_characters += len(pair.src) + len(pair.tgt)
+        if len(chunk) == _CHUNK_PAIRS or n_characters >= _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, n_characters = [], 0
+    if chunk:
+        yield chunk
 
 
 def _lengths(sentences: Sequence[list[int]]) -> Lengths:

@@ -47,6 +47,22 @@ def test_every_pair_comes_back_as_its_ids(encode, tokenizers, write_corpus, make
     assert corpus.sizes == [50]
 
 
+def test_long_lines_are_encoded_a_few_at_a_time(encode, write_corpus, monkeypatch):
+    monkeypatch.setattr(encoded_module, "_CHUNK_CHARACTERS", 100)
+    encode_batch, sizes = Tokenizer.encode_batch, []
+
+    def recording(self, texts):
+        sizes.append(sum(map(len, texts)))
+        return encode_batch(self, texts)
+
+    monkeypatch.setattr(Tokenizer, "encode_batch", recording)
+    lines = [word * n for word, n in zip(["cat ", "dog "] * 20, range(40), strict=True)]
+    corpus = encode(write_corpus(lines, lines))
+    assert corpus.counts == EncodeCounts(n_read=40, n_blank=1, n_kept=39)
+    assert max(sizes) <= 50 + max(map(len, lines))
+    assert sum(sizes) == 2 * sum(map(len, lines))
+
+
 def test_pairs_taken_are_those_of_the_corpus_and_outlive_its_release(encode, write_corpus, make_lines):
     corpus = encode(write_corpus(make_lines("src", 50), make_lines("tgt", 50)))
     indices = np.array([7, 3, 3, 49])
