@@ -11,8 +11,10 @@ from torch import Tensor
 from mtkit.data.encoded import EncodedPairs, EncodedSide, Lengths
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 
-# Tokens. Lengths are sorted with this much noise, so that each epoch groups other pairs.
-_NOISE = 2.0
+BATCH_ORDER = 2  # raise it whenever the same seed begins to give other batches
+# Neighbouring differences of length that are mixed with each other. More mixing means more padding
+# (scripts/bench/mixing.py).
+_MIXED = 4
 Indices = npt.NDArray[np.int64]
 
 
@@ -55,8 +57,7 @@ def plan_epoch(
     if not n_pairs:
         return []
     rng = np.random.default_rng([seed, epoch, window])  # numpy ignores zeros at the end
-    noise = rng.uniform(0, _NOISE, n_pairs) if shuffle else np.zeros(n_pairs)
-    order = _order_by_length(src_lengths, tgt_lengths, noise)
+    order = _order_by_length(src_lengths, tgt_lengths, rng if shuffle else None)
     sizes = np.maximum(src_lengths, tgt_lengths)[order].astype(np.int64) + 1
     batches = np.split(order, _batch_starts(sizes, batch_tokens)[1:])
     if shuffle:
@@ -64,15 +65,21 @@ def plan_epoch(
     return batches
 
 
-def _order_by_length(src_lengths: Lengths, tgt_lengths: Lengths, noise: npt.NDArray[np.float64]) -> Indices:
+def _order_by_length(src_lengths: Lengths, tgt_lengths: Lengths, rng: np.random.Generator | None) -> Indices:
     """Sort the pairs by their longer side, and within one length by how much longer the source is than the target.
 
     The second key ascends and descends in turn: it then does not jump where the first one steps, and batches across
-    the step have little padding on both sides, too. noise (N,) is added to it.
+    the step have little padding on both sides, too. rng: mix the pairs of _MIXED neighbouring differences at random;
+    which of them are mixed also differs from length to length and from call to call.
     """
     longer = np.maximum(src_lengths, tgt_lengths)
-    difference = src_lengths - tgt_lengths + noise
-    return np.lexsort((np.where(longer % 2, -difference, difference), longer))
+    difference = (src_lengths - tgt_lengths).astype(np.float64)
+    turn = longer
+    if rng is not None:
+        first = rng.integers(_MIXED, size=int(longer.max()) + 1)
+        difference = (difference + first[longer]) // _MIXED + rng.random(len(longer))
+        turn = longer + rng.integers(2)
+    return np.lexsort((np.where(turn % 2, -difference, difference), longer))
 
 
 def _batch_starts(sizes: Indices, batch_tokens: int) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from mtkit.data.batching import BATCH_ORDER
 from mtkit.data.feed import Position
 from mtkit.training.budget import Timing
 from mtkit.training.divergence import DivergenceDetector, Recovery
@@ -81,6 +82,7 @@ class TrainState:
 
     step: int = 0  # updates made
     position: Position = field(default_factory=Position)  # in the training data
+    batch_order: int = BATCH_ORDER  # how an epoch's pairs are grouped
     seconds: float = 0.0  # of training and validation, in all starts
     validated_step: int = 0
     bad_validations: int = 0  # since the best
@@ -120,7 +122,7 @@ class TrainState:
             "recovery": values["recovery"] and Recovery(**values["recovery"]),
             "timing": Timing(**values["timing"]),
         }
-        return cls(**{**values, **parts})
+        return cls(**{"batch_order": 1, **values, **parts})  # the first states did not name it
 
 
 def _check_types(values: dict[str, Any]) -> None:

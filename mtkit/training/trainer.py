@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from mtkit.console import log
+from mtkit.data.batching import BATCH_ORDER
 from mtkit.errors import CheckpointError, ConfigError
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import environment
@@ -78,6 +79,12 @@ class Trainer:
                 f"{place}: does not fit this run ({str(error).strip().splitlines()[0]}); remove it to resume from the "
                 "checkpoint before"
             ) from error
+        if state.batch_order != BATCH_ORDER and (state.position.window or state.position.update):
+            log.warning(
+                f"{self.run_dir}: this version of mtkit groups pairs into other batches than the one that wrote step "
+                f"{state.step}: the rest of epoch {state.position.epoch + 1} has some pairs twice and others not at all"
+            )
+        state.batch_order = BATCH_ORDER
         self.state = state
         self._seconds_before = state.seconds
         log.info(

@@ -73,14 +73,45 @@ def test_the_next_epoch_groups_other_pairs_and_reorders_the_batches():
         assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.4  # neither short nor long ones first
 
 
+def batch_of_each_pair(plan, n):
+    batch_of = np.empty(n, dtype=int)
+    for batch_index, indices in enumerate(plan):
+        batch_of[indices] = batch_index
+    return batch_of
+
+
+def mates_again(first, second, n):
+    """The share of two pairs in a batch of the first plan that are in one batch of the second."""
+    batch_of = batch_of_each_pair(second, n)
+    together = sum((np.bincount(batch_of[indices]) ** 2).sum() - len(indices) for indices in first)
+    return together / sum(len(indices) * (len(indices) - 1) for indices in first)
+
+
+def test_few_mates_are_mates_again_and_little_more_is_padding():
+    """Compared with the least padding, which ordering by both lengths gives, ties broken at random."""
+    src, tgt = natural_lengths(n := 30_000)
+    longer, rng = np.maximum(src, tgt), np.random.default_rng(0)
+    mixed = [plan_epoch(src, tgt, batch_tokens=4096, seed=1, epoch=epoch) for epoch in (0, 1)]
+    sizes = [len(indices) for indices in plan_epoch(src, tgt, batch_tokens=4096, seed=1, epoch=0, shuffle=False)]
+    ordered = [
+        np.split(np.lexsort((rng.random(n), np.where(longer % 2, tgt - src, src - tgt), longer)), np.cumsum(sizes)[:-1])
+        for _ in range(2)
+    ]
+    assert mates_again(*mixed, n) < 0.5 * mates_again(*ordered, n)
+    assert padding_share(src, tgt, mixed[0]) < padding_share(src, tgt, ordered[0]) + 0.04
+
+
+def test_every_epoch_has_equally_many_batches():
+    """Plans of a run's length rest on it."""
+    src, tgt = natural_lengths()
+    assert len({len(plan_epoch(src, tgt, batch_tokens=500, seed=1, epoch=epoch)) for epoch in range(20)}) == 1
+
+
 def test_pairs_of_equal_length_are_mixed_again_in_each_epoch():
     src = tgt = np.full(1000, 9, dtype=np.int32)
     plans = [plan_epoch(src, tgt, batch_tokens=100, seed=1, epoch=epoch) for epoch in (0, 1)]
-    batch_of = [np.empty(1000, dtype=int) for _ in plans]
-    for plan, batch_indices in zip(plans, batch_of, strict=True):
-        for batch_index, indices in enumerate(plan):
-            batch_indices[indices] = batch_index
-    together_twice = sum(len(indices) - len(set(batch_of[1][indices])) for indices in plans[0])
+    batch_of = batch_of_each_pair(plans[1], 1000)
+    together_twice = sum(len(indices) - len(set(batch_of[indices])) for indices in plans[0])
     assert together_twice < 100  # by chance some 45 of 1000
 
 

@@ -20,13 +20,17 @@ from safetensors.torch import load_file, save_file
 
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
+from mtkit.data.feed import Position
 from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
 from mtkit.files import locked, sha256_file
 from mtkit.runs import finish
 from mtkit.runs.folder import shaping_differences, with_its_choices
 from mtkit.runs.train import train
-from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.checkpoint import Checkpoints, Start
 from mtkit.training.metrics_log import MetricsLog, read_metrics
+from mtkit.training.prepare import prepare
+from mtkit.training.state import TrainState
+from mtkit.training.trainer import Trainer
 from mtkit.training.update import Updater
 from mtkit.training.validation import DevScores, Validator
 from mtkit.translation.translator import Translator
@@ -149,6 +153,20 @@ def test_key_biases_of_a_checkpoint_that_has_some_stay_in_a_run_that_resumes(cop
     after = load_file(copied_run / "checkpoints" / "step-24" / "model.safetensors")[name]
     assert torch.equal(after[:16], weights[name][:16])
     assert (after[16:] != weights[name][16:]).all()
+
+
+@pytest.mark.parametrize("updates_of_epoch", [0, 2])
+def test_a_run_of_an_earlier_batch_order_goes_on_and_says_so(config_of, tmp_path, caplog, updates_of_epoch):
+    trainer = Trainer(prepare(config_of(tmp_path / "run"), tmp_path / "run", Checkpoints(tmp_path / "checkpoints")))
+    state = TrainState(step=7, position=Position(epoch=1, update=updates_of_epoch)).to_dict()
+    del state["batch_order"]
+    state |= {"train_fingerprint": trainer.state.train_fingerprint, "dev_fingerprint": trainer.state.dev_fingerprint}
+    weights, optimizer = dict(trainer.updater.model.named_parameters()), trainer.updater.optimizer.state_dict()
+    trainer.resume(Start(TrainState.from_dict(state), weights, optimizer))
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    told = [text for text in warnings if "wrote step 7" in text and "epoch 2" in text]
+    assert len(told) == bool(updates_of_epoch)  # an epoch that begins loses nothing
+    assert trainer.state.batch_order == TrainState().batch_order
 
 
 def test_r_drop_from_the_middle_equals_a_run_that_resumes_with_it(config_of, tmp_path, caplog):
