@@ -97,7 +97,7 @@ def test_few_mates_are_mates_again_and_little_more_is_padding():
         np.split(np.lexsort((rng.random(n), np.where(longer % 2, tgt - src, src - tgt), longer)), np.cumsum(sizes)[:-1])
         for _ in range(2)
     ]
-    assert mates_again(*mixed, n) < 0.5 * mates_again(*ordered, n)
+    assert mates_again(mixed[0], mixed[1], n) < 0.5 * mates_again(ordered[0], ordered[1], n)
     assert padding_share(src, tgt, mixed[0]) < padding_share(src, tgt, ordered[0]) + 0.04
 
 
