@@ -31,12 +31,8 @@ def language(code: str) -> str:
 
 
 def language_codes(cfg: Config) -> tuple[str, str]:
-    """Return the codes of both languages: the config's, else the endings of its dev files if they are codes."""
-    data = cfg.data
-    named, ending = (data.src_lang, data.tgt_lang), (data.source_language, data.target_language)
-    if named == ("src", "tgt") and all(primary_code(code) in _LANGUAGES for code in ending):
-        return ending
-    return named
+    """Return the codes of both languages; src and tgt if they are unknown."""
+    return cfg.data.src_lang, cfg.data.tgt_lang
 
 
 def names_languages(cfg: Config) -> bool:

@@ -360,8 +360,12 @@ def test_it_says_when_the_translations_are_useless(copied_run, bleu, is_useless)
             "translator from English into Portuguese. ",
         ),
         ({}, ": English to French ", "translator from English into French. "),
-        ({"dev": {"src": "dev.txt", "tgt": "dev.ref"}}, " ", "a translator. "),
-        ({"dev": {"tsv": "dev.tsv"}}, " ", "a translator. "),
+        (
+            {"dev": {"src": "dev.txt", "tgt": "dev.ref"}},
+            ": English to French ",
+            "translator from English into French. ",
+        ),
+        ({"dev": {"tsv": "dev.tsv"}, "train": [{"tsv": "train.tsv"}]}, " ", "a translator. "),
     ],
 )
 def test_it_names_the_languages_if_the_config_or_the_files_do(config_of, corpus, tmp_path, data, title, said):
