@@ -116,7 +116,7 @@ class NativeEngine:
             torch.set_num_threads(n_threads // n_at_once)  # for this thread, and those that start meanwhile
             return work(batch)
 
-        tasks = [_pool(n_at_once).submit(in_its_thread, batch) for batch in reversed(batches)]  # the longest first
+        tasks = [_pool(n_threads).submit(in_its_thread, batch) for batch in reversed(batches)]  # the longest first
         try:
             for task in as_completed(tasks):
                 yield task.result()
