@@ -258,8 +258,10 @@ def check_fits(state: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> No
         for key, value in ours.items():
             if key in theirs and type(theirs[key]) is not type(value):
                 raise ValueError(f"{key} is {type(theirs[key]).__name__}, not {type(value).__name__}")
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    weights = dict(enumerate(weight for group in optimizer.param_groups for weight in group["params"]))
     for index, values in state["state"].items():
+        if index not in weights:
+            raise ValueError(f"the model has no weight {index}")
         for name, value in values.items():
             if not isinstance(value, Tensor) or (name != "step" and value.shape != weights[index].shape):
                 raise ValueError(f"{name} of weight {index} has another type or shape than the weight")

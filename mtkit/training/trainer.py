@@ -8,9 +8,9 @@ from torch import Tensor
 
 from mtkit.console import log
 from mtkit.data.batching import BATCH_ORDER
-from mtkit.errors import CheckpointError, ConfigError
+from mtkit.errors import CheckpointError, ConfigError, TrainingError
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import environment
+from mtkit.runtime import environment, is_out_of_memory
 from mtkit.training.budget import Budget, Timing
 from mtkit.training.checkpoint import Checkpoint, Start, check_fits
 from mtkit.training.divergence import Divergence, Recovery
@@ -74,10 +74,14 @@ class Trainer:
         try:
             self._load(start)
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:  # undamaged, but forged
-            place = getattr(start, "folder", self.run_dir)
+            place, reason = getattr(start, "folder", self.run_dir), str(error).strip().partition("\n")[0]
+            if isinstance(error, RuntimeError) and is_out_of_memory(error):
+                raise TrainingError(
+                    f"{place}: not enough memory to load it ({reason}); end other programs and run the same command "
+                    "again"
+                ) from error
             raise CheckpointError(
-                f"{place}: does not fit this run ({str(error).strip().splitlines()[0]}); remove it to resume from the "
-                "checkpoint before"
+                f"{place}: does not fit this run ({reason}); remove it to resume from the checkpoint before"
             ) from error
         if state.batch_order != BATCH_ORDER and (state.position.window or state.position.update):
             log.warning(

@@ -269,6 +269,7 @@ def test_a_file_that_disappears_while_a_run_resumes_is_named(tmp_path):
         (lambda state: state["param_groups"][0].update(betas=3), "betas is int, not tuple"),
         (lambda state: state["param_groups"][0].update(params=[0, 1, 2, 9]), "another model"),
         (lambda state: state["param_groups"].append({}), "another model"),
+        (lambda state: state["state"].update({4: {}}), "no weight 4"),
     ],
 )
 def test_a_forged_state_of_the_optimizer_does_not_fit(tmp_path, forged, message):

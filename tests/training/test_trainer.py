@@ -265,6 +265,15 @@ def test_a_damaged_newest_checkpoint_costs_only_its_interval(config_of, finished
     assert_runs_equal(copied_run, finished_run)
 
 
+def test_a_checkpoint_is_not_blamed_for_a_lack_of_memory(config_of, copied_run, monkeypatch):
+    def no_memory(*args):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(Trainer, "_load", no_memory)
+    with pytest.raises(TrainingError, match=r"step-\d+: not enough memory to load it .*end other programs"):
+        train(config_of(copied_run, max_steps=99))
+
+
 def test_tags_are_settings_that_shape_a_run(config_of, copied_run):
     cfg = config_of(copied_run)
     values = cfg.model_dump()
