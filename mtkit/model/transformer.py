@@ -19,10 +19,23 @@ from mtkit.model.ssru import SSRU, CellCache
 
 
 def count_weights(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> int:
-    """Return how many weights such a model has, a shared one once; takes no memory for them."""
-    with torch.device("meta"):
-        model = Transformer(cfg, src_vocab_size, tgt_vocab_size)
-    return sum(weight.numel() for weight in model.parameters())
+    """Return how many weights such a model has, a shared one once.
+
+    It is computed from the shapes: to build the model on torch's meta device would import a second's worth of modules.
+    """
+    d_model, d_ff = cfg.d_model, cfg.d_ff
+    norm = d_model if cfg.norm == "rmsnorm" else 2 * d_model
+    attention = 4 * d_model * (d_model + 1)  # queries, keys, values, output, each with a bias
+    past = d_model * (2 * d_model + 1) if cfg.decoder == "ssru" else attention
+    n_inner = 2 * d_ff if cfg.activation == "swiglu" else d_ff
+    feed_forward = n_inner * (d_model + 1) + (d_ff + 1) * d_model
+    encoder = cfg.n_encoder_layers * (attention + feed_forward + 2 * norm)
+    decoder = cfg.n_decoder_layers * (past + attention + feed_forward + 3 * norm)
+    last_norms = 2 * norm if cfg.norm_position == "pre" else 0
+    positions = 2 * cfg.max_positions * d_model if cfg.positions == "learned" else 0
+    n_rows = {"none": src_vocab_size + 2 * tgt_vocab_size, "decoder": src_vocab_size + tgt_vocab_size}
+    embeddings = n_rows.get(cfg.tie, tgt_vocab_size) * d_model
+    return encoder + decoder + last_norms + positions + embeddings + tgt_vocab_size  # the output's bias
 
 
 class Transformer(nn.Module):

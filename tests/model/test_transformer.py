@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.config.schema import ModelConfig
-from mtkit.model.transformer import Transformer
+from mtkit.model.transformer import Transformer, count_weights
 
 SRC_VOCAB, TGT_VOCAB, PAD = 13, 11, 0
 
@@ -29,6 +29,26 @@ def small_model(**choices: object) -> Transformer:
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     return model
+
+
+CHOICES: dict[str, list[str]] = {
+    "decoder": ["attention", "ssru"],
+    "tie": ["none", "decoder", "all"],
+    "norm": ["layernorm", "rmsnorm"],
+    "norm_position": ["pre", "post"],
+    "positions": ["sinusoidal", "marian", "learned", "rotary"],
+    "activation": ["relu", "gelu", "silu", "swiglu"],
+}
+
+
+@pytest.mark.parametrize("activation", CHOICES["activation"])
+def test_the_count_of_weights_is_that_of_the_model(activation):
+    sizes = {"d_model": 8, "d_ff": 12, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 2, "max_positions": 9}
+    for values in itertools.product(*(CHOICES | {"activation": [activation]}).values()):
+        cfg = ModelConfig.model_validate(sizes | dict(zip(CHOICES, values, strict=True)))
+        vocab_sizes = SRC_VOCAB, SRC_VOCAB if cfg.tie == "all" else TGT_VOCAB
+        parameters = Transformer(cfg, *vocab_sizes, PAD).parameters()
+        assert count_weights(cfg, *vocab_sizes) == sum(parameter.numel() for parameter in parameters), values
 
 
 def some_ids(n_sentences: int, length: int, vocab_size: int) -> Tensor:
