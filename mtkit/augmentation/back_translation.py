@@ -20,13 +20,14 @@ from mtkit.bundle import SHAPING_FILES, BundleFiles
 from mtkit.config.schema import CorpusFiles, DecodeConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml
 from mtkit.console import progress_bar
-from mtkit.data.corpus import as_one_line, open_output
+from mtkit.data.corpus import as_one_line, open_output, read_lines
 from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import UsageError
 from mtkit.files import parse_json, sha256_file
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_faults
 from mtkit.translation.candidates import Candidate, Translation
+from mtkit.translation.direction import check_source_text
 from mtkit.translation.file_job import JobResult, TranslateWindow, run_job
 from mtkit.translation.translator import Translator, n_best_problem
 from mtkit.version import __version__
@@ -161,6 +162,7 @@ def synthesize(
     _check_paths(text, corpus, settings.rejected)
     if problem := n_best_problem(settings.n_best, translator.decode):
         raise UsageError(problem)
+    check_source_text(str(text), read_lines(text), members[0])
     identity = {
         **identity_of(members, translator.decode),
         "engine": translator.engine.name,

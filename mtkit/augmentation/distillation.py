@@ -27,13 +27,14 @@ from mtkit.config.differences import differences
 from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus, tags_of
 from mtkit.console import log
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import corpus_name, count_pairs, read_lines, text_checksums
+from mtkit.data.corpus import corpus_name, count_pairs, read_lines, read_side, text_checksums
 from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import parse_json, remove_leftovers, write_text
 from mtkit.languages import are_one_language
+from mtkit.translation.direction import check_source_text
 from mtkit.translation.file_job import remove_job, run_job
 from mtkit.translation.translator import Translator, n_best_problem
 from mtkit.version import __version__
@@ -198,6 +199,7 @@ def _translate(
     assert text is not None  # the schema ensures it
     count_pairs([corpus])  # reports unequal files before the work
     distill = teachers.cfg.distill
+    check_source_text(str(text), read_side([corpus], "src"), teachers.members[0])
     columns = _Columns(corpus, with_tgt=distill.choose != "all")
 
     def finish(records: Iterator[str]) -> None:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import sentencepiece
 
 from mtkit.config.schema import TokenizerConfig, tags_of
@@ -20,6 +22,7 @@ SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
 _RECORD = "tokenizers.json"
 # A constant, not the number of cores: the trainer sums its statistics per thread, so the pieces depend on it.
 _TRAINING_THREADS = 4
+_BYTE_PENALTY = 2.0  # nats by which a byte is rarer than the rarest piece
 # The trainer skips lines that contain its own marks, so these become spaces.
 _TRAINER_MARKS = str.maketrans(dict.fromkeys("\0\t\u2581\u2585", " "))
 
@@ -110,6 +113,14 @@ class Tokenizer:
             if token_id == UNK_ID and piece != self._processor.id_to_piece(UNK_ID):
                 raise DataError(f"{piece!r} is not a piece of {self.path}")
         return ids
+
+    def piece_log_probs(self) -> npt.NDArray[np.float64] | None:
+        """Return each piece's log-probability in the text that trained a unigram model: (V,); None for BPE."""
+        scores = np.array([self._processor.get_score(token_id) for token_id in range(self.vocab_size)])
+        if np.all(scores == np.round(scores)):  # BPE numbers its merges: 0, -1, -2, ...
+            return None
+        scores[scores == 0] = scores.min() - _BYTE_PENALTY  # special ids, tags and bytes have no probability
+        return scores
 
     def serialized(self) -> bytes:
         """Return the bytes of the model's file."""

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from mtkit.bundle import MANIFEST, load_bundle, save_bundle
+from mtkit.bundle import MANIFEST, add_to_bundle, load_bundle, save_bundle
 from mtkit.config.differences import differences
 from mtkit.config.schema import Config, TrainConfig
 from mtkit.console import log
+from mtkit.data.sides import FILE as SIDES_FILE
+from mtkit.data.sides import Sides, save_counts
+from mtkit.data.tokenizer import load_tokenizers
 from mtkit.distributed.communicator import ALONE
 from mtkit.errors import BundleError, TrainingError
 from mtkit.files import MAKE_ROOM
@@ -53,6 +56,7 @@ def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequenc
     folder, spm = run.run_dir / "model", [run.run_dir / f"{side}.spm" for side in ("src", "tgt")]
     try:
         save_bundle(folder, model.state_dict(), run.cfg, *spm, training=training)
+        _add_sides(run, folder)
     except SafetensorError as error:  # wraps the system's error
         raise TrainingError(f"{folder}: cannot write the model: {error}; {MAKE_ROOM}") from error
     if curves := plot_curves(run.run_dir):
@@ -66,6 +70,14 @@ def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequenc
     if problem := too_low(scores.bleu):
         log.warning(problem)
     return TrainResult(folder, state.step, ", ".join(limits), scores.figures(), tuple(steps))
+
+
+def _add_sides(run: Prepared, folder: Path) -> None:
+    """Add the counts that tell source text from target text, if the tokenizers alone do not."""
+    src, tgt = load_tokenizers(run.run_dir)
+    if Sides.from_tokenizers(src, tgt) is None:
+        counts = run.corpus.src.occurrences(src.vocab_size), run.corpus.tgt.occurrences(tgt.vocab_size)
+        add_to_bundle(folder, SIDES_FILE, lambda path: save_counts(path, *counts))
 
 
 def rehearse(run: Prepared, scores: DevScores) -> None:

@@ -33,6 +33,7 @@ from mtkit.runtime import (
 from mtkit.training.auto_batch import available_memory, with_batch_tokens
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.forecast import forecast_validation
+from mtkit.training.orientation import check_file_names, check_texts
 from mtkit.training.pace import fit_batches
 from mtkit.training.run_tokenizers import check_tags
 from mtkit.training.update import Updater
@@ -81,6 +82,7 @@ def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
     else:
         check_tags_of_start(cfg)
     check_freeze(cfg)
+    check_file_names(cfg)
     require_files("data.dev", [cfg.data.dev])
     _require_text("data.dev", [cfg.data.dev], list(read_pairs([cfg.data.dev])))
     if cfg.train.suite is not None:
@@ -102,6 +104,7 @@ def prepare(
     since = time.monotonic() if since is None else since
     processes.check(cfg.train)
     check_freeze(cfg)
+    check_file_names(cfg)
     device = processes.device(choose_device(cfg.train.device))
     precision = choose_precision(cfg.train.precision, device)
     if cfg.train.r_drop and not any(value for key, value in cfg.model if key.endswith("_dropout")):
@@ -207,6 +210,7 @@ def _prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> _Text:
         )
     encode = partial(encode_corpus, is_verified=is_verified)
     train = encode(data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio)
+    check_texts(cfg, tokenizers, train)
     longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
     dev = encode([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
     return _Text(tokenizers, train, dev, dev_pairs, suite)

@@ -22,6 +22,7 @@ from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 from mtkit.translation import mbr
 from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates
 from mtkit.translation.confidence import Calibration
+from mtkit.translation.direction import DirectionCheck
 from mtkit.translation.review import Review
 from mtkit.translation.segments import split_long
 from mtkit.translation.term_search import TermSearch
@@ -309,10 +310,13 @@ class Session:
             rules_in_beam=translator.engine.name == "native",
         )
         self.terms = None if translator.terminology is None else TermReport(translator.terminology)
+        self.direction = None if translator.files is None else DirectionCheck(translator.files)
 
     def translate(self, lines: Sequence[str], first_line: int | None = None) -> list[Translation]:
         """Translate the next lines. first_line: line number of the first one, if lines before it were skipped."""
         first_line = first_line or self.n_lines + 1
+        if self.direction is not None:
+            self.direction.add(lines)
         self.review.tally.n_before = first_line - 1 - self.n_lines
         pieces, owners = self.translator.split(lines, first_line=first_line)
         prefixes = None

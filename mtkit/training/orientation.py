@@ -1,0 +1,55 @@
+"""Notice source and target files that a config names the wrong way round."""
+
+from collections.abc import Iterator
+
+from mtkit.config.schema import Config, CorpusFiles
+from mtkit.data.corpus import read_side
+from mtkit.data.encoded import EncodedCorpus, EncodedSide
+from mtkit.data.sides import Resemblance, Sides
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.errors import ConfigError, DataError
+from mtkit.languages import are_one_language, language_in_name
+
+_MARGIN = 20  # words
+
+
+def check_file_names(cfg: Config) -> None:
+    """Raise ConfigError if the endings of a corpus' files are the config's two languages the wrong way round."""
+    data = cfg.data
+    src_lang, tgt_lang = data.src_lang, data.tgt_lang
+    for key, corpus in _untagged(cfg):
+        if corpus.src is None or corpus.tgt is None or are_one_language(src_lang, tgt_lang):
+            continue
+        named = language_in_name(corpus.src) or "", language_in_name(corpus.tgt) or ""
+        if are_one_language(named[0], tgt_lang) and are_one_language(named[1], src_lang):
+            raise ConfigError(
+                f"{key}: src={corpus.src} and tgt={corpus.tgt} are the wrong way round: this config translates from "
+                f"{src_lang} into {tgt_lang}; exchange the two files, or correct data.src_lang and data.tgt_lang"
+            )
+
+
+def check_texts(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer], train: EncodedCorpus) -> None:
+    """Raise DataError if a corpus has its two languages the other way round than the first one of data.train."""
+    n = train.sizes[0]
+    first = (EncodedSide(s.ids[: s.starts[n]], s.starts[: n + 1], s.lengths[:n]) for s in (train.src, train.tgt))
+    counts = (side.occurrences(t.vocab_size) for side, t in zip(first, tokenizers, strict=True))
+    sides = Sides.from_counts(*tokenizers, *counts)
+    for key, corpus in _untagged(cfg):
+        if corpus is cfg.data.test:  # only `mtkit evaluate` reads it
+            continue
+        src, tgt = (Resemblance(sides).add(read_side([corpus], side)) for side in ("src", "tgt"))
+        if src.verdict(_MARGIN) == "tgt" and tgt.verdict(_MARGIN) == "src":
+            raise DataError(
+                f"{key}: its sides are the other way round than those of data.train.0: {src.n_tgt:,} of "
+                f"{src.n_src + src.n_tgt:,} words of {corpus.src or corpus.tsv} are likelier on the target side there; "
+                "exchange its src and tgt, or those of data.train.0"
+            )
+
+
+def _untagged(cfg: Config) -> Iterator[tuple[str, CorpusFiles]]:
+    """Yield each corpus with its key; a tag may stand for another direction."""
+    data = cfg.data
+    corpora = [*((f"data.train.{i}", corpus) for i, corpus in enumerate(data.train)), ("data.dev", data.dev)]
+    if data.test is not None:
+        corpora.append(("data.test", data.test))
+    yield from ((key, corpus) for key, corpus in corpora if corpus.tag is None)

@@ -1,0 +1,74 @@
+"""Notice that a text is not in a model's source language: a wrong model, a wrong direction, or swapped files."""
+
+from collections.abc import Iterable, Sequence
+
+from mtkit.bundle import BundleFiles, bundle_file
+from mtkit.config.schema import DataConfig
+from mtkit.console import log
+from mtkit.data.sides import FILE, Resemblance, Sides, load_counts
+from mtkit.errors import DataError
+
+_WARN_MARGIN = 3  # three words of the target language and none of the source
+_REFUSE_MARGIN = 20
+
+
+def sides_of(files: BundleFiles) -> Sides | None:
+    """Return the sides of the bundle's training text; None if it does not tell: one tokenizer, and no counts."""
+    path = bundle_file(files, FILE)
+    if path is None:
+        return Sides.from_tokenizers(files.src_tokenizer, files.tgt_tokenizer)
+    tokenizers = files.src_tokenizer, files.tgt_tokenizer
+    return Sides.from_counts(*tokenizers, *load_counts(path, *tokenizers))
+
+
+class DirectionCheck:
+    """Watches the lines that a model translates, and warns once if they are not in its source language."""
+
+    def __init__(self, files: BundleFiles) -> None:
+        self._files = files
+        self._text: Resemblance | None = None
+        self._is_done = False
+
+    def add(self, lines: Sequence[str]) -> None:
+        """Look at the next lines, until there are enough of them."""
+        if self._is_done:
+            return
+        if self._text is None:
+            sides = sides_of(self._files)
+            if sides is None:
+                self._is_done = True
+                return
+            self._text = Resemblance(sides)
+        self._text.add(lines)
+        if problem := _problem(self._text, self._files.config.data, _WARN_MARGIN):
+            log.warning(f"the text {problem}; is {self._files.folder} the right model?")
+        self._is_done = bool(problem) or self._text.is_enough
+
+
+def check_source_text(name: str, lines: Iterable[str], files: BundleFiles) -> None:
+    """Raise DataError if this text, which becomes training text, is clearly not in the model's source language."""
+    sides = sides_of(files)
+    if sides is None:
+        return
+    if problem := _problem(Resemblance(sides).add(lines), files.config.data, _REFUSE_MARGIN):
+        data = files.config.data
+        raise DataError(
+            f"{name}: the text {problem}, so its translations would spoil the training text; give text in "
+            f"{data.src_lang}, or a model that translates from the language of this text "
+            f"({files.folder} translates from {data.src_lang} into {data.tgt_lang})"
+        )
+
+
+def _problem(text: Resemblance, data: DataConfig, margin: int) -> str:
+    verdict = text.verdict(margin)
+    if verdict == "tgt":
+        return (
+            f"looks like the model's target language ({data.tgt_lang}), not its source language "
+            f"({data.src_lang}): {text.n_tgt:,} of {text.n_tgt + text.n_src:,} words are likelier there"
+        )
+    if verdict == "neither":
+        return (
+            f"is unlike the training text of this {data.src_lang}-{data.tgt_lang} model: its words "
+            f"are {text.foreignness:.1f} times as hard to predict, so it is in another language or on another subject"
+        )
+    return ""

@@ -1,0 +1,75 @@
+"""A text is compared with both sides of a model's training text, word by word."""
+
+import numpy as np
+import pytest
+from tiny_corpus import WORDS
+
+from mtkit.config.schema import TokenizerConfig
+from mtkit.data.sides import Resemblance, Sides, load_counts, save_counts
+from mtkit.data.tokenizer import Tokenizer, train_tokenizer
+from mtkit.errors import DataError
+
+ENGLISH, FRENCH = list(WORDS), list(WORDS.values())
+
+
+def learned(folder, name, lines, **settings) -> Tokenizer:
+    return train_tokenizer(lines, TokenizerConfig(vocab_size=300, **settings), folder / f"{name}.spm")
+
+
+def occurrences(tokenizer, lines):
+    ids = [token_id for line in lines for token_id in tokenizer.encode(line)]
+    return np.bincount(ids, minlength=tokenizer.vocab_size)
+
+
+@pytest.fixture(scope="module", params=["separate", "shared", "bpe"])
+def sides(request, tmp_path_factory) -> Sides:
+    folder = tmp_path_factory.mktemp("sides")
+    if request.param == "separate":
+        found = Sides.from_tokenizers(learned(folder, "src", ENGLISH * 50), learned(folder, "tgt", FRENCH * 50))
+        assert found is not None
+        return found
+    kind = "bpe" if request.param == "bpe" else "unigram"
+    both = learned(folder, "both", (ENGLISH + FRENCH) * 50, type=kind)
+    assert Sides.from_tokenizers(both, both) is None
+    return Sides.from_counts(both, both, occurrences(both, ENGLISH * 50), occurrences(both, FRENCH * 50))
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("one red cat sees two dogs", "src"),
+        ("un chat rouge voit deux chiens", "tgt"),
+        ("UN CHAT ROUGE VOIT DEUX CHIENS", "tgt"),
+        ("one cat sees un chien", "unclear"),  # foreign words in a sentence
+        ("rouge bleu", "unclear"),  # too few: names look like this
+        ("12 34 56 !", "unclear"),
+        ("", "unclear"),
+    ],
+)
+def test_words_lean_to_the_side_where_they_are_frequent(sides, text, verdict):
+    assert Resemblance(sides).add([text]).verdict(3) == verdict
+
+
+def test_a_third_language_is_neither(tmp_path):
+    both = learned(tmp_path, "both", (ENGLISH + FRENCH) * 50)
+    counts = occurrences(both, ENGLISH * 50), occurrences(both, FRENCH * 50)
+    sides = Sides.from_counts(both, both, *counts)
+    assert Resemblance(sides).add(["жили были дед и баба " * 8]).verdict(3) == "neither"
+    assert Resemblance(sides).add(["жили были дед и баба"]).verdict(3) == "unclear"  # a few words prove nothing
+    assert Resemblance(sides).add(["one red cat sees two dogs " * 8]).verdict(3) == "src"
+
+
+def test_bpe_models_have_no_frequencies(tmp_path):
+    src, tgt = (learned(tmp_path, n, text, type="bpe") for n, text in (("src", ENGLISH), ("tgt", FRENCH)))
+    assert Sides.from_tokenizers(src, tgt) is None
+
+
+def test_counts_of_another_vocabulary_are_refused(tmp_path):
+    src = learned(tmp_path, "src", ENGLISH * 9)
+    path = tmp_path / "sides.npz"
+    save_counts(path, np.ones(5, np.int64), np.ones(5, np.int64))
+    with pytest.raises(DataError, match=rf"sides\.npz: .*{src.vocab_size}"):
+        load_counts(path, src, src)
+    path.write_bytes(b"PK no")
+    with pytest.raises(DataError, match=r"sides\.npz: cannot be read"):
+        load_counts(path, src, src)

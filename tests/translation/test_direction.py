@@ -1,0 +1,71 @@
+"""Text that is not in a model's source language: a warning when translating, an error for training text."""
+
+import shutil
+
+import numpy as np
+import pytest
+from tiny_corpus import WORDS
+
+from mtkit.bundle import add_to_bundle, read_bundle, save_bundle
+from mtkit.config.schema import TokenizerConfig
+from mtkit.data.sides import FILE, save_counts
+from mtkit.data.tokenizer import Tokenizer, train_tokenizer
+from mtkit.errors import DataError
+from mtkit.model.transformer import Transformer
+from mtkit.translation.direction import check_source_text
+from mtkit.translation.translator import Translator
+
+ENGLISH, FRENCH = [" ".join(WORDS)], [" ".join(WORDS.values())]
+
+
+@pytest.fixture(scope="module")
+def files(shared_bundle, tmp_path_factory):
+    """A bundle whose source tokenizer has learned English words, and its target tokenizer French ones."""
+    folder = tmp_path_factory.mktemp("direction")
+    for name, text in (("src", ENGLISH), ("tgt", FRENCH)):
+        train_tokenizer(text * 50, TokenizerConfig(vocab_size=290), folder / f"{name}.spm")
+    cfg = read_bundle(shared_bundle).config
+    cfg = cfg.model_copy(update={"data": cfg.data.model_copy(update={"src_lang": "en", "tgt_lang": "fr"})})
+    sizes = [Tokenizer.load(folder / f"{side}.spm").vocab_size for side in ("src", "tgt")]
+    weights = Transformer(cfg.model, *sizes).state_dict()
+    save_bundle(folder / "model", weights, cfg, folder / "src.spm", folder / "tgt.spm", training={})
+    return read_bundle(folder / "model", ["decode.beam_size=1", "decode.max_len=3", "decode.on_suspect=off"])
+
+
+def test_translating_target_text_warns_once_with_numbers(files, caplog):
+    translator = Translator.from_bundles([files])
+    translator.translate(FRENCH * 3)
+    [warning] = [message for message in caplog.messages if "looks like" in message]
+    assert "target language (fr), not its source language (en)" in warning
+    assert "15 of 15 words" in warning
+    assert str(files.folder) in warning
+
+
+@pytest.mark.parametrize("text", [ENGLISH, ["un chat"], ["12"], [""]])
+def test_other_text_does_not(files, caplog, text):
+    Translator.from_bundles([files]).translate(text)
+    assert not [message for message in caplog.messages if "looks like" in message]
+
+
+def test_training_text_of_the_target_language_is_refused(files):
+    check_source_text("mono.en", ENGLISH * 10, files)
+    check_source_text("short.txt", FRENCH, files)  # a few words are too few to refuse a job
+    with pytest.raises(DataError, match=r"mono\.fr: .*\(fr\).*50 of 50 words"):
+        check_source_text("mono.fr", FRENCH * 10, files)
+
+
+def test_counts_in_the_bundle_tell_the_sides_of_a_shared_tokenizer(shared_bundle, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(shared_bundle, folder)
+    tokenizer = read_bundle(folder).src_tokenizer
+    check_source_text("unknown.txt", ["a dog sees"] * 50, read_bundle(folder))  # without counts: no verdict
+    counts = [[1] * tokenizer.vocab_size for _ in range(2)]
+    for token_id in tokenizer.encode("a dog sees"):
+        counts[1][token_id] = 1000
+    arrays = [np.array(side, np.int64) for side in counts]
+    add_to_bundle(folder, FILE, lambda path: save_counts(path, *arrays))
+    with pytest.raises(DataError, match=r"dogs\.txt: .*target language"):
+        check_source_text("dogs.txt", ["a dog sees"] * 50, read_bundle(folder))
+    add_to_bundle(folder, FILE, lambda path: save_counts(path, arrays[1], arrays[1]))
+    with pytest.raises(DataError, match=r"mono\.ru: .*times as hard to predict"):
+        check_source_text("mono.ru", ["жили были дед и баба"] * 10, read_bundle(folder))
