@@ -14,7 +14,9 @@ from mtkit.errors import UsageError
 
 
 def config(
-    config_path: Annotated[Path | None, typer.Argument(metavar="CONFIG", help="The run's YAML file.")] = None,
+    config_path: Annotated[
+        Path | None, typer.Option("--config", "-c", help="The run's YAML file; the option's name may be left out.")
+    ] = None,
     overrides: SetOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
 ) -> None:

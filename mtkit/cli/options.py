@@ -21,7 +21,9 @@ TEXT, MODEL, OUTPUT = "Text", "Model and search", "Output"  # headings of a comm
 
 _Text = TypeVar("_Text", str, str | None, list[str], list[str] | None)
 
-ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The run's YAML file; see configs/ for examples.")]
+ConfigOption = Annotated[
+    Path, typer.Option("--config", "-c", help="The run's YAML file; the option's name may be left out.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -72,15 +74,6 @@ InputOption = Annotated[
     Path | None,
     typer.Option("--input", "-i", rich_help_panel=TEXT, help="Text file, may end in .gz. Default: standard input."),
 ]
-OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        rich_help_panel=OUTPUT,
-        help="Write to this file, which appears once all is done; may end in .gz. Default: standard output.",
-    ),
-]
 JsonOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print the result as JSON.")]
 
 
@@ -118,7 +111,9 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
             raise UsageError(f"{option} {output}: this is a folder; name a file in it")
         if output.exists() and not output.is_file():  # /dev/stdout, a named pipe
             return output
-        folder = next(parent for parent in output.parents if parent.exists())  # those that are missing will be made
+        folder = output.parent
+        if not folder.exists():
+            raise UsageError(f"{option} {output}: there is no folder {folder}; make it first, or correct the name")
         if not folder.is_dir():
             raise UsageError(f"{option} {output}: {folder} is a file, not a folder")
         if not os.access(folder, os.W_OK):
@@ -126,6 +121,18 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
         return output
 
     return check
+
+
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        callback=file_named(),
+        rich_help_panel=OUTPUT,
+        help="Write to this file, which appears once all is done; may end in .gz. Default: standard output.",
+    ),
+]
 
 
 def check_other_folder(out: Path) -> None:

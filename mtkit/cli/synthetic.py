@@ -9,7 +9,7 @@ import typer
 
 from mtkit import bundle
 from mtkit.augmentation import back_translation
-from mtkit.cli.options import OUTPUT, TEXT, BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption
+from mtkit.cli.options import OUTPUT, TEXT, BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption, file_named
 from mtkit.cli.translating import load_translator, model_folders
 from mtkit.config import schema
 from mtkit.console import log
@@ -22,22 +22,38 @@ TextOption = Annotated[
 TsvOption = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", rich_help_panel=OUTPUT, help="Write the corpus: source, tab, target; may end in .gz."
+        "--output",
+        "-o",
+        callback=file_named(),
+        rich_help_panel=OUTPUT,
+        help="Write the corpus: source, tab, target; may end in .gz.",
     ),
 ]
 SrcOption = Annotated[
     Path | None,
     typer.Option(
-        "--out-src", rich_help_panel=OUTPUT, help="Instead of --output: write the source side, may end in .gz."
+        "--out-src",
+        callback=file_named(),
+        rich_help_panel=OUTPUT,
+        help="Instead of --output: write the source side, may end in .gz.",
     ),
 ]
 TgtOption = Annotated[
     Path | None,
-    typer.Option("--out-tgt", rich_help_panel=OUTPUT, help="With --out-src: write the target side, may end in .gz."),
+    typer.Option(
+        "--out-tgt",
+        callback=file_named(),
+        rich_help_panel=OUTPUT,
+        help="With --out-src: write the target side, may end in .gz.",
+    ),
 ]
 RejectedOption = Annotated[
     Path | None,
-    typer.Option(rich_help_panel=OUTPUT, help="List what is left out: line number, reason, text, translation."),
+    typer.Option(
+        callback=file_named(),
+        rich_help_panel=OUTPUT,
+        help="List what is left out: line number, reason, text, translation.",
+    ),
 ]
 KeepSuspectOption = Annotated[
     bool,

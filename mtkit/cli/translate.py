@@ -20,6 +20,7 @@ from mtkit.cli.options import (
     EngineOption,
     EnsembleOption,
     InputOption,
+    file_named,
     valid_text,
 )
 from mtkit.cli.rendering import Rendering
@@ -40,6 +41,7 @@ JobOutputOption = Annotated[
     typer.Option(
         "--output",
         "-o",
+        callback=file_named(),
         rich_help_panel=OUTPUT,
         help="Write to this file, which appears once all is done; may end in .gz. With --input, the same command "
         "resumes an interrupted job. Default: standard output.",
@@ -133,6 +135,7 @@ def translate(
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
     chosen |= _engine_for(engine, looked_into=live or alignments or tokens, few_lines=bool(text))
 
+    _warn_of_arguments(text or [])
     settings = [
         *(overrides or []),
         *translators.decode_overrides({k: value for k, value in chosen.items() if value is not None}),
@@ -270,6 +273,21 @@ def _noted(
             for line in window:
                 unknown.add(line)
         yield window
+
+
+def _warn_of_arguments(texts: Sequence[str]) -> None:
+    """Warn of a file's name given as a sentence, and of a sentence given without quotes; both are translated."""
+    for text in texts:
+        if not any(c.isspace() for c in text) and len(text.encode()) < 256 and Path(text).is_file():
+            log.warning(
+                f"{text} is translated as a text, but a file has this name; to translate its lines: "
+                f"mtkit translate --input {text}"
+            )
+    if len(texts) > 1 and all(len(text.split()) == 1 for text in texts):
+        log.warning(
+            f"{len(texts)} words are translated one by one; to translate a sentence, put it in quotes: "
+            f'mtkit translate "{" ".join(texts)}"'
+        )
 
 
 def _check_together(text: list[str] | None, input_path: Path | None, *, no_place: bool, taken_back: bool) -> None:

@@ -77,6 +77,11 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
         older, newer = _copy_run(run_dir, scratch)
         first_step = older.state.step  # read now: the trainer changes this state
         last_step = min(newer.state.step, first_step + (steps or newer.state.step))
+        if last_step < newer.state.step and not _metrics_between(run_dir, first_step, last_step):
+            raise ConfigError(
+                f"{run_dir}: nothing to compare after {last_step - first_step} steps: metrics.jsonl has a line every "
+                f"{cfg.train.log_every} steps; raise --steps, or omit it"
+            )
         with _named(run_dir, instead_of=scratch):
             cfg = cfg.model_copy(update={"run_dir": scratch})
             trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints")))
@@ -87,11 +92,6 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
         if last_step == newer.state.step:
             replayed = scratch / "checkpoints" / f"step-{last_step}"
             parts = [*_compare_checkpoints(newer.folder, replayed, _optimizer_names(trainer)), *parts]
-        elif parts[0].recorded == "0 lines":
-            raise ConfigError(
-                f"{run_dir}: nothing to compare after {last_step - first_step} steps: metrics.jsonl has a line every "
-                f"{cfg.train.log_every} steps; raise --steps, or omit it"
-            )
         return Replay(run_dir, first_step, last_step, newer.state.step, parts, _causes(newer.folder, trainer))
 
 
@@ -198,15 +198,17 @@ def _replay_steps(trainer: Trainer, newer: Checkpoint, last_step: int) -> None:
             trainer.save()
 
 
+def _metrics_between(run_dir: Path, first_step: int, last_step: int) -> list[dict[str, Any]]:
+    """Return the lines of metrics.jsonl after first_step, up to last_step, without times."""
+    return [
+        {name: value for name, value in entry.items() if name not in _TIMES}
+        for entry in read_metrics(run_dir / "metrics.jsonl")
+        if first_step < entry["step"] <= last_step and entry["kind"] == "train"
+    ]
+
+
 def _compare_metrics(run_dir: Path, scratch: Path, first_step: int, last_step: int) -> Part:
-    recorded, replayed = (
-        [
-            {name: value for name, value in entry.items() if name not in _TIMES}
-            for entry in read_metrics(folder / "metrics.jsonl")
-            if first_step < entry["step"] <= last_step and entry["kind"] == "train"
-        ]
-        for folder in (run_dir, scratch)
-    )
+    recorded, replayed = (_metrics_between(folder, first_step, last_step) for folder in (run_dir, scratch))
     none: dict[str, Any] = {}
     different = (
         f"first at step {(old or new)['step']}: {name} {old.get(name)} in the run, {new.get(name)} in the replay"

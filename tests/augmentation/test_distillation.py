@@ -256,7 +256,10 @@ def test_other_teachers_are_named(student, teacher, engine, text, make_config, t
         with_teachers_text(student([tmp_path / "other"]))
 
 
-def test_translations_chosen_by_bleu_of_another_kind_are_refused(student, engine):
+def test_translations_chosen_by_bleu_of_another_kind_are_refused(student, teacher, engine, make_config):
+    shutil.rmtree(teacher)
+    unnamed = {"src": "a.txt", "tgt": "b.txt"}  # a teacher of any languages
+    save_teacher(teacher, make_config(data={"train": [unnamed], "dev": unnamed}))
     cfg = student(n_best=3, choose="bleu")
     with_teachers_text(cfg)
     japanese = cfg.model_copy(update={"data": cfg.data.model_copy(update={"tgt_lang": "ja"})})

@@ -1,0 +1,68 @@
+"""What a hurried user types: a file's name as text, words without quotes, a config without --config."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+
+
+def run(*args: str):
+    return CliRunner().invoke(app, list(args))
+
+
+@pytest.fixture
+def translate(shared_bundle):
+    return lambda *args: run("translate", "--model", str(shared_bundle), *args)
+
+
+def test_a_file_given_as_text_is_translated_as_text_with_a_warning(translate):
+    plain = translate("f.en")
+    Path("f.en").write_text("a cat\n", encoding="utf-8")
+    warned = translate("f.en")
+    assert warned.stdout == plain.stdout
+    assert "mtkit translate --input f.en" in warned.stderr
+    assert "--input" not in plain.stderr
+
+
+def test_words_without_quotes_are_translated_one_by_one_with_a_warning(translate):
+    result = translate("where", "are", "my", "keys")
+    assert len(result.stdout.splitlines()) == 4
+    assert 'mtkit translate "where are my keys"' in result.stderr
+
+
+@pytest.mark.parametrize("texts", [["a cat sleeps", "a dog"], ["cat"], ["a cat", "dog"]])
+def test_sentences_in_quotes_give_no_warning(translate, texts):
+    assert "quotes" not in translate(*texts).stderr
+
+
+@pytest.mark.parametrize("args", [["translate", "-o"], ["tokenize", "-o"], ["back-translate", "-i", "f.en", "-o"]])
+def test_a_folder_that_does_not_exist_is_not_made_for_an_output(shared_bundle, args):
+    Path("f.en").write_text("a cat\n", encoding="utf-8")
+    result = run(args[0], "--model", str(shared_bundle), *args[1:], "nodir/x")
+    assert result.exit_code in (1, 2)
+    assert "nodir/x: there is no folder nodir" in result.stderr
+    assert not Path("nodir").exists()
+
+
+CONFIG = "data:\n  train: [{src: a, tgt: b}]\n  dev: {src: c, tgt: d}\ntrain: {max_epochs: 1}\n"
+
+
+@pytest.mark.parametrize("given", [["my.yaml"], ["--config", "my.yaml"], ["-c", "my.yaml"]])
+def test_a_config_is_an_argument_or_an_option(given):
+    Path("my.yaml").write_text(CONFIG, encoding="utf-8")
+    result = run("config", *given, "--set", "seed=7")
+    assert result.exit_code == 0, result.stderr
+    assert "seed: 7" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["train", "plan", "train-tokenizer", "distill"])
+def test_every_command_with_a_config_takes_it_as_an_argument(command):
+    result = run(command, "missing.yaml")
+    assert result.exit_code == 1
+    assert "missing.yaml: no such file" in result.stderr
+    assert "CONFIG" in run(command, "--help").stdout
+    assert run(command, "one.yaml", "two.yaml").exit_code == 2
