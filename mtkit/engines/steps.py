@@ -1,8 +1,7 @@
 """A model as the search sees it: last ids in, log-probabilities of the next ids out."""
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,7 +10,6 @@ from torch import Tensor
 
 from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.engines.shortlist import Shortlist
-from mtkit.model.attention import CrossAttention
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.step import DecodeStep
@@ -43,7 +41,7 @@ class ModelStep:
         """
         self._model = model
         self._cache = model.start_decoding(src, beam_size)
-        self._attention: list[Tensor] | None = [] if attention else None
+        self._cache.attention = [] if attention else None
 
     def __call__(self, last_ids: Tensor) -> Tensor:
         """Extend the hypotheses by last_ids (B, K); return log-probabilities (B, K, V) of the next token, float32."""
@@ -51,32 +49,11 @@ class ModelStep:
 
     def logits(self, last_ids: Tensor) -> Tensor:
         """Do the same, but return logits."""
-        with self._attention_noted():
-            return self._model.decode_step(last_ids, self._cache)
+        return self._model.decode_step(last_ids, self._cache)
 
     def attention(self) -> Tensor:
         """Return the latest step's attention to the source (B, K, S), the mean over all layers and heads."""
-        return torch.stack(self._attention or []).mean(0)
-
-    @contextmanager
-    def _attention_noted(self) -> Iterator[None]:
-        """Note the decoder layers' attention during the block, if requested; computing it takes a second pass."""
-        if self._attention is None:
-            yield
-            return
-        noted: list[Tensor] = []
-
-        def note(module: CrossAttention, args: tuple[Tensor, Tensor, Tensor, Tensor], _: Tensor) -> None:
-            x, keys, _values, bias = args
-            noted.append(module.weights(x, keys, bias).mean(1))
-
-        hooks = [layer.cross_attention.register_forward_hook(note) for layer in self._model.decoder_layers]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-        self._attention = noted
+        return torch.stack([weights.mean(1) for weights in self._cache.attention or []]).mean(0)
 
     def reorder(self, parents: Tensor) -> None:
         """Let hypothesis k of sentence b continue what was hypothesis parents[b, k]; (B, K)."""

@@ -103,13 +103,29 @@ class DecoderLayer(nn.Module):
         x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, keys, values, pad_bias))
         return self.feed_forward_residual(x, self.feed_forward)
 
-    def step(self, x: Tensor, cache: Any, ancestry: Ancestry, keys: Tensor, values: Tensor, pad_bias: Tensor) -> Tensor:
+    def step(
+        self,
+        x: Tensor,
+        cache: Any,
+        ancestry: Ancestry,
+        keys: Tensor,
+        values: Tensor,
+        pad_bias: Tensor,
+        attention: list[Tensor] | None = None,
+    ) -> Tensor:
         """Compute the next position of K hypotheses of each of B sentences.
 
         x: (B, K, D); cache: from self_attention.new_cache; keys, values: (B, H, S, d_head). Returns (B, K, D).
+        attention: a list to add the attention to the source to, (B, H, K, S); computing it takes a second pass.
         """
+
+        def look(y: Tensor) -> Tensor:
+            if attention is not None:
+                attention.append(self.cross_attention.weights(y, keys, pad_bias))
+            return cast(Tensor, self.cross_attention(y, keys, values, pad_bias))
+
         x = self.self_attention_residual(x, lambda y: self.self_attention.step(y, cache, ancestry))
-        x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, keys, values, pad_bias))
+        x = self.cross_attention_residual(x, look)
         return self.feed_forward_residual(x, self.feed_forward)
 
 

@@ -156,8 +156,10 @@ class Transformer(nn.Module):
         x = self._embed(last_ids, self.tgt_embedding).unsqueeze(-2)  # (B, K, 1, D): one position
         x = self.tgt_positions(x, cache.length).squeeze(-2)
         cache.ancestry.advance()
+        if cache.attention is not None:
+            cache.attention = []
         for layer, own, (keys, values) in zip(self.decoder_layers, cache.own, cache.cross, strict=True):
-            x = layer.step(x, own, cache.ancestry, keys, values, cache.pad_bias)
+            x = layer.step(x, own, cache.ancestry, keys, values, cache.pad_bias, cache.attention)
         project = self.output if cache.output is None else cache.output
         return project(self.decoder_norm(x)).float()
 
@@ -173,6 +175,7 @@ class DecoderCache:
     cross: list[tuple[Tensor, Tensor]]  # per layer, keys and values of the memory, (B, H, S, d_head)
     pad_bias: Tensor  # (B, 1, 1, S)
     ancestry: Ancestry
+    attention: list[Tensor] | None = None  # per layer, of the latest step to the source, (B, H, K, S); None: not wanted
     output: nn.Module | None = None  # replaces the model's output projection: a projection onto fewer tokens
 
     @property

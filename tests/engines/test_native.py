@@ -231,6 +231,23 @@ def test_batches_run_side_by_side_in_threads_that_share_nothing(model, two_threa
     assert [torch.get_num_threads(), of_a_new_thread()] == [2, 2]
 
 
+def test_a_step_of_another_batch_in_between_does_not_change_the_attention(model):
+    """What a thread switch in the middle of a step does, without threads."""
+    ids = torch.tensor([[BOS_ID, BOS_ID]])
+    one, other = (ModelStep(model, torch.tensor([src]), 2, attention=True) for src in ([5, 6, 7], [8, 9]))
+    alone = ModelStep(model, torch.tensor([[5, 6, 7]]), 2, attention=True)
+    alone(ids)
+
+    def interrupt(*_: object) -> None:
+        hook.remove()
+        other(ids)
+
+    hook = model.decoder_layers[1].cross_attention.register_forward_pre_hook(interrupt)
+    one(ids)
+    assert torch.equal(one.attention(), alone.attention())
+    assert not torch.equal(one.attention(), other.attention())
+
+
 def test_small_batches_run_one_after_the_other_in_all_threads(model, two_threads, monkeypatch):
     engine = NativeEngine([model])
     search, seen = engine._search, set()
