@@ -160,15 +160,19 @@ def check_text(text: object, number: int) -> None:
 def count_lines(path: Path) -> int:
     """Count the lines that read_lines yields, without decoding them.
 
-    Raises DataError for what can be read only once, such as a pipe: counting would use it up.
+    Raises DataError for what can be read only once, such as a pipe: counting would use it up. Stops at a line that is
+    far too long, such as that of a small gzip file that unpacks to gigabytes, and raises what `read_lines` does.
     """
     _require_regular(path)
-    n, last = 0, b"\n"
+    n, n_open, max_bytes = 0, 0, max_line_bytes()  # n_open: bytes read of the line that has not ended yet
     with _reading(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
-            n += chunk.count(b"\n")
-            last = chunk[-1:]
-    return n + (last != b"\n")
+            n_ends = chunk.count(b"\n")
+            n += n_ends
+            n_open = len(chunk) - 1 - chunk.rindex(b"\n") if n_ends else n_open + len(chunk)
+            if n_open > max_bytes + LINE_FRAME:
+                return sum(1 for _ in read_lines(path))
+    return n + (n_open > 0)
 
 
 def read_pairs(corpora: Sequence[CorpusFiles]) -> Iterator[Pair]:

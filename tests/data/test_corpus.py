@@ -127,11 +127,11 @@ from mtkit.errors import DataError
 now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + (16 << 20), resource.RLIM_INFINITY))
 path = Path(sys.argv[1])
-assert count_lines(path) == 1
-try:
-    list(read_lines(path))
-except DataError as error:
-    print(error)
+for read in (count_lines, lambda path: list(read_lines(path))):
+    try:
+        print(read(path))
+    except DataError as error:
+        print(error)
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)],
@@ -141,7 +141,18 @@ except DataError as error:
         env={**os.environ, "MTKIT_MAX_LINE_BYTES": "1_000_000"},
     )
     assert done.stderr == ""
-    assert done.stdout.startswith(f"{path}: line 1 has more than 1,000,000 bytes")
+    counted, read = done.stdout.splitlines()
+    assert counted == read
+    assert read.startswith(f"{path}: line 1 has more than 1,000,000 bytes")
+
+
+def test_counting_stops_at_a_line_that_is_far_too_long(tmp_path, monkeypatch):
+    """A file of a few megabytes can unpack to many gigabytes; here the end of the file is damaged."""
+    monkeypatch.setenv("MTKIT_MAX_LINE_BYTES", "1_000_000")
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(b"fine\n" * 300_000 + bytes(4 << 20))[:-8])
+    with pytest.raises(DataError, match=r"line 300001 has more than 1,000,000 bytes"):
+        count_lines(path)
 
 
 def test_a_pipe_named_by_a_config_is_refused_before_it_is_opened(tmp_path):
