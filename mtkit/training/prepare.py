@@ -107,8 +107,6 @@ def prepare(
     check_file_names(cfg)
     device = processes.device(choose_device(cfg.train.device))
     precision = choose_precision(cfg.train.precision, device)
-    if cfg.train.r_drop and not any(value for key, value in cfg.model if key.endswith("_dropout")):
-        log.warning(f"train.r_drop={cfg.train.r_drop} only doubles the time of a model without dropout")
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
     with processes.main_first():
@@ -147,11 +145,7 @@ def prepare(
         n_updates,
         validation_s,
     )
-    where = f"{device}, {n_threads} threads" if device.type == "cpu" else str(device)
-    n_weights = sum(parameter.numel() for parameter in model.parameters())
-    log.info(f"model: {n_weights / 1e6:.1f} million weights; {precision} on {where}")
-    if device.type == "cpu":
-        log_missing_numba()
+    _log_model(run, n_threads)
     _log_data(run)
     return run
 
@@ -259,6 +253,17 @@ def _make_feed(cfg: Config, text: _Text, processes: Communicator) -> BatchStream
         sampler=SubwordSampler.from_config(cfg, *text.tokenizers),
         part=(processes.rank, processes.size),
     )
+
+
+def _log_model(run: Prepared, n_threads: int) -> None:
+    device, train = run.updater.device, run.cfg.train
+    where = f"{device}, {n_threads} threads" if device.type == "cpu" else str(device)
+    n_weights = sum(parameter.numel() for parameter in run.updater.model.parameters())
+    log.info(f"model: {n_weights / 1e6:.1f} million weights; {run.updater.precision} on {where}")
+    if train.r_drop and not any(value for key, value in run.cfg.model if key.endswith("_dropout")):
+        log.warning(f"train.r_drop={train.r_drop} only doubles the time of a model without dropout")
+    if device.type == "cpu":
+        log_missing_numba()
 
 
 def _log_data(run: Prepared) -> None:
