@@ -4,7 +4,6 @@ Each word is split into pieces by both tokenizers, and leans to the side on whic
 test knows the languages of this model and no others, and it works for any languages, as long as the two differ.
 """
 
-import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from mtkit.data.arrays import read_arrays
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.quality.faults import words_of
@@ -138,9 +138,9 @@ def save_counts(path: Path, src_counts: Counts, tgt_counts: Counts) -> None:
 def load_counts(path: Path, src: Tokenizer, tgt: Tokenizer) -> tuple[Counts, Counts]:
     """Read what `save_counts` wrote. Raises DataError if it does not belong to these tokenizers."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            counts = arrays["src"], arrays["tgt"]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        arrays = read_arrays(path)
+        counts = arrays["src"], arrays["tgt"]
+    except (ValueError, KeyError) as error:
         raise DataError(f"{path}: cannot be read ({error}); copy the bundle again") from None
     for side, tokenizer in zip(counts, (src, tgt), strict=True):
         if side.shape != (tokenizer.vocab_size,) or side.dtype != np.int64 or side.min() < 0:

@@ -4,8 +4,6 @@ A decoder step then computes the scores of some hundred tokens instead of tens o
 `shortlist.npz`: plain arrays, nothing pickled.
 """
 
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mtkit.bundle import BundleFiles, bundle_file
+from mtkit.data.arrays import read_arrays
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.errors import BundleError
 
@@ -63,9 +62,9 @@ class Shortlist:
     def load(cls, path: Path) -> "Shortlist":
         """Read what `save` wrote; raise BundleError for anything else."""
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return cls(**{field.name: arrays[field.name].astype(np.int64) for field in fields(cls)})
-        except (OSError, KeyError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+            arrays = read_arrays(path)
+            return cls(**{field.name: arrays[field.name].astype(np.int64) for field in fields(cls)})
+        except (KeyError, ValueError) as error:
             raise BundleError(f"{path}: not a shortlist ({error}); make it again with `mtkit shortlist`") from error
 
     def save(self, path: Path) -> None:
