@@ -13,30 +13,31 @@ NAMES = {Path: "FILE", int: "N", float: "X", str: "TEXT"}  # of a value of this 
 
 
 class Command(TyperCommand):
-    """A command with this help; one with --config takes the file as an argument, too: `mtkit train my.yaml`."""
+    """A command with this help; one with --config, and no arguments, takes the file as one: `mtkit train my.yaml`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments after the command's name."""
-        if self._takes_config(ctx):
+        if self._config_as_argument(ctx):
             given, rest, _ = self.make_parser(ctx).parse_args(list(args))
             if len(rest) == 1 and "config_path" not in given:
                 args.remove(rest[0])
                 args = ["--config", rest[0], *args]
         return super().parse_args(ctx, args)
 
-    def _takes_config(self, ctx: Any) -> bool:
-        return any("--config" in p.opts for p in self.get_params(ctx))
+    def _config_as_argument(self, ctx: Any) -> str:
+        """Return the name of this argument in the usage line; "" if the command does not take it."""
+        params = self.get_params(ctx)
+        option = next((p for p in params if "--config" in p.opts), None)
+        if option is None or any(p.param_type_name == "argument" for p in params):
+            return ""
+        return "CONFIG" if option.required else "[CONFIG]"
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words after the command's name in its usage line."""
         arguments = [p for p in self.get_params(ctx) if p.param_type_name == "argument"]
         names = [_value_name(p, self._hint(p)) for p in arguments]
-        names_config = ["CONFIG"] if self._takes_config(ctx) else []
-        return [
-            "[OPTIONS]",
-            *names_config,
-            *(n if p.required else f"[{n}]" for p, n in zip(arguments, names, strict=True)),
-        ]
+        shown = [n if p.required else f"[{n}]" for p, n in zip(arguments, names, strict=True)]
+        return [piece for piece in ("[OPTIONS]", self._config_as_argument(ctx), *shown) if piece]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options under their headings."""

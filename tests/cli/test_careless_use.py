@@ -66,3 +66,11 @@ def test_every_command_with_a_config_takes_it_as_an_argument(command):
     assert "missing.yaml: no such file" in result.stderr
     assert "CONFIG" in run(command, "--help").stdout
     assert run(command, "one.yaml", "two.yaml").exit_code == 2
+
+
+def test_a_command_with_a_sentence_takes_its_config_only_as_an_option():
+    assert " inspect model [OPTIONS] [SENTENCE]\n" in run("inspect", "model", "--help").stdout
+    result = run("inspect", "model", "a cat", "a dog")
+    assert result.exit_code == 2
+    assert "a dog" in result.stderr
+    assert " config [OPTIONS] [CONFIG]\n" in run("config", "--help").stdout
