@@ -2,17 +2,16 @@
 
 import json
 import logging
-import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.console import log, progress_bar
-from mtkit.data.corpus import Pair, read_pairs, text_checksums
+from mtkit.data.corpus import Pair, read_pairs, text_checksums, windows
+from mtkit.data.near import MOST_TEXTS, NearTexts
 from mtkit.files import write_text
 
 MANY = 0.01  # of the pairs of a text; in large corpora fewer are greetings and the like
@@ -20,10 +19,8 @@ _VERSION = 1  # of the kept result
 
 Likeness = Literal["pair", "source", "near"]
 LIKENESSES: tuple[Likeness, ...] = get_args(Likeness)
-_ORDER = 4  # characters of an n-gram
-_NEAR = 0.7  # sources that share this part of all their n-grams are nearly the same (Jaccard)
-_MOST_COMPARED = 1_000_000  # training pairs whose n-grams are compared, a minute's work; of the others only the keys
-_MARKS = re.compile(r"\W+")
+_MOST_COMPARED = 1_000_000  # training pairs whose n-grams are compared; of the others only the keys
+_MARKS = re.compile(r"[^\w\n]+")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -91,21 +88,35 @@ def _read(kept: Path, text: dict[str, Any]) -> dict[str, Overlap] | None:
 def find_overlaps(texts: Mapping[str, Sequence[Pair]], train: Iterable[Pair]) -> dict[str, Overlap]:
     """Return the overlap of each text, such as dev and test, with the training text, which is read once.
 
-    Memory holds the texts and the n-grams of their sources, not the training text. n-grams are compared with those of
-    the first million training pairs.
+    Two sources are nearly the same if they are equal but for case, punctuation and numbers, or if they share 70 % of
+    their n-grams, which are compared with those of the first million training pairs. Memory holds the texts and the
+    n-grams of their sources, not the training text.
     """
     held_out = [pair for pairs in texts.values() for pair in pairs]
     closest: list[tuple[int, str] | None] = [None] * len(held_out)  # index of its likeness, place of its like
-    sources = _Sources(pair.src for pair in held_out)
+    sources = [_squeezed(pair.src) for pair in held_out]
     targets = [_squeezed(pair.tgt) for pair in held_out]
+    by_key: dict[str, list[int]] = {}
+    for index, key in enumerate(_keys(sources)):
+        if key:
+            by_key.setdefault(key, []).append(index)
+    near_texts, n_left = NearTexts(list(by_key)), _MOST_COMPARED
     with progress_bar(None, f"comparing training text with {' and '.join(texts)}", "pair", delay=2.0) as bar:
-        for n_read, pair in enumerate(train):
-            for index, is_same in sources.like(pair.src, by_ngrams=n_read < _MOST_COMPARED):
-                rank = 2 if not is_same else 0 if targets[index] == _squeezed(pair.tgt) else 1
-                known = closest[index]
-                if known is None or rank < known[0]:
-                    closest[index] = rank, f"{pair.file}:{pair.line}"
-            bar.update()
+        for window in windows(train, MOST_TEXTS):
+            squeezed = [_squeezed(pair.src) for pair in window]
+            keys = _keys(squeezed)
+            likes = [{key} for key in keys]
+            for i, near in near_texts.find(keys[:n_left]):
+                likes[i].add(near)
+            n_left = max(0, n_left - len(keys))
+            for pair, source, near_keys in zip(window, squeezed, likes, strict=True):
+                for index in (index for key in near_keys for index in by_key.get(key, ())):
+                    is_same = source == sources[index]
+                    rank = 2 if not is_same else 0 if targets[index] == _squeezed(pair.tgt) else 1
+                    known = closest[index]
+                    if known is None or rank < known[0]:
+                        closest[index] = rank, f"{pair.file}:{pair.line}"
+            bar.update(len(window))
     found, start = {}, 0
     for name, pairs in texts.items():
         found[name] = _overlap(pairs, closest[start : start + len(pairs)])
@@ -124,69 +135,11 @@ def _overlap(pairs: Sequence[Pair], closest: Sequence[tuple[int, str] | None]) -
     return Overlap(len(pairs), counts, examples)
 
 
-class _Sources:
-    """Sources, and an index that finds those that are like another one.
-
-    Two sources are nearly the same if they are equal but for case, punctuation and numbers, or if they share 70 % of
-    their n-grams. The index is exact: with the n-grams of each sorted from rare to frequent, two sets with that much in
-    common share one of their first few (prefix filtering; Bayardo, Ma and Srikant 2007).
-    """
-
-    def __init__(self, sources: Iterable[str]) -> None:
-        self.squeezed = [_squeezed(source) for source in sources]
-        self.by_key: dict[str, list[int]] = {}
-        for index, source in enumerate(self.squeezed):
-            if source:
-                self.by_key.setdefault(_key(source), []).append(index)
-        self.grams = {key: _ngrams(key) for key in self.by_key}
-        counts = Counter(gram for grams in self.grams.values() for gram in grams)
-        by_rarity = sorted(counts, key=lambda gram: (counts[gram], gram))
-        self.rarity = {gram: rank for rank, gram in enumerate(by_rarity)}
-        self.known = frozenset(counts)
-        self.by_gram: dict[str, list[str]] = {}
-        for key, grams in self.grams.items():
-            for gram in sorted(grams, key=self.rarity.__getitem__)[: _n_first(len(grams))]:
-                self.by_gram.setdefault(gram, []).append(key)
-
-    def like(self, text: str, *, by_ngrams: bool = True) -> Iterator[tuple[int, bool]]:
-        """Yield the index of each source that is like the text, and whether it is the same."""
-        squeezed = _squeezed(text)
-        if not squeezed:
-            return
-        key = _key(squeezed)
-        for near in {key, *(self._near(key) if by_ngrams else ())} & self.by_key.keys():
-            for index in self.by_key[near]:
-                yield index, self.squeezed[index] == squeezed
-
-    def _near(self, key: str) -> Iterator[str]:
-        """Yield the keys that share enough n-grams with this one."""
-        grams = _ngrams(key)
-        known = grams & self.known
-        n_first = _n_first(len(grams)) - (len(grams) - len(known))  # unknown n-grams are the rarest
-        if n_first <= 0:
-            return
-        first = sorted(known, key=self.rarity.__getitem__)[:n_first]
-        for other in {other for gram in first for other in self.by_gram.get(gram, ())}:
-            theirs = self.grams[other]
-            n_common = len(grams & theirs)
-            if n_common >= _NEAR * (len(grams) + len(theirs) - n_common):
-                yield other
-
-
 def _squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
-def _key(squeezed: str) -> str:
-    """Return the text without case and punctuation, each number as 0; a text of nothing else stays."""
-    return _NUMBER.sub("0", _MARKS.sub(" ", squeezed.casefold())).strip() or squeezed
-
-
-def _ngrams(key: str) -> set[str]:
-    padded = f" {key} "
-    return {padded[i : i + _ORDER] for i in range(max(1, len(padded) - _ORDER + 1))}
-
-
-def _n_first(n_grams: int) -> int:
-    """Return how many of a source's rarest n-grams contain one of any source that is nearly the same."""
-    return n_grams - math.ceil(_NEAR * n_grams) + 1
+def _keys(squeezed: Sequence[str]) -> list[str]:
+    """Return each text without case and punctuation, each number as 0; a text of nothing else stays."""
+    keys = _NUMBER.sub("0", _MARKS.sub(" ", "\n".join(squeezed).casefold())).split("\n")
+    return [key.strip() or text for key, text in zip(keys, squeezed, strict=True)]
