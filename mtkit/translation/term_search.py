@@ -14,7 +14,8 @@ from mtkit.quality.faults import find_faults
 from mtkit.search.constraints import Constraints, Requirement
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 
-_MOST_LOST = 12.0
+_MOST_LOST = 0.8  # nats for each token of the plain translation
+_MOST_TRIED = 8  # terms of one segment that are tried one after the other
 _WIDER = 4  # times the beam, in a second search
 
 
@@ -53,6 +54,7 @@ class TermSearch:
     def _constrained(self, tasks: "Sequence[_Task]", decode: DecodeConfig) -> dict[int, list[Hypothesis]]:
         """Return the n best of each task that has a harmless one, by the task's index."""
         done = {}
+        tasks = [task for task in tasks if task.fits]
         for place, hypotheses in self.engine.decode([t.constrained() for t in tasks], decode, decode.beam_size):
             task = tasks[place]
             harmless = [h for h in hypotheses if self._is_harmless(task, h)]
@@ -67,7 +69,7 @@ class TermSearch:
         if not kept.constraints.are_met(task.plain.ids):  # it has a forbidden phrase
             [(_, best)] = self.engine.decode([kept.constrained()], self.decode, self.n_best)
         if len(task.constraints.required) > 1:
-            for requirement in task.constraints.required:
+            for requirement in task.constraints.required[:_MOST_TRIED]:
                 more = task.with_required((*kept.constraints.required, requirement))
                 if more.constraints.are_met((best or plain)[0].ids):
                     kept = more
@@ -80,7 +82,8 @@ class TermSearch:
             return True
         if not hypothesis.finished:
             return False
-        return self._lost(task, hypothesis) <= _MOST_LOST and not self._new_faults(task, hypothesis)
+        most_lost = _MOST_LOST * (len(task.plain.ids) + 1)
+        return self._lost(task, hypothesis) <= most_lost and not self._new_faults(task, hypothesis)
 
     def _lost(self, task: "_Task", hypothesis: Hypothesis) -> float:
         """Return how much less likely the sentence is around the phrases than the plain one, in nats."""
@@ -107,6 +110,11 @@ class _Task:
     segment: Segment
     constraints: Constraints
     plain: Hypothesis
+
+    @property
+    def fits(self) -> bool:
+        """Whether the phrases and EOS are within the segment's length limit."""
+        return self.constraints.n_tokens < self.segment.max_len
 
     def constrained(self) -> Segment:
         """Return the segment to search with the constraints."""

@@ -27,6 +27,7 @@ from mtkit.search.constraints import (
 COLUMNS = ("source", "target", "forbidden")
 EVERYWHERE = "*"  # as a source: applies to every sentence
 _MAX_LINES_LISTED = 20
+_MAX_SHOWN = 120  # characters of a term in reports
 _SEPARATOR = " | "  # between alternatives
 
 
@@ -54,7 +55,9 @@ class Term:
         targets, banned = (
             _SEPARATOR.join(phrase.text for phrase in phrases) for phrases in (self.target, self.forbidden)
         )
-        return " ".join([self.source, *(["->", targets] if targets else []), *(["not", banned] if banned else [])])
+        parts = [self.source, *(["->", targets] if targets else []), *(["not", banned] if banned else [])]
+        text = " ".join(parts)
+        return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
 class Terminology:

@@ -75,6 +75,27 @@ def test_a_sentence_that_the_term_would_wreck_is_given_without_it(search, wreck)
     assert asked == [((), 4), (("mice",), 4), (("mice",), 16)]  # the second time with a wider beam
 
 
+@pytest.mark.parametrize(("lost", "expected"), [(0.7, PLACED), (0.9, PLAIN)])
+def test_a_sentence_may_lose_more_the_longer_it_is(search, spm, lost, expected):
+    n_tokens = len(Tokenizer.load(spm).encode(PLAIN)) + 1
+    texts, _ = search({(): [(PLAIN, -2.0)], ("mice",): [(PLACED, -2.0 - lost * n_tokens)]}, ["mice"])
+    assert texts == [expected]
+
+
+def test_a_term_longer_than_the_segment_may_be_is_not_searched_for(search):
+    texts, asked = search({(): [(PLAIN, -2.0)]}, [" ".join(["mice"] * 40)])
+    assert (texts, asked) == ([PLAIN], [((), 4)])
+
+
+def test_the_number_of_searches_is_bounded_for_any_number_of_terms(search):
+    wreck = [(APPENDED, -3.0)]
+    words = [f"mice{n}" for n in range(200)]
+    known: dict[tuple[str, ...], list[tuple[str, float]]] = {(word,): wreck for word in words}
+    texts, asked = search({(): [(PLAIN, -2.0)], **known}, words)
+    assert texts == [PLAIN]
+    assert 2 <= len(asked) < 12
+
+
 def test_of_several_translations_with_the_term_a_harmless_one_is_taken(search):
     texts, _ = search({(): [(PLAIN, -2.0)], ("mice",): [(APPENDED, -3.0), (PLACED, -4.0)]}, ["mice"], n_best=2)
     assert texts == [PLACED, APPENDED]

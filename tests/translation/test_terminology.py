@@ -229,3 +229,29 @@ def test_constraints_ask_for_the_tokens_of_their_phrases(load, spm):
 def test_reading_a_terminology_needs_no_torch():
     code = "import sys, mtkit.translation.terminology; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("row", ["car\t", "car\t | "])
+def test_an_empty_target_is_refused_with_its_line(load, row):
+    with pytest.raises(DataError, match=r"terms\.tsv: line 3: 'car' has neither"):
+        load(f"source\ttarget\ncat\tchat\n{row}\n")
+
+
+def test_the_names_of_special_pieces_are_ordinary_text(load, spm):
+    terms = load("source\ttarget\ncar\t<end>\ncat\t<unk>\n")
+    wanted = terms.constraints_for("a car and a cat")
+    ids = [token_id for r in wanted.required for token_id in r.forms[0].ids]
+    assert not set(ids) & {0, 1, 2, 3}
+    assert Tokenizer.load(spm).decode(ids).replace(" ", "") == "<end><unk>"
+
+
+def test_a_long_term_is_shortened_in_the_report(load):
+    report = TermReport(load(f"source\ttarget\ncar\t{'auto ' * 400}\n"))
+    report.add("my car", "rien", 1)
+    assert max(map(len, report.lines())) < 250
+    assert len(report.as_json()["terms"][0]["target"][0]) == 1999
+
+
+def test_of_two_thousand_terms_those_of_the_sentence_apply(load):
+    terms = load("source\ttarget\n" + "".join(f"car{n}\tauto{n}\n" for n in range(2000)))
+    assert required(terms, "a car1234 and a car7") == {("auto1234",): 1, ("auto7",): 1}
