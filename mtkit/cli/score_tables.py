@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mtkit.evaluation.comparison import text
+from mtkit.evaluation.metrics import scores as metric_scores
 from mtkit.evaluation.metrics import significance
-from mtkit.evaluation.metrics.scores import fixed
 
 if TYPE_CHECKING:
     from mtkit.evaluation.evaluate import Evaluation
@@ -87,7 +87,8 @@ def _one_system(scores: Sequence[MetricScore]) -> Iterator[str]:
     width = max(7, *(len(score.name) + 1 for score in scores))
     yield f"{'':<{width}}{'score':>7}   {'95 % interval':<17}signature"
     for score in scores:
-        yield f"{score.name:<{width}}{fixed(score.name, score.score):>7}   {_interval(score):<17}{score.signature}"
+        value = metric_scores.fixed(score.name, score.score)
+        yield f"{score.name:<{width}}{value:>7}   {_interval(score) + ' ':<17}{score.signature}"
     if any(score.name == "TER" for score in scores):
         yield "TER counts edits: lower is better."
 
@@ -104,7 +105,8 @@ def _several_systems(systems: Sequence[significance.SystemScores], chance: signi
             mark = "best" if score.score == top else ""
             compared = _compared(score.name, system.differences[index]) if system.differences else "baseline"
             length = f"{system.length_ratio:>8.3f}" if index == 0 else ""
-            figures = f"{fixed(score.name, score.score):>8} {mark:<4}  {_interval(score):<17}{compared:<33}{length}"
+            value = metric_scores.fixed(score.name, score.score)
+            figures = f"{value:>8} {mark:<4}  {_interval(score):<17}{compared:<33}{length}"
             yield f"{system.name:<{width}}{figures}".rstrip()
         yield from (f"signature: {first.signature}", "")
     yield from _legend(systems, chance)
@@ -127,18 +129,21 @@ def _compared(metric: str, difference: significance.PairedDifference) -> str:
         return "    same"
     star = "*" if difference.is_sure else " "
     theirs = f"{difference.sacrebleu_p_bootstrap:>8.4f}{difference.sacrebleu_p_randomization:>8.4f}"
-    return f"{fixed(metric, difference.difference, sign='+'):>8}{difference.p_holm:>8.4f}{star}{theirs}"
+    return f"{metric_scores.fixed(metric, difference.difference, sign='+'):>8}{difference.p_holm:>8.4f}{star}{theirs}"
 
 
 def _groups(groups: Sequence[significance.SeedScores]) -> Iterator[str]:
     width = max(5, *(len(group.name) for group in groups))
     yield f"{'group':<{width}}{'systems':>9}" + "".join(f"{score.name:>17}" for score in groups[0].scores)
     for group in groups:
-        both = ((fixed(score.name, score.mean), fixed(score.name, score.deviation)) for score in group.scores)
+        both = (
+            (metric_scores.fixed(score.name, score.mean), metric_scores.fixed(score.name, score.deviation))
+            for score in group.scores
+        )
         figures = "".join(f"{f'{mean} ± {deviation}':>17}" for mean, deviation in both)
         yield f"{group.name:<{width}}{len(group.systems):>9}{figures}"
     yield "Mean ± standard deviation over the group's systems."
 
 
 def _interval(score: MetricScore) -> str:
-    return f"{fixed(score.name, score.low)} to {fixed(score.name, score.high)}"
+    return f"{metric_scores.fixed(score.name, score.low)} to {metric_scores.fixed(score.name, score.high)}"

@@ -72,8 +72,8 @@ def test_json_is_one_object_and_keeps_the_exit_code(run, tmp_path):
 
 def test_junit_goes_to_a_file(run, tmp_path):
     write_translations(tmp_path, GOOD)
-    assert run("--hyp", "hyp.fr", "--junit", "out/result.xml").exit_code == 0
-    assert ET.parse(tmp_path / "out" / "result.xml").getroot().attrib["tests"] == "3"
+    assert run("--hyp", "hyp.fr", "--junit", "result.xml").exit_code == 0
+    assert ET.parse(tmp_path / "result.xml").getroot().attrib["tests"] == "3"
 
 
 def test_junit_goes_through_a_pipe_that_stays_one(run, tmp_path):

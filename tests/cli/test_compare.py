@@ -122,9 +122,9 @@ def test_given_scores_are_compared_in_every_bucket():
 
 
 def test_a_report_is_written_and_stdout_keeps_to_the_headline():
-    done = run("old", "new", *TEST_SET, "-o", "out/report.html")
+    done = run("old", "new", *TEST_SET, "-o", "report.html")
     assert done.exit_code == 0, done.stderr
-    page = Path("out/report.html").read_text(encoding="utf-8")
+    page = Path("report.html").read_text(encoding="utf-8")
     assert "<title>new against old</title>" in page
     assert "BLEU: new is better" in done.stdout and "by source length" not in done.stdout
 

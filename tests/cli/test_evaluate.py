@@ -116,10 +116,10 @@ def test_a_model_is_scored_on_the_dev_set_of_its_config(world):
 def test_a_model_is_scored_on_given_files_and_its_translations_are_kept():
     expected = Translator.load("tiny", threads=1, beam_size=1).translate(SRC)
     assert expected != Translator.load("tiny", threads=1).translate(SRC)
-    result = run_json("--model", "no-test", "--src", "src.gz", "--ref", "ref", "--beam-size", "1", "-o", "out/kept.gz")
+    result = run_json("--model", "no-test", "--src", "src.gz", "--ref", "ref", "--beam-size", "1", "-o", "kept.gz")
     assert result["scores"] == as_dicts(expected)
     assert result["beam_size"] == 1
-    with gzip.open("out/kept.gz", "rt", encoding="utf-8") as kept:
+    with gzip.open("kept.gz", "rt", encoding="utf-8") as kept:
         assert kept.read().split("\n") == [*expected, ""]
 
 

@@ -69,8 +69,8 @@ def test_a_line_of_four_columns_for_each_pair(run, expected):
 def test_files_compressed_or_not_and_a_stream_give_the_same(run):
     plain = run(*write_files()).stdout
     assert run(*write_files(".gz")).stdout == plain
-    assert run(*write_files(), "--output", "out/scores.gz").stdout == ""
-    with gzip.open("out/scores.gz", "rt") as file:
+    assert run(*write_files(), "--output", "scores.gz").stdout == ""
+    with gzip.open("scores.gz", "rt") as file:
         assert file.read() == plain
     streamed = run(stdin=as_tsv()).stdout  # in other batches: equal but for rounding
     for line, other in zip(streamed.splitlines(), plain.splitlines(), strict=True):

@@ -63,9 +63,9 @@ def test_files_plain_and_compressed(run, expected, suffix):
     open_file = gzip.open if suffix == ".gz" else open
     with open_file(f"in{suffix}", "wb") as file:
         file.write(as_bytes(LINES))
-    result = run("--input", f"in{suffix}", "--output", f"out/out{suffix}")
+    result = run("--input", f"in{suffix}", "--output", f"out{suffix}")
     assert (result.exit_code, result.stdout) == (0, "")
-    with open_file(f"out/out{suffix}", "rb") as file:
+    with open_file(f"out{suffix}", "rb") as file:
         assert file.read() == as_bytes(expected)
     assert run("--input", f"in{suffix}").stdout.encode() == as_bytes(expected)
 

@@ -123,8 +123,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "configs", place / "configs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        train(load_config(Path("configs/sample-en-fr.yaml"), SAMPLE_MODEL))
-    for name in ("big-1", "big-2", "fr-en"):
+        forward, backward = Path("configs/sample-en-fr.yaml"), Path("configs/fr-en.yaml")
+        train(load_config(forward, SAMPLE_MODEL))
+        exchanged = re.sub(r"\ben\b|\bfr\b", lambda code: {"en": "fr", "fr": "en"}[code[0]], forward.read_text("utf-8"))
+        backward.write_text(exchanged.replace("sample-fr-en", "fr-en"), encoding="utf-8")
+        train(load_config(backward, (*SAMPLE_MODEL, "train.max_steps=2", "train.warmup_steps=1")))
+    for name in ("big-1", "big-2"):
         (place / "runs" / name).symlink_to("sample-en-fr", target_is_directory=True)
     return place
 

@@ -20,7 +20,7 @@ tokenizer:
 model: {d_model: 64, d_ff: 128, n_heads: 4, n_encoder_layers: 1, n_decoder_layers: 2, residual_dropout: 0,
         embedding_dropout: 0}
 train:
-  {max_steps: 400, lr: 3.0e-3, schedule: cosine, warmup_steps: 40, batch_tokens: 512, validate_every: 200,
+  {max_steps: 500, lr: 3.0e-3, schedule: cosine, warmup_steps: 40, batch_tokens: 512, validate_every: 200,
    log_every: 50, label_smoothing: 0, precision: fp32, threads: 1, validate_sentences: 50}
 decode: {beam_size: 2}
 """

@@ -58,8 +58,8 @@ def test_every_section_of_the_schema_has_a_row_for_each_of_its_keys(reference):
 def test_a_row_tells_type_bounds_default_and_meaning(reference):
     parts = sections(reference.config_reference())
     assert (
-        "| `max_steps` | whole number, at least 1, or `null` | `null` | stop after this many updates |"
-        in parts["`train`"]
+        "| `max_steps` | whole number, at least 1, at most 1,000,000,000,000, or `null` | `null` | "
+        "stop after this many updates |" in parts["`train`"]
     )
     assert "| `seed` | whole number, at least 0, below 4,294,967,296 | `1` |" in parts["At the top"]
     assert "| `tie` | `none`, `decoder`, `all` | `decoder` |" in parts["`model`"]

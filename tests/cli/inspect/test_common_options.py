@@ -49,10 +49,10 @@ def test_text_that_is_not_utf8_is_refused(run, args, place):
 
 @pytest.mark.parametrize("command", ARGUMENTS)
 def test_the_suffix_says_what_is_drawn_in_capitals_too(run, command):
-    result = run(command, *ARGUMENTS[command], "-o", "new/page.HTML")
+    result = run(command, *ARGUMENTS[command], "-o", "page.HTML")
     assert result.exit_code == 0, result.stderr
-    assert "written: new/page.HTML" in result.stderr and result.stdout
-    assert Path("new/page.HTML").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert "written: page.HTML" in result.stderr and result.stdout
+    assert Path("page.HTML").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)
@@ -63,7 +63,7 @@ def test_the_suffix_says_what_is_drawn_in_capitals_too(run, command):
         ("page", "the name must end in"),
         ("folder.html", "this is a folder; name a file in it"),
         ("file/page.html", "file is a file"),
-        ("file/new/page.html", "file is a file"),
+        ("no/page.html", "there is no folder no"),
     ],
 )
 def test_an_unwritable_file_is_refused_before_any_work(run, command, output, message):
@@ -78,6 +78,6 @@ def test_an_unwritable_file_is_refused_before_any_work(run, command, output, mes
 def test_a_folder_that_may_not_be_written_to_is_named(run, monkeypatch):
     Path("theirs").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != Path("theirs"))  # root may write everywhere
-    result = run("positions", "-o", "theirs/new/page.html")
+    result = run("positions", "-o", "theirs/page.html")
     assert result.exit_code == 2
-    assert "--output theirs/new/page.html: no permission to write to theirs; choose another folder" in result.stderr
+    assert "--output theirs/page.html: no permission to write to theirs; choose another folder" in result.stderr

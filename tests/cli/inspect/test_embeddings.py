@@ -81,10 +81,10 @@ def test_a_token_that_training_never_saw_is_reported(run):
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_a_picture(run, suffix):
     pytest.importorskip("matplotlib", reason="needs matplotlib: pip install mtkit[plot]")
-    result = run("cat", "dog", "red", "-o", f"new/map.{suffix}", "--neighbours")
+    result = run("cat", "dog", "red", "-o", f"map.{suffix}", "--neighbours")
     assert result.exit_code == 0, result.stderr
     assert "of the variance of its" in result.stdout
-    path = Path("new") / f"map.{suffix}"
+    path = Path(f"map.{suffix}")
     if suffix == "png":
         assert path.read_bytes().startswith(b"\x89PNG\r\n")
         return

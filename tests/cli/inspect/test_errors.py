@@ -57,10 +57,10 @@ def test_text_names_file_and_line_and_shows_the_own_translation_on_demand(run, d
 def test_files_have_the_same_content_as_json(run):
     shown = json.loads(run("--corpus", "dev", "--translate", "--json").stdout)
     for suffix in ("tsv", "json"):
-        result = run("--corpus", "dev", "--translate", "-o", f"new/hard.{suffix}")
+        result = run("--corpus", "dev", "--translate", "-o", f"hard.{suffix}")
         assert (result.exit_code, result.stdout) == (0, "")
-    assert json.loads(Path("new/hard.json").read_text()) == shown
-    with Path("new/hard.tsv").open(newline="") as file:
+    assert json.loads(Path("hard.json").read_text()) == shown
+    with Path("hard.tsv").open(newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert rows == [{key: str(value) for key, value in pair.items()} for pair in shown["pairs"]]
     assert list(rows[0])[-2:] == ["own_nats_per_token", "own_translation"]
