@@ -248,7 +248,11 @@ def test_a_step_of_another_batch_in_between_does_not_change_the_attention(model)
     assert not torch.equal(one.attention(), other.attention())
 
 
-def test_small_batches_run_one_after_the_other_in_all_threads(model, two_threads, monkeypatch):
+@pytest.mark.parametrize(("narrow", "n_threads"), [(256, 1), (1, 2)])
+def test_small_batches_run_one_after_the_other_in_all_threads_if_the_model_is_wide(
+    model, two_threads, monkeypatch, narrow, n_threads
+):
+    monkeypatch.setattr("mtkit.engines.native._NARROW", narrow)
     engine = NativeEngine([model])
     search, seen = engine._search, set()
 
@@ -258,7 +262,8 @@ def test_small_batches_run_one_after_the_other_in_all_threads(model, two_threads
 
     monkeypatch.setattr(engine, "_search", noting)
     decode(engine, batch_sentences=1)
-    assert seen == {(threading.main_thread(), 2)}
+    assert seen == {(threading.main_thread(), n_threads)}
+    assert torch.get_num_threads() == 2
 
 
 def test_a_failing_thread_raises_its_error_and_the_next_call_works(model, two_threads, monkeypatch):
