@@ -50,7 +50,7 @@ class CopyModel(nn.Module):
 
     def __init__(self, positions: str = "sinusoidal", max_positions: int = 1024) -> None:
         super().__init__()
-        self.cfg = SimpleNamespace(positions=positions, max_positions=max_positions)
+        self.cfg = SimpleNamespace(positions=positions, max_positions=max_positions, d_model=8)
         self.shapes: list[tuple[int, ...]] = []  # of the sources it was given
 
     def start_decoding(self, src: Tensor, beam_size: int) -> "CopyCache":
