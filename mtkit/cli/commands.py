@@ -51,6 +51,7 @@ INSPECT = {
     "saliency": ("inspect.saliency:show_saliency", "Show which source tokens each target token depends on."),
     "errors": ("inspect.errors:show_errors", "Find the pairs with the highest loss, or similar sentences."),
 }
+DATA: dict[str, tuple[str, str]] = {}
 DOCTOR = {
     "decode": ("doctor:decode", "Decode in several ways, and show any difference."),
     "resume": ("doctor:resume", "Repeat a run's last steps, and show any difference."),
@@ -104,6 +105,7 @@ class RootGroup(CommandGroup):
                 help="See inside a model.",
                 short_help="See inside a model: steps, attention, embeddings, errors.",
             ),
+            CommandGroup(DATA, name="data", help="Make a corpus to train on from the text that you have."),
             CommandGroup(DOCTOR, name="doctor", help="Check that decoding and resuming are exact."),
         ]
         super().__init__(COMMANDS, groups, **attrs)

@@ -1,0 +1,1 @@
+"""`mtkit data`: work on parallel text, one file a subcommand."""
