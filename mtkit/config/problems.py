@@ -12,7 +12,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from mtkit.config.schema import Config, Section
+from mtkit.config.schema import Config
+from mtkit.config.section import Section
 from mtkit.config.yaml_text import KeyPath, dotted
 
 

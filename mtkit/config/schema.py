@@ -3,51 +3,22 @@
 Nothing here reads or writes files; `mtkit.config.loading` turns YAML into a `Config`.
 """
 
-import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
+from mtkit.config.cleaning import CleanConfig
 from mtkit.config.durations import seconds_of
+from mtkit.config.section import ConfigPath, Section
 from mtkit.languages import language_in_name
-
-
-class Section(BaseModel):
-    """A group of keys: immutable, without unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Show the keys that differ from their defaults."""
-        defaults = {key: field.get_default(call_default_factory=True) for key, field in type(self).model_fields.items()}
-        return [(key, value) for key, value in super().__repr_args__() if value != defaults.get(key or "")]
-
-    def _give_way(self, **values: object) -> None:
-        """Set keys that the file does not set to values that fit those that it does; for validators only."""
-        for key, value in values.items():
-            if key not in self.model_fields_set:
-                self.__dict__[key] = value  # frozen, and not to be taken for written
-
-
-def _resolve(path: Path, info: ValidationInfo) -> Path:
-    base = (info.context or {}).get("base")
-    try:
-        path = path.expanduser()
-    except RuntimeError:
-        raise ValueError(f"{path}: no such user; for a file of that name write ./{path}") from None
-    return path if base is None else Path(os.path.normpath(Path(base, path)))
 
 
 def _is_part(info: ValidationInfo) -> bool:
     """Return whether train.init_from will provide missing keys, so that sections cannot be checked yet."""
     return bool((info.context or {}).get("is_part"))
 
-
-# A path in the config file. Relative paths start from the folder of the file (context "base").
-ConfigPath = Annotated[Path, AfterValidator(_resolve)]
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -638,6 +609,7 @@ class Config(Section):
     )
     seed: int = Field(1, ge=0, lt=2**32, description="random seed of initial weights, data order and dropout")
     data: DataConfig = Field(description="parallel text for training, validation and test")
+    clean: CleanConfig = Field(CleanConfig(), description="which pairs `mtkit data clean` keeps")
     distill: DistillConfig = Field(DistillConfig(), description="train on the translations of teacher models")
     tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="how to split text into tokens")
     model: ModelConfig = Field(ModelConfig(), description="architecture of the network")

@@ -45,6 +45,7 @@ _SLACK = 0.85  # how far from that a long translation may be; 1 in 1,000 referen
 _MANY_SENTENCES = 1000  # letters; in so long a text the sentences' differences nearly cancel each other
 _SLACK_OF_MANY = 0.45  # by language pair and direction the logarithm is -0.3 to 0.1 (measured)
 _MAX_PERIODS = 200  # how many to try, shortest first: only a text that is repeated as a whole has a long one
+MOST_REPEATED = 0.35  # share of 4-grams that occurred before, beyond the source's share
 _MIN_TOKENS_FOR_SHARE = 20  # below it, the share of repeated 4-grams says nothing
 
 
@@ -74,9 +75,9 @@ def find_faults(
         return ()
     if not text.strip() or (_has_words(src) and not _has_words(text)):
         return (Fault("empty"),)
-    faults = [*_loop(src, text), *_length(src, text, finished), *_copy(src, text)]
-    faults += [Fault("number", number) for number in lost_numbers(_without_urls(src), text, tgt_lang=tgt_lang)]
-    faults += [Fault("url", url) for url in _lost_urls(src, text)]
+    faults = [*find_loop(src, text), *_length(src, text, finished), *_copy(src, text)]
+    faults += [Fault("number", number) for number in lost_numbers(without_urls(src), text, tgt_lang=tgt_lang)]
+    faults += [Fault("url", url) for url in lost_urls(src, text)]
     return tuple(faults)
 
 
@@ -127,7 +128,8 @@ class _Repetition:
         return (self.times >= 3 and (words >= 2 or letters >= 12)) or (self.times >= 2 and words >= 4 and letters >= 12)
 
 
-def _loop(src: str, text: str) -> list[Fault]:
+def find_loop(src: str, text: str) -> list[Fault]:
+    """Return the fault "loop", with what is repeated, if the translation repeats itself as the source does not."""
     tokens = _tokens(text)
     loops = [repetition for repetition in _repetitions(tokens) if repetition.is_loop]
     if loops:
@@ -141,7 +143,7 @@ def _loop(src: str, text: str) -> list[Fault]:
     marks = _MARKS_LOOP.search(text)
     if marks and not _MILD_MARKS_LOOP.search(src):
         return [Fault("loop", marks[1])]
-    if _repeated_share(tokens) > 0.35 + _repeated_share(_tokens(src)):
+    if repeated_share(tokens) > MOST_REPEATED + repeated_share(_tokens(src)):
         return [Fault("loop")]
     return []
 
@@ -169,7 +171,7 @@ def _repetitions(tokens: Sequence[str]) -> list[_Repetition]:
     return repetitions
 
 
-def _repeated_share(tokens: Sequence[str]) -> float:
+def repeated_share(tokens: Sequence[str]) -> float:
     """Return the share of 4-grams of tokens that occurred before; 0 for short texts."""
     if len(tokens) < _MIN_TOKENS_FOR_SHARE:
         return 0.0
@@ -214,13 +216,14 @@ def is_likely_length(n_src: float, n_text: float, *, cut_off: bool = False) -> b
 
 
 def _copy(src: str, text: str) -> list[Fault]:
-    if not _is_copy(_TOKEN.findall(_without_urls(src)), _TOKEN.findall(_without_urls(text))):
-        return []
-    return [Fault("copy")]
+    return [Fault("copy")] if is_copy(words_of(without_urls(src)), words_of(without_urls(text))) else []
 
 
-def _is_copy(src: Sequence[str], text: Sequence[str]) -> bool:
-    """Return whether more ordinary words are copied than names and words common to both languages explain."""
+def is_copy(src: Sequence[str], text: Sequence[str]) -> bool:
+    """Return whether more ordinary words are copied than names and words common to both languages explain.
+
+    src, text: as `words_of` splits them.
+    """
     if not src or not text:
         return False
     folded_src, folded_text = [t.casefold() for t in src], [t.casefold() for t in text]
@@ -259,11 +262,12 @@ def _urls(text: str) -> list[str]:
     return urls
 
 
-def _lost_urls(src: str, text: str) -> list[str]:
+def lost_urls(src: str, text: str) -> list[str]:
     """Return links and addresses of the source that the translation does not contain letter by letter."""
     folded = text.casefold()
     return [url for url in _urls(src) if url.casefold() not in folded]
 
 
-def _without_urls(text: str) -> str:
+def without_urls(text: str) -> str:
+    """Replace links and addresses by spaces."""
     return _URL.sub(" ", text)

@@ -22,6 +22,7 @@ _FREE = (
     "data.train",
     "data.dev",
     "data.test",
+    "clean",
     "decode",
     *("train." + key for key in ("max_steps", "max_epochs", "max_minutes", "budget", "patience", "log_every")),
     *("train." + key for key in ("validate_every", "validate_sentences", "average_best", "average_last")),

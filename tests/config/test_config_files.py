@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from mtkit.config.loading import load_config
-from mtkit.config.schema import Config, CorpusFiles, Section, TrainCorpus
+from mtkit.config.schema import Config, CorpusFiles, TrainCorpus
+from mtkit.config.section import Section
 from mtkit.config.yaml_text import parse_yaml
 
 FOLDER = Path(__file__).parents[2] / "configs"

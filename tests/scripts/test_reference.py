@@ -8,7 +8,8 @@ import pytest
 
 import mtkit
 from mtkit.config import schema
-from mtkit.config.schema import Config, Section
+from mtkit.config.schema import Config
+from mtkit.config.section import Section
 
 ROOT = Path(__file__).parents[2]
 REMEDY = "out of date; run scripts/make_reference.py"

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from mtkit.config.schema import ConfigPath, Section
+from mtkit.config.section import ConfigPath, Section
 from mtkit.data.corpus import as_one_line
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.quality.faults import FaultKind, find_faults, n_letters

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from mtkit.config.loading import read_yaml
 from mtkit.config.problems import Origin, Problem, explain, report
-from mtkit.config.schema import Section
+from mtkit.config.section import Section
 from mtkit.config.yaml_text import KeyPath, ParsedYaml
 from mtkit.data.corpus import evenly_spaced, read_lines
 from mtkit.errors import ConfigError, DataError

@@ -1,0 +1,38 @@
+"""What every section of the config is made of: a checked group of keys, and paths."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo
+
+
+class Section(BaseModel):
+    """A group of keys: immutable, without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Show the keys that differ from their defaults."""
+        defaults = {key: field.get_default(call_default_factory=True) for key, field in type(self).model_fields.items()}
+        return [(key, value) for key, value in super().__repr_args__() if value != defaults.get(key or "")]
+
+    def _give_way(self, **values: object) -> None:
+        """Set keys that the file does not set to values that fit those that it does; for validators only."""
+        for key, value in values.items():
+            if key not in self.model_fields_set:
+                self.__dict__[key] = value  # frozen, and not to be taken for written
+
+
+def _resolve(path: Path, info: ValidationInfo) -> Path:
+    base = (info.context or {}).get("base")
+    try:
+        path = path.expanduser()
+    except RuntimeError:
+        raise ValueError(f"{path}: no such user; for a file of that name write ./{path}") from None
+    return path if base is None else Path(os.path.normpath(Path(base, path)))
+
+
+# A path in the config file. Relative paths start from the folder of the file (context "base").
+ConfigPath = Annotated[Path, AfterValidator(_resolve)]

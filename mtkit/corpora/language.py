@@ -1,0 +1,201 @@
+"""Tell in which language lines are, many at a time; "unsure" is an answer, and short lines are judged together.
+
+The model is py3langid's: a naive Bayes classifier over byte n-grams (Lui and Baldwin 2011), whose automaton walks here
+through all lines of a window at once. It is limited to the languages in question and the likeliest intruders, because
+each further language adds mistakes on short lines.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from mtkit.errors import UsageError
+from mtkit.languages import primary_code
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+UNSURE = "unsure"
+BLOCK = 16  # lines that are judged together if each alone leaves a doubt; blocks begin at line 1, 17, ... of a file
+_MOST_BYTES = 600  # of a line; the rest adds nothing
+_SURE = 0.9  # probability of a language from which it is the answer
+_DOUBTFUL = 0.2  # a line is foreign by its block's language only if its own has less probability
+_FEWEST_TOGETHER = 3  # different lines that are judged as one text
+_LINES_AT_ONCE = 4096  # bounds memory
+# The languages of most text on the web, and of each script; close relatives of these are left out.
+_INTRUDERS = tuple(
+    "en de fr es pt it nl pl ru sv da cs ro hu fi tr id vi el ar he hi ja ko zh th uk".split()  # noqa: SIM905
+)
+# Languages so alike that a classifier does not tell a line of one from a line of the other: no intruders to each other.
+_ALIKE = (
+    *({"da", "no", "nb", "nn", "sv"}, {"hr", "bs", "sr", "sh", "sl"}, {"cs", "sk"}, {"id", "ms", "jv", "su"}),
+    *({"pt", "gl"}, {"es", "gl", "ast", "an", "ca"}, {"nl", "af", "li", "fy", "nds"}, {"ru", "uk", "be", "bg", "mk"}),
+    *({"de", "lb", "nds"}, {"fr", "oc", "wa", "br"}, {"hi", "mr", "ne", "sa"}, {"it", "sc", "co", "fur"}),
+    *({"tr", "az"}, {"fi", "et"}, {"ar", "fa", "ur", "ps", "ug"}, {"zh", "yue", "wuu", "lzh"}),
+)
+
+
+class Identifier:
+    """Tells some languages apart."""
+
+    def __init__(self, langs: Sequence[str]) -> None:
+        """langs: codes that the model knows."""
+        model = _model()
+        self.langs = list(langs)
+        self._table = np.ascontiguousarray(model.table[:, [model.columns[lang] for lang in langs]], np.float32)
+        self._prior = model.prior[[model.columns[lang] for lang in langs]]
+
+    def scores(self, texts: Sequence[str]) -> tuple[Floats, Ints]:
+        """Return the log-probability of each language but for a constant, (lines, languages), and each line's bytes."""
+        raw = [text.lower().encode() if text.isupper() else text.encode("utf-8", "surrogatepass") for text in texts]
+        raw = [text[:_MOST_BYTES] for text in raw]
+        sizes = np.fromiter(map(len, raw), np.int64, len(raw))
+        scores = np.empty((len(raw), len(self.langs)), np.float32)
+        for start in range(0, len(raw), _LINES_AT_ONCE):
+            part = slice(start, start + _LINES_AT_ONCE)
+            scores[part] = self._scores(raw[part], sizes[part])
+        return scores, sizes
+
+    def _scores(self, raw: Sequence[bytes], sizes: Ints) -> Floats:
+        lines, features = _features(raw, sizes)
+        n_features = len(self._table)
+        keys, counts = np.unique(lines * n_features + features, return_counts=True)
+        lines, features = np.divmod(keys, n_features)
+        weights = np.log1p(counts.astype(np.float32))
+        scores = np.zeros((len(raw), len(self.langs)), np.float32)  # of lines without a known n-gram
+        if len(keys):
+            first = np.flatnonzero(np.diff(lines, prepend=-1))
+            scores[lines[first]] = self._prior + np.add.reduceat(self._table[features] * weights[:, None], first)
+        return scores
+
+    def probabilities(self, texts: Sequence[str]) -> Floats:
+        """Return the probability of each language, (lines, languages); all are equal for text without letters."""
+        return _softmax(*self.scores(texts))
+
+    def identify(self, texts: Sequence[str]) -> list[str]:
+        """Return the language of each text, or UNSURE."""
+        probabilities = self.probabilities(texts)
+        best = probabilities.argmax(axis=1)
+        sure = probabilities[np.arange(len(texts)), best] >= _SURE
+        return [self.langs[i] if is_sure else UNSURE for i, is_sure in zip(best.tolist(), sure.tolist(), strict=True)]
+
+
+def knows(lang: str) -> bool:
+    """Return whether lines of this language can be told from others. Raises UsageError if py3langid is missing."""
+    return _known_code(lang) is not None
+
+
+def candidates(lang: str, other: str) -> tuple[str, ...]:
+    """Return the languages between which a line that should be in lang is judged, lang first.
+
+    other: the language of the other side of the corpus.
+    """
+    own, known_other = _known_code(lang), _known_code(other)
+    assert own is not None
+    alike = set().union(*(group for group in _ALIKE if own in group)) - {own, known_other}
+    rest = dict.fromkeys([*([known_other] if known_other else []), *_INTRUDERS])
+    return (own, *(code for code in rest if code != own and code not in alike))
+
+
+def foreign_lines(texts: Sequence[str], lang: str, other: str, places: Sequence[int]) -> dict[int, str]:
+    """Return the index and the language of each line that is surely not in lang; none if the model lacks lang.
+
+    other: the language of the other side. places: each line's number in its file, from 1. A line that leaves a doubt is
+    foreign if the lines of its block that leave one are, taken together.
+    """
+    if not knows(lang):
+        return {}
+    identifier = _identifier(candidates(lang, other))
+    scores, sizes = identifier.scores(texts)
+    probabilities = _softmax(scores, sizes)
+    best = probabilities.argmax(axis=1)
+    highest = probabilities[np.arange(len(texts)), best]
+    foreign = {
+        int(i): f"{identifier.langs[best[i]]} {highest[i]:.2f}" for i in np.flatnonzero((best > 0) & (highest >= _SURE))
+    }
+    doubtful = (highest < _SURE) & (probabilities[:, 0] < _DOUBTFUL)
+    if doubtful.any():
+        foreign.update(_foreign_together(np.flatnonzero(doubtful), texts, scores, sizes, places, identifier.langs))
+    return dict(sorted(foreign.items()))
+
+
+def _foreign_together(
+    doubtful: Ints, texts: Sequence[str], scores: Floats, sizes: Ints, places: Sequence[int], langs: Sequence[str]
+) -> dict[int, str]:
+    """Judge the doubtful lines of each block as one text, in which a line that comes again counts once."""
+    blocks: dict[int, list[int]] = {}
+    for i in doubtful.tolist():
+        blocks.setdefault((places[i] - 1) // BLOCK, []).append(i)
+    foreign = {}
+    for block in blocks.values():
+        distinct = list({texts[i]: i for i in block}.values())
+        if len(distinct) < _FEWEST_TOGETHER:
+            continue
+        [together] = _softmax(scores[distinct].sum(axis=0, keepdims=True), sizes[distinct].sum(keepdims=True))
+        if together.argmax() > 0 and together.max() >= _SURE:
+            answer = f"{langs[together.argmax()]} {together.max():.2f} with its neighbours"
+            foreign.update(dict.fromkeys(block, answer))
+    return foreign
+
+
+def _softmax(scores: Floats, sizes: Ints) -> Floats:
+    """Return probabilities; the temperature sqrt(bytes) keeps them calibrated across lengths, as py3langid found."""
+    scaled = scores / np.sqrt(np.maximum(sizes, 1))[:, None]
+    exp = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    return np.asarray(exp / exp.sum(axis=1, keepdims=True), np.float32)
+
+
+class _Model:
+    """py3langid's automaton and tables, as arrays."""
+
+    def __init__(self) -> None:
+        try:
+            from py3langid.langid import MODEL_FILE, LanguageIdentifier
+        except ImportError:
+            raise UsageError(
+                "the rule language needs py3langid: pip install 'mtkit[data]', or switch the rule off: "
+                "--set clean.language=false"
+            ) from None
+        model = LanguageIdentifier.from_model_file(MODEL_FILE)
+        self.table = np.asarray(model.nb_ptc)
+        self.prior = np.asarray(model.nb_pc, np.float32)
+        self.columns = {code: i for i, code in reversed(list(enumerate(model.nb_classes)))}  # of aliases the first
+        self.row = np.asarray(model.tk_row, np.int64) << 8
+        self.next = np.asarray(model.tk_nextmove)
+        self.output = np.asarray(model.tk_output, np.int64)
+
+
+@cache
+def _model() -> _Model:
+    return _Model()
+
+
+@cache
+def _identifier(langs: tuple[str, ...]) -> Identifier:
+    return Identifier(langs)
+
+
+def _known_code(lang: str) -> str | None:
+    code = primary_code(lang)
+    code = {"nb": "no", "cmn": "zh", "zho": "zh", "jpn": "ja", "iw": "he", "fil": "tl"}.get(code, code)
+    return code if code in _model().columns else None
+
+
+def _features(raw: Sequence[bytes], sizes: Ints) -> tuple[Ints, Ints]:
+    """Return every n-gram that the model knows, as often as it occurs: its line, and its number."""
+    model = _model()
+    order = np.argsort(-sizes, kind="stable")  # so that the lines which are not at their end are the first
+    data = np.frombuffer(b"".join(raw), np.uint8)
+    at = (np.cumsum(sizes) - sizes)[order]
+    n_active = len(raw) - np.searchsorted(np.sort(sizes), np.arange(int(sizes.max(initial=0))), side="right")
+    states = np.zeros(len(raw), np.int64)
+    lines, features = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for step, n in enumerate(n_active.tolist()):
+        states[:n] = model.next[model.row[states[:n]] + data[at[:n] + step]]
+        output = model.output[states[:n]]
+        hits = np.flatnonzero(output >= 0)
+        lines.append(order[hits])
+        features.append(output[hits])
+    return np.concatenate(lines), np.concatenate(features)

@@ -1,0 +1,248 @@
+"""The rules of `mtkit data clean`: a window of pairs in, which pairs each rule would drop and why out.
+
+Each rule is a function of a window and the settings, without state, so a pair's verdict does not depend on how a corpus
+is cut into windows (in the rule `language`, with its blocks of neighbours, if no cut divides a block).
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from mtkit.config.cleaning import CleanConfig
+from mtkit.corpora.language import foreign_lines
+from mtkit.corpora.scripts import DIGIT, LETTER, SPACE, scripts_of
+from mtkit.corpora.window import Lines, Window
+from mtkit.languages import WITHOUT_SPACES, primary_code
+from mtkit.quality.faults import find_loop, is_copy, lost_urls, without_urls, words_of
+from mtkit.quality.numbers import lost_numbers
+
+Verdicts = Mapping[int, str]  # by index of each pair that the rule would drop: the value, as a person reads it
+Rule = Callable[[Window, CleanConfig], Verdicts]
+
+_FEW_LETTERS = 3  # below it, shares of letters say nothing
+_SHORT_TERM = 2.0  # see max_length_ratio
+_ADDRESS = re.compile(r"://|www\.|@|/|\\|\.[a-z]{2,}", re.IGNORECASE)
+_PLACEHOLDER = re.compile(
+    r"\$?\{\{?[^{}\s]{0,60}\}?\}|\$\([^()\s]{1,60}\)|%\([^()\s]{1,60}\)[a-zA-Z]|(?<![\d%])%(?:\d{1,2}\$)?(?:\.\d+|l{1,2})?"
+    r"[sdifuxXc@](?![^\W_])|(?<!\d)%\d{1,2}(?![\d%])|\$[A-Z_][A-Z0-9_]{2,60}\b"
+)
+_MEASURE = re.compile(
+    r"\b(?:miles?|mph|feet|foot|ft|inch(?:es)?|pounds?|lbs?|ounces?|oz|acres?|yards?|gallons?|fahrenheit)\b|°\s?F|\d['’]\s?\d",
+    re.IGNORECASE,
+)  # that other languages convert
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:_-]{0,30})(?:\s[^<>]{0,500})?/?>")
+_MOST_SHOWN = 60  # characters of a value
+_LONGEST_PERIOD = 40  # tokens
+
+
+def empty(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with a side without letters and digits, or without text at all."""
+    verdicts: dict[int, str] = {}
+    for side, name in _sides(window):
+        blank = side.count(side.kinds & (LETTER | DIGIT) != 0) == 0
+        verdicts.update((i, f"{name}: {_short(side.texts[i])}".strip()) for i in np.flatnonzero(blank).tolist())
+    return verdicts
+
+
+def encoding(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with characters that a wrong encoding left."""
+    return _where(window, lambda side: side.n_broken > 0, lambda side, i: f"{side.n_broken[i]} characters")
+
+
+def max_letters(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with a long side."""
+    limit = cfg.max_letters or math.inf
+    return _where(window, lambda side: side.n_letters > limit, lambda side, i: f"{side.n_letters[i]} letters")
+
+
+def max_word_letters(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with a long word that is not an address."""
+    assert cfg.max_word_letters is not None
+    verdicts: dict[int, str] = {}
+    for side, name in _sides(window):
+        if primary_code(side.lang) in WITHOUT_SPACES:
+            continue
+        for i in side.with_run(side.kinds & SPACE == 0, cfg.max_word_letters):
+            word = max((w for w in side.texts[i].split() if not _ADDRESS.search(w)), key=len, default="")
+            if len(word) > cfg.max_word_letters:
+                verdicts.setdefault(i, f"{name}: {len(word)} in {_short(word)}")
+    return verdicts
+
+
+def max_length_ratio(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with one side much longer than the other."""
+    assert cfg.max_length_ratio is not None
+    n_src, n_tgt = np.maximum(window.src.n_letters, 1), np.maximum(window.tgt.n_letters, 1)
+    shorter, longer = np.minimum(n_src, n_tgt), np.maximum(n_src, n_tgt)
+    ratios = longer / shorter
+    long = ratios > cfg.max_length_ratio * np.exp(_SHORT_TERM / np.sqrt(shorter))
+    return {int(i): f"{ratios[i]:.2f}" for i in np.flatnonzero(long)}
+
+
+def min_letters_share(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with a side that is mostly digits and marks."""
+    assert cfg.min_letters_share is not None
+    verdicts: dict[int, str] = {}
+    for side, name in _sides(window):
+        share = side.n_alphabetic / np.maximum(side.n_visible, 1)
+        few = (share < cfg.min_letters_share) & (side.n_visible > 0)
+        verdicts.update((int(i), f"{name}: {share[i]:.2f}") for i in np.flatnonzero(few))
+    return verdicts
+
+
+def min_script_share(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with a side in another script than its language's."""
+    assert cfg.min_script_share is not None
+    verdicts: dict[int, str] = {}
+    for side, name in _sides(window):
+        names = scripts_of(side.lang)
+        if not names:
+            continue
+        share = side.n_in(names) / np.maximum(side.n_alphabetic, 1)
+        wrong = (share < cfg.min_script_share) & (side.n_alphabetic >= _FEW_LETTERS)
+        verdicts.update((int(i), f"{name}: {share[i]:.2f} {'/'.join(names)}") for i in np.flatnonzero(wrong))
+    return verdicts
+
+
+def language(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with a side in another language."""
+    verdicts: dict[int, str] = {}
+    other = {window.src: window.tgt.lang, window.tgt: window.src.lang}
+    for side, name in _sides(window):
+        for i, lang in foreign_lines(side.texts, side.lang, other[side], window.places).items():
+            verdicts.setdefault(i, f"{name}: {lang}")
+    return verdicts
+
+
+def copies(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs of which one side is a copy of the other."""
+    verdicts: dict[int, str] = {}
+    for i, (src, tgt) in enumerate(zip(window.src.words, window.tgt.words, strict=True)):
+        if set(src).isdisjoint(tgt):
+            continue
+        src_text, tgt_text = window.src.texts[i], window.tgt.texts[i]
+        if is_copy(words_of(without_urls(src_text)), words_of(without_urls(tgt_text))):
+            verdicts[i] = "same" if src == tgt else "nearly the same"
+    return verdicts
+
+
+def numbers(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with a number that the other side has in no form."""
+    verdicts: dict[int, str] = {}
+    with_digits = {i for side, _ in _sides(window) for i in side.holding(side.kinds & DIGIT != 0)}
+    src_lang, tgt_lang = window.src.lang, window.tgt.lang
+    for i in sorted(with_digits):
+        src, tgt = window.src.texts[i], window.tgt.texts[i]
+        if sorted(re.findall(r"\d+", src)) == sorted(re.findall(r"\d+", tgt)):
+            continue
+        src, tgt = without_urls(src), without_urls(tgt)
+        lost, added = lost_numbers(src, tgt, tgt_lang=tgt_lang), lost_numbers(tgt, src, tgt_lang=src_lang)
+        converted = lost and added and bool(_MEASURE.search(src)) != bool(_MEASURE.search(tgt))  # 10 miles: 16 km
+        if (lost or added) and not converted:
+            verdicts[i] = _only(lost, added)
+    return verdicts
+
+
+def urls(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with an address that the other side does not have."""
+    verdicts: dict[int, str] = {}
+    candidates = set()
+    for side, _ in _sides(window):
+        characters = side.characters
+        follows = np.zeros(len(characters), np.bool_)
+        follows[:-1] = (characters[:-1] == ord(".")) & (side.kinds[1:] & LETTER != 0)
+        follows[:-1] |= (characters[:-1] == ord(":")) & (characters[1:] == ord("/"))
+        candidates.update(side.holding(follows | (characters == ord("@"))))
+    for i in sorted(candidates):
+        src, tgt = window.src.texts[i], window.tgt.texts[i]
+        lost, added = lost_urls(src, tgt), lost_urls(tgt, src)
+        if lost or added:
+            verdicts[i] = _only(lost, added)
+    return verdicts
+
+
+def placeholders(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with different placeholders of programs."""
+    return _differing(window, "%{$", lambda text: Counter(match[0] for match in _PLACEHOLDER.finditer(text)))
+
+
+def tags(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with different markup, whatever its attributes."""
+
+    def tags_of(text: str) -> Counter[str]:
+        return Counter(f"<{match[1]}{match[2].lower()}>" for match in _TAG.finditer(text))
+
+    return _differing(window, "<", tags_of)
+
+
+def repetition(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs in which one side repeats words or characters as the other does not."""
+    verdicts: dict[int, str] = {}
+    for (side, name), other in zip(_sides(window), reversed(window.sides), strict=True):
+        for i in sorted({*side.with_repeated_words(_LONGEST_PERIOD), *side.with_repeated_characters()}):
+            if loops := find_loop(other.texts[i], side.texts[i]):
+                verdicts.setdefault(i, f"{name}: {_short(loops[0].detail)}")
+    return verdicts
+
+
+def min_score(window: Window, cfg: CleanConfig) -> Verdicts:
+    """Drop pairs with a low score."""
+    if window.scores is None or cfg.min_score is None:
+        return {}
+    return {i: f"{score:g}" for i, score in enumerate(window.scores) if score < cfg.min_score}
+
+
+# In the order in which they apply; each but `empty` has the name of the key that switches it off.
+RULES: dict[str, Rule] = {
+    rule.__name__: rule
+    for rule in (
+        *(empty, encoding, max_letters, max_word_letters, max_length_ratio, min_letters_share, min_script_share),
+        *(language, copies, numbers, urls, placeholders, tags, repetition, min_score),
+    )
+}
+
+
+def active_rules(cfg: CleanConfig) -> list[str]:
+    """Return the names of the rules that the settings do not switch off."""
+    return [name for name in RULES if name == "empty" or getattr(cfg, name) not in (None, False)]
+
+
+def _sides(window: Window) -> Iterator[tuple[Lines, str]]:
+    yield window.src, "source"
+    yield window.tgt, "target"
+
+
+def _where(
+    window: Window,
+    is_wrong: Callable[[Lines], "np.ndarray[tuple[int], np.dtype[np.bool_]]"],
+    value: Callable[[Lines, int], str],
+) -> Verdicts:
+    verdicts: dict[int, str] = {}
+    for side, name in _sides(window):
+        for i in np.flatnonzero(is_wrong(side)).tolist():
+            verdicts.setdefault(i, f"{name}: {value(side, i)}")
+    return verdicts
+
+
+def _differing(window: Window, marks: str, parts_of: Callable[[str], Counter[str]]) -> Verdicts:
+    """Drop pairs whose sides differ in these parts, looking only at lines with one of the marks."""
+    verdicts: dict[int, str] = {}
+    codes = np.array([ord(mark) for mark in marks], np.uint32)
+    for i in sorted({i for side, _ in _sides(window) for i in side.holding(np.isin(side.characters, codes))}):
+        src, tgt = parts_of(window.src.texts[i]), parts_of(window.tgt.texts[i])
+        if src != tgt:
+            verdicts[i] = _only(list((src - tgt).elements()), list((tgt - src).elements()))
+    return verdicts
+
+
+def _only(lost: list[str], added: list[str]) -> str:
+    """Return what only one side has, as text."""
+    sides = (("source", lost), ("target", added))
+    return "; ".join(f"{name} only: {_short(' '.join(parts))}" for name, parts in sides if parts)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + "…"
