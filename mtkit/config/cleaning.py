@@ -16,7 +16,8 @@ class CleanConfig(Section):
         ["unicode", "spaces", "mojibake", "entities"],
         description="what to repair in the text before the rules see it. unicode: compose characters (NFC); "
         "spaces: one space between words, no control or invisible characters; mojibake: text read in the wrong "
-        "encoding, such as Ã© for é (ftfy); entities: HTML's names of characters, such as &amp;amp; for &, in lines without tags",
+        "encoding, such as Ã© for é (ftfy); entities: HTML's names of characters, such as &amp;amp; for &, in lines "
+        "without tags",
     )
     encoding: bool = Field(
         True, description="drop pairs with characters lost in a wrong encoding: U+FFFD, C1 controls, private ones"

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -10,19 +10,20 @@ GERMAN = ["Der Zug nach Berlin fährt heute leider später ab.", "Wir haben gest
 DUTCH = ["De trein naar Berlijn vertrekt vandaag helaas later.", "Wij hebben gisteren een nieuwe fiets gekocht."]
 
 
+@pytest.fixture(scope="module")
+def oracle():
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@settings(deadline=None)  # the first example loads the model
 @given(st.lists(st.text(st.sampled_from("abcdeABß éя是 .1"), max_size=30), min_size=1, max_size=5))
-def test_probabilities_are_those_of_py3langid(texts):
+def test_probabilities_are_those_of_py3langid(oracle, texts):
     langs = ["en", "de", "ru", "zh", "fr"]
-    oracle = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True) if not ORACLE else ORACLE[0]
-    ORACLE[:] = [oracle]
     oracle.set_languages(langs)
     ours = Identifier(langs).probabilities(texts)
     for text, row in zip(texts, ours, strict=True):
         expected = dict(oracle.rank(text))
         assert np.allclose(row, [expected[lang] for lang in langs], atol=1e-4), text
-
-
-ORACLE: list[LanguageIdentifier] = []
 
 
 def test_languages_are_told_apart_and_doubt_is_an_answer():
