@@ -33,6 +33,6 @@ def language_in_name(path: Path) -> str | None:
     Codes of three letters look like other endings (txt, tok): only those of languages without spaces count, and those
     with a script, such as eng_Latn.
     """
-    ending = Path(path.name.removesuffix(".gz")).suffix.removeprefix(".").lower()
+    ending = Path(re.sub(r"\.(gz|xz|zst)$", "", path.name)).suffix.removeprefix(".").lower()
     is_code = primary_code(ending) in {*_ISO_639_1.split(), *WITHOUT_SPACES}
     return ending if is_code or re.fullmatch(r"[a-z]{3}[-_][a-z]{4}", ending) else None

@@ -19,8 +19,8 @@ from typing import NamedTuple
 from corpus_files import DATA, copy_verified, download, is_complete, run, write_licence
 
 from mtkit.console import log
-from mtkit.data.corpus import open_output
 from mtkit.errors import DataError
+from mtkit.formats.compression import open_output
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"
 N_HELD_OUT = 2000  # pairs in dev, and in test

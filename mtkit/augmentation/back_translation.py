@@ -20,10 +20,11 @@ from mtkit.bundle import SHAPING_FILES, BundleFiles
 from mtkit.config.schema import CorpusFiles, DecodeConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml
 from mtkit.console import progress_bar
-from mtkit.data.corpus import as_one_line, open_output, read_lines
 from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import UsageError
 from mtkit.files import parse_json, sha256_file
+from mtkit.formats.compression import open_output
+from mtkit.formats.lines import as_one_line, read_lines
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_faults
 from mtkit.translation.candidates import Candidate, Translation

@@ -27,12 +27,13 @@ from mtkit.config.differences import differences
 from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus, tags_of
 from mtkit.console import log
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import corpus_name, count_pairs, read_lines, read_side, text_checksums
+from mtkit.data.corpus import corpus_name, count_pairs, read_side, text_checksums
 from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import parse_json, remove_leftovers, write_text
+from mtkit.formats.lines import read_lines
 from mtkit.languages import are_one_language
 from mtkit.translation.direction import check_source_text
 from mtkit.translation.file_job import remove_job, run_job

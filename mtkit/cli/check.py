@@ -25,10 +25,11 @@ from mtkit.cli.options import (
 from mtkit.cli.systems import Translating
 from mtkit.cli.translating import model_folders, with_bar
 from mtkit.console import log
-from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.behaviour import report
 from mtkit.evaluation.behaviour import suite as suites
+from mtkit.formats import compression
+from mtkit.formats import lines as text_lines
 
 SuiteArgument = Annotated[
     Path, typer.Argument(metavar="SUITE", help="YAML file of checks; see configs/sample-suite.yaml.")
@@ -82,7 +83,7 @@ def check(
         origin, texts = {"model": ", ".join(folders)}, _translated(translator, suite)
     result = report.run_suite(suite, lambda lines: texts)
     if junit is not None:
-        with corpus.open_output(junit) as file:
+        with compression.open_output(junit) as file:
             file.write(report.as_junit(result, suite_path.stem))
         log.info(f"written: {junit}")
     if as_json:
@@ -95,7 +96,7 @@ def check(
 
 
 def _given(hyp: Path, suite: suites.Suite, suite_path: Path) -> list[str]:
-    texts = list(corpus.read_lines(hyp))
+    texts = list(text_lines.read_lines(hyp))
     if len(texts) != len(suite.sources):
         raise DataError(
             f"{hyp} has {len(texts):,} lines, the suite has {len(suite.sources):,} translated; line n must translate "

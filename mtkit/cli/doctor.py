@@ -16,6 +16,7 @@ from mtkit.cli.options import MODEL, OUTPUT, TEXT, DecodeSetOption, DeviceOption
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
+from mtkit.formats import lines as text_lines
 from mtkit.runs import replay
 from mtkit.translation import consistency
 
@@ -176,7 +177,7 @@ def _print_replay(result: replay.Replay) -> None:
 def _lines(text: Path | CorpusFiles, n: int) -> list[tuple[int, str]]:
     """Return the lines to translate, with their line numbers."""
     if isinstance(text, Path):
-        name, n_lines, texts = str(text), corpora.count_lines(text), corpora.read_lines(text)
+        name, n_lines, texts = str(text), text_lines.count_lines(text), text_lines.read_lines(text)
     else:
         name, n_lines, texts = corpora.corpus_name(text), corpora.count_pairs([text]), corpora.read_side([text], "src")
     if not n_lines:

@@ -99,7 +99,7 @@ KeepOption = Annotated[
         "-o",
         callback=file_named(),
         rich_help_panel=OUTPUT,
-        help="Write the model's translations to this file; may end in .gz.",
+        help="Write the model's translations to this file; may end in .gz, .xz or .zst.",
     ),
 ]
 

@@ -15,6 +15,7 @@ from mtkit.config import schema
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
+from mtkit.formats import lines as text_lines
 from mtkit.interop import ctranslate2, huggingface, marian
 from mtkit.interop import parity as parities
 from mtkit.interop.support import Quantization, Target
@@ -133,7 +134,7 @@ def _lines(
 ) -> tuple[list[str], list[str] | None]:
     """Return the sources to compare on, and their references if there are any: at most n_lines, evenly spaced."""
     if src is not None and ref is None:
-        return _some(list(corpora.read_lines(src)), n_lines), None
+        return _some(list(text_lines.read_lines(src)), n_lines), None
     if ref is not None and src is None:
         raise UsageError("--ref needs --src: the text that it translates")
     corpus = files.config.data.dev if src is None else schema.CorpusFiles(src=src, tgt=ref)

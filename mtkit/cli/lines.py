@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mtkit.data import corpus
 from mtkit.errors import UsageError
+from mtkit.formats import compression
+from mtkit.formats import lines as text_lines
 
 _CHUNK_BYTES = 1 << 16
 
@@ -19,7 +20,7 @@ def line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
     if path is None:
         yield lambda line: print(line, flush=True)
         return
-    with corpus.open_output(path) as file:
+    with compression.open_output(path) as file:
         yield lambda line: print(line, file=file)
 
 
@@ -32,10 +33,10 @@ def arriving_windows(max_lines: int) -> Iterator[list[str]]:
     """
     if sys.stdin is None:  # closed (<&-)
         raise UsageError("standard input is closed; give a file with --input, or pipe lines into the command")
-    n_lines, max_bytes = 0, corpus.max_line_bytes()
+    n_lines, max_bytes = 0, text_lines.max_line_bytes()
     for raw_lines in _arriving(max_lines, max_bytes):
         numbered = enumerate(raw_lines, start=n_lines + 1)
-        lines = [corpus.decode_line(raw, number, "standard input", max_bytes) for number, raw in numbered]
+        lines = [text_lines.decode_line(raw, number, "standard input", max_bytes) for number, raw in numbered]
         n_lines += len(lines)
         yield lines
 
@@ -44,7 +45,7 @@ def _arriving(max_lines: int, max_bytes: int) -> Iterator[list[bytes]]:
     """Yield raw lines with their ends; of one with more than max_bytes only the beginning, as the last."""
     whole: list[bytes] = []  # lines that have arrived
     partial = bytearray()  # the beginning of the next one
-    while len(partial) < max_bytes + corpus.LINE_FRAME and (chunk := _read()):
+    while len(partial) < max_bytes + text_lines.LINE_FRAME and (chunk := _read()):
         first, *others = chunk.split(b"\n")
         partial += first
         for part in others:

@@ -72,7 +72,9 @@ BeamSizeOption = Annotated[
 ]
 InputOption = Annotated[
     Path | None,
-    typer.Option("--input", "-i", rich_help_panel=TEXT, help="Text file, may end in .gz. Default: standard input."),
+    typer.Option(
+        "--input", "-i", rich_help_panel=TEXT, help="Text file, may end in .gz, .xz or .zst. Default: standard input."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print the result as JSON.")]
 
@@ -130,7 +132,8 @@ OutputOption = Annotated[
         "-o",
         callback=file_named(),
         rich_help_panel=OUTPUT,
-        help="Write to this file, which appears once all is done; may end in .gz. Default: standard output.",
+        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. Default: standard "
+        "output.",
     ),
 ]
 

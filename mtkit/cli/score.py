@@ -19,6 +19,7 @@ from mtkit.config import schema
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
+from mtkit.formats import lines as text_lines
 from mtkit.scoring import alignment as word_alignment
 from mtkit.scoring import scoring
 
@@ -29,7 +30,7 @@ SrcOption = Annotated[
     Path | None,
     typer.Option(
         rich_help_panel=TEXT,
-        help="Source text, may end in .gz. Default: lines of source, tab, target on standard input.",
+        help="Source text, may end in .gz, .xz or .zst. Default: lines of source, tab, target on standard input.",
     ),
 ]
 TgtOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Its translation, line by line.")]
@@ -74,7 +75,7 @@ def score(
     src_tokenizer = loaded.src_tokenizer.tagged(loaded.config.decode.tag)
     scorer = scoring.Scorer(loaded.model.to(runtime.choose_device(device)), src_tokenizer, loaded.tgt_tokenizer)
     totals, limit = scoring.ScoreTotals(), loaded.config.decode.max_src_tokens
-    n_lines = corpus.count_lines(src) if src is not None and src.is_file() else None  # a pipe can be read only once
+    n_lines = text_lines.count_lines(src) if src is not None and src.is_file() else None  # a pipe can be read only once
     with line_writer(output_path) as write, progress_bar(n_lines, "scoring", "pair") as bar:
         for window in _windows(src, tgt):
             links: Sequence[str | None] = [None] * len(window)
@@ -92,7 +93,7 @@ def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str
     """Yield the pairs in windows; from standard input, as many as have arrived."""
     if src is not None and tgt is not None:
         pairs = corpus.read_pairs([schema.CorpusFiles(src=src, tgt=tgt)])
-        yield from corpus.windows(((pair.src, pair.tgt) for pair in pairs), _WINDOW_PAIRS)
+        yield from text_lines.windows(((pair.src, pair.tgt) for pair in pairs), _WINDOW_PAIRS)
         return
 
     if sys.stdin is not None and sys.stdin.isatty():

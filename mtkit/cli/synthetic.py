@@ -17,7 +17,12 @@ from mtkit.errors import DataError, UsageError
 
 TextOption = Annotated[
     Path,
-    typer.Option("--input", "-i", rich_help_panel=TEXT, help="Text to translate, one sentence a line; may end in .gz."),
+    typer.Option(
+        "--input",
+        "-i",
+        rich_help_panel=TEXT,
+        help="Text to translate, one sentence a line; may end in .gz, .xz or .zst.",
+    ),
 ]
 TsvOption = Annotated[
     Path | None,
@@ -26,7 +31,7 @@ TsvOption = Annotated[
         "-o",
         callback=file_named(),
         rich_help_panel=OUTPUT,
-        help="Write the corpus: source, tab, target; may end in .gz.",
+        help="Write the corpus: source, tab, target; may end in .gz, .xz or .zst.",
     ),
 ]
 SrcOption = Annotated[
@@ -35,7 +40,7 @@ SrcOption = Annotated[
         "--out-src",
         callback=file_named(),
         rich_help_panel=OUTPUT,
-        help="Instead of --output: write the source side, may end in .gz.",
+        help="Instead of --output: write the source side, may end in .gz, .xz or .zst.",
     ),
 ]
 TgtOption = Annotated[
@@ -44,7 +49,7 @@ TgtOption = Annotated[
         "--out-tgt",
         callback=file_named(),
         rich_help_panel=OUTPUT,
-        help="With --out-src: write the target side, may end in .gz.",
+        help="With --out-src: write the target side, may end in .gz, .xz or .zst.",
     ),
 ]
 RejectedOption = Annotated[

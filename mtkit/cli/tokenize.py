@@ -12,9 +12,9 @@ import typer
 from mtkit import bundle
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import InputOption, OutputOption
-from mtkit.data import corpus
 from mtkit.data import tokenizer as tokenizers
 from mtkit.errors import BundleError, DataError
+from mtkit.formats import lines as text_lines
 
 _WINDOW_LINES = 4096
 
@@ -71,7 +71,7 @@ def detokenize(
                     ids = tokenizer.piece_ids([piece for piece in line.split(" ") if piece])
                 except DataError as error:
                     raise DataError(f"{input_path or 'standard input'}: line {n_lines}: {error}") from error
-                write(corpus.as_one_line(tokenizer.decode(ids)))
+                write(text_lines.as_one_line(tokenizer.decode(ids)))
 
 
 def _find_tokenizer(model: Path | None, side: Side) -> tokenizers.Tokenizer:
@@ -90,4 +90,4 @@ def _windows(path: Path | None) -> Iterator[list[str]]:
     if path is None:
         return arriving_windows(_WINDOW_LINES)
 
-    return corpus.windows(corpus.read_lines(path), _WINDOW_LINES)
+    return text_lines.windows(text_lines.read_lines(path), _WINDOW_LINES)

@@ -26,9 +26,10 @@ from mtkit.cli.options import (
 from mtkit.cli.rendering import Rendering
 from mtkit.cli.translating import load_translator, model_folders
 from mtkit.console import log, progress_bar
-from mtkit.data import corpus, unseen_characters
+from mtkit.data import unseen_characters
 from mtkit.errors import UsageError
 from mtkit.files import parse_json, sha256_file
+from mtkit.formats import lines as text_lines
 from mtkit.translation import file_job, streaming
 from mtkit.translation import translator as translators
 
@@ -43,8 +44,8 @@ JobOutputOption = Annotated[
         "-o",
         callback=file_named(),
         rich_help_panel=OUTPUT,
-        help="Write to this file, which appears once all is done; may end in .gz. With --input, the same command "
-        "resumes an interrupted job. Default: standard output.",
+        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. With --input, the same "
+        "command resumes an interrupted job. Default: standard output.",
     ),
 ]
 NBestOption = Annotated[
@@ -216,7 +217,7 @@ def _report_resumed(n_lines: int, n_before: int, counts: Any) -> None:
 def _windows(translator: mtkit.Translator, text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
     """Yield the lines to translate in windows; from standard input, as many as have arrived."""
     if text:
-        return corpus.windows(text, translator.window)
+        return text_lines.windows(text, translator.window)
     if input_path:
         return _with_bar(input_path, translator.window)
 
@@ -226,9 +227,9 @@ def _windows(translator: mtkit.Translator, text: list[str] | None, input_path: P
 
 
 def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
-    total = corpus.count_lines(path) if path.is_file() else None  # a pipe can be read only once
+    total = text_lines.count_lines(path) if path.is_file() else None  # a pipe can be read only once
     with progress_bar(total, "translating", "line") as bar:
-        for window in corpus.windows(corpus.read_lines(path), size):
+        for window in text_lines.windows(text_lines.read_lines(path), size):
             yield window
             bar.update(len(window))
 

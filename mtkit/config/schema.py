@@ -53,7 +53,7 @@ def tags_of(tag: str | None) -> list[str]:
 
 
 class CorpusFiles(Section):
-    """Parallel text: two files with equal numbers of lines, or one file of tab-separated columns; plain or `.gz`."""
+    """Parallel text: two files with equal numbers of lines, or one file of tab-separated columns; or compressed."""
 
     src: ConfigPath | None = Field(None, description="source text, one sentence per line")
     tgt: ConfigPath | None = Field(None, description="target text; line n translates line n of src")

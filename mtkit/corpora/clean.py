@@ -8,7 +8,7 @@ from mtkit.config.cleaning import CleanConfig
 from mtkit.corpora.repair import repair
 from mtkit.corpora.rules import RULES, Verdicts, active_rules
 from mtkit.corpora.window import Lines, Window
-from mtkit.data.corpus import Pair
+from mtkit.formats.pairs import Pair
 
 
 class Rejection(NamedTuple):

@@ -10,9 +10,11 @@ from typing import Any, Literal, get_args
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.console import log, progress_bar
-from mtkit.data.corpus import Pair, read_pairs, text_checksums, windows
+from mtkit.data.corpus import read_pairs, text_checksums
 from mtkit.data.near import MOST_TEXTS, NearTexts
 from mtkit.files import write_text
+from mtkit.formats.lines import windows
+from mtkit.formats.pairs import Pair
 
 MANY = 0.01  # of the pairs of a text; in large corpora fewer are greetings and the like
 _VERSION = 1  # of the kept result

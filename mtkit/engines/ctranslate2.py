@@ -14,10 +14,10 @@ import numpy as np
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import windows
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.errors import BundleError, MtkitError
 from mtkit.files import parse_json
+from mtkit.formats.lines import windows
 from mtkit.search.hypothesis import Hypothesis, Segment, length_divisor
 
 ABOUT = "export.json"  # beside CTranslate2's files: facts about the model that these do not hold

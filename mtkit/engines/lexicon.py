@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.data.corpus import Pair, windows
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.shortlist import Shortlist
+from mtkit.formats.lines import windows
+from mtkit.formats.pairs import Pair
 
 _NULL = PAD_ID  # the empty word that begins every source sentence; no text contains PAD
 _MAX_PAIRS = 300_000  # sentence pairs to read

@@ -10,7 +10,7 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import Config, CorpusFiles, DecodeConfig
 from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import first_missing, open_output, read_lines, read_side, require_files
+from mtkit.data.corpus import first_missing, read_side, require_files
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison.comparison import Comparison, SortedTestSet, compare
 from mtkit.evaluation.comparison.features import TrainingWords, find_features
@@ -32,6 +32,8 @@ from mtkit.evaluation.metrics import significance
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings, TokenizerName, tokenizer_for
 from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, Chance, SeedScores, SystemScores
+from mtkit.formats.compression import open_output
+from mtkit.formats.lines import read_lines
 from mtkit.languages import language_in_name
 from mtkit.translation.translator import Translator, decode_overrides
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.console import log, progress_bar
-from mtkit.data.corpus import Pair, count_pairs, read_pairs, windows
+from mtkit.data.corpus import count_pairs, read_pairs
 from mtkit.errors import UsageError
+from mtkit.formats.lines import windows
+from mtkit.formats.pairs import Pair
 
 SAMPLE = 20_000  # pairs: enough to see what kind of noise a corpus has, in a minute or two
 _WINDOW_PAIRS = 512

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.bundle import Bundle, find_model, load_bundle
-from mtkit.data.corpus import Side
 from mtkit.data.sentencepiece_file import PieceType, parse
 from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.errors import DataError, MtkitError
+from mtkit.formats.pairs import Side
 from mtkit.model.transformer import Transformer
 
 _TEXT_TYPES = (PieceType.NORMAL, PieceType.USER_DEFINED)  # the others are bytes and special tokens

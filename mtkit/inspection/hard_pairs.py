@@ -10,8 +10,8 @@ import torch
 
 from mtkit.bundle import Bundle
 from mtkit.config.schema import CorpusFiles
-from mtkit.data.corpus import Pair
 from mtkit.engines.native import NativeEngine
+from mtkit.formats.pairs import Pair
 from mtkit.inspection.corpus_choice import Skipped, windows_of
 from mtkit.scoring.scoring import PairScore, Scorer
 from mtkit.translation.translator import Translator

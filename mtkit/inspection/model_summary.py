@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from mtkit.bundle import BundleFiles
 from mtkit.config.schema import Config, ModelConfig
-from mtkit.data.corpus import as_one_line
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import ConfigError, UsageError
+from mtkit.formats.lines import as_one_line
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout
 from mtkit.model.positions import NoPositions

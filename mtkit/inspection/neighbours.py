@@ -11,11 +11,12 @@ from torch import Tensor
 from mtkit.bundle import Bundle
 from mtkit.config.schema import CorpusFiles
 from mtkit.data.batching import plan_epoch
-from mtkit.data.corpus import Pair, as_one_line
 from mtkit.data.special_ids import EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import pad
 from mtkit.errors import UsageError
+from mtkit.formats.lines import as_one_line
+from mtkit.formats.pairs import Pair
 from mtkit.inspection.corpus_choice import Skipped, windows_of
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.scoring import BLANK

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from mtkit.bundle import Bundle
 from mtkit.console import log
-from mtkit.data.corpus import as_one_line
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.data.unseen_characters import UnknownCharacters
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import DataError, MtkitError
+from mtkit.formats.lines import as_one_line
 from mtkit.translation.translator import Translator
 
 _SPECIAL = {PAD_ID: "<pad>", UNK_ID: "<unk>", BOS_ID: "<start>", EOS_ID: "<end>"}

@@ -7,10 +7,10 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.data.corpus import windows
 from mtkit.engines.ctranslate2 import CTranslate2Engine
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
+from mtkit.formats.lines import windows
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.translator import Translator

@@ -15,9 +15,10 @@ from torch import nn
 
 from mtkit.console import log
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import SIDES, corpus_name, read_side
+from mtkit.data.corpus import corpus_name, read_side
 from mtkit.data.tokenizer_report import report_by_counts
 from mtkit.files import parse_json, write_text
+from mtkit.formats.pairs import SIDES
 from mtkit.training.prepare import Prepared
 
 _PACKAGES = ("mtkit", "torch", "sentencepiece", "sacrebleu", "numba", "numpy")

@@ -10,9 +10,10 @@ from markupsafe import Markup
 
 from mtkit.config.loading import dump_config
 from mtkit.console import log
-from mtkit.data.corpus import SIDES, evenly_spaced
+from mtkit.data.corpus import evenly_spaced
 from mtkit.data.tokenizer_report import RARE_BELOW
 from mtkit.evaluation.metrics.scores import MetricScore
+from mtkit.formats.pairs import SIDES
 from mtkit.pages.charts import Series, line_chart
 from mtkit.pages.page import duration, thousands, write_page
 from mtkit.runs.read import RunFiles, keep_test_scores, read_run

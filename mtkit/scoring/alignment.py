@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from mtkit.console import log
-from mtkit.data.corpus import as_one_line
 from mtkit.data.tokenizer import SPACE, Tokenizer
+from mtkit.formats.lines import as_one_line
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.scoring import ForcedBatch, ForcedPair, explain_out_of_memory, forced_batches
 

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from mtkit.console import log
 from mtkit.data.batching import plan_epoch
-from mtkit.data.corpus import as_one_line
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import NativeEngine, pad
 from mtkit.errors import MtkitError
+from mtkit.formats.lines import as_one_line
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import is_out_of_memory
 from mtkit.search.hypothesis import Engine

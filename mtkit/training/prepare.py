@@ -11,7 +11,7 @@ import torch
 from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config, CorpusFiles
 from mtkit.console import log
-from mtkit.data.corpus import Pair, first_missing, read_pairs, require_files
+from mtkit.data.corpus import first_missing, read_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
 from mtkit.data.feed import BatchStream, EpochSize
 from mtkit.data.overlap import Overlap, overlaps_of
@@ -21,6 +21,7 @@ from mtkit.data.tokenizer import Tokenizer
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import DataError, TrainingError
 from mtkit.evaluation.behaviour.suite import Suite, load_suite
+from mtkit.formats.pairs import Pair
 from mtkit.model.transformer import Transformer, count_weights
 from mtkit.runtime import (
     bound_kernel_stores,

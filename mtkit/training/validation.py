@@ -9,7 +9,7 @@ import torch
 
 from mtkit.config.schema import Config, TrainConfig
 from mtkit.data.batching import Batch, make_batch, plan_epoch
-from mtkit.data.corpus import Pair, evenly_spaced
+from mtkit.data.corpus import evenly_spaced
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import NativeEngine
@@ -18,6 +18,7 @@ from mtkit.evaluation.behaviour.report import SuiteResult, run_suite
 from mtkit.evaluation.behaviour.suite import Suite
 from mtkit.evaluation.metrics.scores import MetricScore, corpus_bleu, corpus_chrf, evaluate
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
+from mtkit.formats.pairs import Pair
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, is_out_of_memory
 from mtkit.training.state import Scored, TrainState

@@ -13,11 +13,11 @@ from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.console import log
-from mtkit.data.corpus import SIDES
 from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import atomic_file, sha256_file
+from mtkit.formats.pairs import SIDES
 from mtkit.model.transformer import Transformer
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.run_tokenizers import train_tokenizers

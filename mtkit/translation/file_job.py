@@ -8,7 +8,6 @@ checksums of each entry tell whether that much of the part and of the input is s
 The job knows nothing about models: its caller passes a function that translates a window of lines.
 """
 
-import gzip
 import hashlib
 import json
 import os
@@ -24,9 +23,10 @@ from typing import Any, BinaryIO
 
 from mtkit.config.differences import differences
 from mtkit.console import log, progress_bar, redraw
-from mtkit.data.corpus import read_windows
 from mtkit.errors import MtkitError, UsageError
 from mtkit.files import open_locked, parse_json, sha256_file, sync
+from mtkit.formats.compression import MAGIC, pack, unpacked
+from mtkit.formats.lines import read_windows
 
 _FORMAT = 1
 _PART = ".mtkit-part"
@@ -67,7 +67,7 @@ def run_job(
 ) -> JobResult:
     """Translate one file into another, and resume an interrupted job of the same identity.
 
-    Files named `.gz` are compressed; the output has one gzip member per window. The output appears when it is complete.
+    Files named `.gz`, `.xz` or `.zst` are compressed, the output window by window. It appears when it is complete.
     identity: JSON of everything that the output depends on except the input's text: checksum of the model, settings,
     version. The text itself is compared as far as it was translated. window_lines: lines to translate and save at once.
     restart: discard an interrupted job. restart_hint: how a user does that, for error messages.
@@ -77,11 +77,12 @@ def run_job(
     another process is writing it now, or if the disk is full. After any exception, including KeyboardInterrupt (also
     from SIGTERM) and errors in translate_window and the input, the work done so far is kept and logged.
     """
-    compressed = output_path.suffix == ".gz"  # of the name as given, not of a link's target, as for reading
+    suffix = output_path.suffix  # of the name as given, not of a link's target, as for reading
+    compressed = suffix if suffix in MAGIC else ""
     output_path = output_path.resolve()
     if output_path.exists() and input_path.exists() and output_path.samefile(input_path):
         raise UsageError(f"{output_path} is the input file {input_path}: give another --output")
-    identity = json.loads(json.dumps({**identity, "window_lines": window_lines, "compressed": compressed}))
+    identity = json.loads(json.dumps({**identity, "window_lines": window_lines, "compressed": compressed or "no"}))
     with open_locked(_beside(output_path, _JOURNAL)) as file, _termination_as_interrupt():
         if file is None:
             raise MtkitError(
@@ -116,7 +117,7 @@ class _Job:
         output_path: Path,
         identity: Mapping[str, Any],
         *,
-        compressed: bool,
+        compressed: str,
         restart: bool,
         restart_hint: str,
     ) -> None:
@@ -169,7 +170,7 @@ class _Job:
             bar.total = bar.n
         with self._writing():
             if self.done.lines == 0:
-                _write(self.part, self._encoded(b""))  # an empty .gz file still has a header
+                _write(self.part, self._encoded(b""))  # an empty compressed file still has a header
             if finish is None:
                 self.part_path.replace(self.output_path)
                 sync(self.output_path.parent)
@@ -177,7 +178,7 @@ class _Job:
                 finish(self._output_lines())
 
     def _output_lines(self) -> Iterator[str]:
-        with gzip.open(self.part_path) if self.compressed else self.part_path.open("rb") as file:
+        with self.part_path.open("rb") as part, unpacked(part, self.compressed) as file:
             for raw in file:
                 yield raw.decode("utf-8").removesuffix("\n")
 
@@ -223,8 +224,7 @@ class _Job:
         self.done, self.out_sha256 = done, sha256
 
     def _encoded(self, data: bytes) -> bytes:
-        # No time in the header, so that the same text gives the same bytes
-        return gzip.compress(data, mtime=0) if self.compressed else data
+        return pack(data, self.compressed)
 
     def _note(self, entry: Mapping[str, Any]) -> None:
         _write(self.journal, json.dumps(entry, ensure_ascii=False).encode("utf-8") + b"\n")

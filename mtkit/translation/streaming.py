@@ -3,9 +3,9 @@
 import itertools
 from collections.abc import Callable, Sequence
 
-from mtkit.data.corpus import as_one_line
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
+from mtkit.formats.lines import as_one_line
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.translation.translator import Translator
 

@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtkit.data.corpus import read_lines
 from mtkit.data.special_ids import UNK_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
+from mtkit.formats.lines import read_lines
 from mtkit.search.constraints import (
     Constraints,
     Matcher,
@@ -84,7 +84,7 @@ class Terminology:
 
     @classmethod
     def load(cls, path: Path, tgt_tokenizer: Tokenizer) -> "Terminology":
-        """Load the terms in a TSV file (`.gz`: compressed). Its first line names its columns.
+        """Load the terms in a TSV file (`.gz`, `.xz`, `.zst`: compressed). Its first line names its columns.
 
         source: where the term applies (empty or *: everywhere); target: what must appear; forbidden: what must not; the
         last two with ` | ` between alternatives. Blank lines are ignored; quotes have no special meaning.

@@ -14,10 +14,10 @@ from pathlib import Path
 from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
-from mtkit.data.corpus import as_one_line, check_text, windows
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
+from mtkit.formats.lines import as_one_line, check_text, windows
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 from mtkit.translation import mbr
 from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates

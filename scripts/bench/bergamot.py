@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from mtkit.data.corpus import read_lines
 from mtkit.evaluation.metrics.scores import corpus_bleu
+from mtkit.formats.lines import read_lines
 from mtkit.interop.bergamot import import_model
 from mtkit.translation.translator import Translator
 

@@ -231,7 +231,7 @@ def _commands(arguments: argparse.Namespace, scratch: Path) -> Iterator[int]:
 
 
 def _lines(path: Path) -> list[str]:
-    from mtkit.data.corpus import read_lines
+    from mtkit.formats.lines import read_lines
 
     return list(read_lines(path))
 

@@ -26,8 +26,8 @@ from typing import Any
 from mtkit.bundle import find_model, load_bundle, read_bundle
 from mtkit.config.schema import DecodeConfig, ModelConfig
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import read_lines
 from mtkit.engines.parallel import NativeInWorker, ParallelEngine
+from mtkit.formats.lines import read_lines
 from mtkit.search.hypothesis import Engine, Segment
 
 _SYSTEMS = "native-fp32 native-bf16 native-int8 ctranslate2-float32 ctranslate2-int8 library-float32 library-int8"

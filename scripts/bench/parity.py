@@ -23,9 +23,9 @@ import torch
 from mtkit.bundle import load_bundle
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log, set_up_logging
-from mtkit.data.corpus import read_lines
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.errors import MtkitError
+from mtkit.formats.lines import read_lines
 from mtkit.interop import huggingface
 from mtkit.interop import marian as marian_npz
 from mtkit.translation.translator import Translator

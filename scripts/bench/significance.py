@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.console import progress_bar, set_up_logging
-from mtkit.data.corpus import read_lines
 from mtkit.evaluation.comparison.comparison import SortedTestSet, compare
 from mtkit.evaluation.comparison.features import find_features
 from mtkit.evaluation.comparison.systems import System
@@ -31,6 +30,7 @@ from mtkit.evaluation.metrics.significance import (
 )
 from mtkit.evaluation.metrics.statistics import Statistics, extract
 from mtkit.evaluation.metrics.sums import scores_of_sums
+from mtkit.formats.lines import read_lines
 
 TESTS: dict[str, Callable[[PairedDifference], float | None]] = {
     "mtkit": lambda one: one.p,

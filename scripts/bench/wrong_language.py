@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.config.schema import TokenizerConfig
-from mtkit.data.corpus import read_lines, windows
 from mtkit.data.sides import Resemblance, Sides
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
+from mtkit.formats.lines import read_lines, windows
 
 LINES_A_FILE = 100
 TYPED, FILE = 3, 20  # margins of mtkit.translation.direction

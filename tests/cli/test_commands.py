@@ -60,12 +60,12 @@ def test_a_library_module_is_executed_when_a_name_in_it_is_read():
     code = """
     import sys
     from mtkit.data import corpus
-    assert corpus.__file__.endswith("corpus.py") and "read_lines" not in vars(corpus)
-    corpus.read_lines
-    assert type(corpus) is type(sys) and "read_lines" in vars(corpus)
-    assert not hasattr(corpus, "read_line")
+    assert corpus.__file__.endswith("corpus.py") and "read_pairs" not in vars(corpus)
+    corpus.read_pairs
+    assert type(corpus) is type(sys) and "read_pairs" in vars(corpus)
+    assert not hasattr(corpus, "read_pair")
     import pickle
-    assert pickle.loads(pickle.dumps(corpus.read_lines)) is corpus.read_lines
+    assert pickle.loads(pickle.dumps(corpus.read_pairs)) is corpus.read_pairs
     """
     run(LOAD_ALL, code)
 

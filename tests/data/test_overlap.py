@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.data import overlap
-from mtkit.data.corpus import Pair
 from mtkit.data.overlap import find_overlaps, overlaps_of
+from mtkit.formats.pairs import Pair
 
 WORDS = ["the", "cat", "dog", "a", "house", "sees", "Tom", "walks", "to", "river", "by", "3", "17", ",", ".", "Don't"]
 sentences = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)

@@ -25,8 +25,8 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.config.loading import load_config
 from mtkit.console import log
-from mtkit.data.corpus import open_output
 from mtkit.data.sample import read_sample
+from mtkit.formats.compression import open_output
 from mtkit.runs.train import train
 
 ROOT = Path(__file__).parents[2]

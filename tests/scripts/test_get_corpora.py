@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.data.corpus import read_lines
 from mtkit.errors import DataError
+from mtkit.formats.lines import read_lines
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

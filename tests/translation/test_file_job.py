@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 import os
 import signal
 import subprocess
@@ -11,10 +12,12 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from mtkit.console import log
-from mtkit.data.corpus import open_output, read_lines, read_windows
 from mtkit.errors import DataError, MtkitError, UsageError
+from mtkit.formats.compression import open_output
+from mtkit.formats.lines import read_lines, read_windows
 from mtkit.translation import file_job
 from mtkit.translation.file_job import can_resume, run_job
 
@@ -64,7 +67,9 @@ def interrupt(stop_at="ligne 10 ", **options):
 
 def unpacked(path) -> bytes:
     data = Path(path).read_bytes()
-    return gzip.decompress(data) if str(path).endswith(".gz") else data
+    if Path(path).suffix == ".zst":
+        return zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
+    return {".gz": gzip.decompress, ".xz": lzma.decompress}.get(Path(path).suffix, bytes)(data)
 
 
 def killed_jobs(how: str, output: str, *limits: int) -> list[dict]:
@@ -124,7 +129,7 @@ def test_a_full_disk_is_explained_and_what_was_done_is_kept(text, line_bytes):
 
 
 @pytest.mark.parametrize("window_lines", [1, 5, 18, 100])
-@pytest.mark.parametrize("output", ["new/folder/out.txt", "out.gz"])
+@pytest.mark.parametrize("output", ["new/folder/out.txt", "out.gz", "out.xz", "out.zst"])
 def test_the_windows_do_not_show_in_the_text(text, window_lines, output):
     result = run(output=output, window_lines=window_lines)
     assert unpacked(output) == TRANSLATED
@@ -362,7 +367,7 @@ def test_the_name_that_is_given_says_whether_to_compress(text, command):
 def test_plain_text_does_not_continue_compressed_text(text):
     Path("out.gz").symlink_to("blob")
     interrupt(output="out.gz")
-    with pytest.raises(MtkitError, match="compressed was True, now False"):
+    with pytest.raises(MtkitError, match=r"compressed was \.gz, now no"):
         run(output="blob")
 
 

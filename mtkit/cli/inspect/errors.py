@@ -27,6 +27,7 @@ from mtkit.config import schema
 from mtkit.console import log
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
+from mtkit.formats import lines as text_lines
 from mtkit.inspection import corpus_choice, hard_pairs, neighbours
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ Part = Literal["train", "dev", "test"]
 
 
 PartOption = Annotated[Part, typer.Option("--corpus", rich_help_panel=TEXT, help="Which text of the model's config.")]
-SrcOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Use this text instead; may end in .gz.")]
+SrcOption = Annotated[
+    Path | None, typer.Option(rich_help_panel=TEXT, help="Use this text instead; may end in .gz, .xz or .zst.")
+]
 TgtOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Its translation, line by line.")]
 SampleOption = Annotated[
     int | None,
@@ -277,4 +280,4 @@ def _number(value: float) -> float | None:
 
 def _cell(value: object) -> str:
     """Return the value as a column of a TSV line."""
-    return corpus.as_one_line(str(value)).replace("\t", " ")
+    return text_lines.as_one_line(str(value)).replace("\t", " ")

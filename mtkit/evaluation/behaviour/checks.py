@@ -15,8 +15,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from mtkit.config.section import ConfigPath, Section
-from mtkit.data.corpus import as_one_line
 from mtkit.evaluation.metrics.scores import sentence_scores
+from mtkit.formats.lines import as_one_line
 from mtkit.quality.faults import FaultKind, find_faults, n_letters
 from mtkit.quality.negation import LANGUAGES, has_negation
 from mtkit.quality.number_words import numbers_in_words
@@ -83,7 +83,7 @@ class Check(Section):
     check: str = Field(description="the kind of check")
     name: str | None = Field(None, min_length=1, description="name in reports; default: its kind")
     threshold: float = Field(1.0, ge=0, le=1, description="share of its cases that must pass; 0: only reported")
-    file: ConfigPath | None = Field(None, description="text file, .gz too, with a sentence (and columns) in each line")
+    file: ConfigPath | None = Field(None, description="text file, or .gz, with a sentence (and columns) in each line")
     n: int | None = Field(None, ge=1, description="number of the file's lines to take, evenly spaced; default: all")
 
     @model_validator(mode="after")

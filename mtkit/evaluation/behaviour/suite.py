@@ -12,7 +12,7 @@ from mtkit.config.loading import read_yaml
 from mtkit.config.problems import Origin, Problem, explain, report
 from mtkit.config.section import Section
 from mtkit.config.yaml_text import KeyPath, ParsedYaml
-from mtkit.data.corpus import evenly_spaced, read_lines
+from mtkit.data.corpus import evenly_spaced
 from mtkit.errors import ConfigError, DataError
 from mtkit.evaluation.behaviour.checks import (
     BlankCheck,
@@ -32,6 +32,7 @@ from mtkit.evaluation.behaviour.checks import (
     SoundCheck,
     one_line,
 )
+from mtkit.formats.lines import read_lines
 
 KINDS: dict[str, type[Check]] = {
     "sound": SoundCheck,

@@ -12,10 +12,11 @@ from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
 from mtkit.config.schema import CorpusFiles
 from mtkit.console import log, progress_bar
-from mtkit.data.corpus import read_lines, read_pairs
+from mtkit.data.corpus import read_pairs
 from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.metrics.settings import METRICS
+from mtkit.formats.lines import read_lines
 
 if TYPE_CHECKING:
     from mtkit.data.tokenizer import Tokenizer

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.schema import CorpusFiles
-from mtkit.data.corpus import read_pairs, windows
+from mtkit.data.corpus import read_pairs
+from mtkit.formats.lines import windows
 from mtkit.languages import language_in_name
 
 Sides = tuple[str, str]
@@ -156,7 +157,7 @@ def _write(out: str, langs: Sides, planted: Sequence[tuple[str, str, str]]) -> N
 
 def _print_found(planted: Sequence[tuple[str, str, str]], langs: Sides) -> None:
     from mtkit.corpora.clean import judge
-    from mtkit.data.corpus import Pair
+    from mtkit.formats.pairs import Pair
 
     rules: dict[str, Counter[str]] = defaultdict(Counter)
     n_of_kind = Counter(kind for _, _, kind in planted)

@@ -1,0 +1,157 @@
+"""Read the lines of text files, one at a time or in windows, and check lines that come from elsewhere."""
+
+import codecs
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from mtkit.errors import DataError, UsageError
+from mtkit.formats.compression import MAGIC, reading
+
+_BOM = b"\xef\xbb\xbf"
+LINE_FRAME = len(_BOM + b"\r\n")  # bytes around the text of a line
+_CHUNK_BYTES = 1 << 20
+# Characters that some program takes for the end of a line.
+_LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
+
+_T = TypeVar("_T")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    r"""Yield the lines of a file, plain or compressed, without their ends.
+
+    Only \n ends a line (U+2028, U+0085 and the like are text); the \r of CRLF and a BOM are dropped.
+    Raises DataError if the file cannot be read; with line and byte if it is not UTF-8 or a line is too long.
+    """
+    max_bytes = max_line_bytes()
+    with reading(path) as file:
+        for number, raw in enumerate(_raw_lines(file, max_bytes), start=1):
+            yield decode_line(raw, number, path, max_bytes)
+
+
+def read_windows(path: Path, size: int) -> Iterator[tuple[list[str], int]]:
+    """Yield lists of `size` lines (the last may be shorter), each with the number of bytes of the file read so far.
+
+    Lines and errors as in `read_lines`. Bytes are as on disk; a compressed file is read a little ahead.
+    """
+    n_lines, n_bytes, max_bytes = 0, 0, max_line_bytes()
+    with reading(path) as file:
+        for raw_lines in windows(_raw_lines(file, max_bytes), size):
+            lines = [decode_line(raw, n_lines + i, path, max_bytes) for i, raw in enumerate(raw_lines, start=1)]
+            n_lines += len(lines)
+            n_bytes += sum(map(len, raw_lines))
+            yield lines, os.lseek(file.fileno(), 0, os.SEEK_CUR) if path.suffix in MAGIC else n_bytes
+
+
+def decode_line(raw: bytes, number: int, file: Path | str, max_bytes: int) -> str:
+    """Decode line `number` (from 1) of a file; drop its LF or CRLF, and the BOM of the first line.
+
+    Raises DataError, with the line, if it is longer than max_bytes, not UTF-8 (with the byte), or if no LF ends lines.
+    """
+    if number == 1:
+        raw = raw.removeprefix(_BOM)
+        if problem := _not_lines(raw):
+            raise DataError(f"{file}: {problem}")
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if len(raw) > max_bytes:
+        raise DataError(
+            f"{file}: line {number} has more than {max_bytes:,} bytes; write one sentence per line, each ended by LF, "
+            "or allow longer lines with $MTKIT_MAX_LINE_BYTES"
+        )
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(_not_utf8(file, number, raw, error)) from None
+
+
+def max_line_bytes() -> int:
+    """Return how many bytes a line may have: $MTKIT_MAX_LINE_BYTES, by default ten million.
+
+    The limit keeps a damaged or hostile input, such as a few megabytes of gzip that unpack to one line of a gigabyte,
+    from filling the memory.
+    """
+    value = os.environ.get("MTKIT_MAX_LINE_BYTES", "10_000_000")
+    if not value.isascii() or not value.replace("_", "").isdigit() or int(value) < 1:
+        raise UsageError(f"$MTKIT_MAX_LINE_BYTES is {value!r}, not a number of bytes such as 10000000")
+    return int(value)
+
+
+def windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    """Yield lists of `size` items (the last may be shorter), reading items as needed."""
+    iterator = iter(items)
+    while window := list(itertools.islice(iterator, size)):
+        yield window
+
+
+def as_one_line(text: str) -> str:
+    """Replace every character that some program takes for the end of a line by a space."""
+    return text.translate(_LINE_BREAKS)
+
+
+def check_text(text: object, number: int) -> None:
+    """Raise DataError, which names line `number`, for what a caller passes as text and cannot be encoded as UTF-8."""
+    if not isinstance(text, str):
+        remedy = "; decode it first, for example with .decode('utf-8')" if isinstance(text, bytes) else ""
+        raise DataError(f"line {number}: text must be a str, not {type(text).__name__}{remedy}")
+    if text.isascii():
+        return
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"line {number}: character {error.start + 1} is half of a surrogate pair "
+            f"(U+{ord(text[error.start]):04X}); remove it, or read the text as UTF-8"
+        ) from None
+
+
+def count_lines(path: Path) -> int:
+    """Count the lines that read_lines yields, without decoding them.
+
+    Raises DataError for what can be read only once, such as a pipe: counting would use it up. Stops at a line that is
+    far too long, such as that of a small gzip file that unpacks to gigabytes, and raises what `read_lines` does.
+    """
+    require_regular(path)
+    n, n_open, max_bytes = 0, 0, max_line_bytes()  # n_open: bytes read of the line that has not ended yet
+    with reading(path) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            n_ends = chunk.count(b"\n")
+            n += n_ends
+            n_open = len(chunk) - 1 - chunk.rindex(b"\n") if n_ends else n_open + len(chunk)
+            if n_open > max_bytes + LINE_FRAME:
+                return sum(1 for _ in read_lines(path))
+    return n + (n_open > 0)
+
+
+def require_regular(path: Path) -> None:
+    """Raise DataError for what can be read only once, such as a pipe."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(f"{path}: not a regular file, but this text is read more than once; save it to a file first")
+
+
+def _raw_lines(file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+    """Yield the lines with their ends; of one with more than max_bytes only the beginning, for `decode_line`."""
+    while raw := file.readline(max_bytes + LINE_FRAME):
+        yield raw
+
+
+def _not_lines(raw: bytes) -> str:
+    """Return what is wrong if the first line shows that a file is not text with LF at the end of each line; else ""."""
+    if b"\r" in raw[:-1] and not raw.endswith(b"\n"):
+        return "CR ends its lines, not LF; convert it, for example: tr '\\r' '\\n'"
+    text = raw.removesuffix(b"\n")
+    even, odd = text[::2], text[1::2]
+    for encoding, letters, zeros in (("UTF-16LE", even, odd), ("UTF-16BE", odd, even)):
+        if odd and all(letters) and not any(zeros):  # Latin letters in UTF-16 without BOM, valid as UTF-8
+            return f"line 1: every other byte is 0; convert it, for example: iconv -f {encoding} -t UTF-8"
+    return ""
+
+
+def _not_utf8(path: Path | str, line: int, raw: bytes, error: UnicodeDecodeError) -> str:
+    where = f"{path}: line {line}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 ({error.reason})"
+    for suffix, magic in MAGIC.items():
+        if line == 1 and raw.startswith(magic):
+            return f"{where}; the file is compressed: rename it to end in {suffix}"
+    encoding = "UTF-16" if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "LATIN1"
+    return f"{where}; convert it, for example: iconv -f {encoding} -t UTF-8"
