@@ -11,6 +11,7 @@ from mtkit.console import log
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
+from mtkit.training.pace import DROPOUTS
 
 # Keys (or whole sections) that may change during a run: they say when to stop, when to validate and where to compute.
 # The checkpoint's fingerprints compare the content of the corpora, so files may move; `shaping_differences` compares
@@ -58,7 +59,8 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
     Raises ConfigError if the run's learning rate depends on its end, and cfg sets no end.
     """
     path = cfg.run_dir and cfg.run_dir / "config.yaml"
-    theirs = load_config(path).train if started and path and path.exists() else None
+    run = load_config(path) if started and path and path.exists() else None
+    theirs = run.train if run else None
     chosen: dict[str, Any] = {}
     if cfg.train.schedule == "auto":
         chosen["schedule"] = theirs.decay if theirs else cfg.train.decay
@@ -76,7 +78,10 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
         for key in ("lr", "warmup_steps"):  # whose defaults depend on the limits, which may change
             if key not in cfg.train.model_fields_set:
                 chosen[key] = getattr(theirs, key)
-    return cfg.model_copy(update={"train": cfg.train.model_copy(update=chosen)})
+    of_model = {key: getattr(run.model, key) for key in DROPOUTS if run and key not in cfg.model.model_fields_set}
+    return cfg.model_copy(
+        update={"train": cfg.train.model_copy(update=chosen), "model": cfg.model.model_copy(update=of_model)}
+    )
 
 
 def write_config(cfg: Config) -> None:

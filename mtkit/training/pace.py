@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from mtkit.config.durations import duration_of
 from mtkit.config.schema import DEFAULT_BATCH_TOKENS, Config
 from mtkit.console import log
@@ -21,6 +23,9 @@ _SIZES = (1024, 2048, DEFAULT_BATCH_TOKENS)  # smaller ones are much slower per 
 _ENOUGH_UPDATES = 8000  # fewer: take smaller batches
 # Twice the learning rate: on that corpus the dev loss after 1,000 of 1,250 updates was 2.17 at 2e-3 and 2.22 at 1e-3.
 _FEW_UPDATES, _NARROW = 2000, 256
+# Dropout keeps a model from learning its text by heart, which less than one epoch cannot do: on that corpus 1,140
+# updates (0.7 epochs) ended with a dev loss of 2.06 and a BLEU of 25.7 without dropout, 1,200 with it with 23.8.
+DROPOUTS = ("embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout")
 _TRY_S, _TRY = 3.0, 0.01  # most seconds, and share of the training time, to measure a size
 _LENGTHS = (0.2, 0.5, 0.8)  # quantiles of the lengths to measure with
 _WORTH = {  # of a run with fewer updates, trained on real text from the beginning
@@ -34,10 +39,11 @@ _BETWEEN_LOOKS = 0.04  # share of a run, at least
 def fit_batches(
     cfg: Config, corpus: EncodedCorpus, make_updater: Callable[[Config], Updater], training_s: float, n_processes: int
 ) -> tuple[Config, int]:
-    """Return cfg with the batch size and learning rate of its budget, and the updates that fit into training_s seconds.
+    """Return cfg with batch size, learning rate and dropout of its budget, and the updates that fit into training_s.
 
     Written values stand. Else the batch size is the largest, up to the default, that leaves enough updates, or the
-    smallest; and a narrow model that makes few updates learns at twice the usual rate.
+    smallest; a narrow model that makes few updates learns at twice the usual rate; and a run that sees no pair twice
+    has no dropout. training_s: seconds.
     make_updater: makes a throwaway model to measure with. n_processes: those that share the batches of an update.
     """
     written = cfg.train.batch_tokens
@@ -57,7 +63,13 @@ def fit_batches(
     if n_updates < _FEW_UPDATES and "lr" not in cfg.train.model_fields_set and cfg.model.d_model <= _NARROW:
         chosen["lr"] = 2 * cfg.train.lr
         log.info(f"train.lr: {chosen['lr']:g}, because the budget leaves few updates")
-    return cfg.model_copy(update={"train": cfg.train.model_copy(update=chosen)}), n_updates
+    changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
+    unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
+    tokens_of_epoch = int((np.maximum(corpus.src_lengths, corpus.tgt_lengths) + 1).sum(dtype=np.int64))
+    if unwritten and not cfg.train.r_drop and n_updates * cfg.train.accumulate * size < tokens_of_epoch:
+        changed["model"] = cfg.model.model_copy(update=unwritten)
+        log.info(f"model.{' and '.join(unwritten)}: 0, because the budget is over within one epoch")
+    return cfg.model_copy(update=changed), n_updates
 
 
 def _seconds_per_update(

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from mtkit.config.loading import load_config
-from mtkit.config.schema import TrainConfig
+from mtkit.config.schema import Config, TrainConfig
 from mtkit.errors import TrainingError
 from mtkit.runs.train import train
 from mtkit.training import pace, prepare, trainer
@@ -306,3 +306,16 @@ def test_a_run_with_a_budget_records_its_choices_and_keeps_them(make_config, clo
     monkeypatch.setattr(pace, "_seconds_per_update", must_not_be_asked)
     assert train(make_config(budget="60s", **choices), since=clock.now).stopped_by == "budget"
     assert load_config(cfg.run_dir / "config.yaml").train.batch_tokens == 1024
+
+
+def test_a_run_without_dropout_stays_so_when_its_budget_is_raised(make_config, clock, monkeypatch):
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 60.0)  # no update fits
+    cfg = make_config(budget="50s", max_steps=None, model={"word_dropout": 0.0})
+    values = cfg.model_dump(mode="json", exclude_unset=True)
+    for key in pace.DROPOUTS:
+        values["model"].pop(key, None)
+    train(Config.model_validate(values), since=clock.now)
+    values["train"]["budget"] = "60s"
+    train(Config.model_validate(values), since=clock.now)
+    recorded = load_config(cfg.run_dir / "config.yaml").model
+    assert [getattr(recorded, key) for key in pace.DROPOUTS] == [0, 0, 0, 0]

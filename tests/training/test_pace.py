@@ -1,8 +1,10 @@
 """How many updates fit into a budget, of which size, and what mtkit says of them."""
 
 import logging
+from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from mtkit.config.loading import load_config
@@ -10,6 +12,9 @@ from mtkit.config.schema import Config
 from mtkit.runs.train import train
 from mtkit.training import pace
 from mtkit.training.pace import Outlook, expectation, fit_batches
+
+# Ten pairs of 2 and 9 tokens: 100 slots an epoch, the ends counted
+TEN_PAIRS = cast(Any, SimpleNamespace(src_lengths=np.full(10, 2, np.int32), tgt_lengths=np.full(10, 9, np.int32)))
 
 
 @pytest.fixture
@@ -22,7 +27,7 @@ def fitted(make_config, monkeypatch):
 
         monkeypatch.setattr(pace, "_seconds_per_update", seconds)
         cfg = make_config(max_steps=None, budget="6m", **{"batch_tokens": None, "accumulate": 1, **train})
-        cfg, n_updates = fit_batches(cfg, cast(Any, None), cast(Any, lambda cfg: None), training_s, n_processes=1)
+        cfg, n_updates = fit_batches(cfg, TEN_PAIRS, cast(Any, lambda cfg: None), training_s, n_processes=1)
         return cfg.train.batch_tokens, n_updates
 
     return fit
@@ -49,14 +54,33 @@ def test_a_written_size_stands(fitted):
 def test_a_narrow_model_with_few_updates_learns_faster(make_config, monkeypatch, n_updates, d_model, lr):
     monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
     cfg = make_config(model={"d_model": d_model}, max_steps=None, budget="2h")
-    given, _ = fit_batches(cfg, cast(Any, None), cast(Any, lambda cfg: None), n_updates, n_processes=1)
+    given, _ = fit_batches(cfg, TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, n_processes=1)
     assert given.train.lr == 0.01, "a written rate stands"
     values = cfg.model_dump(mode="json", exclude_unset=True)
     del values["train"]["lr"]
     cfg, _ = fit_batches(
-        Config.model_validate(values), cast(Any, None), cast(Any, lambda cfg: None), n_updates, n_processes=1
+        Config.model_validate(values), TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, n_processes=1
     )
     assert cfg.train.lr == lr
+
+
+@pytest.mark.parametrize(
+    ("n_updates", "model", "train", "dropouts"),
+    [
+        (4, {}, {}, (0.0, 0.0)),  # 4 x 20 of 100 slots
+        (5, {}, {}, (0.1, 0.1)),  # exactly an epoch
+        (4, {"residual_dropout": 0.3}, {}, (0.3, 0.0)),  # a written value stands
+        (4, {}, {"accumulate": 2}, (0.1, 0.1)),  # 160 slots
+        (4, {}, {"r_drop": 1.0}, (0.1, 0.1)),  # which needs dropout
+    ],
+)
+def test_less_than_an_epoch_has_no_dropout(make_config, monkeypatch, n_updates, model, train, dropouts):
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
+    cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, model=model, **{"accumulate": 1, **train})
+    values = cfg.model_dump(mode="json", exclude_unset=True)
+    values["model"] = {"d_model": 16, "d_ff": 16, "n_heads": 2, **model}
+    cfg, _ = fit_batches(Config.model_validate(values), TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, 1)
+    assert (cfg.model.residual_dropout, cfg.model.embedding_dropout) == dropouts
 
 
 def test_without_a_budget_the_size_is_the_default_and_recorded(make_config):
