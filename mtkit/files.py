@@ -14,8 +14,8 @@ from typing import IO, Any, BinaryIO
 from mtkit.errors import MtkitError, TrainingError
 
 # Endings of hidden names: a file or folder being written, and a folder being replaced.
-_TEMPORARY = ".mtkit-tmp"
-_MOVED_ASIDE = ".old" + _TEMPORARY
+TEMPORARY = ".mtkit-tmp"
+_MOVED_ASIDE = ".old" + TEMPORARY
 MAKE_ROOM = "what was saved before is untouched: make room and run the same command again"
 
 
@@ -49,7 +49,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     If the block raises, for example because the disk is full, path stays as it was and the temporary file is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_TEMPORARY, dir=path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent)
     os.close(descriptor)
     temporary = Path(name)
     try:
@@ -72,7 +72,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_TEMPORARY, dir=path.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent))
     try:
         yield temporary
         os.chmod(temporary, 0o777 & ~_umask())
@@ -107,7 +107,7 @@ def write_text(path: Path, text: str) -> None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the half-written files of a killed process from this folder, and put back a folder that it moved aside."""
-    for entry in folder.glob(f".*{_TEMPORARY}"):
+    for entry in folder.glob(f".*{TEMPORARY}"):
         if entry.name.endswith(_MOVED_ASIDE):
             place = entry.with_name(entry.name.removeprefix(".").removesuffix(_MOVED_ASIDE))
             if not place.exists():

@@ -5,9 +5,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -17,6 +15,7 @@ from mtkit.bundle import read_bundle
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
 from mtkit.errors import MtkitError
+from mtkit.jobs.interrupts import interrupt_held_back
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 
 _STOP_S = 5.0  # how long a worker may take to end before we kill it
@@ -74,7 +73,7 @@ class ParallelEngine:
         self._workers: list[_Worker] = []
         context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
         try:
-            with _interrupt_held_back():  # a process that is still starting would print a traceback
+            with interrupt_held_back():  # a process that is still starting would print a traceback
                 for _ in range(n_workers):
                     ours, theirs = context.Pipe()
                     process = context.Process(target=_work, args=(make_engine, theirs), daemon=True)
@@ -210,17 +209,3 @@ def _work(make_engine: Callable[[], Engine], connection: Connection) -> None:
         connection.send(("error", error))
     except Exception as error:
         connection.send(("error", RuntimeError(f"worker process {os.getpid()}: {type(error).__name__}: {error}")))
-
-
-@contextmanager
-def _interrupt_held_back() -> Iterator[None]:
-    """Hold Ctrl-C back until the block is over; processes started within never get it."""
-    if not hasattr(signal, "pthread_sigmask"):  # on Windows
-        yield
-        return
-    resource_tracker.ensure_running()  # else the first process starts it, and that lets interrupts through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -11,14 +11,11 @@ The job knows nothing about models: its caller passes a function that translates
 import hashlib
 import json
 import os
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, BinaryIO
 
 from mtkit.config.differences import differences
@@ -27,6 +24,7 @@ from mtkit.errors import MtkitError, UsageError
 from mtkit.files import open_locked, parse_json, sha256_file, sync
 from mtkit.formats.compression import MAGIC, pack, unpacked
 from mtkit.formats.lines import read_windows
+from mtkit.jobs.interrupts import termination_as_interrupt
 
 _FORMAT = 1
 _PART = ".mtkit-part"
@@ -83,7 +81,7 @@ def run_job(
     if output_path.exists() and input_path.exists() and output_path.samefile(input_path):
         raise UsageError(f"{output_path} is the input file {input_path}: give another --output")
     identity = json.loads(json.dumps({**identity, "window_lines": window_lines, "compressed": compressed or "no"}))
-    with open_locked(_beside(output_path, _JOURNAL)) as file, _termination_as_interrupt():
+    with open_locked(_beside(output_path, _JOURNAL)) as file, termination_as_interrupt():
         if file is None:
             raise MtkitError(
                 f"{output_path}: another mtkit process is writing it; wait until it ends, or give another --output"
@@ -340,22 +338,3 @@ def _beside(output_path: Path, suffix: str) -> Path:
 
 def _last(entries: Sequence[_Done]) -> _Done:
     return entries[-1] if entries else _Done()
-
-
-@contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise KeyboardInterrupt in the block, as Ctrl-C does; ignored signals stay ignored."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous: dict[signal.Signals, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-        wanted = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-        previous = {number: signal.signal(number, interrupt) for number in wanted}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -1,0 +1,197 @@
+"""Run a function for many shards: in this process, or in several processes of this machine."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from types import TracebackType
+from typing import Protocol
+
+from mtkit.console import log
+from mtkit.errors import MtkitError
+from mtkit.jobs.interrupts import interrupt_held_back
+from mtkit.jobs.shards import MakeShard
+
+MAX_DEATHS = 3  # of the processes that make one shard
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "RAYON")}
+_STOP_S = 5.0  # how long a worker may take to end before we kill it
+
+
+class Executor(Protocol):
+    """Makes shards somewhere; to be used in a with block, which ends what it has started."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+    def run(self, make: MakeShard, indices: Sequence[int], describe: Callable[[int], str]) -> Iterator[int]:
+        """Make these shards in any order, each at least once; yield the number of each as soon as it is done.
+
+        Raises what `make` raises; MtkitError, with describe(index), if a shard ends its process MAX_DEATHS times.
+        """
+        ...
+
+
+class InProcess:
+    """Makes one shard after the other in this process."""
+
+    def __enter__(self) -> "InProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, make: MakeShard, indices: Sequence[int], describe: Callable[[int], str]) -> Iterator[int]:
+        """See `Executor`."""
+        for index in indices:
+            make(index)
+            yield index
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    make: MakeShard | None = None  # that it has
+    index: int | None = None  # of the shard that it makes; None: it is idle
+
+    def ended_how(self) -> str:
+        self.process.join(_STOP_S)
+        code = self.process.exitcode
+        if code is None:
+            return "it does not answer"
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+class Processes:
+    """Makes shards in processes of this machine, each with one thread; a process that dies is replaced."""
+
+    def __init__(self, n_workers: int) -> None:
+        if n_workers < 1:
+            raise ValueError(f"n_workers={n_workers} is not at least 1")
+        self._n_workers = n_workers
+        self._context = multiprocessing.get_context("spawn")  # threads do not survive a fork
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> "Processes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.connection.close()  # an idle worker ends then
+            if worker.index is not None:
+                worker.process.terminate()
+        for worker in workers:
+            _end(worker)
+
+    def run(self, make: MakeShard, indices: Sequence[int], describe: Callable[[int], str]) -> Iterator[int]:
+        """See `Executor`."""
+        to_do, n_deaths = list(reversed(indices)), dict.fromkeys(indices, 0)
+        while to_do or any(worker.index is not None for worker in self._workers):
+            while to_do and (idle := self._idle_worker()) is not None:
+                self._give(idle, make, to_do.pop())
+            busy = {worker.connection: worker for worker in self._workers if worker.index is not None}
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]  # wait returns what it was given
+                index = worker.index
+                assert index is not None
+                try:
+                    error = worker.connection.recv()
+                except (EOFError, OSError):
+                    n_deaths[index] += 1
+                    self._lose(worker, describe(index), n_deaths[index])
+                    to_do.append(index)
+                    continue
+                worker.index = None
+                if error is not None:
+                    raise error
+                yield index
+
+    def _idle_worker(self) -> _Worker | None:
+        for worker in self._workers:
+            if worker.index is None:
+                return worker
+        return self._start_worker() if len(self._workers) < self._n_workers else None
+
+    def _start_worker(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(theirs,), daemon=True)
+        with interrupt_held_back():
+            process.start()
+        theirs.close()
+        self._workers.append(_Worker(process, ours))
+        return self._workers[-1]
+
+    def _give(self, worker: _Worker, make: MakeShard, index: int) -> None:
+        worker.index = index
+        with suppress(OSError):  # it has died: `wait` reports it next
+            worker.connection.send((None if worker.make is make else make, index))
+        worker.make = make
+
+    def _lose(self, worker: _Worker, shard: str, n_deaths: int) -> None:
+        """Forget a dead worker. Raises MtkitError if its shard has now ended MAX_DEATHS of them."""
+        self._workers.remove(worker)
+        how = worker.ended_how()
+        worker.index = None
+        worker.connection.close()
+        _end(worker)
+        hint = "; memory may have run out: use fewer --workers" if how == "killed by SIGKILL" else ""
+        if n_deaths == MAX_DEATHS:
+            raise MtkitError(f"{shard}: its process ended {n_deaths} times before it was made ({how}){hint}")
+        log.warning(f"{shard}: its process ended ({how}); making it again")
+
+
+def _end(worker: _Worker) -> None:
+    worker.process.join(_STOP_S)
+    if worker.process.is_alive():
+        worker.process.kill()
+        worker.process.join()
+    worker.process.close()
+
+
+def _work(connection: Connection) -> None:
+    """Make the shards that the parent asks for; end with it, even in the middle of a shard."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+    os.environ.update(ONE_THREAD)  # before the task's modules are imported
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    make: MakeShard | None = None
+    try:
+        while True:
+            new, index = connection.recv()
+            make = new or make
+            assert make is not None
+            connection.send(_error_of(make, index))
+    except (EOFError, OSError):
+        return
+
+
+def _error_of(make: MakeShard, index: int) -> Exception | None:
+    """Make a shard; return the error if there is one."""
+    try:
+        make(index)
+    except MtkitError as error:
+        return error
+    except OSError as error:  # a full disk, for example: the command line explains it
+        return OSError(error.errno, error.strerror, error.filename) if error.errno else RuntimeError(str(error))
+    except Exception as error:
+        failure = RuntimeError(f"worker process {os.getpid()}: {type(error).__name__}: {error}")
+        failure.add_note(traceback.format_exc())
+        return failure
+    return None
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

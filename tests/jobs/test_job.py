@@ -1,0 +1,253 @@
+"""A job ends with the same output, whoever made its shards and whatever happened meanwhile."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from jobs.squares import Products, cubes, loads
+
+from mtkit.errors import MtkitError, UsageError
+from mtkit.jobs.executors import InProcess, Processes
+from mtkit.jobs.job import Share
+
+SCRIPT = Path(__file__).with_name("squares.py")
+CUBES_OF_35 = "".join(f"{number**3}\n" for number in range(35))
+
+
+def start(*args):
+    """Start the job in a process of its own, which leads a group."""
+    command = [sys.executable, str(SCRIPT), *map(str, args)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def end(process):
+    """Wait for a process that should end well; return its stdout and stderr."""
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 0, stderr
+    return stdout, stderr
+
+
+def work_of(output):
+    return output.with_name(output.name + ".mtkit-job")
+
+
+def interrupted(output, **how):
+    """Leave a job in the middle: its second stage fails at shard 4."""
+
+    def fail(self, index, folder):
+        if index == 4:
+            raise KeyboardInterrupt
+        return call(self, index, folder)
+
+    call = Products.__call__
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Products, "__call__", fail)
+        cubes(output, InProcess(), **how)
+
+
+def test_a_job_writes_the_shards_in_order_and_leaves_nothing_else(tmp_path):
+    assert cubes(tmp_path / "out", InProcess()) == sum(range(35))
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_processes_give_the_same_output(tmp_path):
+    assert cubes(tmp_path / "out", Processes(2)) == sum(range(35))
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+
+
+def test_a_job_without_shards_writes_an_empty_file(tmp_path):
+    cubes(tmp_path / "out", InProcess(), n=0)
+    assert (tmp_path / "out").read_text() == ""
+
+
+def test_an_interrupted_job_makes_only_what_is_missing(tmp_path):
+    (faults := tmp_path / "faults").mkdir()
+    interrupted(tmp_path / "out", faults=faults)
+    assert work_of(tmp_path / "out").is_dir()
+    assert not (tmp_path / "out").exists()
+    assert cubes(tmp_path / "out", InProcess(), faults=faults) == sum(range(35))
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+    assert len(list(faults.iterdir())) == 7  # the first stage was made once
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "removed", "no done file", "bad done file"])
+def test_a_damaged_shard_is_made_again(tmp_path, damage):
+    (faults := tmp_path / "faults").mkdir()
+    interrupted(tmp_path / "out", faults=faults)
+    [folder] = work_of(tmp_path / "out").glob("*/numbers/000002")
+    numbers, done = folder / "numbers", folder / "done.json"
+    match damage:
+        case "cut":
+            numbers.write_text(numbers.read_text()[:-3])
+        case "changed":
+            numbers.write_text(numbers.read_text().replace("1", "7"))
+        case "removed":
+            numbers.unlink()
+        case "no done file":
+            done.unlink()
+        case "bad done file":
+            done.write_text(done.read_text()[:-5])
+    cubes(tmp_path / "out", InProcess(), faults=faults)
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+    assert len([path for path in faults.iterdir() if path.name.startswith("made-2-")]) == 2
+    assert len(list(faults.iterdir())) == 8
+
+
+def test_a_job_with_other_settings_is_refused_until_restart(tmp_path):
+    interrupted(tmp_path / "out", settings={"rules": {"max_ratio": 3}})
+    with pytest.raises(MtkitError, match=r"settings\.rules\.max_ratio was 3, now 4; .*--restart"):
+        cubes(tmp_path / "out", InProcess(), settings={"rules": {"max_ratio": 4}})
+    cubes(tmp_path / "out", InProcess(), settings={"rules": {"max_ratio": 4}}, restart=True)
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+    assert not work_of(tmp_path / "out").exists()
+
+
+def test_a_job_with_other_input_is_refused(tmp_path):
+    (text := tmp_path / "a.en").write_text("one\n")
+    interrupted(tmp_path / "out", inputs=(text,))
+    text.write_text("two\n")
+    os.utime(text, ns=(0, 0))
+    with pytest.raises(MtkitError, match=r"a\.en was .*, now .*--restart"):
+        cubes(tmp_path / "out", InProcess(), inputs=(text,))
+    text.write_text("one\n")  # another time stamp, the same text
+    cubes(tmp_path / "out", InProcess(), inputs=(text,))
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+
+
+def test_a_folder_that_is_no_job_is_left_alone(tmp_path):
+    work_of(tmp_path / "out").mkdir()
+    (work_of(tmp_path / "out") / "thesis.txt").write_text("precious")
+    with pytest.raises(MtkitError, match=r"out\.mtkit-job: exists, but is not"):
+        cubes(tmp_path / "out", InProcess())
+    assert (work_of(tmp_path / "out") / "thesis.txt").read_text() == "precious"
+
+
+def test_a_damaged_job_file_is_named(tmp_path):
+    interrupted(tmp_path / "out")
+    (work_of(tmp_path / "out") / "job.json").write_text("{")
+    with pytest.raises(MtkitError, match=r"job\.json: cannot be read; .*--restart"):
+        cubes(tmp_path / "out", InProcess())
+
+
+def test_a_process_that_dies_is_replaced(tmp_path, caplog):
+    (faults := tmp_path / "faults").mkdir()
+    (faults / "kill-3").write_text("2")
+    cubes(tmp_path / "out", Processes(2), faults=faults)
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+    assert len([path for path in faults.iterdir() if path.name.startswith("made-3-")]) == 3
+
+
+def test_a_process_loads_what_its_shards_need_once(tmp_path):
+    assert loads(tmp_path / "out", Processes(2), 12) in (1, 2)
+
+
+def test_a_shard_that_kills_three_processes_ends_the_job(tmp_path):
+    (faults := tmp_path / "faults").mkdir()
+    (faults / "kill-3").write_text("9")
+    with pytest.raises(MtkitError, match=r"shard 3 of stage numbers: .* 3 times .*SIGKILL"):
+        cubes(tmp_path / "out", Processes(2), faults=faults)
+    assert (faults / "kill-3").read_text() == "6"
+
+
+@pytest.mark.parametrize("text", ["", "1", "1/", "/2", "a/b", "2/2", "-1/2", "0/0", "1.0/2", "²/3"])
+def test_a_share_that_cannot_be_is_refused(text):
+    with pytest.raises(UsageError, match="--shard"):
+        Share.parse(text)
+
+
+def test_two_shares_make_the_output_once_and_both_end_well(tmp_path):
+    shares = [start(tmp_path / "out", "--shard", f"{index}/2", "--slow", 0.05) for index in (1, 0)]
+    (first_out, first_err), (second_out, _) = [end(process) for process in shares]
+    assert (first_out, second_out) == ("None\n", f"{sum(range(35))}\n")
+    assert "--shard 0/2 has written" in first_err
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_share_that_starts_after_the_end_has_nothing_to_do(tmp_path):
+    (tmp_path / "out").write_text("done")
+    assert cubes(tmp_path / "out", InProcess(), share=Share(1, 2)) is None
+    with pytest.raises(UsageError, match="out: exists"):
+        cubes(tmp_path / "out", InProcess(), share=Share(0, 2))
+    assert (tmp_path / "out").read_text() == "done"
+
+
+def test_a_share_waits_for_one_that_joins_late_and_says_so(tmp_path):
+    early = start(tmp_path / "out", "--shard", "0/2")
+    time.sleep(5)
+    assert early.poll() is None
+    late = start(tmp_path / "out", "--shard", "1/2")
+    _, stderr = end(early)
+    end(late)
+    assert "waiting for 3 of 7 shards of stage numbers, from --shard 1/2" in stderr
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+
+
+def test_the_same_share_twice_is_refused(tmp_path):
+    first = start(tmp_path / "out", "--shard", "0/2")
+    while not list(tmp_path.glob("out.mtkit-job/*.lock")):
+        time.sleep(0.02)
+    second = start(tmp_path / "out", "--shard", "0/2")
+    assert "another mtkit process is working on --shard 0/2" in second.communicate(timeout=60)[1]
+    assert second.returncode == 1
+    other = start(tmp_path / "out", "--shard", "1/2")
+    end(first)
+    end(other)
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+
+
+@pytest.mark.parametrize("n_kills", [2, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", [("--workers", 2), ("--workers", 0)])
+def test_a_driver_killed_at_random_moments_still_ends_with_the_same_output(tmp_path, how, n_kills):
+    rng, killed = random.Random(n_kills), 0
+    while True:
+        process, until = start(tmp_path / "out", "--slow", 0.05, *how), time.monotonic() + rng.uniform(0.1, 2.0)
+        while process.poll() is None and (killed >= n_kills or time.monotonic() < until):
+            time.sleep(0.01)
+        if process.poll() is not None:
+            end(process)
+            assert (tmp_path / "out").read_text() == CUBES_OF_35
+            if killed >= n_kills:
+                break
+            (tmp_path / "out").unlink()
+        else:
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+            killed += 1
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_workers_of_a_killed_driver_end(tmp_path):
+    process = start(tmp_path / "out", "--slow", 60, "--workers", 2)
+    while not list(tmp_path.glob("out.mtkit-job/*/numbers/.0*")):
+        time.sleep(0.02)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert children
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{child}/cmdline").exists() and alive(child) for child in children):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_what_a_job_notes_about_a_shard(tmp_path):
+    interrupted(tmp_path / "out")
+    [folder] = work_of(tmp_path / "out").glob("*/numbers/000002")
+    done = json.loads((folder / "done.json").read_text())
+    checksum = subprocess.run(["sha256sum", folder / "numbers"], capture_output=True, text=True, check=True).stdout[:64]
+    assert done == {"files": {"numbers": checksum}, "counts": {"numbers": 5, "sum": 10 + 11 + 12 + 13 + 14}}

@@ -1,0 +1,123 @@
+"""A job on Ray ends with the same output as one in this process."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from jobs.squares import CountsItsUses
+from jobs.test_job import CUBES_OF_35, end, start
+
+from mtkit.errors import MtkitError
+from mtkit.jobs.on_ray import OnRay
+
+pytest.importorskip("ray", reason="needs Ray: pip install 'mtkit[ray]'")
+pytestmark = pytest.mark.slow
+
+
+def test_two_workers_of_ray_give_the_same_output_and_keep_stdout_clean(tmp_path):
+    stdout, stderr = end(start(tmp_path / "out", "--ray"))
+    assert stdout == f"{sum(range(35))}\n"
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+    assert "Traceback" not in stderr
+
+
+def test_a_worker_of_ray_that_dies_is_replaced(tmp_path):
+    (faults := tmp_path / "faults").mkdir()
+    (faults / "kill-3").write_text("2")
+    end(start(tmp_path / "out", "--ray", "--faults", faults))
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+    assert len([path for path in faults.iterdir() if path.name.startswith("made-3-")]) == 3
+
+
+def test_a_shard_that_kills_three_workers_of_ray_ends_the_job(tmp_path):
+    (faults := tmp_path / "faults").mkdir()
+    (faults / "kill-3").write_text("9")
+    process = start(tmp_path / "out", "--ray", "--faults", faults)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "mtkit: shard 3 of stage numbers: its process ended 3 times" in stderr
+    assert stdout == ""
+    assert (faults / "kill-3").read_text() == "6"
+
+
+def test_a_driver_of_ray_that_is_killed_resumes(tmp_path):
+    (faults := tmp_path / "faults").mkdir()
+    process = start(tmp_path / "out", "--ray", "--slow", 0.3, "--faults", faults)
+    until = time.monotonic() + 60
+    while len(list(tmp_path.glob("out.mtkit-job/*/numbers/0*"))) < 3:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    n_made = len(list(tmp_path.glob("out.mtkit-job/*/numbers/0*")))
+    assert n_made < 7
+    end(start(tmp_path / "out", "--ray", "--faults", faults))
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+
+
+def test_ray_listens_on_this_machine_only(tmp_path):
+    process = start(tmp_path / "out", "--ray", "--slow", 2)
+    while not list(tmp_path.glob("out.mtkit-job/*/numbers/.0*")):
+        time.sleep(0.05)
+    session = {process.pid, *descendants(process.pid)}
+    addresses = listening(session)
+    os.killpg(process.pid, signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert addresses
+    assert {address for address, _ in addresses} == {"127.0.0.1"}
+
+
+def descendants(pid):
+    children: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        children += map(int, task.read_text().split())
+    return [*children, *(far for child in children for far in descendants(child))]
+
+
+def listening(pids):
+    """The addresses and ports at which these processes listen for TCP connections."""
+    inodes: set[str] = set()
+    for pid in pids:
+        for entry in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                target = str(entry.readlink())
+            except OSError:
+                continue
+            if target.startswith("socket:"):
+                inodes.add(target[8:-1])
+    found: set[tuple[str, int]] = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for row in Path(table).read_text().splitlines()[1:]:
+            fields = row.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                address, port = fields[1].split(":")
+                if len(address) == 8:
+                    name = ".".join(str(byte) for byte in reversed(bytes.fromhex(address)))
+                else:
+                    name = {"0" * 32: "::", "0000000000000000FFFF00000100007F": "127.0.0.1"}.get(address, address)
+                found.add((name, int(port, 16)))
+    return found
+
+
+def test_an_address_without_a_cluster_is_named():
+    with pytest.raises(MtkitError, match=r"--ray-address 127\.0\.0\.1:1: .*ray start --head"), OnRay("127.0.0.1:1", 1):
+        pass
+
+
+def test_a_task_that_keeps_state_is_loaded_once_a_worker(tmp_path):
+    script = f"""
+from pathlib import Path
+from jobs.squares import loads
+from mtkit.jobs.on_ray import OnRay
+print(loads(Path({str(tmp_path)!r}) / "out", OnRay(None, 2), 12))
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ["PYTHONPATH"]])}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert CountsItsUses.keeps_state
+    assert 1 <= int(done.stdout) <= 2  # of 12 shards, those that found nothing loaded
