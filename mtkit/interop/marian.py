@@ -6,8 +6,6 @@ the keys and values of self-attention.) Marian's layer normalisation adds 1e-6 t
 which changed the log-probabilities of whole sentences by less than 1e-4 nats. Pickled data is never read.
 """
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from torch import Tensor
 
 from mtkit.bundle import Bundle, load_bundle
 from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.data.arrays import read_arrays
 from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
@@ -37,7 +36,6 @@ _SIDES = {"src_embedding": "encoder_Wemb", "tgt_embedding": "decoder_Wemb"}
 _OUTPUT = "decoder_ff_logit_out"
 
 
-_DAMAGE = (ValueError, EOFError, KeyError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error)
 _MOST_GROWTH = 100  # of a file that is unpacked; numbers that a model has learned hardly shrink
 
 
@@ -214,18 +212,10 @@ def _take(left: dict[str, NDArray[Any]], name: str, shape: Sequence[int], path: 
 
 def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read the parameters and the options of a model. Raises MtkitError if the file is not one of Marian's."""
-    file_size = path.stat().st_size
-    with path.open("rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise MtkitError(f"{path}: not an .npz file, or damaged")
-        file.seek(0)
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                if (n_bytes := sum(entry.file_size for entry in archive.zip.infolist())) > _MOST_GROWTH * file_size:
-                    raise ValueError(f"{n_bytes:,} bytes unpacked, {file_size:,} packed")
-                arrays = {name: archive[name] for name in archive.files}
-        except (*_DAMAGE, MemoryError) as error:  # a header may claim any number of numbers
-            raise MtkitError(f"{path}: not an .npz file of plain arrays ({error})") from error
+    try:
+        arrays = read_arrays(path, _MOST_GROWTH)
+    except ValueError as error:
+        raise MtkitError(f"{path}: not an .npz file of plain arrays, or damaged ({error})") from error
     description = arrays.pop(DESCRIPTION, None)
     if description is None:
         raise MtkitError(f"{path}: not a model of Marian: it has no {DESCRIPTION}")

@@ -340,10 +340,10 @@ def test_other_files_are_refused_and_nothing_is_unpickled(make_marian, tmp_path)
     arrays = dict(np.load(path))
     cases = {
         "not an .npz file": lambda file: file.write(b"nothing"),
-        "not an .npz file of plain arrays .*allow_pickle": lambda file: np.savez(
+        "not an .npz file of plain arrays.*allow_pickle": lambda file: np.savez(
             file, **{**arrays, "decoder_Wemb": np.array([Executed()], dtype=object)}
         ),
-        "not an .npz file, or damaged": lambda file: np.save(file, np.zeros(3)),
+        "not an .npz file of plain arrays, or damaged": lambda file: np.save(file, np.zeros(3)),
         "not an .npz file of plain arrays": lambda file: claim(file, 10**13),
         "unpacked": lambda file: np.savez_compressed(file, a=np.zeros(10**6)),
         "no special:model.yml": lambda file: np.savez(file, a=np.zeros(3)),
