@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtkit.bundle import BundleFiles, load_model
 from mtkit.config.schema import DecodeConfig
-from mtkit.console import log
+from mtkit.console import counted, log
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.engines.shortlist import Shortlist, shortlist_of
 from mtkit.engines.steps import EnsembleStep, LocalVocabulary, ModelStep, ShortlistedStep
@@ -107,36 +107,14 @@ class NativeEngine:
         Small batches run one after the other: their operations are so short that Python, which runs in one thread at a
         time, would hold the others up. Threads share each of them only in a wide model.
         """
-        n_threads = torch.get_num_threads()
         on_cpu = self.device.type == "cpu"
-        n_at_once = min(n_threads, len(batches)) if on_cpu else 1
-
-        def in_one_thread(batch: list[int]) -> _T:
-            torch.set_num_threads(1)
-            try:
-                return work(batch)
-            finally:
-                torch.set_num_threads(n_threads)
-
-        if n_at_once <= 1 or sum(map(len, batches)) < _LARGE_BATCH * len(batches):
-            width = max(model.cfg.d_model for model in self.models)
-            alone = on_cpu and width <= _NARROW and all(len(batch) < _LARGE_BATCH for batch in batches)
-            yield from map(in_one_thread if alone else work, batches)
+        n_at_once = min(torch.get_num_threads(), len(batches)) if on_cpu else 1
+        if n_at_once > 1 and sum(map(len, batches)) >= _LARGE_BATCH * len(batches):
+            yield from _in_threads(work, batches, n_at_once)
             return
-
-        def in_its_thread(batch: list[int]) -> _T:
-            torch.set_num_threads(n_threads // n_at_once)  # for this thread, and those that start meanwhile
-            return work(batch)
-
-        tasks = [_pool(n_threads).submit(in_its_thread, batch) for batch in reversed(batches)]  # the longest first
-        try:
-            for task in as_completed(tasks):
-                yield task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            wait(tasks)
-            torch.set_num_threads(n_threads)
+        width = max(model.cfg.d_model for model in self.models)
+        alone = on_cpu and width <= _NARROW and all(len(batch) < _LARGE_BATCH for batch in batches)
+        yield from map(_in_one_thread(work) if alone else work, batches)
 
     @contextmanager
     def _without_dropout(self) -> Iterator[None]:
@@ -176,8 +154,8 @@ class NativeEngine:
                 raise
             longest = max(len(segment.ids) for segment in segments) + 1
             raise MtkitError(
-                f"{self.device}: not enough memory for a batch of {len(segments)} sentences of up to {longest} "
-                f"tokens; lower decode.batch_sentences={cfg.batch_sentences}, "
+                f"{self.device}: not enough memory for a batch of {counted(len(segments), 'sentence')} of up to "
+                f"{longest} tokens; lower decode.batch_sentences={cfg.batch_sentences}, "
                 f"decode.batch_tokens={cfg.batch_tokens} or decode.beam_size={cfg.beam_size}"
             ) from error
 
@@ -251,6 +229,39 @@ def native_engine(
     bound_kernel_stores(torch.get_num_threads(), _KERNELS_KEPT)
     shortlist = shortlist_of(members[0]) if decode.shortlist else None
     return NativeEngine([load_model(files) for files in members], choose_device(device), decode.precision, shortlist)
+
+
+def _in_one_thread(work: Callable[[list[int]], _T]) -> Callable[[list[int]], _T]:
+    """Return work for which torch uses one thread."""
+
+    def working(batch: list[int]) -> _T:
+        n_threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return work(batch)
+        finally:
+            torch.set_num_threads(n_threads)
+
+    return working
+
+
+def _in_threads(work: Callable[[list[int]], _T], batches: list[list[int]], n_at_once: int) -> Iterator[_T]:
+    """Yield work(batch) of each batch as it is done, of n_at_once batches at a time."""
+    n_threads = torch.get_num_threads()
+
+    def in_its_thread(batch: list[int]) -> _T:
+        torch.set_num_threads(n_threads // n_at_once)  # for this thread, and those that start meanwhile
+        return work(batch)
+
+    tasks = [_pool(n_threads).submit(in_its_thread, batch) for batch in reversed(batches)]  # the longest first
+    try:
+        for task in as_completed(tasks):
+            yield task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        wait(tasks)
+        torch.set_num_threads(n_threads)
 
 
 @cache
