@@ -16,7 +16,7 @@ from mtkit.cli.options import (
     EngineOption,
     EnsembleOption,
     JsonOption,
-    file_named,
+    output_option,
 )
 from mtkit.cli.score_tables import as_record, as_text
 from mtkit.cli.systems import (
@@ -94,13 +94,7 @@ BreakdownOption = Annotated[
 ]
 KeepOption = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        callback=file_named(),
-        rich_help_panel=OUTPUT,
-        help="Write the model's translations to this file; may end in .gz, .xz or .zst.",
-    ),
+    output_option(help="Write the model's translations to this file; may end in .gz, .xz or .zst."),
 ]
 
 
@@ -138,10 +132,7 @@ def evaluate(
     translating = Translating(beam_size, engine, device, overrides or [])
     places, _ = systems.find_places(paths or [], groups or [])
     translating.check(any_model=not places or any(place.is_model for place in places))
-    if (train_text or src_lang) and not breakdown:
-        raise UsageError("--train-text and --src-lang need --breakdown, which sorts sentences by kind")
-    if places and models:
-        raise UsageError("--model and --system exclude each other: give the model as another --system")
+    _check_together(systems=bool(places), models=bool(models), kinds=bool(train_text or src_lang), breakdown=breakdown)
     result = evaluation.evaluate(
         paths or [],
         ensemble=models or [],
@@ -167,6 +158,14 @@ def evaluate(
     changed = changed or scores
     if not places and len(models or []) < 2 and not changed:
         _keep_for_report(model_folders(models)[0], result)
+
+
+def _check_together(*, systems: bool, models: bool, kinds: bool, breakdown: bool) -> None:
+    """Raise UsageError for options that exclude or need each other; kinds: one of those that sort sentences."""
+    if kinds and not breakdown:
+        raise UsageError("--train-text and --src-lang need --breakdown, which sorts sentences by kind")
+    if systems and models:
+        raise UsageError("--model and --system exclude each other: give the model as another --system")
 
 
 def _keep_for_report(model: Path, result: evaluation.Evaluation) -> None:

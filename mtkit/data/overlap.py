@@ -12,7 +12,7 @@ from mtkit.config.schema import CorpusFiles
 from mtkit.console import log, progress_bar
 from mtkit.data.corpus import read_pairs, text_checksums
 from mtkit.data.near import MOST_TEXTS, NearTexts
-from mtkit.files import write_text
+from mtkit.files import parse_json, write_text
 from mtkit.formats.lines import windows
 from mtkit.formats.pairs import Pair
 
@@ -58,6 +58,11 @@ class Overlap:
             )
 
 
+def overlap_file(run_dir: Path) -> Path:
+    """Return where a run keeps what `overlaps_of` found for its dev and test."""
+    return run_dir / "cache" / "overlap.json"
+
+
 def overlaps_of(corpora: Mapping[str, CorpusFiles], train: Sequence[CorpusFiles], kept: Path) -> dict[str, Overlap]:
     """Return the overlap of each corpus, by name, with the training corpora; kept: a file for the next start."""
     text = {"version": _VERSION, "names": list(corpora), "text": text_checksums([*corpora.values(), *train])}
@@ -68,6 +73,18 @@ def overlaps_of(corpora: Mapping[str, CorpusFiles], train: Sequence[CorpusFiles]
     record = {"of": text, "found": {name: asdict(overlap) for name, overlap in found.items()}}
     write_text(kept, json.dumps(record, ensure_ascii=False) + "\n")
     return found
+
+
+def known_overlap(run_dir: Path, files: CorpusFiles) -> Overlap | None:
+    """Return the overlap of these texts with the run's training text, if the run has found it; None: unknown."""
+    try:
+        record = parse_json(overlap_file(run_dir).read_bytes())
+        names, texts = list(record["of"]["names"]), list(record["of"]["text"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    found = _read(overlap_file(run_dir), record["of"])
+    [wanted] = text_checksums([files])
+    return next((found[name] for name, text in zip(names, texts, strict=False) if found and text == wanted), None)
 
 
 def _read(kept: Path, text: dict[str, Any]) -> dict[str, Overlap] | None:

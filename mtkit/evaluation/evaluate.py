@@ -8,9 +8,10 @@ from typing import Literal
 from mtkit.bundle import find_model
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config, CorpusFiles, DecodeConfig
-from mtkit.console import log, progress_bar
+from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import first_missing, read_side, require_files
+from mtkit.data.corpus import first_missing, open_output, read_lines, read_side, require_files
+from mtkit.data.overlap import known_overlap
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison.comparison import Comparison, SortedTestSet, compare
 from mtkit.evaluation.comparison.features import TrainingWords, find_features
@@ -68,7 +69,7 @@ class Evaluation:
             f"{system.name}: " + ", ".join(f"{score.name} {score.score:.2f}" for score in system.scores)
             for system in self.scores
         ]
-        return f"Evaluation({len(self.test_set.references[0]):,} sentences; {'; '.join(systems)})"
+        return f"Evaluation({counted(len(self.test_set.references[0]), 'sentence')}; {'; '.join(systems)})"
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,7 @@ def evaluate(
     Raises DataError or BundleError if files do not fit together, UsageError if it is not clear which test set to use.
     """
     places, members = find_places(_texts(systems), groups)
-    _check_decode(decode.keys(), places)
-    _check_baseline(baseline, places)
-    if output is not None and places:
-        _check_one_model(places)
+    _check(places, decode.keys(), baseline, output)
     warn_of_other_settings(members, places)
     task = prepare(
         places,
@@ -168,6 +166,14 @@ def evaluate(
     if output is not None:
         _write(output, translated)
     return judge(task, translated, members, baseline=baseline, metrics=metrics, chance=chance)
+
+
+def _check(places: Sequence[Place], decode: Collection[str], baseline: str | None, output: Path | None) -> None:
+    """Raise TypeError or UsageError for arguments that do not fit these systems."""
+    _check_decode(decode, places)
+    _check_baseline(baseline, places)
+    if output is not None and places:
+        _check_one_model(places)
 
 
 def _check_decode(keys: Collection[str], places: Sequence[Place]) -> None:
@@ -300,7 +306,17 @@ def find_test_set(
         overrides = [f"decode.tag={files.tag or 'null'}"]
     test_set = read_test_set(files, refs)
     test_set.warn_of_blanks()
+    if files is not None:
+        _report_overlaps(files, folders, "the test set" if src is not None else f"data.{split}")
     return test_set, overrides
+
+
+def _report_overlaps(files: CorpusFiles, folders: Sequence[Path], name: str) -> None:
+    """Log which of the test set's pairs a model has seen in training, where its run knows it."""
+    run_dirs = list(dict.fromkeys(folder.parent for folder in folders))
+    for run_dir in run_dirs:
+        if overlap := known_overlap(run_dir, files):
+            overlap.report(name if len(run_dirs) == 1 else f"{name} ({run_dir})")
 
 
 def _files_of_configs(folders: Sequence[Path], split: Split) -> CorpusFiles:

@@ -13,6 +13,8 @@ from tiny_models import REF, SRC, save_tiny_bundle, write_lines
 from typer.testing import CliRunner
 
 from mtkit.cli import app
+from mtkit.config.schema import CorpusFiles
+from mtkit.data.overlap import overlap_file, overlaps_of
 from mtkit.evaluation.metrics.scores import evaluate
 from mtkit.translation.translator import Translator
 
@@ -104,6 +106,18 @@ def test_a_model_is_scored_on_the_test_set_of_its_config(world):
     assert (result["src"], result["ref"]) == (str(world / "src.gz"), str(world / "ref"))
     assert (result["model"], result["beam_size"], result["n_sentences"]) == ("tiny/model", 3, 4)
     assert result["sentences_per_s"] == pytest.approx(4 / result["seconds"])
+
+
+def test_the_overlap_of_the_test_set_with_the_training_text_is_said_where_the_run_knows_it(world):
+    test = {"src": world / "src.gz", "tgt": world / "ref"}
+    write_lines(world / "train.tsv", [f"{SRC[0]}\t{REF[0]}", "a\tb"])
+    kept = overlap_file(world / "tiny")
+    overlaps_of({"test": CorpusFiles(**test)}, [CorpusFiles(tsv=world / "train.tsv")], kept)
+    expected = f"1 of the {len(REF)} pairs of data.test"
+    assert expected in run("--model", "tiny").stderr
+    assert "1 of the 4 pairs of the test set" in run("--model", "tiny", "--src", "src.gz", "--ref", "ref").stderr
+    kept.unlink()
+    assert "also in data.train" not in run("--model", "tiny").stderr
 
 
 def test_a_model_is_scored_on_the_dev_set_of_its_config(world):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.data import overlap
-from mtkit.data.overlap import find_overlaps, overlaps_of
+from mtkit.data.corpus import Pair
+from mtkit.data.overlap import find_overlaps, known_overlap, overlap_file, overlaps_of
 from mtkit.formats.pairs import Pair
 
 WORDS = ["the", "cat", "dog", "a", "house", "sees", "Tom", "walks", "to", "river", "by", "3", "17", ",", ".", "Don't"]
@@ -105,3 +106,20 @@ def test_the_result_is_kept_for_the_same_text_only(tmp_path, monkeypatch):
     with (tmp_path / "train.tsv").open("a") as file:
         file.write(f"{(tmp_path / 'dev.tsv').read_text().splitlines()[0]}\n")
     assert overlaps_of(held_out, [files["train"]], kept)["dev"].counts["pair"] >= 1
+
+
+def test_a_run_knows_the_overlap_of_its_own_texts_wherever_they_lie(tmp_path):
+    for name, lines in {"train": ["a b\tx", "c d\ty"], "dev": ["e f\tz"], "test": ["c d\ty", "g\th"]}.items():
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    files = {name: CorpusFiles(tsv=tmp_path / f"{name}.tsv") for name in ("train", "dev", "test")}
+    assert known_overlap(tmp_path / "run", files["test"]) is None
+    held_out = {"dev": files["dev"], "test": files["test"]}
+    overlaps_of(held_out, [files["train"]], overlap_file(tmp_path / "run"))
+    moved = (tmp_path / "test.tsv").rename(tmp_path / "moved.tsv")
+    known = known_overlap(tmp_path / "run", CorpusFiles(tsv=moved))
+    assert known is not None
+    assert (known.n_pairs, known.counts["pair"]) == (2, 1)
+    moved.write_text("c d\ty\n")
+    assert known_overlap(tmp_path / "run", CorpusFiles(tsv=moved)) is None
+    overlap_file(tmp_path / "run").write_text("[" * 100_000)
+    assert known_overlap(tmp_path / "run", CorpusFiles(tsv=moved)) is None
