@@ -20,17 +20,17 @@ from mtkit.cli.options import (
     EngineOption,
     EnsembleOption,
     InputOption,
-    file_named,
+    output_option,
     valid_text,
 )
 from mtkit.cli.rendering import Rendering
-from mtkit.cli.translating import load_translator, model_folders
-from mtkit.console import log, progress_bar
+from mtkit.cli.translating import load_translator, model_folders, option_overrides
+from mtkit.console import counted, log, progress_bar
 from mtkit.data import unseen_characters
 from mtkit.errors import UsageError
 from mtkit.files import parse_json, sha256_file
 from mtkit.formats import lines as text_lines
-from mtkit.translation import file_job, streaming
+from mtkit.translation import direction, file_job, streaming
 from mtkit.translation import translator as translators
 
 TextArgument = Annotated[
@@ -39,13 +39,9 @@ TextArgument = Annotated[
 ]
 JobOutputOption = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        callback=file_named(),
-        rich_help_panel=OUTPUT,
-        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. With --input, the same "
-        "command resumes an interrupted job. Default: standard output.",
+    output_option(
+        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. With --input, the same command "
+        "resumes an interrupted job. Default: standard output."
     ),
 ]
 NBestOption = Annotated[
@@ -137,10 +133,7 @@ def translate(
     chosen |= _engine_for(engine, looked_into=live or alignments or tokens, few_lines=bool(text))
 
     _warn_of_arguments(text or [])
-    settings = [
-        *(overrides or []),
-        *translators.decode_overrides({k: value for k, value in chosen.items() if value is not None}),
-    ]
+    settings = [*(overrides or []), *option_overrides(chosen)]
     folders = model_folders(models)
     translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
     if problem := translators.n_best_problem(n_best or 1, translator.decode):
@@ -209,7 +202,7 @@ def _translate_file(
 
 
 def _report_resumed(n_lines: int, n_before: int, counts: Any) -> None:
-    log.info(f"{n_lines:,} lines, {n_before:,} of them translated by an earlier process; in the whole file:")
+    log.info(f"{counted(n_lines, 'line')}, {n_before:,} of them translated by an earlier process; in the whole file:")
     noticed = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in counts.items() if n)
     log.info(f"  {noticed or 'nothing'}")
 
@@ -236,7 +229,10 @@ def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
 
 def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str]]) -> None:
     n_lines = n_unfinished = 0
+    check = None if translator.files is None else direction.DirectionCheck(translator.files)
     for window in line_windows:
+        if check is not None:
+            check.add(window)
         for line in window:
             n_lines += 1
             _, finished = streaming.translate_live(

@@ -10,7 +10,7 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import Config, CorpusFiles, DecodeConfig
 from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import first_missing, open_output, read_lines, read_side, require_files
+from mtkit.data.corpus import first_missing, read_side, require_files
 from mtkit.data.overlap import known_overlap
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison.comparison import Comparison, SortedTestSet, compare

@@ -12,8 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
+from mtkit.config.problems import Setting
 from mtkit.config.schema import DecodeConfig
-from mtkit.console import log
+from mtkit.console import counted, log
+from mtkit.data.corpus import as_one_line, check_text, windows
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
@@ -44,12 +46,13 @@ class Translator:
         other_src_tokenizers: Sequence[Tokenizer] = (),
         tgt_lang: str | None = None,
         files: BundleFiles | None = None,
+        is_ensemble: bool = False,
     ) -> None:
         """Take an engine and the tokenizers of its model.
 
         other_src_tokenizers: those of an ensemble's further models, unless all models share the first one's.
         tgt_lang: language of the translations, such as "fr"; the check for lost numbers needs it.
-        files: the bundle that the translator was loaded from, None for an ensemble; `confidence` needs its calibration.
+        files: the bundle that the translator was loaded from, the first one of an ensemble.
         Raises DataError if decode.terminology cannot be read, or if a source tokenizer does not have decode.tag.
         """
         self.engine = engine
@@ -61,6 +64,7 @@ class Translator:
         self.src_tokenizer = self.src_tokenizers[0]
         self.tgt_lang = tgt_lang
         self.files = files
+        self.is_ensemble = is_ensemble
         self.terminology = None if decode.terminology is None else Terminology.load(decode.terminology, tgt_tokenizer)
         self.utility: mbr.Utility | None = None  # chooses among decode.mbr_samples draws; None: expected chrF
 
@@ -120,11 +124,12 @@ class Translator:
             first.config.decode,
             other_src_tokenizers=() if same else [other.src_tokenizer for other in others],
             tgt_lang=first.config.data.tgt_lang,
-            files=None if others else first,
+            files=first,
+            is_ensemble=bool(others),
         )
 
     def __repr__(self) -> str:
-        model = "" if self.files is None else f"{str(self.files.folder)!r}, "
+        model = "" if self.files is None or self.is_ensemble else f"{str(self.files.folder)!r}, "
         return f"Translator({model}engine={self.engine.name!r}, beam_size={self.decode.beam_size})"
 
     def translate(self, lines: Sequence[str]) -> list[str]:
@@ -170,7 +175,7 @@ class Translator:
     @cached_property
     def calibration(self) -> Calibration | None:
         """The calibration that `mtkit calibrate` added to the bundle."""
-        path = None if self.files is None else bundle_file(self.files, "confidence.json")
+        path = None if self.files is None or self.is_ensemble else bundle_file(self.files, "confidence.json")
         if path is None:
             return None
         calibration = Calibration.load(path)
@@ -252,7 +257,7 @@ class Translator:
                 if first_line is not None:
                     log.warning(
                         f"line {first_line + owner}: {n_tokens} tokens are more than decode.max_src_tokens={limit}; "
-                        f"translated in {len(parts)} segments and joined again"
+                        f"translated in {counted(len(parts), 'segment')} and joined again"
                     )
             pieces += parts
             owners += [owner] * len(parts)
@@ -351,9 +356,12 @@ class Session:
 
 
 def decode_overrides(decode: Mapping[str, object]) -> list[str]:
-    """Return values for keys of the decode section as overrides, quoted so that a path such as "a: b" stays one."""
+    """Return arguments for keys of the decode section as overrides, quoted so that a path such as "a: b" stays one."""
     # JSON is YAML, except for escapes beyond \uFFFF
-    return [f"decode.{key}={json.dumps(value, default=str, ensure_ascii=False)}" for key, value in decode.items()]
+    return [
+        Setting(f"decode.{key}={json.dumps(value, default=str, ensure_ascii=False)}", f"{key}={value!r}")
+        for key, value in decode.items()
+    ]
 
 
 def n_best_problem(n_best: int, decode: DecodeConfig) -> str:
@@ -369,7 +377,7 @@ def warn_unfinished(n_unfinished: int, n_lines: int) -> None:
     """Warn of translations that the length limit ended, if there are any."""
     if n_unfinished:
         log.warning(
-            f"{n_unfinished} of {n_lines} translations hit the length limit (decode.max_len_factor, "
+            f"{n_unfinished} of {counted(n_lines, 'translation')} hit the length limit (decode.max_len_factor, "
             "decode.max_len_constant, decode.max_len): they may be incomplete or repeat themselves"
         )
 

@@ -5,8 +5,10 @@ import shutil
 import numpy as np
 import pytest
 from tiny_corpus import WORDS
+from typer.testing import CliRunner
 
 from mtkit.bundle import add_to_bundle, read_bundle, save_bundle
+from mtkit.cli import app
 from mtkit.config.schema import TokenizerConfig
 from mtkit.data.sides import FILE, save_counts
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
@@ -39,6 +41,18 @@ def test_translating_target_text_warns_once_with_numbers(files, caplog):
     assert "target language (fr), not its source language (en)" in warning
     assert "15 of 15 words" in warning
     assert str(files.folder) in warning
+
+
+def test_an_ensemble_looks_at_its_first_model(files, caplog):
+    Translator.from_bundles([files, files]).translate(FRENCH * 3)
+    assert len([message for message in caplog.messages if "looks like" in message]) == 1
+
+
+def test_live_translation_warns_too(files, caplog, monkeypatch):
+    monkeypatch.setattr("mtkit.console.set_up_logging", lambda quiet: None)  # or caplog sees nothing
+    result = CliRunner().invoke(app, ["translate", "--model", str(files.folder), "--live", *FRENCH * 2])
+    assert result.exit_code == 0, result.output
+    assert len([message for message in caplog.messages if "looks like" in message]) == 1
 
 
 @pytest.mark.parametrize("text", [ENGLISH, ["un chat"], ["12"], [""]])
