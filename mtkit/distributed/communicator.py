@@ -28,7 +28,7 @@ _Part = tuple["Batch", tuple[int, ...]]  # a batch, and the numbers that seed it
 class Communicator:
     """A process that trains without others.
 
-    All processes must call every method except `is_main` and `threads`, in the same order.
+    All processes must call every method except `is_main`, `is_first_here` and `threads`, in the same order.
     """
 
     rank = 0
@@ -38,6 +38,11 @@ class Communicator:
     def is_main(self) -> bool:
         """Whether this process writes files and talks to the user."""
         return self.rank == 0
+
+    @property
+    def is_first_here(self) -> bool:
+        """Whether this process is the first of its machine."""
+        return True
 
     @property
     def threads(self) -> int | None:
@@ -56,7 +61,7 @@ class Communicator:
         return work()
 
     def main_first(self) -> AbstractContextManager[None]:
-        """Let process 0 finish the block before the others enter it and use what it has made."""
+        """Let process 0 finish the block, then the first of each other machine; the rest use what these have made."""
         return nullcontext()
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:

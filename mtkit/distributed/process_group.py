@@ -62,6 +62,11 @@ class ProcessGroup(Communicator):
         dist.destroy_process_group()
 
     @property
+    def is_first_here(self) -> bool:
+        """Machines may share the run's folder, or have one each."""
+        return self.local_rank == 0
+
+    @property
     def threads(self) -> int | None:
         """Share this machine's cores equally."""
         return max(1, usable_cores() // self.n_local)
@@ -107,12 +112,13 @@ class ProcessGroup(Communicator):
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        """The others wait for a broadcast."""
-        if not self.is_main:
-            self._broadcast(None)
+        """There are three turns, and all processes meet between them."""
+        turn = 0 if self.is_main else 1 if self.is_first_here else 2
+        for _ in range(turn):
+            self._meet()
         yield
-        if self.is_main:
-            self._broadcast(None)
+        for _ in range(2 - turn):
+            self._meet()
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
         """One collective operation, which takes some tenths of a millisecond on one machine."""
@@ -227,6 +233,11 @@ class ProcessGroup(Communicator):
         with self._loss_explained():
             dist.broadcast_object_list(values, src=0, group=self._messages)
         return values[0]
+
+    def _meet(self) -> None:
+        """Wait until all processes have called this, however long it takes."""
+        with self._loss_explained():
+            dist.barrier(group=self._messages)
 
     @contextmanager
     def _loss_explained(self) -> Iterator[None]:

@@ -24,7 +24,9 @@ from mtkit.distributed.sharding import Sharding
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
+from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
+from mtkit.training.prepare import prepare
 from mtkit.training.update import batch_loss
 
 pytestmark = pytest.mark.skipif(
@@ -64,10 +66,10 @@ def alone(tmp_path_factory, config_of):
 class Job:
     """`torchrun ... -m mtkit train`, or another program that does it, with a config; it is ended with the block."""
 
-    def __init__(self, cfg, program=("-m", "mtkit")):
+    def __init__(self, cfg, program=("-m", "mtkit"), n=2):
         folder = cfg.run_dir.parent
         (folder / "config.yaml").write_text(dump_config(cfg), encoding="utf-8")
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}"]
         self.log = folder / "job.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -326,11 +328,15 @@ def test_several_processes_that_torchrun_has_not_started_are_refused(monkeypatch
         pass
 
 
-def test_process_0_sends_the_others_large_results_and_its_interruption(config_of, tmp_path):
+def test_process_0_sends_the_others_results_and_each_machine_s_first_goes_before_its_others(config_of, tmp_path):
     program = tmp_path / "program.py"
     program.write_text("""
+import os
 import time
 from mtkit.distributed.launch import processes_of_job
+
+if os.environ["RANK"] != "0":  # as if on a second machine
+    os.environ["LOCAL_RANK"] = str(int(os.environ["RANK"]) - 1)
 
 def interrupt():
     raise KeyboardInterrupt
@@ -340,17 +346,34 @@ with processes_of_job() as processes:
         text = processes.on_main(lambda: "a long text " * 1_000_000)
         print(f"length {len(text)}", flush=True)
     print(processes.text_of_first(f"by {processes.rank}", is_mine=processes.rank == 1), flush=True)
+    with processes.main_first():
+        time.sleep(0.3 * (2 - processes.rank))
+        print(f"turn of {processes.rank}, first here: {processes.is_first_here}", flush=True)
     try:
         processes.on_main(interrupt)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
 """)
-    with Job(config_of(tmp_path / "run", **SETTINGS), [str(program)]) as job:
+    with Job(config_of(tmp_path / "run", **SETTINGS), [str(program)], n=3) as job:
         code, printed = job.finish()
     assert code == 0, printed
-    assert printed.count("length 12000000") == 4
-    assert printed.count("by 1") == 2
-    assert printed.count("interrupted") == 2
+    assert printed.count("length 12000000") == 6
+    assert printed.count("by 1") == 3
+    assert printed.count("interrupted") == 3
+    turns = re.findall(r"turn of (\d), first here: (\w+)", printed)
+    assert turns == [("0", "True"), ("1", "True"), ("2", "False")]
+
+
+def test_a_machine_with_a_disk_of_its_own_verifies_its_encoded_text(config_of, corpus, tmp_path):
+    class FirstOfAnother(Communicator):
+        rank = 1
+
+    cfg = config_of(tmp_path / "run", data=corpus)
+    checkpoints = Checkpoints(tmp_path / "run" / "checkpoints")
+    ids = prepare(cfg, tmp_path / "run", checkpoints).corpus.src.ids.tolist()
+    for path in (tmp_path / "run" / "cache").glob("*/src.ids"):
+        path.write_bytes(b"\1" + path.read_bytes()[1:])
+    assert prepare(cfg, tmp_path / "run", checkpoints, FirstOfAnother()).corpus.src.ids.tolist() == ids
 
 
 def test_a_single_process_returns_its_own_values():
