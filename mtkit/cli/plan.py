@@ -11,6 +11,8 @@ import typer
 
 from mtkit.cli.options import ConfigOption, SetOption, load_run_config
 from mtkit.config.durations import duration_of
+from mtkit.console import counted
+from mtkit.errors import TrainingError
 from mtkit.interop.support import Target, export_problems
 from mtkit.runs import plan as plans
 
@@ -39,6 +41,8 @@ def print_plan(
         print(json.dumps({**asdict(prediction), "exports": exports}, indent=2))
     else:
         print("\n".join(_lines(prediction, exports)))
+    if prediction.problem:
+        raise TrainingError(prediction.problem)
 
 
 def _exports(cfg: ModelConfig) -> dict[str, list[str]]:
@@ -56,7 +60,7 @@ def _lines(plan: plans.RunPlan, exports: dict[str, list[str]]) -> list[str]:
 
 def _model_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     parts = ", ".join(f"{part} {number:,}" for part, number in plan.parameters.items() if part != "total")
-    where = f"{plan.device}, {plan.n_threads} threads" if plan.device == "cpu" else plan.device
+    where = f"{plan.device}, {counted(plan.n_threads, 'thread')}" if plan.device == "cpu" else plan.device
     memory, libraries = plan.memory, ", libraries included" if plan.device == "cpu" else ""
     used = plan.used_by_others
     shared = [("", f"other programs used {used} during the probe: the times below hold while they do")] if used else []
@@ -120,8 +124,8 @@ def _disk_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
         ("disk", f"{_size(disk.total)} at the end, {_size(disk.peak)} at most"),
         (
             "",
-            f"{disk.n_checkpoints} checkpoints of {_size(disk.checkpoint)}, {disk.n_best} older of the best of "
-            f"{_size(disk.best)}, model {_size(disk.bundle)}, encoded text {_size(disk.cache)}",
+            f"{counted(disk.n_checkpoints, 'checkpoint')} of {_size(disk.checkpoint)}, {disk.n_best} older of the best "
+            f"of {_size(disk.best)}, model {_size(disk.bundle)}, encoded text {_size(disk.cache)}",
         ),
     ]
 

@@ -61,7 +61,8 @@ def add_export(run: Prepared, seconds: float | None) -> None:
         files = read_bundle(folder, [f"decode.tag={run.cfg.data.dev.tag or 'null'}"])
         sources, references = [pair.src for pair in pairs], [pair.tgt for pair in pairs]
         export_bundle(files, None, "float32", sources, references, _TOLERANCE, torch.get_num_threads())
-    except (MtkitError, OSError, RuntimeError, ValueError) as error:
-        log.warning(f"{folder}: no CTranslate2 model, so mtkit translates with its own engine ({error}); {by_hand}")
+    except (MtkitError, OSError, RuntimeError, ValueError, MemoryError) as error:
+        reason = str(error) or "not enough memory"
+        log.warning(f"{folder}: no CTranslate2 model, so mtkit translates with its own engine ({reason}); {by_hand}")
         return
     log.info(f"CTranslate2 model: {folder / 'ctranslate2'}, which translates like the original (parity.json)")

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from mtkit.bundle import MANIFEST, add_to_bundle, load_bundle, save_bundle
 from mtkit.config.differences import differences
 from mtkit.config.schema import Config, TrainConfig
-from mtkit.console import log
+from mtkit.console import counted, log
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.data.sides import Sides, save_counts
 from mtkit.data.tokenizer import load_tokenizers
@@ -64,8 +64,8 @@ def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequenc
     if report := refresh_report(run.run_dir):
         log.info(f"report: {report}")
     log.info(
-        f"finished after {state.step} steps, {state.seconds / 60:.1f} minutes ({_values(run.cfg.train, limits)}); "
-        f"dev {scores} ({signed[0].signature}); model: {folder}"
+        f"finished after {counted(state.step, 'step')}, {state.seconds / 60:.1f} minutes "
+        f"({_values(run.cfg.train, limits)}); dev {scores} ({signed[0].signature}); model: {folder}"
     )
     if problem := too_low(scores.bleu):
         log.warning(problem)
@@ -108,7 +108,7 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
         return None
     refresh_report(run_dir)
     log.info(
-        f"{run_dir}: already finished after {state.step} steps ({_values(cfg.train, limits)}); "
+        f"{run_dir}: already finished after {counted(state.step, 'step')} ({_values(cfg.train, limits)}); "
         f"raise {' and '.join(f'train.{key}' for key in limits)} to continue"
     )
     for key in ("average_best", "average_last"):

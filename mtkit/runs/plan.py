@@ -26,7 +26,7 @@ from mtkit.runs.export import cost_in_validations
 from mtkit.runs.folder import with_its_choices
 from mtkit.runs.record import parameters_by_part
 from mtkit.training.auto_batch import longest_batch, resident_memory
-from mtkit.training.budget import VALIDATE_EVERY, Timing, check_budget, expected_ending, expected_validations
+from mtkit.training.budget import VALIDATE_EVERY, Timing, expected_ending, expected_validations, shortage
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.forecast import forecast_validation
 from mtkit.training.metrics_log import MetricsLog
@@ -113,6 +113,7 @@ class RunPlan:
     memory: MemoryPlan
     time: TimePlan
     disk: DiskPlan
+    problem: str  # why training would refuse its budget; "" if it would not
     left_out: list[str]  # what the figures do not include, in words
     used_by_others: str | None = None  # "1.4 of 2 cores" during the probe, if that left too little
 
@@ -120,7 +121,8 @@ class RunPlan:
 def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) -> RunPlan:
     """Plan a run of cfg from its beginning; seconds: how long the probe makes updates.
 
-    since: the time.monotonic() when the command began. Raises MtkitError for whatever would stop training.
+    since: the time.monotonic() when the command began.
+    Raises MtkitError for whatever would stop training, except too short a budget, which is the plan's `problem`.
     """
     run_dir = cfg.run_dir
     if run_dir is None:
@@ -152,14 +154,19 @@ def _as_if_distilled(cfg: Config) -> Config:
 
 
 def _borrow(run_dir: Path, scratch: Path) -> None:
-    """Copy the run's tokenizers to the scratch folder, and link its encoded text there."""
+    """Copy the run's tokenizers to the scratch folder, and link the files of its encoded text there.
+
+    The folders are the scratch folder's own: text that is damaged, or of an older mtkit, is encoded again there.
+    """
     for name in ("src.spm", "tgt.spm", "tokenizers.json"):
         if (run_dir / name).exists():
             shutil.copy(run_dir / name, scratch / name)
     (scratch / "cache").mkdir()
     for path in (run_dir / "cache").glob("[!.]*"):
         if path.is_dir():
-            (scratch / "cache" / path.name).symlink_to(path, target_is_directory=True)
+            (scratch / "cache" / path.name).mkdir()
+            for file in path.iterdir():
+                (scratch / "cache" / path.name / file.name).symlink_to(file)
         else:
             shutil.copy(path, scratch / "cache" / path.name)
 
@@ -212,6 +219,7 @@ class _Probe:
                 total=parts and self._seconds(*parts) + ending,
             ),
             disk=self._disk(checkpoint, steps, n_validations),
+            problem=shortage(self.cfg, timing),
             left_out=[],
             used_by_others=use_of_others(self.began) if trainer.updater.device.type == "cpu" else None,
         )
@@ -280,8 +288,7 @@ class _Probe:
         if cfg.budget is not None:
             timing.update = self.update_by_clock
             timing.ending = looking + expected_ending(cfg, timing)
-            check_budget(cfg, timing)
-            training = seconds_of(cfg.budget) - timing.prepared - timing.ending
+            training = max(0.0, seconds_of(cfg.budget) - timing.prepared - timing.ending)
             n_validations = expected_validations(cfg, timing, training)
             steps = max(0, int((training - (n_validations - 1) * looking) / timing.update))
             return {"budget": steps, **({"patience": None} if cfg.patience else {})}, steps, n_validations

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
-from mtkit.console import log, progress_bar
+from mtkit.console import counted, log, progress_bar
 from mtkit.errors import CheckpointError, ConfigError, MtkitError
 from mtkit.files import parse_json, sha256_file
 from mtkit.training.checkpoint import Checkpoint, Checkpoints, find_damage, made_with, read_optimizer_state
@@ -79,8 +79,8 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
         last_step = min(newer.state.step, first_step + (steps or newer.state.step))
         if last_step < newer.state.step and not _metrics_between(run_dir, first_step, last_step):
             raise ConfigError(
-                f"{run_dir}: nothing to compare after {last_step - first_step} steps: metrics.jsonl has a line every "
-                f"{cfg.train.log_every} steps; raise --steps, or omit it"
+                f"{run_dir}: nothing to compare after {counted(last_step - first_step, 'step')}: metrics.jsonl has a "
+                f"line every {counted(cfg.train.log_every, 'step')}; raise --steps, or omit it"
             )
         with _named(run_dir, instead_of=scratch):
             cfg = cfg.model_copy(update={"run_dir": scratch})
@@ -216,7 +216,7 @@ def _compare_metrics(run_dir: Path, scratch: Path, first_step: int, last_step: i
         for name in {**old, **new}
         if old.get(name) != new.get(name)
     )
-    return Part("metrics.jsonl", f"{len(recorded)} lines", f"{len(replayed)} lines", next(different, None))
+    return Part("metrics.jsonl", counted(len(recorded), "line"), counted(len(replayed), "line"), next(different, None))
 
 
 def _compare_checkpoints(recorded: Path, replayed: Path, names: Mapping[int, str]) -> Iterator[Part]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mtkit.config.schema import Config
+from mtkit.console import counted
 from mtkit.languages import primary_code
 from mtkit.pages.page import thousands
 from mtkit.runs.read import RunFiles, Scores
@@ -187,6 +188,6 @@ def _of_the_scores(run: RunFiles) -> Iterator[str]:
     if scores and (problem := too_low(scores.bleu.score)):
         yield problem
     if scores and scores.n_sentences and scores.n_sentences < _FEW_SENTENCES:
-        yield f"The scores come from only {scores.n_sentences} sentences, so their intervals are wide."
+        yield f"The scores come from only {counted(scores.n_sentences, 'sentence')}, so their intervals are wide."
     if run.training and run.cfg.data.test and not run.test:
         yield f"The test set has no scores yet; get them with `mtkit evaluate --model {run.folder}`."

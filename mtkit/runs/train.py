@@ -10,7 +10,7 @@ from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.cores import CpuTime, use_of_others
 from mtkit.distributed.communicator import ALONE, Communicator
-from mtkit.errors import ConfigError
+from mtkit.errors import CheckpointError, ConfigError
 from mtkit.files import disk_full_explained, locked, remove_leftovers
 from mtkit.model.transformer import Transformer
 from mtkit.runs.export import add_export, cost_in_validations
@@ -51,11 +51,11 @@ def train(cfg: Config, since: float | None = None, processes: Communicator = ALO
         checkpoint = processes.on_main(lambda: _open_run(cfg, run_dir, checkpoints))
         if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, run_dir, checkpoint.state))):
             return result
-        run = prepare(cfg, run_dir, checkpoints, processes, since)
+        validation_s = checkpoint.state.timing.validation if checkpoint else 0.0
+        run = prepare(cfg, run_dir, checkpoints, processes, since, validation_s)
         trainer = Trainer(run, since, _RunFolder(run, teachers, began))
         if checkpoint:
-            trainer.resume(checkpoint)
-            trainer.budget.resume(checkpoint.state.timing)
+            _resume(trainer, checkpoint)
         trainer.budget.timing.export = cost_in_validations(run)
         try:
             limits = trainer.fit()
@@ -65,6 +65,21 @@ def train(cfg: Config, since: float | None = None, processes: Communicator = ALO
             raise
         model = processes.whole(trainer.updater.model)
         return processes.on_main(lambda: _end(trainer, model, limits))
+
+
+def _resume(trainer: Trainer, checkpoint: Checkpoint) -> None:
+    """Resume from the checkpoint, or from an earlier one if this has content that does not fit the run."""
+    step = checkpoint.state.step
+    try:
+        trainer.resume(checkpoint)
+    except CheckpointError as error:
+        earlier = trainer.processes.on_main(lambda: trainer.checkpoints.newest(before=step))
+        if earlier is None or earlier.state.step >= step:
+            raise
+        log.warning(f"{error}; trying another checkpoint")
+        _resume(trainer, earlier)
+    else:
+        trainer.budget.resume(checkpoint.state.timing)
 
 
 def _end(trainer: Trainer, model: Transformer, limits: Sequence[str]) -> TrainResult:

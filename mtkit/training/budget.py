@@ -5,6 +5,7 @@ how long these take. Because it follows the clock, such a run is not repeatable,
 resumed.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ VALIDATE_EVERY = 500  # updates, unless the config or a budget says otherwise
 _INTERVALS = (10, 24)  # validations, if they came at the pace of the first or of the second half of the training time
 _MOST_VALIDATION = 0.1  # of the training time
 _LEAST_TRAINING = 0.2  # of the budget; less is an error
+_RESERVE = 1.1  # in the advice for a longer budget, under which a validation translates more
 _MARGIN_S, _MARGIN = 0.5, 0.005  # for the interpreter's exit; and a share of the budget
 _LOADING_S = 1.0
 # What the end writes and reads, in times of saving a checkpoint: the model (a third), and each averaged checkpoint (a
@@ -56,17 +58,33 @@ def share_used(cfg: TrainConfig, timing: Timing) -> float | None:
     return (timing.spent - timing.prepared) / max(seconds_of(cfg.budget) - timing.ending - timing.prepared, 1e-9)
 
 
-def check_budget(cfg: TrainConfig, timing: Timing) -> None:
-    """Raise TrainingError if preparation and end leave too little of the budget for training."""
+def shortage(cfg: TrainConfig, timing: Timing, text_s: float = 0.0) -> str:
+    """Explain why preparation and end leave too little of the budget for training; "" if they leave enough.
+
+    text_s: seconds of the preparation whose work the run's next start finds done.
+    """
     if cfg.budget is None:
-        return
+        return ""
     seconds = seconds_of(cfg.budget)
-    if seconds - timing.prepared - timing.ending < _LEAST_TRAINING * seconds:
-        raise TrainingError(
-            f"train.budget={cfg.budget} leaves too little for training: preparation took "
-            f"{duration_of(timing.prepared)}, and the end will take {duration_of(timing.ending)} (a validation takes "
-            f"{duration_of(timing.validation)}); raise the budget, or lower train.validate_sentences"
-        )
+
+    def suffices(prepared: float) -> bool:
+        return seconds - prepared - timing.ending >= _LEAST_TRAINING * seconds
+
+    if suffices(timing.prepared):
+        return ""
+    fixed = timing.prepared + timing.ending - _MARGIN * seconds
+    enough = duration_of(math.ceil(_RESERVE * fixed / (1 - _LEAST_TRAINING - _MARGIN) / 10) * 10)
+    remedy = (
+        f"run the same command again, which finds the text prepared ({duration_of(text_s)}), or raise the budget to "
+        f"{enough}"
+        if suffices(timing.prepared - text_s)
+        else f"raise it to {enough}, or lower train.validate_sentences"
+    )
+    return (
+        f"train.budget={cfg.budget} leaves too little for training: preparation took {duration_of(timing.prepared)}, "
+        f"and the end will take {duration_of(timing.ending)} (a validation takes {duration_of(timing.validation)}); "
+        f"{remedy}"
+    )
 
 
 def expected_ending(cfg: TrainConfig, timing: Timing) -> float:
@@ -115,9 +133,11 @@ class Budget:
         self._spent_before = timing.spent
         self.tick()
 
-    def begin(self, validation_s: float) -> None:
-        """Start the first update; validation_s: the expected time of a validation, until one is measured.
+    def begin(self, validation_s: float, text_s: float = 0.0) -> None:
+        """Start the first update.
 
+        validation_s: the expected time of a validation, until one is measured. text_s: of the preparation, the seconds
+        whose work the next start finds done.
         Raises TrainingError if the budget leaves too little for training.
         """
         self.tick()
@@ -129,7 +149,8 @@ class Budget:
         timing.prepared = timing.validated = timing.spent
         timing.validation = timing.validation or validation_s
         self._plan_end()
-        check_budget(self.cfg, timing)
+        if problem := shortage(self.cfg, timing, text_s):
+            raise TrainingError(problem)
 
     def tick(self) -> None:
         """Update timing.spent."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from mtkit.config.durations import duration_of
 from mtkit.config.schema import DEFAULT_BATCH_TOKENS, Config
-from mtkit.console import log
+from mtkit.console import counted, log
 from mtkit.data.batching import make_batch
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.training.auto_batch import pairs_of_length
@@ -58,7 +58,7 @@ def fit_batches(
         if n_updates < _ENOUGH_UPDATES:
             break
     if written is None:
-        log.info(f"train.batch_tokens: {size:,}, for about {n_updates:,} updates in {duration_of(training_s)}")
+        log.info(f"train.batch_tokens: {size:,}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}")
     chosen: dict[str, Any] = {"batch_tokens": size}
     if n_updates < _FEW_UPDATES and "lr" not in cfg.train.model_fields_set and cfg.model.d_model <= _NARROW:
         chosen["lr"] = 2 * cfg.train.lr
@@ -123,7 +123,7 @@ class Outlook:
 
 def expectation(n_updates: int, epochs: float) -> str:
     """Return how long a run is, and what that is worth: "about 90 updates, 0.2 epochs: expect nothing usable"."""
-    length = f"about {n_updates:,} updates, {epochs:.1f} epochs"
+    length = f"about {counted(n_updates, 'update')}, {epochs:.1f} epochs"
     return f"{length}: {worth}" if (worth := worth_of(n_updates)) else length
 
 

@@ -10,11 +10,11 @@ import torch
 
 from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config, CorpusFiles
-from mtkit.console import log
-from mtkit.data.corpus import first_missing, read_pairs, require_files
+from mtkit.console import counted, log
+from mtkit.data.corpus import Pair, first_missing, read_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
 from mtkit.data.feed import BatchStream, EpochSize
-from mtkit.data.overlap import Overlap, overlaps_of
+from mtkit.data.overlap import Overlap, overlap_file, overlaps_of
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer
@@ -61,6 +61,7 @@ class Prepared:
     checkpoints: Checkpoints
     n_updates: int | None = None  # that fit into a budget, roughly; None: no budget, or a run that has started
     validation_s: float = 0.0  # expected seconds of a validation; with a budget only
+    text_s: float = 0.0  # in which this start learnt tokenizers and encoded text; 0 if it found them
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,12 @@ def prepare(
     checkpoints: Checkpoints,
     processes: Communicator = ALONE,
     since: float | None = None,
+    validation_s: float = 0.0,
 ) -> Prepared:
     """Prepare a run, with random weights from cfg.seed or with those of train.init_from.
 
     since: the time.monotonic() from which train.budget counts; default: now.
+    validation_s: seconds of a validation as earlier starts of the run have measured them; 0: unknown.
     Raises MtkitError if the text, the settings or the machine make the run impossible.
     """
     since = time.monotonic() if since is None else since
@@ -110,9 +113,11 @@ def prepare(
     precision = choose_precision(cfg.train.precision, device)
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
+    text_began, is_prepared = time.monotonic(), overlap_file(run_dir).exists()  # the last that preparation writes
     with processes.main_first():
-        text = _prepare_text(cfg, run_dir, is_verified=not processes.is_main)
+        text = _prepare_text(cfg, run_dir, is_verified=not processes.is_first_here)
     overlaps = _find_overlaps(cfg, run_dir) if processes.is_main else {}  # which reports them
+    text_s = 0.0 if is_prepared else time.monotonic() - text_began
     if device.type == "cpu":
         keep_freed_memory()  # only now, so that memory used for the text is returned to the system
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
@@ -132,7 +137,7 @@ def prepare(
     freeze(model, cfg.train.freeze)
     feed = _make_feed(cfg, text, processes)
     updater = Updater(model, cfg.train, cfg.seed, precision, processes)
-    cfg, validator, validation_s = _make_validator(cfg, text, updater)
+    cfg, validator, validation_s = _make_validator(cfg, text, updater, validation_s)
     run = Prepared(
         cfg,
         run_dir,
@@ -145,6 +150,7 @@ def prepare(
         checkpoints,
         n_updates,
         validation_s,
+        text_s,
     )
     _log_model(run, n_threads)
     _log_data(run)
@@ -166,8 +172,11 @@ def _with_batches(
     return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), None
 
 
-def _make_validator(cfg: Config, text: _Text, updater: Updater) -> tuple[Config, Validator, float]:
-    """Return cfg with a number for train.validate_sentences if there is a budget, its validator, and its seconds."""
+def _make_validator(cfg: Config, text: _Text, updater: Updater, known_s: float) -> tuple[Config, Validator, float]:
+    """Return cfg with a number for train.validate_sentences if there is a budget, its validator, and its seconds.
+
+    known_s: the seconds, if they have been measured.
+    """
 
     def make(cfg: Config) -> Validator:
         return Validator(cfg, text.dev, text.dev_pairs, text.tokenizers, updater.precision, text.suite)
@@ -175,6 +184,8 @@ def _make_validator(cfg: Config, text: _Text, updater: Updater) -> tuple[Config,
     validator = make(cfg)
     if cfg.train.budget is None:
         return cfg, validator, 0.0
+    if known_s and cfg.train.validate_sentences is not None:
+        return cfg, validator, known_s
     budget_s, model = seconds_of(cfg.train.budget), updater.processes.whole(updater.eval_model)
     cost = updater.processes.on_main(lambda: forecast_validation(validator, model, _TO_FORECAST * budget_s))
     if cfg.train.validate_sentences is None:
@@ -188,7 +199,7 @@ def _make_validator(cfg: Config, text: _Text, updater: Updater) -> tuple[Config,
 def _prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> _Text:
     """Return tokenizers and encoded text, from the run's folder where they exist.
 
-    is_verified: process 0 has just verified the encoded text.
+    is_verified: another process of this machine has just verified the encoded text.
     """
     data, cache = cfg.data, run_dir / "cache"
     require_files("data.train", data.train)
@@ -228,7 +239,7 @@ def _find_overlaps(cfg: Config, run_dir: Path) -> dict[str, Overlap]:
     held_out = {"dev": data.dev}
     if data.test is not None and first_missing([data.test]) is None:
         held_out["test"] = data.test
-    overlaps = overlaps_of(held_out, data.train, run_dir / "cache" / "overlap.json")
+    overlaps = overlaps_of(held_out, data.train, overlap_file(run_dir))
     for name, overlap in overlaps.items():
         overlap.report(f"data.{name}")
     return overlaps
@@ -258,7 +269,7 @@ def _make_feed(cfg: Config, text: _Text, processes: Communicator) -> BatchStream
 
 def _log_model(run: Prepared, n_threads: int) -> None:
     device, train = run.updater.device, run.cfg.train
-    where = f"{device}, {n_threads} threads" if device.type == "cpu" else str(device)
+    where = f"{device}, {counted(n_threads, 'thread')}" if device.type == "cpu" else str(device)
     n_weights = sum(parameter.numel() for parameter in run.updater.model.parameters())
     log.info(f"model: {n_weights / 1e6:.1f} million weights; {run.updater.precision} on {where}")
     if train.r_drop and not any(value for key, value in run.cfg.model if key.endswith("_dropout")):
@@ -271,9 +282,9 @@ def _log_data(run: Prepared) -> None:
     epoch, validator = run.epoch_size, run.validator
     about = "" if epoch.is_exact else "about "
     log.info(
-        f"data: {run.corpus.n_pairs:,} pairs; {about}{epoch.n_batches:,} batches an epoch, {epoch.padding_share:.1%} "
-        f"of them padding; dev: {validator.corpus.n_pairs:,} pairs, {len(validator.pairs):,} translated at a "
-        f"validation (BLEU: {validator.bleu_signature})"
+        f"data: {counted(run.corpus.n_pairs, 'pair')}; {about}{counted(epoch.n_batches, 'batch')} an epoch, "
+        f"{epoch.padding_share:.1%} of them padding; dev: {counted(validator.corpus.n_pairs, 'pair')}, "
+        f"{len(validator.pairs):,} translated at a validation (BLEU: {validator.bleu_signature})"
     )
 
 
@@ -285,4 +296,4 @@ def _require_text(key: str, corpora: Sequence[CorpusFiles], pairs: Iterable[Pair
             return
         n_read += 1
     files = [str(path) for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path]
-    raise DataError(f"{key}: none of the {n_read:,} lines in {', '.join(files)} has text on both sides")
+    raise DataError(f"{key}: none of the {counted(n_read, 'line')} in {', '.join(files)} has text on both sides")

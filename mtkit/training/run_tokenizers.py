@@ -8,8 +8,8 @@ from typing import Any
 
 from mtkit.config.differences import differences
 from mtkit.config.schema import Config, CorpusFiles, TokenizerConfig, tags_of
-from mtkit.console import log
-from mtkit.data.corpus import count_pairs, read_side, text_checksums
+from mtkit.console import counted, log
+from mtkit.data.corpus import SIDES, Side, count_pairs, read_side, text_checksums
 from mtkit.data.tokenizer import Tokenizer, learn_model, load_tokenizers, sample
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import parse_json, sha256_file, write_bytes, write_text
@@ -149,6 +149,9 @@ def _train_on(cfg: Config, sides: Sequence[Side], settings: TokenizerConfig, out
     """Train a model on these sides of the training corpora."""
     n_lines = count_pairs(cfg.data.train) * len(sides)
     n_sampled = min(n_lines, settings.max_sentences)
-    log.info(f"{out}: learning {settings.vocab_size:,} {settings.type} pieces from {n_sampled:,} of {n_lines:,} lines")
+    log.info(
+        f"{out}: learning {settings.vocab_size:,} {settings.type} pieces from {n_sampled:,} of "
+        f"{counted(n_lines, 'line')}"
+    )
     lines = (line for side in sides for line in read_side(cfg.data.train, side))
     return learn_model(sample(lines, n_lines, n_sampled), settings, out, _tags(cfg) if "src" in sides else ())

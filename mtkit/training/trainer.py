@@ -80,9 +80,7 @@ class Trainer:
                     f"{place}: not enough memory to load it ({reason}); end other programs and run the same command "
                     "again"
                 ) from error
-            raise CheckpointError(
-                f"{place}: does not fit this run ({reason}); remove it to resume from the checkpoint before"
-            ) from error
+            raise CheckpointError(f"{place}: does not fit this run ({reason})") from error
         if state.batch_order != BATCH_ORDER and (state.position.window or state.position.update):
             log.warning(
                 f"{self.run_dir}: this version of mtkit groups pairs into other batches than the one that wrote step "
@@ -135,7 +133,7 @@ class Trainer:
     def _begin(self) -> None:
         """Plan the end of the budget; keep a copy of the start while there is no checkpoint to go back to."""
         self.processes.on_main(lambda: self.observer.started(self.state.step))
-        self.processes.on_main(lambda: self.budget.begin(self.run.validation_s))  # whose clock counts
+        self.processes.on_main(lambda: self.budget.begin(self.run.validation_s, self.run.text_s))  # whose clock counts
         self._running_since = time.monotonic()
         progress = self.state.progress()
         n_updates = self.run.n_updates or estimated_steps(self.cfg.train, progress, self.epoch_size.n_updates)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from mtkit.bundle import find_model, load_bundle, read_bundle
 from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
+from mtkit.config.problems import explain, report
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.data.special_ids import BOS_ID, PAD_ID
@@ -54,11 +55,12 @@ def inherit(cfg: Config) -> Config:
             f"train.init_from={origin} is a model with other settings:\n{listed}\n"
             "remove these keys, to use the model's, or train from the beginning, without init_from"
         )
+    values = cfg.model_dump(mode="json") | merged
     try:
-        return Config.model_validate(cfg.model_dump(mode="json") | merged)
+        return Config.model_validate(values)
     except ValidationError as error:
-        problems = "\n".join(f"  {details['msg']}" for details in error.errors())
-        raise ConfigError(f"with the settings of train.init_from={origin}:\n{problems}") from error
+        problems = [explain(details, values, {}) for details in error.errors(include_url=False)]
+        raise ConfigError(report(f"with the settings of train.init_from={origin}", problems)) from error
 
 
 def run_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:

@@ -3,11 +3,13 @@
 import io
 import json
 import random
+import re
 import shutil
 
 import pytest
 import torch
 from fuzz.mutations import NASTY_VALUES, mutated, seal, with_a_nasty_value
+from safetensors.torch import load_file
 from torch import nn
 
 from mtkit.errors import CheckpointError, MtkitError
@@ -71,12 +73,31 @@ def test_a_forged_checkpoint_is_refused_or_loads(tmp_path, n):
     assert 0 < n_loaded < n, "the fuzzer reaches both outcomes"
 
 
-def test_a_forged_state_of_the_optimizer_ends_a_resumed_run_with_its_place(make_config):
-    train(make_config(max_steps=6))
-    folder = max((make_config().run_dir / "checkpoints").glob("step-*"))
+def forge_optimizer(folder):
     state = torch.load(folder / "optimizer.pt", weights_only=True)
     state["state"][0]["exp_avg"] = torch.zeros(7)
     torch.save(state, folder / "optimizer.pt")
     seal(folder)
-    with pytest.raises(CheckpointError, match=rf"{folder.name}: does not fit this run \(exp_avg of weight 0"):
-        train(make_config(max_steps=9))
+
+
+def test_a_run_with_a_forged_state_of_the_optimizer_resumes_from_the_checkpoint_before(make_config, caplog):
+    settings = {"validate_every": 3, "warmup_steps": 1}
+    run_dir = train(make_config(max_steps=9, **settings)).bundle.parent
+    unbroken = load_file(run_dir / "checkpoints" / "step-9" / "model.safetensors")
+    shutil.rmtree(run_dir)
+    train(make_config(max_steps=6, **settings))
+    forge_optimizer(run_dir / "checkpoints" / "step-6")
+    with caplog.at_level("INFO", "mtkit"):
+        train(make_config(max_steps=9, **settings))
+    assert re.search(r"step-6: does not fit this run \(exp_avg of weight 0.*another checkpoint", caplog.text)
+    assert "resuming after step 3" in caplog.text
+    resumed = load_file(run_dir / "checkpoints" / "step-9" / "model.safetensors")
+    assert all(torch.equal(resumed[name], weight) for name, weight in unbroken.items())
+
+
+def test_a_run_whose_checkpoints_are_all_forged_ends_with_the_place(make_config):
+    run_dir = train(make_config(max_steps=6, validate_every=3)).bundle.parent
+    for step in (3, 6):
+        forge_optimizer(run_dir / "checkpoints" / f"step-{step}")
+    with pytest.raises(CheckpointError, match=r"step-\d: does not fit this run \(exp_avg of weight 0"):
+        train(make_config(max_steps=9, validate_every=3))

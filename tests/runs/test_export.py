@@ -48,16 +48,19 @@ def test_a_run_ends_with_an_export_and_its_certificate(make_config, monkeypatch)
     assert not (out / "ctranslate2").exists()
 
 
-def test_an_export_that_fails_leaves_the_run_finished(make_config, monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("error", "reason"), [(MtkitError("it differs too much"), "differs too much"), (MemoryError(), "not enough memory")]
+)
+def test_an_export_that_fails_leaves_the_run_finished(make_config, monkeypatch, caplog, error, reason):
     def failing(*args):
-        raise MtkitError("the float32 export differs too much")
+        raise error
 
     monkeypatch.setattr(export, "export_bundle", failing)
     with caplog.at_level(logging.WARNING):
         result = train(make_config(**SHORT))
     [warning] = [record for record in caplog.records if "CTranslate2" in record.getMessage()]
     assert warning.levelno == logging.WARNING
-    assert "differs too much" in warning.getMessage()
+    assert reason in warning.getMessage()
     assert "mtkit export --to ctranslate2" in warning.getMessage()
     assert Translator.load(result.bundle).engine.name == "native"
 

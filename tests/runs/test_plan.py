@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 import time
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.config.loading import dump_config
 from mtkit.config.schema import Config
-from mtkit.errors import BundleError, DataError, TrainingError
+from mtkit.errors import BundleError, DataError
 from mtkit.model.transformer import Transformer
 from mtkit.runs import plan as planning
 from mtkit.runs.plan import make_plan
@@ -57,6 +58,19 @@ def test_the_run_s_folder_is_used_and_left_as_it_is(make_config, caplog):
     assert caplog.text.count("from the cache") == 2
     assert {path: path.stat().st_mtime_ns for path in cfg.run_dir.rglob("*")} == before
     assert plan.steps == 4
+
+
+@pytest.mark.parametrize("damage", ["src.ids", "manifest.json"])
+def test_text_encoded_by_an_older_version_is_encoded_again_for_the_plan_alone(make_config, caplog, damage):
+    cfg = make_config(max_steps=4, validate_every=4, warmup_steps=1)
+    train(cfg)
+    for folder in (cfg.run_dir / "cache").iterdir():
+        (folder / damage).write_bytes(b"{}") if folder.is_dir() else None
+    before = {path: path.read_bytes() for path in cfg.run_dir.rglob("*") if path.is_file()}
+    with caplog.at_level("INFO", "mtkit"):
+        make_plan(cfg, PROBE_S)
+    assert "encoding the text again" in caplog.text
+    assert {path: path.read_bytes() for path in cfg.run_dir.rglob("*") if path.is_file()} == before
 
 
 def test_the_model_of_init_from_is_the_one_planned(make_config, config_of, tmp_path):
@@ -160,10 +174,23 @@ def test_a_budget_is_the_time_and_gives_the_steps_that_fit(make_config):
     assert 10 <= plan.time.n_validations <= 20
 
 
-def test_a_budget_that_training_would_refuse_is_refused(make_config):
+def test_a_budget_that_training_would_refuse_is_a_problem_of_the_plan(make_config):
     cfg = make_config(max_steps=None, budget="2s", validate_every="auto")
-    with pytest.raises(TrainingError, match=r"train\.budget=2s .*\b1m(\d+s)?\b"):
-        make_plan(cfg, PROBE_S, since=time.monotonic() - 60)
+    plan = make_plan(cfg, PROBE_S, since=time.monotonic() - 60)
+    assert re.search(r"train\.budget=2s .*\b1m(\d+s)?\b", plan.problem)
+    assert plan.steps == 0
+    assert plan.time.total is not None and plan.time.total > 60
+
+
+def test_the_command_prints_the_plan_and_fails_if_the_budget_is_too_short(make_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("mtkit.console.set_up_logging", lambda quiet: None)  # other tests watch the log
+    cfg = make_config(max_steps=None, budget="5s", validate_every="auto")
+    monkeypatch.setattr(planning, "forecast_validation", lambda *args: ValidationCost(10.0, 0.0))
+    (tmp_path / "c.yaml").write_text(dump_config(cfg), encoding="utf-8")
+    result = CliRunner().invoke(app, ["--quiet", "plan", str(tmp_path / "c.yaml"), "--seconds", "1"])
+    assert result.exit_code == 1
+    assert "0 in all" in result.stdout
+    assert "train.budget=5s" in result.stderr
 
 
 def test_a_run_limited_only_by_patience_has_no_total(make_config):

@@ -106,7 +106,7 @@ def test_runs_of_every_kind_are_replayed_bit_for_bit(changes, config_of, finishe
 def test_fewer_steps_compare_the_metrics_alone(run):
     result = replay(run, steps=4)
     assert (result.last_step, result.is_equal) == (16, True)
-    assert [(part.name, part.recorded) for part in result.parts] == [("metrics.jsonl", "1 lines")]
+    assert [(part.name, part.recorded) for part in result.parts] == [("metrics.jsonl", "1 line")]
     metrics = run / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('"step": 16, ', '"step": 16, "extra": 1, '))
     [part] = replay(run, steps=4).parts
@@ -124,7 +124,7 @@ def test_without_two_checkpoints_the_error_names_those_that_exist(run):
 
 
 def test_too_few_steps_to_compare_anything_are_refused(finished_run):
-    with pytest.raises(ConfigError, match=r"after 1 steps: .*\b4\b.* --steps"):
+    with pytest.raises(ConfigError, match=r"after 1 step: .*\b4\b.* --steps"):
         replay(finished_run, steps=1)
 
 

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 from functools import partial
 
 import pytest
 from pydantic import ValidationError
 
+from mtkit.config.durations import seconds_of
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config, TrainConfig
 from mtkit.errors import TrainingError
@@ -188,6 +190,23 @@ def test_a_budget_that_leaves_no_time_for_training_is_refused(validation_s):
         budget.begin(validation_s)
 
 
+@pytest.mark.parametrize(("text_s", "again"), [(0.0, False), (5.0, False), (40.0, True)])
+def test_a_budget_used_up_by_preparing_text_names_the_way_that_works(text_s, again):
+    clock = Clock()
+    budget = Budget(config(budget="1m"), clock=clock)
+    clock.now += 50
+    # 60 - 50 - 7 < 12; with 40 s less there is enough, with 5 less there is not
+    with pytest.raises(TrainingError, match=r"train\.budget=1m .*\b50s\b") as error:
+        budget.begin(2.0, text_s)
+    assert ("same command again" in str(error.value)) == again
+    [advised] = re.findall(r"to (\S+\ds?|\d+m)\b", str(error.value))
+    clock.now -= 50
+    enough = Budget(config(budget=advised), clock=clock)
+    clock.now += 50
+    enough.begin(2.0)
+    assert seconds_of(advised) < 100
+
+
 def test_a_resumed_run_with_little_time_left_is_not_refused():
     budget = Budget(config(budget="100s"), clock=Clock())
     budget.resume(Timing(spent=95.0, prepared=10.0, update=0.5, validation=30.0))
@@ -304,6 +323,7 @@ def test_a_run_with_a_budget_records_its_choices_and_keeps_them(make_config, clo
         raise AssertionError("measured again")
 
     monkeypatch.setattr(pace, "_seconds_per_update", must_not_be_asked)
+    monkeypatch.setattr(prepare, "forecast_validation", must_not_be_asked)
     assert train(make_config(budget="60s", **choices), since=clock.now).stopped_by == "budget"
     assert load_config(cfg.run_dir / "config.yaml").train.batch_tokens == 1024
 

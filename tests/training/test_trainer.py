@@ -516,7 +516,7 @@ def test_other_text_is_refused_once_there_are_checkpoints(config_of, copied_run,
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ((1, 2), r"other\.en has 1 lines, .*other\.fr has 2"),
+        ((1, 2), r"other\.en has 1 line, .*other\.fr has 2"),
         ((0, 0), r"data\.dev: .*\b0 lines in .*other\.en, .*other\.fr\b"),
     ],
 )
