@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.config.loading import dump_config, load_config
+from mtkit.config.problems import Override
 from mtkit.config.schema import Config, ModelConfig
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import BundleError, UsageError
@@ -88,7 +89,7 @@ def read_bundle(folder: Path, overrides: Sequence[str] = ()) -> BundleFiles:
     for override in overrides:
         if not override.strip().startswith("decode."):
             raise UsageError(
-                f"--set {override}: only keys of the decode section can change after training; "
+                f"{Override(0, override).place}: only keys of the decode section can change after training; "
                 "see `mtkit config --schema`"
             )
     manifest = _read_manifest(folder)

@@ -9,7 +9,7 @@ import typer
 
 from mtkit import bundle
 from mtkit.cli.options import check_new_folder
-from mtkit.console import log
+from mtkit.console import counted, log
 from mtkit.errors import UsageError
 from mtkit.runs import averaging
 
@@ -39,7 +39,7 @@ def average(
         log.info(f"{out}: the mean of the weights of step {', '.join(map(str, averaged))}")
     else:
         averaging.average_bundles([bundle.find_model(model) for model in models], out)
-        log.info(f"{out}: the mean of the weights of {len(models)} models")
+        log.info(f"{out}: the mean of the weights of {counted(len(models), 'model')}")
     print(out)
 
 

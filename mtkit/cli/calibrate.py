@@ -11,6 +11,7 @@ from mtkit import bundle
 from mtkit.cli.options import TEXT, DecodeSetOption, DeviceOption, ModelOption
 from mtkit.cli.translating import load_translator, with_bar
 from mtkit.config import schema
+from mtkit.console import counted
 from mtkit.data import corpus
 from mtkit.errors import UsageError
 from mtkit.translation import confidence
@@ -63,7 +64,7 @@ def calibrate(
 
 def _print(calibration: confidence.Calibration, path: Path) -> None:
     report = calibration.held_out
-    print(f"{path}: fitted on {calibration.n_fitted:,} sentences, measured on {report.n:,} others")
+    print(f"{path}: fitted on {counted(calibration.n_fitted, 'sentence')}, measured on {report.n:,} others")
     print(f"good (chrF2 at least {calibration.threshold:g}): {report.good:.1%}")
     auc = "-" if report.auc is None else f"{report.auc:.3f}"
     error = f"expected calibration error {report.calibration_error:.3f} ({report.by_chance:.3f} by chance alone)"

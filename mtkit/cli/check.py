@@ -20,11 +20,12 @@ from mtkit.cli.options import (
     EngineOption,
     EnsembleOption,
     JsonOption,
-    file_named,
+    output_option,
 )
 from mtkit.cli.systems import Translating
 from mtkit.cli.translating import model_folders, with_bar
-from mtkit.console import log
+from mtkit.console import counted, log
+from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.behaviour import report
 from mtkit.evaluation.behaviour import suite as suites
@@ -45,9 +46,7 @@ SourcesOption = Annotated[
 ShowOption = Annotated[int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Failed cases to show for each check.")]
 JunitOption = Annotated[
     Path | None,
-    typer.Option(
-        callback=file_named(), rich_help_panel=OUTPUT, help="Also write the result as JUnit XML, for build servers."
-    ),
+    output_option("--junit", help="Also write the result as JUnit XML, for build servers."),
 ]
 
 
@@ -99,8 +98,8 @@ def _given(hyp: Path, suite: suites.Suite, suite_path: Path) -> list[str]:
     texts = list(text_lines.read_lines(hyp))
     if len(texts) != len(suite.sources):
         raise DataError(
-            f"{hyp} has {len(texts):,} lines, the suite has {len(suite.sources):,} translated; line n must translate "
-            f"line n of: mtkit check {suite_path} --sources"
+            f"{hyp} has {counted(len(texts), 'line')}, the suite has {len(suite.sources):,} translated; line n must "
+            f"translate line n of: mtkit check {suite_path} --sources"
         )
     return texts
 

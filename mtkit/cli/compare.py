@@ -9,13 +9,12 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import (
-    OUTPUT,
     BeamSizeOption,
     DecodeSetOption,
     DeviceOption,
     EngineOption,
     JsonOption,
-    file_named,
+    output_option,
 )
 from mtkit.cli.systems import (
     ReferencesOption,
@@ -44,13 +43,7 @@ SystemsArgument = Annotated[
 ]
 PageOption = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        callback=file_named(".html"),
-        rich_help_panel=OUTPUT,
-        help="Write a report to this .html page; print only the result.",
-    ),
+    output_option(suffixes=(".html",), help="Write a report to this .html page; print only the result."),
 ]
 
 

@@ -11,7 +11,7 @@ import typer
 from mtkit.augmentation import back_translation, distillation
 from mtkit.cli.options import ConfigOption, SetOption
 from mtkit.cli.train import train
-from mtkit.config import loading
+from mtkit.config import loading, problems
 from mtkit.errors import UsageError
 from mtkit.files import locked
 
@@ -35,7 +35,9 @@ def distill(
     This is `mtkit train` with a config whose section distill names teachers.
     """
     named = [str(folder.absolute()) for folder in teachers or []]
-    more = [f"distill.teachers={json.dumps(named, ensure_ascii=False)}"] if named else []
+    options = " ".join(f"--teacher {folder}" for folder in teachers or [])
+    teachers_text = f"distill.teachers={json.dumps(named, ensure_ascii=False)}"
+    more = [problems.Setting(teachers_text, options)] if named else []
     settings = [*(overrides or []), *more]
     config = loading.load_config(config_path, settings)
     if not config.distill.teachers:

@@ -13,7 +13,7 @@ import typer
 
 from mtkit import bundle, runtime
 from mtkit.cli.options import MODEL, OUTPUT, TEXT, DecodeSetOption, DeviceOption, JsonOption, ModelOption
-from mtkit.console import log, progress_bar
+from mtkit.console import counted, log, progress_bar
 from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
 from mtkit.formats import lines as text_lines
@@ -93,7 +93,7 @@ def decode(
         corpus = _corpus(files)
         files = bundle.read_bundle(folder, [f"decode.tag={corpus.tag or 'null'}", *(overrides or ())])
     lines = _lines(src or corpus, n)
-    log.info(f"model: {files.folder}; {len(lines):,} lines")
+    log.info(f"model: {files.folder}; {counted(len(lines), 'line')}")
     beams, checked, others = beam_sizes or [1, 4], checks or consistency.CHECKS, precisions or ()
     comparisons = []
     with progress_bar(

@@ -12,7 +12,7 @@ import typer
 from mtkit import bundle, runtime
 from mtkit.cli.options import JsonOption, ModelOption, check_new_folder, check_other_folder
 from mtkit.config import schema
-from mtkit.console import log, progress_bar
+from mtkit.console import counted, log, progress_bar
 from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
 from mtkit.formats import lines as text_lines
@@ -154,7 +154,7 @@ def _some(items: list[_T], n: int) -> list[_T]:
 def _print_certificate(parity: parities.Parity) -> None:
     print(
         f"{parity.quantization}, computed in {parity.computes_in}, against the native engine in float32: "
-        f"{parity.n_lines:,} lines, {parity.threads} threads"
+        f"{counted(parity.n_lines, 'line')}, {counted(parity.threads, 'thread')}"
     )
     print(
         f"log-probability of the same translations: {parity.score_difference_mean:.2g} nats a token apart, "

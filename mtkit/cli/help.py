@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from inspect import unwrap
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
+import typer
 from typer.core import TyperCommand
 
 NAMES = {Path: "FILE", int: "N", float: "X", str: "TEXT"}  # of a value of this type, where an option has no metavar
@@ -18,11 +20,31 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments after the command's name."""
         if self._config_as_argument(ctx):
-            given, rest, _ = self.make_parser(ctx).parse_args(list(args))
-            if len(rest) == 1 and "config_path" not in given:
+            written, rest, _ = self.make_parser(ctx).parse_args(list(args))
+            if len(rest) == 1 and "config_path" not in written:
                 args.remove(rest[0])
                 args = ["--config", rest[0], *args]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, list(args))
+        except typer.BadParameter as error:  # in Typer's words, which name Python's types
+            param: Any = error.param
+            if param is None:
+                raise
+            values: dict[str, Any] = self.make_parser(ctx).parse_args(list(args))[0]
+            fail: Callable[[str], NoReturn] = ctx.fail
+            fail(self._what_is_wrong(param, values.get(param.name), ctx))
+
+    def _what_is_wrong(self, param: Any, given: Any, ctx: Any) -> str:
+        """Explain a missing or wrong value of a parameter; given: as written, one value or several."""
+        values = given if isinstance(given, list | tuple) else [given]
+        values = [value for value in values if isinstance(value, str)]  # not Typer's mark of a missing one
+        is_option, hint = param.param_type_name == "option", self._hint(param)
+        name = max(param.opts, key=len) if is_option else _value_name(param, hint)
+        if not values and name == "--config":
+            return f"give the run's YAML file: {ctx.command_path} CONFIG"
+        if not values:
+            return f"{name} {_value_name(param, hint)} is required" if is_option else f"{name} is missing"
+        return f"{name} {' '.join(values)}: must be {_allowed(hint)}"
 
     def _config_as_argument(self, ctx: Any) -> str:
         """Return the name of this argument in the usage line; "" if the command does not take it."""
@@ -86,6 +108,13 @@ def _name_of_type(kind: Any) -> str:
     if parts := [part for part in get_args(kind) if part is not type(None)]:  # X | None, list[X]
         return _name_of_type(parts[0])
     return NAMES[kind]
+
+
+def _allowed(hint: Any) -> str:
+    """Describe the values of a parameter with this annotation."""
+    name = _name_of_type(get_args(hint)[0])
+    numbers = {NAMES[int]: "a whole number", NAMES[float]: "a number"}
+    return ", ".join([numbers.get(name) or f"one of {name.replace('|', ', ')}", *_bounds(hint)])
 
 
 def _default(param: Any) -> list[str]:

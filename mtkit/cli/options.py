@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from mtkit.config import loading
+from mtkit.config import loading, problems
 from mtkit.errors import DataError, UsageError
 from mtkit.training import warm_start
 
@@ -24,11 +24,19 @@ _Text = TypeVar("_Text", str, str | None, list[str], list[str] | None)
 ConfigOption = Annotated[
     Path, typer.Option("--config", "-c", help="The run's YAML file; the option's name may be left out.")
 ]
+
+
+def _from_command_line(given: list[str] | None) -> list[str] | None:
+    """Let messages about a value name the option that gave it."""
+    return given and [problems.Setting(text, f"--set {text}") for text in given]
+
+
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="SECTION.KEY=VALUE",
+        callback=_from_command_line,
         help="Change one key of the config; repeat for several. Paths are relative to the current folder.",
     ),
 ]
@@ -37,6 +45,7 @@ DecodeSetOption = Annotated[
     typer.Option(
         "--set",
         metavar="decode.KEY=VALUE",
+        callback=_from_command_line,
         rich_help_panel=MODEL,
         help="Change one key of the model's decode section; repeat for several. Paths are relative to the current "
         "folder.",
@@ -70,10 +79,22 @@ BeamSizeOption = Annotated[
         help="Hypotheses kept at each step; 1 is greedy search. Default: from the model's config.",
     ),
 ]
+
+
+def _named_input(path: Path | None) -> Path | None:
+    if str(path) == "-":
+        raise UsageError("--input -: this names no file; without --input the command reads standard input")
+    return path
+
+
 InputOption = Annotated[
     Path | None,
     typer.Option(
-        "--input", "-i", rich_help_panel=TEXT, help="Text file, may end in .gz, .xz or .zst. Default: standard input."
+        "--input",
+        "-i",
+        callback=_named_input,
+        rich_help_panel=TEXT,
+        help="Text file, may end in .gz, .xz or .zst. Default: standard input.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print the result as JSON.")]
@@ -107,6 +128,10 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
         option = param.opts[0]
         if output is None:
             return None
+        if str(output) == "-":
+            raise UsageError(
+                f"{option} -: this names no file; a command that can write to standard output does so without {option}"
+            )
         if suffixes and output.suffix.lower() not in suffixes:
             raise UsageError(f"{option} {output}: the name must end in {' or '.join(suffixes)}")
         if output.is_dir():
@@ -125,21 +150,25 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
     return check
 
 
+def output_option(*names: str, suffixes: Sequence[str] = (), help: str) -> Any:
+    """Return an option for a file to write, by default --output; suffixes: what its name may end in."""
+    return typer.Option(
+        *(names or ("--output", "-o")), callback=file_named(*suffixes), rich_help_panel=OUTPUT, help=help
+    )
+
+
 OutputOption = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        callback=file_named(),
-        rich_help_panel=OUTPUT,
-        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. Default: standard "
-        "output.",
+    output_option(
+        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. Default: standard output."
     ),
 ]
 
 
 def check_other_folder(out: Path) -> None:
-    """Raise UsageError if this is the current folder, which writing would replace."""
+    """Raise UsageError if this is "-", or the current folder, which writing would replace."""
+    if str(out) == "-":
+        raise UsageError("--out -: this names no folder; the command writes a folder of files")
     if out.resolve() == Path.cwd().resolve():
         raise UsageError(f"--out {out}: this is the current folder; give a new one, such as {out}/model")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from mtkit.console import counted
 from mtkit.evaluation.comparison import text
 from mtkit.evaluation.metrics import scores as metric_scores
 from mtkit.evaluation.metrics import significance
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def as_text(result: Evaluation) -> Iterator[str]:
     """Yield lines for the terminal."""
     scores, references = result.scores, result.test_set.references
-    n = f"{len(references[0]):,} sentences"
+    n = counted(len(references[0]), "sentence")
     if len(references) > 1:
         n += f", {len(references)} references of each"
     if len(scores) == 1:

@@ -9,8 +9,8 @@ import typer
 
 from mtkit import bundle
 from mtkit.augmentation import back_translation
-from mtkit.cli.options import OUTPUT, TEXT, BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption, file_named
-from mtkit.cli.translating import load_translator, model_folders
+from mtkit.cli.options import OUTPUT, TEXT, BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption, output_option
+from mtkit.cli.translating import load_translator, model_folders, option_overrides
 from mtkit.config import schema
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
@@ -26,39 +26,19 @@ TextOption = Annotated[
 ]
 TsvOption = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        callback=file_named(),
-        rich_help_panel=OUTPUT,
-        help="Write the corpus: source, tab, target; may end in .gz, .xz or .zst.",
-    ),
+    output_option(help="Write the corpus: source, tab, target; may end in .gz, .xz or .zst."),
 ]
 SrcOption = Annotated[
     Path | None,
-    typer.Option(
-        "--out-src",
-        callback=file_named(),
-        rich_help_panel=OUTPUT,
-        help="Instead of --output: write the source side, may end in .gz, .xz or .zst.",
-    ),
+    output_option("--out-src", help="Instead of --output: write the source side, may end in .gz, .xz or .zst."),
 ]
 TgtOption = Annotated[
     Path | None,
-    typer.Option(
-        "--out-tgt",
-        callback=file_named(),
-        rich_help_panel=OUTPUT,
-        help="With --out-src: write the target side, may end in .gz, .xz or .zst.",
-    ),
+    output_option("--out-tgt", help="With --out-src: write the target side, may end in .gz, .xz or .zst."),
 ]
 RejectedOption = Annotated[
     Path | None,
-    typer.Option(
-        callback=file_named(),
-        rich_help_panel=OUTPUT,
-        help="List what is left out: line number, reason, text, translation.",
-    ),
+    output_option("--rejected", help="List what is left out: line number, reason, text, translation."),
 ]
 KeepSuspectOption = Annotated[
     bool,
@@ -143,7 +123,7 @@ def forward_translate(
 
 
 def _settings(overrides: list[str] | None, beam_size: int | None) -> list[str]:
-    return [*(overrides or []), *([f"decode.beam_size={beam_size}"] if beam_size else [])]
+    return [*(overrides or []), *option_overrides({"beam_size": beam_size})]
 
 
 def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | None) -> schema.TrainCorpus:

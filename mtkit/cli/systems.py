@@ -11,7 +11,7 @@ import typer
 
 import mtkit
 from mtkit.cli.options import TEXT
-from mtkit.cli.translating import load_translator
+from mtkit.cli.translating import load_translator, option_overrides
 from mtkit.errors import UsageError
 from mtkit.evaluation.metrics.settings import TokenizerName
 
@@ -101,6 +101,5 @@ class Translating:
 
     def load(self, folders: Sequence[Path], overrides: Sequence[str] = ()) -> mtkit.Translator:
         """Load a translator. overrides: what the test set asks for; the options go before it."""
-        engine = [f"decode.engine={self.engine}"] if self.engine else []
-        changes = [*overrides, *self.overrides, *engine]
+        changes = [*overrides, *self.overrides, *option_overrides({"engine": self.engine})]
         return load_translator(folders, overrides=changes, beam_size=self.beam_size, device=self.device)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import mtkit
 from mtkit import bundle, runtime
+from mtkit.config import problems
 from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
+from mtkit.translation import translator as translators
 
 _T = TypeVar("_T")
 
@@ -19,12 +21,21 @@ def model_folders(models: Sequence[Path] | None) -> list[Path]:
     return [bundle.find_model(model) for model in models] if models else [bundle.find_model()]
 
 
+def option_overrides(options: Mapping[str, object]) -> list[str]:
+    """Return the overrides that options stand for; options: key of the decode section to value, None if not given."""
+    given = {key: value for key, value in options.items() if value is not None}
+    return [
+        problems.Setting(text, f"--{key.replace('_', '-')} {value}")
+        for text, (key, value) in zip(translators.decode_overrides(given), given.items(), strict=True)
+    ]
+
+
 def load_translator(
     folders: Sequence[Path], *, overrides: Sequence[str] = (), beam_size: int | None = None, device: str = "auto"
 ) -> mtkit.Translator:
     """Load a bundle, or an ensemble of several; it uses decode.threads threads, by default all usable cores."""
     log.info(f"model: {', '.join(map(str, folders))}")
-    overrides = [*overrides, *([f"decode.beam_size={beam_size}"] if beam_size else [])]
+    overrides = [*overrides, *option_overrides({"beam_size": beam_size})]
     members = [bundle.read_bundle(folder, overrides) for folder in folders]
     threads = members[0].config.decode.threads or usable_cores()
     translator = mtkit.Translator.from_bundles(members, device=device, threads=threads)

@@ -1,4 +1,4 @@
-"""Load a config from YAML and `--set` overrides, check it, and write it as YAML or as JSON Schema."""
+"""Load a config from YAML and overrides, check it, and write it as YAML or as JSON Schema."""
 
 import difflib
 import json

@@ -1,4 +1,4 @@
-"""Apply an override, `--set section.key=value`, to the values of a config."""
+"""Apply an override, such as `--set section.key=value`, to the values of a config."""
 
 from collections.abc import Mapping
 from pathlib import Path

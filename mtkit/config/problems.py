@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Self, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
@@ -17,12 +17,28 @@ from mtkit.config.section import Section
 from mtkit.config.yaml_text import KeyPath, dotted
 
 
+class Setting(str):
+    """An override, such as "decode.beam_size=0", that knows how the user gave it: `--beam-size 0`."""
+
+    given_as: str
+
+    def __new__(cls, text: str, given_as: str) -> Self:  # noqa: D102
+        setting = super().__new__(cls, text)
+        setting.given_as = given_as
+        return setting
+
+
 @dataclass(frozen=True)
 class Override:
-    """One `--set` of the command line; index: its position there."""
+    """One change of a config's key; index: its position among all."""
 
     index: int
     text: str
+
+    @property
+    def place(self) -> str:
+        """How the user gave it."""
+        return getattr(self.text, "given_as", f"override {self.text}")
 
     @property
     def key(self) -> str:
@@ -67,12 +83,12 @@ class Problem:
         sentence = f"{self.subject}: {self.what}" if self.subject else self.what
         if isinstance(self.origin, Override):
             same_key = self.subject.partition("=")[0] == self.origin.key
-            return f"--set {self.origin.text}: {self.what if same_key else sentence}"
+            return f"{self.origin.place}: {self.what if same_key else sentence}"
         return sentence if self.origin is None else f"line {self.origin}: {sentence}"
 
 
 def report(file: str, problems: list[Problem]) -> str:
-    """List all problems under the file's name: first those of the file, by line, then those of the command line."""
+    """List all problems under the file's name: first those of the file, by line, then those of overrides."""
 
     def order(problem: Problem) -> tuple[bool, int]:
         if isinstance(problem.origin, Override):
@@ -171,8 +187,8 @@ def _explain_conflict(
 
     message = re.sub(r"\b([a-z_][a-z0-9_.]*)=", name_in_full, message)
     exact = [origins[path] for path in named if path in origins]
-    from_command_line = [origin for origin in exact if isinstance(origin, Override)]
-    origin = next(iter([*from_command_line, *exact]), origin_of(section_path, origins))
+    from_overrides = [origin for origin in exact if isinstance(origin, Override)]
+    origin = next(iter([*from_overrides, *exact]), origin_of(section_path, origins))
     starts_with_key = bool(named) and message.startswith(dotted(named[0]) + "=")
     return Problem(origin, "" if starts_with_key else dotted(section_path), message)
 

@@ -1,5 +1,6 @@
 """What a hurried user types: a file's name as text, words without quotes, a config without --config."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,46 @@ def test_a_command_with_a_sentence_takes_its_config_only_as_an_option():
     assert result.exit_code == 2
     assert "a dog" in result.stderr
     assert " config [OPTIONS] [CONFIG]\n" in run("config", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "facts"),
+    [
+        (["train"], ["YAML file: ", " train CONFIG"]),
+        (["plan", "x.yaml", "--seconds", "soon"], ["--seconds soon: ", "a number", "at least 1"]),
+        (["plan", "x.yaml", "--seconds", "0"], ["--seconds 0: ", "at least 1"]),
+        (["translate", "--beam-size", "x", "a"], ["--beam-size x: ", "a whole number", "1 to 1000"]),
+        (["translate", "--beam-size", "1.5", "a"], ["--beam-size 1.5: ", "a whole number"]),
+        (["translate", "--engine", "fast", "a"], ["--engine fast: ", "auto, native, ctranslate2"]),
+        (["evaluate", "--split", "train"], ["--split train: ", "test, dev"]),
+        (["evaluate", "--seed", "-1"], ["--seed -1: ", "at least 0"]),
+        (["inspect", "steps"], ["SENTENCE", "missing"]),
+        (["average", "run"], ["--out FOLDER", "required"]),
+        (["check"], ["SUITE", "missing"]),
+    ],
+)
+def test_a_wrong_or_missing_value_is_explained_in_plain_words(args, facts):
+    result = run(*args)
+    assert result.exit_code == 2
+    assert all(fact in result.stderr for fact in facts), result.stderr
+    assert not re.search(r"integer|valid int|Missing|string|<class|RANGE", result.stderr)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["translate", "-o", "-", "a"],
+        ["tokenize", "-o", "-"],
+        ["back-translate", "-i", "f.en", "-o", "-"],
+        ["back-translate", "-i", "f.en", "--out-src", "-", "--out-tgt", "t"],
+        ["score", "-o", "-"],
+        ["check", "suite.yaml", "--junit", "-"],
+        ["translate", "-i", "-"],
+        ["average", "run", "--out", "-"],
+    ],
+)
+def test_a_dash_is_no_file_name(args):
+    result = run(*args)
+    assert result.exit_code == 2
+    assert " -: this names no f" in result.stderr
+    assert not Path("-").exists()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from mtkit.bundle import add_to_bundle
 from mtkit.cli import app
 from mtkit.engines.native import NativeEngine
-from mtkit.errors import MtkitError
+from mtkit.errors import ConfigError, MtkitError
 from mtkit.translation.translator import Session, Translator
 
 LINES = ["I love oranges.", "", "The cat sleeps under the house.", "Do you see the rain?"]
@@ -71,6 +71,18 @@ def test_wrong_settings_are_explained(run, override, exit_code, message):
     result = run("--set", override, "a")
     assert message in result.stderr
     assert (result.exit_code, result.stdout) == (exit_code, "")
+
+
+def test_a_wrong_value_is_reported_by_what_gave_it(run, shared_bundle):
+    result = run("--set", "decode.beam_groups=2", "--beam-size", "3", "a")
+    assert "--beam-size 3: " in result.stderr or "--set decode.beam_groups=2: " in result.stderr
+    with pytest.raises(ConfigError, match=r"\n  beam_size=0: must be ") as error:
+        Translator.load(shared_bundle, beam_size=0)
+    assert "--set" not in str(error.value)
+    with pytest.raises(ConfigError, match=r"\n  override decode\.beam_size=0: must be "):
+        Translator.load(shared_bundle, overrides=["decode.beam_size=0"])
+    with pytest.raises(ConfigError, match=r"\n  beam=3: unknown key"):
+        Translator.load(shared_bundle, beam=3)
 
 
 def test_two_models_are_an_ensemble(run, shared_bundle, second_bundle):
@@ -186,7 +198,7 @@ def test_a_terminology_may_have_any_name(run, shared_bundle, tmp_path, name):
     assert texts(result) == Translator.load(shared_bundle, threads=1, terminology=Path(name)).translate(
         ["I love oranges."]
     )
-    assert "1 of 1 terms met" in result.stderr
+    assert "1 of 1 term met" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -199,7 +211,7 @@ def test_a_terminology_may_have_any_name(run, shared_bundle, tmp_path, name):
         (["--on-suspect", "mark", "--alignments", "a"], ["--alignments", "decode.on_suspect=mark", "--json"]),
         (["--n-best", "5", "--set", "decode.mbr_samples=3", "a"], ["--n-best", "5", "decode.mbr_samples=3"]),
         (["--restart", "a"], ["--restart", "--input", "--output"]),
-        (["--on-suspect", "cry", "a"], ["'cry'", "--on-suspect"]),
+        (["--on-suspect", "cry", "a"], ["--on-suspect cry", "retry, warn"]),
     ],
 )
 def test_options_that_cannot_go_together_are_refused(run, args, facts):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.loading import dump_config, json_schema, load_config
-from mtkit.config.problems import _NAMES_ELSEWHERE, _leaf_keys, describe_values, field_at
+from mtkit.config.problems import _NAMES_ELSEWHERE, Setting, _leaf_keys, describe_values, field_at
 from mtkit.config.schema import Config, DataConfig, TrainConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml, parse_yaml
 from mtkit.errors import ConfigError
@@ -332,17 +332,17 @@ def test_problems_of_overrides_name_the_override(tmp_path):
     )
     facts = [
         ("small.yaml: 11 problems",),
-        ("--set train.lr=x: ", "above 0"),
-        ("--set model.n_head=8: ", "did you mean n_heads?"),
-        ("--set modl.d_ff=8: modl: ", "did you mean model?"),
-        ("--set foo: ", "section.key=value"),
-        ("--set data.train.5.src=a: data.train ", "from 0 to 1"),
-        ("--set data.src=a: ", "did you mean data.dev.src?"),
-        ("--set train.max_steps.x=1: train.max_steps ",),
-        ("--set model.0=1: model ",),
-        ("--set decode.beam_size=[: ", "YAML"),
-        ("--set decode.length_penalty={a: 1, a: 2}: ", "twice"),
-        ("--set data.train.1.src=b.en: data.train.1: ", "src", "tgt", "tsv"),
+        ("override train.lr=x: ", "above 0"),
+        ("override model.n_head=8: ", "did you mean n_heads?"),
+        ("override modl.d_ff=8: modl: ", "did you mean model?"),
+        ("override foo: ", "section.key=value"),
+        ("override data.train.5.src=a: data.train ", "from 0 to 1"),
+        ("override data.src=a: ", "did you mean data.dev.src?"),
+        ("override train.max_steps.x=1: train.max_steps ",),
+        ("override model.0=1: model ",),
+        ("override decode.beam_size=[: ", "YAML"),
+        ("override decode.length_penalty={a: 1, a: 2}: ", "twice"),
+        ("override data.train.1.src=b.en: data.train.1: ", "src", "tgt", "tsv"),
     ]
     assert_facts(messages, facts)
 
@@ -371,12 +371,18 @@ def test_a_default_gives_way_to_what_is_written(tmp_path, written, key, value):
 
 def test_an_override_that_breaks_a_section_is_named(tmp_path):
     assert problems(tmp_path, MINIMAL + "  warmup_steps: 700\n", "train.max_steps=500")[1:] == [
-        "--set train.max_steps=500: train.warmup_steps=700 is not below train.max_steps=500"
+        "override train.max_steps=500: train.warmup_steps=700 is not below train.max_steps=500"
     ]
     messages = problems(tmp_path, MINIMAL, "data.train=[{src: a}]")[1:]
-    assert_facts(messages, [("--set data.train=[{src: a}]: data.train.0: ", "src", "tgt", "tsv")])
+    assert_facts(messages, [("override data.train=[{src: a}]: data.train.0: ", "src", "tgt", "tsv")])
     messages = problems(tmp_path, MINIMAL, "model.n_heads=3")[1:]
-    assert_facts(messages, [("--set model.n_heads=3: model.d_model=256 ", "model.n_heads=3")])
+    assert_facts(messages, [("override model.n_heads=3: model.d_model=256 ", "model.n_heads=3")])
+
+
+def test_a_problem_names_the_option_that_gave_the_value(tmp_path):
+    setting = Setting("decode.beam_size=0", "--beam-size 0")
+    [_, problem] = problems(tmp_path, MINIMAL, setting)
+    assert problem.startswith("--beam-size 0: ")
 
 
 def test_a_missing_key_is_not_blamed_on_an_override(tmp_path):

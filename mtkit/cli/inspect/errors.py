@@ -14,17 +14,16 @@ from mtkit import runtime
 from mtkit.cli.inspect.shared import load_model, log_written
 from mtkit.cli.lines import line_writer
 from mtkit.cli.options import (
-    OUTPUT,
     TEXT,
     DecodeSetOption,
     DeviceOption,
     JsonOption,
     ModelOption,
-    file_named,
+    output_option,
     valid_text,
 )
 from mtkit.config import schema
-from mtkit.console import log
+from mtkit.console import counted, log
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
 from mtkit.formats import lines as text_lines
@@ -62,12 +61,8 @@ NearOption = Annotated[
 ]
 ResultOption = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        callback=file_named(".tsv", ".json"),
-        rich_help_panel=OUTPUT,
-        help="Write the result to this .tsv or .json file. Default: standard output.",
+    output_option(
+        suffixes=(".tsv", ".json"), help="Write the result to this .tsv or .json file. Default: standard output."
     ),
 ]
 
@@ -114,7 +109,7 @@ def show_errors(
         if near is not None:
             result = neighbours.nearest_sentences(loaded, near, corpora, top, device=chosen, sample=sample)
             result.skipped.report()
-            log.info(f"{result.n_pairs:,} pairs searched")
+            log.info(f"{counted(result.n_pairs, 'pair')} searched")
             _Near(near, result).write(write, _form(output, as_json))
         else:
             ranking = hard_pairs.rank_pairs(loaded, corpora, top, device=chosen, sample=sample)
@@ -199,7 +194,7 @@ class _Hard(_Result):
         for rank, hard in enumerate(self.hardest, start=1):
             pair = hard.pair
             yield (
-                f"{rank:>4}. {hard.nats_per_token:.2f} nats a token, {hard.n_tokens} tokens, "
+                f"{rank:>4}. {hard.nats_per_token:.2f} nats a token, {counted(hard.n_tokens, 'token')}, "
                 f"the worst {hard.worst_piece} {hard.worst_nats:.1f}   {pair.file}:{pair.line}"
             )
             yield f"      {pair.src}"
@@ -267,10 +262,10 @@ class _Near(_Result):
 
 def _summary(ranking: hard_pairs.Ranking) -> str:
     if not ranking.n_scored:
-        return f"{ranking.n_pairs:,} pairs, none scored"
+        return f"{counted(ranking.n_pairs, 'pair')}, none scored"
     return (
-        f"{ranking.n_scored:,} of {ranking.n_pairs:,} pairs scored: {ranking.nats_per_token:.3f} nats a token; of the "
-        f"pairs, half are below {ranking.median:.3f}, 99 % below {ranking.percentile_99:.3f}"
+        f"{ranking.n_scored:,} of {counted(ranking.n_pairs, 'pair')} scored: {ranking.nats_per_token:.3f} nats a "
+        f"token; of the pairs, half are below {ranking.median:.3f}, 99 % below {ranking.percentile_99:.3f}"
     )
 
 

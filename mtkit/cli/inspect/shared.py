@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtkit import bundle, runtime
-from mtkit.cli.options import OUTPUT, TEXT, file_named, valid_text
+from mtkit.cli.options import TEXT, output_option, valid_text
 from mtkit.console import log, progress_bar
 from mtkit.inspection import sentence_pair
 
@@ -28,13 +28,7 @@ TargetOption = Annotated[
 ]
 DrawingOption = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        callback=file_named(".png", ".svg", ".html"),
-        rich_help_panel=OUTPUT,
-        help="Also draw it: a .png or .svg picture, or an .html page.",
-    ),
+    output_option(suffixes=(".png", ".svg", ".html"), help="Also draw it: a .png or .svg picture, or an .html page."),
 ]
 
 

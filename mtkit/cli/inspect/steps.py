@@ -19,7 +19,7 @@ from mtkit.cli.inspect.shared import (
     print_pair,
     short_bar,
 )
-from mtkit.cli.options import OUTPUT, DecodeSetOption, JsonOption, ModelOption, file_named
+from mtkit.cli.options import DecodeSetOption, JsonOption, ModelOption, output_option
 from mtkit.errors import UsageError
 from mtkit.inspection import steps
 
@@ -36,9 +36,7 @@ def show_steps(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", callback=file_named(".html"), rich_help_panel=OUTPUT, help="Also draw it: an .html page."
-        ),
+        output_option(suffixes=(".html",), help="Also draw it: an .html page."),
     ] = None,
     model: ModelOption = None,
     overrides: DecodeSetOption = None,
