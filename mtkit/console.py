@@ -1,4 +1,4 @@
-"""Log lines and progress bars, all on stderr."""
+"""Log lines and progress bars, all on stderr; counts in words."""
 
 import logging
 import sys
@@ -7,6 +7,12 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 log = logging.getLogger("mtkit")  # --quiet shows warnings only
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun: "1 line", "2,000 lines", "2 batches"."""
+    plural = f"{noun}es" if noun.endswith(("s", "ch")) else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else plural}"
 
 
 class _AroundProgressBars(logging.Handler):

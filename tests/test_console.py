@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mtkit.console import log, progress_bar, redraw, set_up_logging
+from mtkit.console import counted, log, progress_bar, redraw, set_up_logging
 
 
 class Terminal(io.StringIO):
@@ -72,3 +72,11 @@ def test_changes_to_a_bar_are_drawn_at_once_on_a_terminal_only(monkeypatch):
             bar.total = 1234
             redraw(bar)
             assert ("1234" in stream.getvalue()) == drawn
+
+
+@pytest.mark.parametrize(
+    ("n", "noun", "text"),
+    [(0, "line", "0 lines"), (1, "line", "1 line"), (2000, "file", "2,000 files"), (2, "batch", "2 batches")],
+)
+def test_a_count_has_its_noun_in_the_right_number(n, noun, text):
+    assert counted(n, noun) == text

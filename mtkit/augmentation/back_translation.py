@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 from mtkit.bundle import SHAPING_FILES, BundleFiles
 from mtkit.config.schema import CorpusFiles, DecodeConfig, TrainCorpus
 from mtkit.config.yaml_text import format_yaml
-from mtkit.console import progress_bar
+from mtkit.console import counted, progress_bar
 from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import UsageError
 from mtkit.files import parse_json, sha256_file
@@ -119,7 +119,9 @@ def summary(n_lines: int, counts: Mapping[str, int]) -> str:
     reasons = {reason: n for reason, n in counts.items() if reason not in ("lines", "pairs") and n}
     left_out = ", ".join(f"{n:,} {reason}" for reason, n in sorted(reasons.items(), key=lambda item: -item[1]))
     kept, pairs = counts.get("lines", 0), counts.get("pairs", 0)
-    return f"{pairs:,} pairs from {kept:,} of {n_lines:,} lines" + (f" (left out: {left_out})" if left_out else "")
+    return f"{counted(pairs, 'pair')} from {kept:,} of {counted(n_lines, 'line')}" + (
+        f" (left out: {left_out})" if left_out else ""
+    )
 
 
 def identity_of(members: Sequence[BundleFiles], decode: DecodeConfig) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from mtkit.cli.options import (
 from mtkit.cli.systems import Translating
 from mtkit.cli.translating import model_folders, with_bar
 from mtkit.console import counted, log
-from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.behaviour import report
 from mtkit.evaluation.behaviour import suite as suites

@@ -160,7 +160,8 @@ def output_option(*names: str, suffixes: Sequence[str] = (), help: str) -> Any:
 OutputOption = Annotated[
     Path | None,
     output_option(
-        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. Default: standard output."
+        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. Default: standard "
+        "output."
     ),
 ]
 

@@ -40,8 +40,8 @@ TextArgument = Annotated[
 JobOutputOption = Annotated[
     Path | None,
     output_option(
-        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. With --input, the same command "
-        "resumes an interrupted job. Default: standard output."
+        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. With --input, the same "
+        "command resumes an interrupted job. Default: standard output."
     ),
 ]
 NBestOption = Annotated[

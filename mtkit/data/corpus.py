@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mtkit.config.schema import CorpusFiles
+from mtkit.console import counted
 from mtkit.cores import usable_cores
 from mtkit.errors import DataError
 from mtkit.formats.compression import reading
@@ -119,7 +120,7 @@ def _read_two_files(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
 
 def _unequal(src: Path, n_src: int, tgt: Path, n_tgt: int) -> str:
     return (
-        f"{src} has {n_src:,} lines, {tgt} has {n_tgt:,}; line n of one must translate line n of the other "
+        f"{src} has {counted(n_src, 'line')}, {tgt} has {n_tgt:,}; line n of one must translate line n of the other "
         "(use a blank line for a missing sentence)"
     )
 

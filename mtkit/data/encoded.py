@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.config.schema import CorpusFiles, tags_of
-from mtkit.console import log, progress_bar
+from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, text_checksums
 from mtkit.data.prefetcher import Prefetcher
@@ -48,7 +48,9 @@ class EncodeCounts:
     def __str__(self) -> str:
         dropped = {"with a blank side": self.n_blank, "too long": self.n_too_long, "of different length": self.n_ratio}
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in dropped.items() if n)
-        return f"{self.n_kept:,} of {self.n_read:,} pairs kept" + (f" (left out: {reasons})" if reasons else "")
+        return f"{self.n_kept:,} of {counted(self.n_read, 'pair')} kept" + (
+            f" (left out: {reasons})" if reasons else ""
+        )
 
 
 @dataclass(frozen=True)

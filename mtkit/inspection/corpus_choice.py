@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.config.schema import CorpusFiles
-from mtkit.console import log, progress_bar
+from mtkit.console import counted, log, progress_bar
 from mtkit.data.corpus import count_pairs, read_pairs
 from mtkit.errors import UsageError
 from mtkit.formats.lines import windows
@@ -30,7 +30,7 @@ class Skipped:
     def report(self) -> None:
         """Log a warning for each reason."""
         for problem, n in self.counts.items():
-            log.warning(f"{n:,} pairs left out: {problem} (first: {self.first[problem]})")
+            log.warning(f"{counted(n, 'pair')} left out: {problem} (first: {self.first[problem]})")
 
 
 def default_sample(corpora: Sequence[CorpusFiles]) -> int | None:
@@ -52,7 +52,7 @@ def windows_of(
         )
     wanted = total if total is None or sample is None else min(sample, total)
     if total is not None and wanted is not None and wanted < total:
-        log.info(f"{wanted:,} of {total:,} pairs, evenly spaced; --all takes every one")
+        log.info(f"{wanted:,} of {counted(total, 'pair')}, evenly spaced; --all takes every one")
     indices = itertools.count()
     with progress_bar(wanted, description, "pair") as bar:
         for corpus in corpora:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mtkit.console import log
+from mtkit.console import counted, log
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.formats.lines import as_one_line
 from mtkit.model.transformer import Transformer
@@ -44,7 +44,7 @@ def align(
     limit = model.cfg.max_positions if model.cfg.positions == "learned" else None
     indices = [index for index, pair in enumerate(forced) if pair.src and pair.tgt and _fits(pair, limit)]
     if n_long := sum(not _fits(pair, limit) for pair in forced):
-        log.warning(f"{n_long:,} of {len(pairs):,} pairs not aligned: longer than model.max_positions={limit}")
+        log.warning(f"{n_long:,} of {counted(len(pairs), 'pair')} not aligned: longer than model.max_positions={limit}")
     alignments = [""] * len(pairs)
     weights = attention_weights(model, [forced[index] for index in indices], layer=layer)
     for index, attention in zip(indices, weights, strict=True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mtkit.console import counted
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.engines.native import pad
@@ -58,7 +59,7 @@ def find_alternatives(
     parts = _split(tokenizer, ids)
     words = [tokenizer.decode(part) for part in parts]
     if not 1 <= position <= len(words):
-        raise MtkitError(f"position {position}: the translation has {len(words)} words: {' '.join(words)}")
+        raise MtkitError(f"position {position}: the translation has {counted(len(words), 'word')}: {' '.join(words)}")
     prefix = [token_id for part in parts[: position - 1] for token_id in part]
     likeliest = distribution.likeliest(prefix, n + 1)
     others = [word for word in likeliest if word.text != words[position - 1]][:n]

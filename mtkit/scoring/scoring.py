@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtkit.console import log
+from mtkit.console import counted, log
 from mtkit.data.batching import plan_epoch
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.data.tokenizer import Tokenizer
@@ -148,7 +148,7 @@ def explain_out_of_memory(batch: ForcedBatch) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise MtkitError(
-            f"{batch.src.device}: the memory does not hold {len(batch.indices)} pairs of up to "
+            f"{batch.src.device}: the memory does not hold {counted(len(batch.indices), 'pair')} of up to "
             f"{max(batch.src.size(1), batch.tgt_in.size(1))} tokens; leave out the longest lines"
         ) from error
 
@@ -267,17 +267,17 @@ class ScoreTotals:
     def report(self, max_src_tokens: int) -> None:
         """Log the totals, after warnings about pairs that were not scored or that `translate` would split."""
         for problem, (line, n) in self._unscored.items():
-            log.warning(f"{n:,} of {self.n_pairs:,} pairs not scored: {problem} (first: line {line:,})")
+            log.warning(f"{n:,} of {counted(self.n_pairs, 'pair')} not scored: {problem} (first: line {line:,})")
         if self._n_long:
             log.warning(
                 f"{self._n_long:,} of {self.n_pairs:,} sources have more than decode.max_src_tokens={max_src_tokens} "
                 "tokens: scored as a whole, but `mtkit translate` splits such lines"
             )
         if not self.n_scored:
-            log.info(f"{self.n_pairs:,} pairs, none scored")
+            log.info(f"{counted(self.n_pairs, 'pair')}, none scored")
             return
         mean = self.log_prob / self.n_tokens
         log.info(
-            f"{self.n_scored:,} of {self.n_pairs:,} pairs scored: {self.n_tokens:,} target tokens, log-probability "
-            f"{self.log_prob:.2f}, {mean:.4f} per token, perplexity {perplexity(mean):.3f}"
+            f"{self.n_scored:,} of {counted(self.n_pairs, 'pair')} scored: {self.n_tokens:,} target tokens, "
+            f"log-probability {self.log_prob:.2f}, {mean:.4f} per token, perplexity {perplexity(mean):.3f}"
         )

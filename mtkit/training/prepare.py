@@ -11,7 +11,7 @@ import torch
 from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config, CorpusFiles
 from mtkit.console import counted, log
-from mtkit.data.corpus import Pair, first_missing, read_pairs, require_files
+from mtkit.data.corpus import first_missing, read_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
 from mtkit.data.feed import BatchStream, EpochSize
 from mtkit.data.overlap import Overlap, overlap_file, overlaps_of

@@ -9,7 +9,7 @@ from typing import Any
 from mtkit.config.differences import differences
 from mtkit.config.schema import Config, CorpusFiles, TokenizerConfig, tags_of
 from mtkit.console import counted, log
-from mtkit.data.corpus import SIDES, Side, count_pairs, read_side, text_checksums
+from mtkit.data.corpus import count_pairs, read_side, text_checksums
 from mtkit.data.tokenizer import Tokenizer, learn_model, load_tokenizers, sample
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import parse_json, sha256_file, write_bytes, write_text

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.config.schema import DecodeConfig
-from mtkit.console import log
+from mtkit.console import counted, log
 from mtkit.errors import BundleError, DataError
 from mtkit.files import parse_json
 from mtkit.translation.candidates import Candidate
@@ -126,14 +126,14 @@ def calibrate(
     n_good = int(good[::2].sum())
     if len(x) < 20 or n_good in (0, len(good[::2])):
         raise DataError(
-            f"cannot calibrate on {len(x)} translations: {n_good} of the {len(good[::2])} to fit on reach a chrF of "
-            f"{threshold:g}; use a larger dev set, or another --threshold"
+            f"cannot calibrate on {counted(len(x), 'translation')}: {n_good} of the {len(good[::2])} to fit on reach a "
+            f"chrF of {threshold:g}; use a larger dev set, or another --threshold"
         )
     slope, intercept = fit_logistic(x[::2], good[::2])
     if slope <= 0:
         raise DataError(
-            f"cannot calibrate on {len(x)} translations: those that the model finds more likely are not better "
-            f"(slope {slope:.3g}); train the model longer, or use a larger dev set"
+            f"cannot calibrate on {counted(len(x), 'translation')}: those that the model finds more likely are not "
+            f"better (slope {slope:.3g}); train the model longer, or use a larger dev set"
         )
     held_out = reliability(_logistic(slope * x[1::2] + intercept), good[1::2])
     return Calibration(slope, intercept, threshold, len(x[::2]), decode, held_out)
@@ -155,7 +155,9 @@ def calibrate_translations(
             x.append(candidate.log_prob / (len(candidate.ids) + 1))
             chrf.append(float(metric.sentence_score(candidate.text, [reference]).score))
     if left_out := len(references) - len(x):
-        log.warning(f"{left_out:,} of {len(references):,} translations left out: empty, or ended by the length limit")
+        log.warning(
+            f"{left_out:,} of {counted(len(references), 'translation')} left out: empty, or ended by the length limit"
+        )
     return calibrate(x, chrf, threshold=threshold, decode=decode.model_dump(mode="json", exclude_defaults=True))
 
 

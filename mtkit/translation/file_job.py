@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mtkit.config.differences import differences
-from mtkit.console import log, progress_bar, redraw
+from mtkit.console import counted, log, progress_bar, redraw
 from mtkit.errors import MtkitError, UsageError
 from mtkit.files import open_locked, parse_json, sha256_file, sync
 from mtkit.formats.compression import MAGIC, pack, unpacked
@@ -148,8 +148,8 @@ class _Job:
             remove_job(self.output_path)
         elif not issubclass(kind, _InputChanged):
             log.warning(
-                f"{self.output_path}: {self.done.lines:,} lines are translated and saved; run the same command again "
-                "to continue"
+                f"{self.output_path}: {counted(self.done.lines, 'line')} translated and saved so far; run the same "
+                "command again to continue"
             )
 
     def run(self, translate_window: TranslateWindow, window_lines: int, finish: Finish | None) -> None:
@@ -200,8 +200,8 @@ class _Job:
 
     def _input_changed(self) -> "_InputChanged":
         return _InputChanged(
-            f"{self.input_path}: its first {self.done.lines:,} lines differ from those that an interrupted job "
-            f"translated into {self.part_path}; {self.restart_hint}"
+            f"{self.input_path}: its first {counted(self.done.lines, 'line')} changed after an interrupted job had "
+            f"translated them into {self.part_path}; {self.restart_hint}"
         )
 
     def _keep(self, lines: Sequence[str], counts: Mapping[str, int], src_sha256: str) -> None:
@@ -233,8 +233,8 @@ class _Job:
         if job is not None and (differing := differences(job["identity"], self.identity)):
             changes = [f"{name} was {then}, now {now}" for name, then, now in differing]
             raise MtkitError(
-                f"{self.part_path}: holds {_last(entries).lines:,} lines of an interrupted job with other settings: "
-                f"{'; '.join(changes)}; continue it with the old settings, or {self.restart_hint}"
+                f"{self.part_path}: holds {counted(_last(entries).lines, 'line')} of an interrupted job with other "
+                f"settings: {'; '.join(changes)}; continue it with the old settings, or {self.restart_hint}"
             )
         with self._writing():
             self._take_back_output(entries)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from mtkit.console import counted
 from mtkit.data.special_ids import UNK_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
@@ -220,7 +221,8 @@ class TermReport:
     def lines(self) -> list[str]:
         """Return the report as text: a line of totals, then one for each term missed or forbidden phrase used."""
         lines = [
-            f"terminology: {self.n_met:,} of {self.n_required:,} terms met, {self.n_forbidden:,} forbidden phrases"
+            f"terminology: {self.n_met:,} of {counted(self.n_required, 'term')} met, {self.n_forbidden:,} forbidden "
+            "phrases"
         ]
         for term, counts in self._in_order():
             missed = counts.required - counts.met

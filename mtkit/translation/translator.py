@@ -15,7 +15,6 @@ from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.problems import Setting
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import counted, log
-from mtkit.data.corpus import as_one_line, check_text, windows
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError

@@ -94,7 +94,7 @@ def test_no_more_sentences_than_asked_for(run):
         (["--src", "src.txt"], 2, "both --src and --ref"),
         ([], 1, r"/nowhere/dev\.tsv: .*model/config\.yaml .*data\.dev.*--src and --ref"),
         (["--src", "src.txt", "--ref", "few.txt"], 1, "src.txt has 48 lines, few.txt has 1"),
-        (["--src", "few.txt", "--ref", "few.txt"], 1, "1 translations: 0 of the 1 to fit on"),
+        (["--src", "few.txt", "--ref", "few.txt"], 1, "1 translation: 0 of the 1 to fit on"),
     ],
 )
 def test_mistakes_are_explained_and_leave_the_bundle_as_it_was(run, args, exit_code, message):

@@ -209,7 +209,7 @@ def test_a_sentence_is_translated_without_torch(exported):
     environment = {"MTKIT_MODEL": str(exported), "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[1:] == ["['ctranslate2']"]
-    assert all(line.startswith("warning: 1 of 1 translations hit") for line in done.stderr.splitlines())
+    assert all(line.startswith("warning: 1 of 1 translation hit") for line in done.stderr.splitlines())
 
 
 def candidate(*ids: int) -> Candidate:

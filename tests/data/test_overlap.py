@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.data import overlap
-from mtkit.data.corpus import Pair
 from mtkit.data.overlap import find_overlaps, known_overlap, overlap_file, overlaps_of
 from mtkit.formats.pairs import Pair
 

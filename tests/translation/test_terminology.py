@@ -217,7 +217,7 @@ def test_a_term_for_every_sentence_has_no_place_in_the_source(load, spm):
 def test_terms_that_are_all_met_need_one_line(load):
     report = TermReport(load("source\ttarget\ncar\tauto\n"))
     report.add("My car.", "Mon auto.", 1)
-    assert report.lines() == ["terminology: 1 of 1 terms met, 0 forbidden phrases"]
+    assert report.lines() == ["terminology: 1 of 1 term met, 0 forbidden phrases"]
 
 
 def test_constraints_ask_for_the_tokens_of_their_phrases(load, spm):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from mtkit.console import counted
 from mtkit.evaluation.behaviour.checks import Case
 from mtkit.evaluation.behaviour.suite import PreparedCheck, Suite
 
@@ -146,7 +147,7 @@ def as_lines(result: SuiteResult, n_shown: int) -> Iterator[str]:
             verdict = "only reported"
         count = f"{check.n_passed:,} of {len(check.cases):,}"
         required = f", {check.threshold:.0%} must pass" if 0 < check.threshold < 1 else ""
-        left_out = f"; {check.n_left_out:,} lines have nothing to check" if check.n_left_out else ""
+        left_out = f"; nothing to check in {counted(check.n_left_out, 'line')}" if check.n_left_out else ""
         yield f"{check.name:{width}}  {count:>14}  {verdict}{required}{left_out}"
         yield from _failures(check, n_shown)
     n_cases = sum(len(check.cases) for check in result.checks)
@@ -181,7 +182,7 @@ def as_junit(result: SuiteResult, suite_name: str) -> str:
     for check in result.checks:
         case = ET.SubElement(root, "testcase", name=check.name, classname=f"{suite_name}.{check.kind}")
         if not check.passed:
-            message = f"{check.n_passed} of {len(check.cases)} cases passed"
+            message = f"{check.n_passed} of {counted(len(check.cases), 'case')} passed"
             failure = ET.SubElement(case, "failure", message=message)
             failure.text = _NOT_IN_XML.sub("\ufffd", "\n".join(_failures(check, len(check.failing))))
     ET.indent(root)

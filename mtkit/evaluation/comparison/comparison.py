@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mtkit.console import progress_bar
+from mtkit.console import counted, progress_bar
 from mtkit.errors import DataError
 from mtkit.evaluation.comparison.features import Feature
 from mtkit.evaluation.comparison.systems import System, UnknownPieces
@@ -272,7 +272,7 @@ def _check(systems: Sequence[System], test_set: SortedTestSet) -> None:
             raise DataError(f"{len(given):,} references for {n:,} source lines; each source line needs one reference")
     for system in systems:
         if len(system.texts) != n:
-            raise DataError(f"{system.name}: {len(system.texts):,} translations of {n:,} source lines")
+            raise DataError(f"{system.name}: {counted(len(system.texts), 'translation')} of {n:,} source lines")
 
 
 def _pair(baseline: Judged, other: Judged, differences: Differences) -> Pair:

@@ -11,7 +11,7 @@ from mtkit.bundle import find_model
 from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
 from mtkit.config.schema import CorpusFiles
-from mtkit.console import log, progress_bar
+from mtkit.console import counted, log, progress_bar
 from mtkit.data.corpus import read_pairs
 from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import DataError, UsageError
@@ -164,8 +164,8 @@ def read_test_set(files: CorpusFiles | None, references: Sequence[Path]) -> Test
         lines = list(read_lines(path))
         if texts and len(lines) != len(texts[0]):
             raise DataError(
-                f"{path} has {len(lines):,} lines, {paths[0]} has {len(texts[0]):,}; line n of both must be references "
-                "of the same sentence"
+                f"{path} has {counted(len(lines), 'line')}, {paths[0]} has {len(texts[0]):,}; line n of both must be "
+                "references of the same sentence"
             )
         texts.append(lines)
         paths.append(path)
@@ -182,7 +182,9 @@ def read_test_set(files: CorpusFiles | None, references: Sequence[Path]) -> Test
 def read_system(place: Place, test_set: TestSet) -> System:
     """Read a file of translations. Raises DataError if the numbers of its lines and the references differ or are 0."""
     translations, references = list(read_lines(place.path)), test_set.references[0]
-    counts = f"{place.path} has {len(translations):,} lines, {test_set.reference_files[0]} has {len(references):,}"
+    counts = (
+        f"{place.path} has {counted(len(translations), 'line')}, {test_set.reference_files[0]} has {len(references):,}"
+    )
     if len(translations) != len(references):
         raise DataError(f"{counts}; line n of one must be the reference of line n of the other")
     if not references:
@@ -208,7 +210,8 @@ def find_scores(texts: Sequence[str], n_systems: int) -> dict[str, list[Path]]:
             raise UsageError(f"--scores {text}: {name} is given twice; write its files together: NAME=FILE,FILE")
         if len(paths) != n_systems:
             raise UsageError(
-                f"--scores {text}: {len(paths)} files, but {n_systems} needed; give one for each system, in their order"
+                f"--scores {text}: {counted(len(paths), 'file')} for {counted(n_systems, 'system')}; give one for each "
+                "system, in their order"
             )
         found[name] = paths
     return found
@@ -220,8 +223,8 @@ def read_scores(path: Path, test_set: TestSet) -> list[float]:
     n = len(test_set.references[0])
     if len(lines) != n:
         raise DataError(
-            f"{path} has {len(lines):,} lines, {test_set.reference_files[0]} has {n:,}; line n must be the score of "
-            "translation n"
+            f"{path} has {counted(len(lines), 'line')}, {test_set.reference_files[0]} has {n:,}; line n must be the "
+            "score of translation n"
         )
     scores = []
     for number, line in enumerate(lines, start=1):
@@ -247,7 +250,7 @@ def translate_system(name: str, folders: Sequence[Path], translator: "Translator
             bar.update()
     seconds = time.perf_counter() - start
     beam, speed = translator.decode.beam_size, len(sources) / seconds
-    log.info(f"{len(sources):,} sentences in {seconds:.1f} s: {speed:.1f} sentences/s with beam size {beam}")
+    log.info(f"{counted(len(sources), 'sentence')} in {seconds:.1f} s: {speed:.1f} sentences/s with beam size {beam}")
     origin = {
         "model": ", ".join(map(str, folders)),
         "engine": translator.engine.name,
@@ -316,6 +319,6 @@ def warn_of_tokens(systems: Sequence[System]) -> None:
         n, total = sum(line.endswith(" .") for line in system.texts), len(system.texts)
         if 2 * n > total:
             log.warning(
-                f"{system.name}: {n:,} of {total:,} lines end in a space and a full stop, like tokenized text; "
-                "detokenize it, or give --tokenize none if the references are tokenized, too"
+                f"{system.name}: {n:,} of {counted(total, 'line')} end in a space and a full stop, like tokenized "
+                "text; detokenize it, or give --tokenize none if the references are tokenized, too"
             )

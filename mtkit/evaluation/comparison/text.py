@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from string import ascii_uppercase
 from typing import Any
 
+from mtkit.console import counted
 from mtkit.evaluation.comparison.comparison import Bucket, Comparison, FeatureComparison, Judged, Pair
 from mtkit.evaluation.metrics.buckets import FEWEST
 from mtkit.evaluation.metrics.scores import fixed
@@ -116,7 +117,7 @@ def headline(comparison: Comparison) -> Iterator[str]:
     """Yield the most important lines: scores and verdicts, without kinds of sentences and examples."""
     test_set = comparison.test_set
     n_refs = len(test_set.references)
-    yield f"{_count(len(test_set.sources), 'sentence')}, {_count(n_refs, 'reference')} each"
+    yield f"{counted(len(test_set.sources), 'sentence')}, {counted(n_refs, 'reference')} each"
     yield ""
     yield from _systems(comparison)
     for pair in comparison.pairs:
@@ -259,10 +260,6 @@ def _feature(comparison: Comparison, feature: FeatureComparison) -> Iterator[str
     for bucket in feature.buckets:
         yield _bucket(comparison, bucket)
     yield _bucket(comparison, comparison.everything)
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _widths(comparison: Comparison, metric: str) -> tuple[int, int]:

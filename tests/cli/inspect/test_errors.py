@@ -97,7 +97,7 @@ def test_near_sentences_in_every_form(run, config_of_a_run):
     [
         (["--src", "a.en"], 2, "give both --src and --tgt, or neither"),
         (["--src", "a.en", "--tgt", "none.fr"], 1, "none.fr: no such file"),
-        (["--src", "a.en", "--tgt", "long.fr"], 1, "a.en has 1 lines, long.fr has 2; line n of one must"),
+        (["--src", "a.en", "--tgt", "long.fr"], 1, "a.en has 1 line, long.fr has 2; line n of one must"),
         (["--corpus", "test"], 1, "config.yaml: no test set (data.test); give --src and --tgt"),
         (["--corpus", "dev", "-o", "x.txt"], 2, "--output x.txt: the name must end in .tsv or .json"),
         (["--near", "cat", "--translate"], 2, "--translate shows translations of the hardest pairs: leave out --near"),
