@@ -1,11 +1,14 @@
-"""Find texts that share most of their character n-grams with one of a set of texts, many at a time."""
+"""What makes two texts nearly the same; find the texts that are nearly one of a set of texts, many at a time."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 _ORDER = 4  # characters of an n-gram
+_MARKS = re.compile(r"[^\w\n]+")
+_NUMBER = re.compile(r"\d+")
 _TENTHS = 7  # texts that share this part of all their n-grams are nearly the same (Jaccard)
 MOST_TEXTS = 2048  # in a call
 _PIECE = 1 << 20  # candidates that are looked at together, which bounds memory
@@ -26,10 +29,10 @@ class NearTexts:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
-        owners, hashes = _ngram_hashes(texts)
+        owners, hashes = ngram_hashes(texts)
         self._hashes, ranks = np.unique(hashes, return_inverse=True)
         n_grams = max(1, len(self._hashes))
-        owners, ranks = np.divmod(_distinct(owners * n_grams + ranks.reshape(-1)), n_grams)
+        owners, ranks = np.divmod(distinct(owners * n_grams + ranks.reshape(-1)), n_grams)
         self._ranks = np.empty(n_grams, np.int64)  # by index of the hash; the rarest is 0
         self._ranks[np.argsort(np.bincount(ranks, minlength=n_grams), kind="stable")] = np.arange(n_grams)
         owners, ranks = np.divmod(np.sort(owners * n_grams + self._ranks[ranks]), n_grams)
@@ -54,19 +57,19 @@ class NearTexts:
         for line, text in self._candidates(lines[first], codes[first] - _KNOWN, sizes):
             a, b, mine, theirs = sizes[line], self._sizes[text], signatures[line], self._signatures[text]
             most_common = np.minimum(n_known[line] - _n_only(mine, theirs), b - _n_only(theirs, mine))
-            near = _is_near(most_common, a, b)
+            near = is_near(most_common, a, b)
             for i, j in zip(line[near].tolist(), text[near].tolist(), strict=True):
                 ours, other = _ngrams(self._texts[j]), _ngrams(others[i])
-                if _is_near(len(ours & other), len(ours), len(other)):
+                if is_near(len(ours & other), len(ours), len(other)):
                     yield i, self._texts[j]
 
     def _coded(self, others: Sequence[str]) -> tuple[_Ints, _Ints]:
         """Return the distinct n-grams, by text from rare to frequent: each one's text, and its code."""
-        lines, hashes = _ngram_hashes(others)
+        lines, hashes = ngram_hashes(others)
         at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
         unknown = (hashes >> np.uint64(13)).astype(np.int64)  # the rarest of all
         codes = np.where(self._hashes[at] == hashes, _KNOWN + self._ranks[at], unknown)
-        packed = _distinct(lines << 52 | codes)
+        packed = distinct(lines << 52 | codes)
         return packed >> 52, packed & ((1 << 52) - 1)
 
     def _candidates(self, lines: _Ints, ranks: _Ints, sizes: _Ints) -> Iterator[tuple[_Ints, _Ints]]:
@@ -82,8 +85,19 @@ class NearTexts:
             texts = self._owners[np.repeat(self._starts[ranks[part]], n) + _places(n)]
             owners = np.repeat(lines[part], n)
             a, b = sizes[owners], self._sizes[texts]
-            alike = _is_near(np.minimum(a, b), a, b)
-            yield np.divmod(_distinct(owners[alike] * len(self._texts) + texts[alike]), len(self._texts))
+            alike = is_near(np.minimum(a, b), a, b)
+            yield np.divmod(distinct(owners[alike] * len(self._texts) + texts[alike]), len(self._texts))
+
+
+def squeezed(text: str) -> str:
+    """Return the text with one space for each run of white space, and none at its ends."""
+    return " ".join(text.split())
+
+
+def loose_keys(texts: Sequence[str]) -> list[str]:
+    """Return each squeezed text without case and punctuation, each number as 0; a text of nothing else stays."""
+    keys = _NUMBER.sub("0", _MARKS.sub(" ", "\n".join(texts).casefold())).split("\n")
+    return [key.strip() or text for key, text in zip(keys, texts, strict=True)]
 
 
 def _ngrams(text: str) -> set[str]:
@@ -91,7 +105,7 @@ def _ngrams(text: str) -> set[str]:
     return {padded[i : i + _ORDER] for i in range(max(1, len(padded) - _ORDER + 1))}
 
 
-def _ngram_hashes(texts: Sequence[str]) -> tuple[_Ints, npt.NDArray[np.uint64]]:
+def ngram_hashes(texts: Sequence[str]) -> tuple[_Ints, npt.NDArray[np.uint64]]:
     """Return the n-grams of all texts in order, repeated ones too: each one's text, and its hash.
 
     A text of one character has an n-gram with the end of a line, which is in no text; an empty one has none.
@@ -107,7 +121,7 @@ def _ngram_hashes(texts: Sequence[str]) -> tuple[_Ints, npt.NDArray[np.uint64]]:
     return owners[:n][inside], hashes[inside]
 
 
-def _distinct(values: _Ints) -> _Ints:
+def distinct(values: _Ints) -> _Ints:
     """Return the distinct values, sorted. (np.unique of numpy 2.3 and later hashes, which takes five times as long.)"""
     values = np.sort(values)
     return values[np.diff(values, prepend=-1) > 0]  # none is negative
@@ -123,7 +137,7 @@ def _n_first(n_grams: _Ints) -> _Ints:
     return n_grams + (-_TENTHS * n_grams) // 10 + 1
 
 
-def _is_near(n_common: _Ints | int, a: _Ints | int, b: _Ints | int) -> npt.NDArray[np.bool_]:
+def is_near(n_common: _Ints | int, a: _Ints | int, b: _Ints | int) -> npt.NDArray[np.bool_]:
     """Tell whether sets of sizes a and b with so many n-grams in common are nearly the same."""
     return np.asarray(10 * n_common >= _TENTHS * (a + b - n_common))
 

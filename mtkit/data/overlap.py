@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Literal, get_args
 from mtkit.config.schema import CorpusFiles
 from mtkit.console import log, progress_bar
 from mtkit.data.corpus import read_pairs, text_checksums
-from mtkit.data.near import MOST_TEXTS, NearTexts
+from mtkit.data.near import MOST_TEXTS, NearTexts, loose_keys, squeezed
 from mtkit.files import parse_json, write_text
 from mtkit.formats.lines import windows
 from mtkit.formats.pairs import Pair
@@ -22,8 +21,6 @@ _VERSION = 1  # of the kept result
 Likeness = Literal["pair", "source", "near"]
 LIKENESSES: tuple[Likeness, ...] = get_args(Likeness)
 _MOST_COMPARED = 1_000_000  # training pairs whose n-grams are compared; of the others only the keys
-_MARKS = re.compile(r"[^\w\n]+")
-_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -113,25 +110,25 @@ def find_overlaps(texts: Mapping[str, Sequence[Pair]], train: Iterable[Pair]) ->
     """
     held_out = [pair for pairs in texts.values() for pair in pairs]
     closest: list[tuple[int, str] | None] = [None] * len(held_out)  # index of its likeness, place of its like
-    sources = [_squeezed(pair.src) for pair in held_out]
-    targets = [_squeezed(pair.tgt) for pair in held_out]
+    sources = [squeezed(pair.src) for pair in held_out]
+    targets = [squeezed(pair.tgt) for pair in held_out]
     by_key: dict[str, list[int]] = {}
-    for index, key in enumerate(_keys(sources)):
+    for index, key in enumerate(loose_keys(sources)):
         if key:
             by_key.setdefault(key, []).append(index)
     near_texts, n_left = NearTexts(list(by_key)), _MOST_COMPARED
     with progress_bar(None, f"comparing training text with {' and '.join(texts)}", "pair", delay=2.0) as bar:
         for window in windows(train, MOST_TEXTS):
-            squeezed = [_squeezed(pair.src) for pair in window]
-            keys = _keys(squeezed)
+            window_sources = [squeezed(pair.src) for pair in window]
+            keys = loose_keys(window_sources)
             likes = [{key} for key in keys]
             for i, near in near_texts.find(keys[:n_left]):
                 likes[i].add(near)
             n_left = max(0, n_left - len(keys))
-            for pair, source, near_keys in zip(window, squeezed, likes, strict=True):
+            for pair, source, near_keys in zip(window, window_sources, likes, strict=True):
                 for index in (index for key in near_keys for index in by_key.get(key, ())):
                     is_same = source == sources[index]
-                    rank = 2 if not is_same else 0 if targets[index] == _squeezed(pair.tgt) else 1
+                    rank = 2 if not is_same else 0 if targets[index] == squeezed(pair.tgt) else 1
                     known = closest[index]
                     if known is None or rank < known[0]:
                         closest[index] = rank, f"{pair.file}:{pair.line}"
@@ -152,13 +149,3 @@ def _overlap(pairs: Sequence[Pair], closest: Sequence[tuple[int, str] | None]) -
             counts[kind] += 1
             examples.setdefault(kind, (f"{pair.file}:{pair.line}", like[1]))
     return Overlap(len(pairs), counts, examples)
-
-
-def _squeezed(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _keys(squeezed: Sequence[str]) -> list[str]:
-    """Return each text without case and punctuation, each number as 0; a text of nothing else stays."""
-    keys = _NUMBER.sub("0", _MARKS.sub(" ", "\n".join(squeezed).casefold())).split("\n")
-    return [key.strip() or text for key, text in zip(keys, squeezed, strict=True)]

@@ -1,0 +1,131 @@
+"""Near duplicates against the comparison of all pairs of sets of 4-grams, and planted repeats."""
+
+import random
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtkit.corpora.near_duplicates import N_KEYS, SKETCH_WIDTH, find_repeats, first_of_each, repeats, sketch
+
+WORDS = ["".join(random.Random(n).choices("aeioubcdfglmnprst", k=3 + n % 6)) for n in range(400)]
+
+
+def sentence(rng: random.Random, n_words: int) -> str:
+    return " ".join(rng.choices(WORDS, k=n_words))
+
+
+def pair(rng: random.Random, n_words: int = 9) -> tuple[str, str]:
+    return sentence(rng, n_words), sentence(rng, n_words)
+
+
+def ngrams(src: str, tgt: str) -> set[tuple[str, str]]:
+    grams = set()
+    for side, text in (("src", src), ("tgt", tgt)):
+        key = re.sub(r"\d+", "0", " ".join(re.sub(r"[^\w]+", " ", text.casefold()).split()))
+        padded = f" {key} "
+        grams |= {(side, padded[i : i + 4]) for i in range(len(padded) - 3)}
+    return grams
+
+
+def likeness(one: tuple[str, str], other: tuple[str, str]) -> float:
+    a, b = ngrams(*one), ngrams(*other)
+    return len(a & b) / len(a | b)
+
+
+def typos(text: str, rng: random.Random, n: int) -> str:
+    chars = list(text)
+    for _ in range(n):
+        chars[rng.randrange(len(chars))] = rng.choice("xyzq")
+    return "".join(chars)
+
+
+def misspelt(original: tuple[str, str], rng: random.Random, most: int) -> tuple[str, str]:
+    src, tgt = (typos(side, rng, rng.randint(0, most)) for side in original)
+    return src, tgt
+
+
+@pytest.mark.parametrize(("n_words", "least"), [(4, 0.6), (9, 0.6), (30, 0.6), (120, 0.5)])
+def test_what_all_pairs_compared_say_is_found_and_nothing_else(n_words, least):
+    """Near the limit of 70 % the sketches may be wrong by a few points (for long pairs by more), not further off."""
+    rng = random.Random(n_words)
+    originals = [pair(rng, n_words) for _ in range(300)]
+    copies = [misspelt(original, rng, max(2, n_words // 2)) for original in originals]
+    later, earlier = find_repeats([originals, copies])
+    found = dict(zip(later.tolist(), earlier.tolist(), strict=True))
+    truth = [likeness(one, other) for one, other in zip(originals, copies, strict=True)]
+    clear = [n for n, share in enumerate(truth) if share >= 0.82]
+    assert len(clear) > 20
+    missed = [n for n in clear if found.get(300 + n) != n]
+    assert len(missed) <= 0.03 * len(clear)
+    assert set(found) <= {300 + n for n, share in enumerate(truth) if share >= least}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda src, tgt: (src.upper(), tgt.title()),
+        lambda src, tgt: (f"- {src}!", f"\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}{tgt}..."),
+        lambda src, tgt: (src.replace("7", "1234"), tgt.replace("7", "99")),
+        lambda src, tgt: (src.replace(" ", "\u00a0 "), tgt),
+        lambda src, tgt: (f"Note: {src}", f"Nota: {tgt}"),
+        lambda src, tgt: (f"{src} (ctd)", tgt),
+    ],
+    ids=["case", "punctuation", "numbers", "spaces", "prefix", "suffix"],
+)
+def test_usual_variants_repeat_their_original(change):
+    rng = random.Random(3)
+    originals = [(f"{src} 7 {tgt}", f"{tgt} 7 {src}") for src, tgt in (pair(rng) for _ in range(100))]
+    later, earlier = find_repeats([originals, [change(*original) for original in originals]])
+    assert later.tolist() == list(range(100, 200)) and earlier.tolist() == list(range(100))
+
+
+def test_one_side_alone_makes_no_repeat():
+    rng = random.Random(4)
+    pairs = [pair(rng) for _ in range(50)]
+    others = [(src, sentence(rng, 9)) for src, _ in pairs] + [(sentence(rng, 9), tgt) for _, tgt in pairs]
+    swapped = [(tgt, src) for src, tgt in pairs]
+    assert not len(find_repeats([pairs, others, swapped])[0])
+
+
+def test_blank_pairs_repeat_nothing():
+    later, earlier = find_repeats([[("", ""), ("  ", "\t"), ("", ""), ("a", ""), ("a", ""), ("!", "?"), ("!", "?")]])
+    assert later.tolist() == [4, 6] and earlier.tolist() == [3, 5]
+
+
+def test_of_many_equal_pairs_the_first_stays():
+    later, earlier = find_repeats([[("Seite 1 von 3", "page 1 of 3")] * 3000])
+    assert later.tolist() == list(range(1, 3000)) and earlier[0] == 0
+
+
+def test_no_pairs_at_all():
+    assert sketch([]).keys.shape == (0, N_KEYS)
+    assert not len(find_repeats([])[0])
+
+
+@given(cuts=st.lists(st.integers(1, 40), min_size=1, max_size=12), n_partitions=st.integers(1, 7), seed=st.integers())
+@settings(max_examples=20, deadline=None)
+def test_neither_windows_nor_partitions_change_the_result(cuts, n_partitions, seed):
+    rng = random.Random(9)
+    base = [pair(rng, 5) for _ in range(40)]
+    pairs = [misspelt(rng.choice(base), rng, 2) for _ in range(160)]
+    whole = find_repeats([pairs])
+    assert len(whole[0]) > 40
+    keys, indices, sketches, start = [], [], np.zeros((len(pairs), SKETCH_WIDTH), np.uint16), 0
+    while start < len(pairs):
+        window = pairs[start : start + cuts[start % len(cuts)]]
+        made = sketch(window)
+        sketches[start : start + len(window)] = made.sketches
+        keys.append(made.keys.ravel())
+        indices.append(np.repeat(np.arange(start, start + len(window)), N_KEYS))
+        start += len(window)
+    order = np.random.Generator(np.random.PCG64(abs(seed))).permutation(len(pairs) * N_KEYS)
+    all_keys, all_indices = np.concatenate(keys)[order], np.concatenate(indices)[order]
+    found = []
+    for number in range(n_partitions):
+        part = all_keys % np.uint64(n_partitions) == number
+        found.append(repeats(all_keys[part], all_indices[part], sketches.__getitem__))
+    later, earlier = first_of_each(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    assert later.tolist() == whole[0].tolist() and earlier.tolist() == whole[1].tolist()
