@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -127,7 +127,10 @@ def run_job(
                     return None
                 raise MtkitError(f"{work}: removed before {output} was written; start all shares again") from None
             except BaseException:
-                log.warning(f"{work}: keeps what is done; run the same command again to continue")
+                if any(job.folder.glob("*/[0-9]*")):
+                    log.warning(f"{work}: keeps what is done; run the same command again to continue")
+                elif share.n == 1:
+                    _remove_folder(work)
                 raise
 
 
@@ -179,8 +182,8 @@ class Job:
         write()
         _remove_folder(self.work)
 
-    def concatenate(self, stage: str, n_shards: int, name: str, output: Path, *, header: bytes = b"") -> None:
-        """Write the file of this name of all shards of a stage, one after the other, to the output, atomically.
+    def concatenate(self, stage: str, shards: Iterable[int], name: str, output: Path, *, header: bytes = b"") -> None:
+        """Write the file of this name of these shards of a stage, one after the other, to the output, atomically.
 
         Files named .gz, .xz or .zst can be joined like that, too. header: bytes to begin with.
         Raises MtkitError if a file differs from its checksum.
@@ -188,7 +191,7 @@ class Job:
         _remove_leftovers(output.resolve())
         with atomic_file(output.resolve()) as temporary, temporary.open("wb") as out:
             out.write(header)
-            for index in range(n_shards):
+            for index in shards:
                 folder = self.shard(stage, index)
                 checksum = hashlib.sha256()
                 with (folder / name).open("rb") as file:

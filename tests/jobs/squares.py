@@ -97,7 +97,7 @@ def cubes(
         numbers, squares = job.folder / "numbers", job.folder / "squares"
         job.run(Stage("squares", Products(numbers, numbers, slow_s), n))
         job.run(Stage("cubes", Products(squares, numbers, slow_s), n))
-        job.finish(lambda: job.concatenate("cubes", n, "numbers", output))
+        job.finish(lambda: job.concatenate("cubes", range(n), "numbers", output))
         return sum(count["sum"] for count in counts)
 
     return run_job(
