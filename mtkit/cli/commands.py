@@ -51,7 +51,9 @@ INSPECT = {
     "saliency": ("inspect.saliency:show_saliency", "Show which source tokens each target token depends on."),
     "errors": ("inspect.errors:show_errors", "Find the pairs with the highest loss, or similar sentences."),
 }
-DATA: dict[str, tuple[str, str]] = {}
+DATA: dict[str, tuple[str, str]] = {
+    "doctor": ("data.doctor:doctor", "Find where two line-aligned files slip, and repair them."),
+}
 DOCTOR = {
     "decode": ("doctor:decode", "Decode in several ways, and show any difference."),
     "resume": ("doctor:resume", "Repeat a run's last steps, and show any difference."),

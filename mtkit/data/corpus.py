@@ -121,7 +121,7 @@ def _read_two_files(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
 def _unequal(src: Path, n_src: int, tgt: Path, n_tgt: int) -> str:
     return (
         f"{src} has {counted(n_src, 'line')}, {tgt} has {n_tgt:,}; line n of one must translate line n of the other "
-        "(use a blank line for a missing sentence)"
+        f"(use a blank line for a missing sentence); to see where they slip: mtkit data doctor {src} {tgt}"
     )
 
 

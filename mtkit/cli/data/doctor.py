@@ -1,0 +1,85 @@
+"""`mtkit data doctor`: say where two line-aligned files slip, and repair them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import OUTPUT, JsonOption, file_named
+from mtkit.console import log
+from mtkit.corpora import slip_report, slips
+from mtkit.errors import DataError, UsageError
+
+
+def doctor(
+    src: Annotated[Path, typer.Argument(metavar="SRC", help="Text file; .gz, .xz and .zst too.")],
+    tgt: Annotated[Path, typer.Argument(metavar="TGT", help="Its translation, line by line.")],
+    fix: Annotated[
+        bool, typer.Option("--fix", rich_help_panel=OUTPUT, help="Write the pairs that belong together to --output.")
+    ] = False,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--output", "-o", rich_help_panel=OUTPUT, help="With --fix: twice, for the source and the target."
+        ),
+    ] = None,
+    aside: Annotated[
+        Path | None,
+        typer.Option(
+            callback=file_named(),
+            rich_help_panel=OUTPUT,
+            help="With --fix: TSV of the lines that are in no pair. Default: the source output's name and .aside.tsv.",
+        ),
+    ] = None,
+    show: Annotated[int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Slips to show.")] = 100,
+    as_json: JsonOption = False,
+) -> None:
+    """Say where line n of one file stops being the translation of line n of the other.
+
+    It finds lines that are missing or extra on one side, two lines merged into one, blocks moved elsewhere, lines
+    whose source and target have changed places, and stretches that do not look like translations. It needs no model:
+    it goes by lengths, numbers, punctuation, words spelled alike, and a lexicon that it learns from the files. Give it
+    a thousand lines or more. The exit code is 1 if there are slips and no --fix.
+    """
+    outputs = output or []
+    if fix != bool(outputs) or (fix and len(outputs) != 2):
+        raise UsageError("--fix needs --output twice: -o FIXED.SRC -o FIXED.TGT (and --output needs --fix)")
+    for path in outputs:
+        slip_report.check_output(path, (src, tgt))
+    files = slip_report.TwoFiles.read(src, tgt)
+    diagnosis = slips.diagnose(*files.lines, progress=lambda stage: log.info(f"looking for {stage}"))
+    if not diagnosis.is_related:
+        raise DataError(slip_report.not_related(files, diagnosis))
+
+    if as_json:
+        record = {"src_lines": diagnosis.n_src, "tgt_lines": diagnosis.n_tgt, "pairs": len(diagnosis.pairs)}
+        print(json.dumps({**record, "slips": slip_report.records(diagnosis, files)}, ensure_ascii=False))
+    else:
+        _print(diagnosis, files, show)
+    if fix:
+        aside = aside or outputs[0].with_name(f"{outputs[0].name}.aside.tsv")
+        n_pairs = slip_report.write_repaired(diagnosis, files, outputs, aside)
+        rest = [len(lines) for lines in diagnosis.unplaced()]
+        log.info(
+            f"{outputs[0]} and {outputs[1]}: {n_pairs:,} pairs; left aside in {aside}: {rest[0]:,} lines of {src}, "
+            f"{rest[1]:,} of {tgt}"
+        )
+    elif diagnosis.slips:
+        raise typer.Exit(1)
+
+
+def _print(diagnosis: slips.Diagnosis, files: slip_report.TwoFiles, show: int) -> None:
+    counts = Counter(slip.kind for slip in diagnosis.slips)
+    kinds = ", ".join(f"{n:,} {kind}" for kind, n in counts.most_common())
+    sizes = [f"{name} ({n:,} lines)" for name, n in zip(files.names, (diagnosis.n_src, diagnosis.n_tgt), strict=True)]
+    print(f"{' and '.join(sizes)}: {f'slips: {kinds}' if kinds else 'no slips'}")
+    for slip in diagnosis.slips[:show]:
+        print()
+        for line in slip_report.describe(slip, files):
+            print(line)
+    if len(diagnosis.slips) > show:
+        print(f"\n... and {len(diagnosis.slips) - show:,} more; --show N shows N")

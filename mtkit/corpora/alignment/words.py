@@ -1,0 +1,114 @@
+"""Turn the lines of one text into word ids, for counting which words translate which."""
+
+import itertools
+import re
+import unicodedata
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # Thai to Han, by character
+)
+_WORD = re.compile(rf"[{_UNSPACED}]|\d+|[^\W\d_{_UNSPACED}]+|[^\w\s]")
+_STEM = 6  # letters of a word that count: endings vary, and the lexicon is learnt from little text
+_COGNATE = 5  # letters that words spelled alike in two languages share
+_SHORTEST_COGNATE = 4
+_MOST_WORDS = 128  # of a line, which bounds memory; enough to recognise it
+
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Side:
+    """The lines of one text as word ids, end to end; ids are shared by both texts."""
+
+    ids: Ids
+    starts: Ints  # (lines + 1,) the first word of each line
+    n_chars: Ints  # (lines,) without the white space at the ends; 0: a blank line
+
+    def __len__(self) -> int:
+        return len(self.n_chars)
+
+    @property
+    def n_words(self) -> Ints:
+        """How many words each line has."""
+        return np.diff(self.starts)
+
+    def line_of_word(self) -> Ints:
+        """Return the line that each word stands in."""
+        return np.repeat(np.arange(len(self)), self.n_words)
+
+    def take(self, lines: Ints) -> "Side":
+        """Return a text of these lines."""
+        sizes = self.n_words[lines]
+        ends = np.cumsum(sizes)
+        places = np.arange(int(sizes.sum())) + np.repeat(self.starts[lines] - ends + sizes, sizes)
+        return Side(self.ids[places], np.concatenate([[0], ends]).astype(np.int64), self.n_chars[lines])
+
+
+class Vocabulary:
+    """The words of both texts: an id for each, and a key that words spelled alike share."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+        self._keys: dict[str, int] = {}
+        self._key_of = array("i")
+        self._certain = array("b")
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def read(self, lines: Iterable[str]) -> Side:
+        """Return the lines as ids of words, which are lower-cased and cut to their first letters."""
+        ids, starts, n_chars = array("i"), array("q", [0]), array("q")
+        known = self._ids
+        for line in lines:
+            for word in itertools.islice(_WORD.finditer(line.lower()), _MOST_WORDS):
+                stem = word[0][:_STEM]
+                index = known.get(stem)
+                ids.append(self._add(stem) if index is None else index)
+            starts.append(len(ids))
+            n_chars.append(len(line.strip()))
+        return Side(np.array(ids, np.int32), np.array(starts, np.int64), np.array(n_chars, np.int64))
+
+    def _add(self, stem: str) -> int:
+        index = self._ids[stem] = len(self._ids)
+        key = _spelling_key(stem)
+        self._key_of.append(-1 if key is None else self._keys.setdefault(key, len(self._keys)))
+        self._certain.append(not stem.isalpha())
+        return index
+
+    @property
+    def keys(self) -> Ids:
+        """The key of each word; -1 for words too short to tell a cognate by."""
+        return np.array(self._key_of, np.int32)
+
+    @property
+    def is_symbol(self) -> npt.NDArray[np.bool_]:
+        """True for numbers and punctuation, which translations usually keep."""
+        return np.array(self._certain, np.bool_)
+
+
+def _spelling_key(stem: str) -> str | None:
+    """Return what a word has in common with its cognates: its first letters without accents; None if it is short."""
+    if not stem.isalpha():
+        return stem
+    bare = "".join(c for c in unicodedata.normalize("NFD", stem) if not unicodedata.combining(c))
+    return bare[:_COGNATE] if len(bare) >= _SHORTEST_COGNATE else None
+
+
+def distinct_counts(side: Side, n_words: int) -> Ints:
+    """Return how many lines each word occurs in."""
+    pairs = np.unique(side.ids.astype(np.int64) * max(1, len(side)) + side.line_of_word())
+    return np.bincount(pairs // max(1, len(side)), minlength=n_words)
+
+
+def as_lists(side: Side, lines: Sequence[int]) -> list[list[int]]:
+    """Return the word ids of these lines."""
+    return [side.ids[side.starts[line] : side.starts[line + 1]].tolist() for line in lines]

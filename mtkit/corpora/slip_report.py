@@ -1,0 +1,137 @@
+"""Say in words where two files slip, and write them repaired."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.corpora.slips import Diagnosis, Slip, Span
+from mtkit.errors import DataError, UsageError
+from mtkit.formats.compression import open_output
+from mtkit.formats.lines import count_lines, read_lines
+
+_SHOWN = 3  # lines of a block
+_LONGEST = 90  # characters of a line
+
+
+@dataclass(frozen=True)
+class TwoFiles:
+    """Two files and their lines."""
+
+    paths: tuple[Path, Path]
+    lines: tuple[list[str], list[str]]
+
+    @classmethod
+    def read(cls, src: Path, tgt: Path) -> "TwoFiles":
+        """Read both. Raises DataError for what is not lines of UTF-8, or empty."""
+        for path in (src, tgt):
+            if not count_lines(path):
+                raise DataError(f"{path}: no lines, so there is nothing to compare; give the file with the text")
+        return cls((src, tgt), (list(read_lines(src)), list(read_lines(tgt))))
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What the files are called: their names, or paths where those are the same."""
+        src, tgt = self.paths
+        return (str(src), str(tgt)) if src.name == tgt.name else (src.name, tgt.name)
+
+
+def check_output(output: Path, inputs: Sequence[Path]) -> None:
+    """Raise UsageError if an output cannot be written, or is one of the inputs."""
+    if any(output.resolve() == path.resolve() for path in inputs):
+        raise UsageError(f"--output {output}: this is one of the files to repair; give another name")
+    if output.is_dir() or not output.parent.is_dir():
+        raise UsageError(f"--output {output}: not a file in an existing folder; correct the name")
+
+
+def not_related(files: TwoFiles, diagnosis: Diagnosis) -> str:
+    """Return the message about files that have nothing to do with each other."""
+    return (
+        f"{files.paths[0]} and {files.paths[1]} do not look like translations of each other: {diagnosis.related:.0%} "
+        "of the lines fit their partner better than some other line, and chance alone gives 50 %; check that these are "
+        "the right files"
+    )
+
+
+def describe(slip: Slip, files: TwoFiles) -> Iterator[str]:
+    """Yield what happened at a slip, and the lines around it, as lines of text."""
+    yield _headline(slip, files.names)
+    width = max(len(f"{name}:{len(lines)}") for name, lines in zip(files.names, files.lines, strict=True))
+    for name, lines, span in zip(files.names, files.lines, (slip.src, slip.tgt), strict=True):
+        before, after = span[0] - 1, span[1]
+        if before >= 0:
+            yield _line("  ", f"{name}:{before + 1}", lines[before], width)
+        for number in range(span[0], min(span[1], span[0] + _SHOWN)):
+            yield _line("> ", f"{name}:{number + 1}", lines[number], width)
+        if span[1] - span[0] > _SHOWN:
+            yield _line("> ", "...", f"({span[1] - span[0] - _SHOWN:,} more)", width)
+        if after < len(lines):
+            yield _line("  ", f"{name}:{after + 1}", lines[after], width)
+
+
+def _line(mark: str, place: str, text: str, width: int) -> str:
+    return f"  {mark}{place:<{width}} | {text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'}"
+
+
+def _place(name: str, span: Span) -> str:
+    return f"{name}:{span[0] + 1}" + (f"-{span[1]}" if span[1] - span[0] > 1 else "")
+
+
+def _headline(slip: Slip, names: tuple[str, str]) -> str:
+    src, tgt = _place(names[0], slip.src), _place(names[1], slip.tgt)
+    n_src, n_tgt = slip.src[1] - slip.src[0], slip.tgt[1] - slip.tgt[0]
+    if slip.kind == "missing" and n_src and n_tgt:
+        return f"no match: {src} and {tgt} have no partners"
+    if slip.kind == "missing":
+        alone, other, place, n = (src, names[1], slip.tgt[0], n_src) if n_src else (tgt, names[0], slip.src[0], n_tgt)
+        after = f"after line {place:,}" if place else "at the start"
+        if n == 1:
+            return f"missing: {alone} has no partner; {other} lacks a line {after}, or this one is extra"
+        return f"missing: {alone} have no partner; {other} lacks {n:,} lines {after}, or these are extra"
+    if slip.kind == "merged":
+        one, two = (tgt, src) if n_src > n_tgt else (src, tgt)
+        return f"merged: {one} holds the translation of {two}"
+    if slip.kind == "moved":
+        return f"moved: {src} and {tgt} belong together, but stand at different places"
+    if slip.kind == "swapped":
+        return f"swapped: {src} and {tgt} are each in the other file's language"
+    return f"unlike: {src} and {tgt} do not look like translations of each other"
+
+
+def records(diagnosis: Diagnosis, files: TwoFiles) -> list[dict[str, object]]:
+    """Return the slips for --json; lines are from 1, both ends included, null where a side has none."""
+    return [
+        {
+            "kind": slip.kind,
+            **{
+                side: {"first": span[0] + 1, "last": span[1], "text": lines[span[0]]} if span[1] > span[0] else None
+                for side, span, lines in zip(("src", "tgt"), (slip.src, slip.tgt), files.lines, strict=True)
+            },
+            "before": {"src": slip.src[0], "tgt": slip.tgt[0]},
+        }
+        for slip in diagnosis.slips
+    ]
+
+
+def write_repaired(diagnosis: Diagnosis, files: TwoFiles, outputs: Sequence[Path], aside: Path) -> int:
+    """Write the pairs in the order of the source, and what is in none of them to `aside`; return the number of pairs.
+
+    Lines that were merged on one side are joined with a space on the other. aside is a TSV: file, line, text.
+    """
+    with ExitStack() as stack:
+        src_out, tgt_out = (stack.enter_context(open_output(path)) for path in outputs)
+        aside_out = stack.enter_context(open_output(aside))
+        for src, tgt, turned in zip(
+            diagnosis.pairs.src.tolist(), diagnosis.pairs.tgt.tolist(), diagnosis.swapped.tolist(), strict=True
+        ):
+            texts = _joined(files.lines[0][slice(*src)]), _joined(files.lines[1][slice(*tgt)])
+            one, other = texts[::-1] if turned else texts
+            src_out.write(f"{one}\n")
+            tgt_out.write(f"{other}\n")
+        for path, lines, rest in zip(files.paths, files.lines, diagnosis.unplaced(), strict=True):
+            aside_out.writelines(f"{path}\t{line + 1}\t{lines[line]}\n" for line in rest)
+    return len(diagnosis.pairs)
+
+
+def _joined(lines: list[str]) -> str:
+    return lines[0] if len(lines) == 1 else " ".join(line.strip() for line in lines)

@@ -1,0 +1,166 @@
+"""Find where two line-aligned files slip, and pair their lines again."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mtkit.corpora.alignment.aligner import Aligned, align_texts
+from mtkit.corpora.alignment.beads import Beads, Priors
+from mtkit.corpora.alignment.moved import find_moved, without_lines
+from mtkit.corpora.alignment.swaps import swapped_lines
+from mtkit.corpora.alignment.words import Floats, Ints, Vocabulary
+
+# Slips are rare: one line with one line needs no proof, everything else about 1 in 10,000 against it.
+PRIORS = Priors(two_one=12.0, two_two=float("inf"), gap=9.0, gap_line=2.0)
+_SAMPLE = 2_000  # pairs compared with pairs of other lines, to see whether the files belong together
+_LEAST_RELATED = 0.7  # share of them that must fit better; 0.5 is chance
+_UNLIKE_LINES = 10  # neighbouring pairs that must be poor before they are reported
+_UNLIKE_SCORE = -1.0  # nats a pair, on average
+
+Kind = Literal["missing", "merged", "moved", "swapped", "unlike"]
+Span = tuple[int, int]  # first line, from 0, and the line after the last
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A place where line n of one file no longer translates line n of the other, or where lines differ otherwise.
+
+    missing: lines of one file without a partner (or k of one and m of the other that do not match); merged: two lines
+    of one file are one of the other; moved: lines stand elsewhere in the other file; swapped: source and target have
+    changed places; unlike: the lines are at their place and do not look like translations.
+    """
+
+    kind: Kind
+    src: Span
+    tgt: Span
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What two files have in common: pairs of lines, in the order of the source, and slips by place."""
+
+    related: float  # share of pairs that fit better than other lines of the same files would
+    pairs: Beads
+    swapped: Ints  # 1 at pairs whose sides have changed places
+    slips: list[Slip]
+    n_src: int
+    n_tgt: int
+
+    @property
+    def is_related(self) -> bool:
+        """Whether the files are translations of each other, as a whole."""
+        return self.related >= _LEAST_RELATED
+
+    def unplaced(self) -> tuple[list[int], list[int]]:
+        """Return the lines of either file, from 0, that are in no pair."""
+        rest = []
+        for spans, n in ((self.pairs.src, self.n_src), (self.pairs.tgt, self.n_tgt)):
+            rest.append(np.flatnonzero(_not_covered(spans, n)).tolist())
+        return rest[0], rest[1]
+
+
+def diagnose(src: Iterable[str], tgt: Iterable[str], progress: Callable[[str], None] = lambda _: None) -> Diagnosis:
+    """Compare the lines of two files that should translate each other line by line."""
+    vocabulary = Vocabulary()
+    src_side, tgt_side = vocabulary.read(src), vocabulary.read(tgt)
+    flags = swapped_lines(src_side, tgt_side, vocabulary)
+    aligned = align_texts(src_side, tgt_side, vocabulary, PRIORS, swapped=flags, progress=progress)
+    progress("lines that moved")
+    moved = find_moved(aligned, PRIORS)
+    pairs = without_lines(aligned.beads, moved)
+    everything = _merge([pairs, *moved])
+    swapped = np.zeros(len(everything), np.int64)
+    if flags is not None:
+        swapped = flags[0][everything.src[:, 0]] & flags[1][everything.tgt[:, 0]]
+    slips = [
+        *_missing(pairs, moved, len(src_side), len(tgt_side)),
+        *_merged(everything),
+        *(Slip("moved", (int(r.src[0, 0]), int(r.src[-1, 1])), (int(r.tgt[0, 0]), int(r.tgt[-1, 1]))) for r in moved),
+        *_runs("swapped", everything, swapped.astype(np.float32) - 0.5, 1),
+        *_runs("unlike", pairs, _UNLIKE_SCORE - pairs.scores, _UNLIKE_LINES),
+    ]
+    slips.sort(key=lambda slip: (slip.src, slip.tgt))
+    return Diagnosis(_related(aligned), everything, swapped, slips, len(src_side), len(tgt_side))
+
+
+def _merge(runs: list[Beads]) -> Beads:
+    """Return the pairs of all runs in the order of the source."""
+    merged = Beads(*(np.concatenate([getattr(run, field) for run in runs]) for field in ("src", "tgt", "scores")))
+    return merged.take(np.lexsort((merged.tgt[:, 0], merged.src[:, 0])))
+
+
+def _not_covered(spans: Ints, n: int) -> Ints:
+    """Return 1 for each of n lines that is in none of the spans."""
+    steps = np.bincount(spans[:, 0], minlength=n + 1) - np.bincount(spans[:, 1], minlength=n + 1)
+    return np.asarray(np.cumsum(steps)[:n] == 0).astype(np.int64)
+
+
+def _missing(pairs: Beads, moved: list[Beads], n_src: int, n_tgt: int) -> Iterator[Slip]:
+    """Yield the lines between neighbouring pairs that have no partner, moved ones left out."""
+    everything = [_merge([pairs, *moved])] if moved else [pairs]
+    alone = [_not_covered(getattr(everything[0], side), n) for side, n in (("src", n_src), ("tgt", n_tgt))]
+    ends = np.concatenate([[[0, 0]], np.stack([pairs.src[:, 1], pairs.tgt[:, 1]], axis=1)])
+    starts = np.concatenate([np.stack([pairs.src[:, 0], pairs.tgt[:, 0]], axis=1), [[n_src, n_tgt]]])
+    for place in np.flatnonzero((ends < starts).any(axis=1)).tolist():
+        (a, c), (b, d) = ends[place].tolist(), starts[place].tolist()
+        src_runs, tgt_runs = _runs_of(alone[0], a, b), _runs_of(alone[1], c, d)
+        for k in range(max(len(src_runs), len(tgt_runs))):
+            src = src_runs[k] if k < len(src_runs) else (b, b)
+            tgt = tgt_runs[k] if k < len(tgt_runs) else (d, d)
+            yield Slip("missing", src, tgt)
+
+
+def _runs_of(flags: Ints, first: int, last: int) -> list[Span]:
+    """Return the runs of 1 between two places."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags[first:last], [0]]))) + first
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _merged(pairs: Beads) -> Iterator[Slip]:
+    for place in np.flatnonzero((pairs.sizes() > 1).any(axis=1)).tolist():
+        yield Slip("merged", _span(pairs.src[place]), _span(pairs.tgt[place]))
+
+
+def _span(line: Ints) -> Span:
+    return int(line[0]), int(line[1])
+
+
+def _runs(kind: Kind, pairs: Beads, evidence: Floats, fewest: int) -> Iterator[Slip]:
+    """Yield runs of pairs whose evidence sums up from first to last, with at least `fewest` pairs.
+
+    A run ends where the sum has fallen by more than three of its largest steps, or to nothing.
+    """
+    start, total, best, best_end = 0, 0.0, 0.0, 0
+    drop = 3 * float(evidence.max(initial=0.0)) if fewest == 1 else 10.0
+    for place in range(len(pairs) + 1):
+        value = float(evidence[place]) if place < len(pairs) else -np.inf
+        if total <= 0:
+            start, total, best, best_end = place, 0.0, 0.0, place
+        total += value
+        if total > best:
+            best, best_end = total, place + 1
+        if best > 0 and (total <= 0 or best - total > drop):
+            if best_end - start >= fewest:
+                src, tgt = pairs.src[start:best_end], pairs.tgt[start:best_end]
+                yield Slip(kind, (int(src.min()), int(src.max())), (int(tgt.min()), int(tgt.max())))
+            total = 0.0
+
+
+def _related(aligned: Aligned) -> float:
+    """Return the share of pairs that fit better than their source with another target line, of an even sample."""
+    beads = aligned.beads.take(aligned.beads.are_pairs())
+    if not len(beads):
+        return 0.0
+    n_tgt = len(aligned.likeness.tgt)
+    sample = np.unique(np.linspace(0, len(beads) - 1, _SAMPLE, dtype=np.int64))
+    better = 0.0
+    for place in sample.tolist():
+        row, col = int(beads.src[place, 0]), int(beads.tgt[place, 0])
+        other = (col + max(1, n_tgt // 3)) % n_tgt
+        own, foreign = (
+            float(aligned.likeness.block(range(row, row + 1), range(c, c + 1)).one_one[0, 0]) for c in (col, other)
+        )
+        better += 1.0 if own > foreign else 0.5 if own == foreign else 0.0
+    return better / len(sample)

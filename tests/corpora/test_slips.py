@@ -1,0 +1,113 @@
+"""Slips planted into the built-in corpus, and files that have nothing to do with each other."""
+
+import random
+
+import pytest
+
+from mtkit.corpora.slips import diagnose
+from mtkit.data.sample import read_sample
+
+N = 700
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return random.Random(5).sample(read_sample()["train"], N)
+
+
+@pytest.fixture
+def sides(pairs):
+    return [src for src, _ in pairs], [tgt for _, tgt in pairs]
+
+
+def slips_of(sides):
+    return [(slip.kind, slip.src, slip.tgt) for slip in diagnose(*sides).slips]
+
+
+def right_share(diagnosis, sides, pairs):
+    truth = set(pairs)
+    texts = []
+    for (a, b), (c, d), turned in zip(
+        diagnosis.pairs.src.tolist(), diagnosis.pairs.tgt.tolist(), diagnosis.swapped.tolist(), strict=True
+    ):
+        src, tgt = " ".join(sides[0][a:b]), " ".join(sides[1][c:d])
+        texts.append((tgt, src) if turned else (src, tgt))
+    return sum(pair in truth for pair in texts) / len(pairs)
+
+
+def test_files_without_a_slip_have_none(sides):
+    diagnosis = diagnose(*sides)
+    assert diagnosis.slips == []
+    assert diagnosis.unplaced() == ([], [])
+    assert diagnosis.is_related
+
+
+def test_a_line_missing_on_either_side_is_named(sides, pairs):
+    src, tgt = sides
+    del tgt[200], src[450]
+    [(kind, one, none), (other_kind, no_src, other)] = slips_of(sides)
+    assert (kind, other_kind) == ("missing", "missing")
+    assert abs(one[0] - 200) <= 3 and one[1] - one[0] == 1 and none[0] == none[1] == one[0]
+    assert abs(other[0] - 449) <= 3 and other[1] - other[0] == 1 and no_src[0] == no_src[1]
+    assert right_share(diagnose(*sides), sides, pairs) >= 0.99
+
+
+def test_a_large_block_missing_from_the_start_is_found(sides, pairs):
+    del sides[0][:250]
+    diagnosis = diagnose(*sides)
+    [slip] = diagnosis.slips
+    assert (slip.kind, slip.src) == ("missing", (0, 0))
+    assert slip.tgt[0] == 0 and abs(slip.tgt[1] - 250) <= 3
+    assert diagnosis.unplaced() == ([], list(range(slip.tgt[1])))
+
+
+def test_two_lines_merged_into_one_are_joined_on_the_other_side(sides, pairs):
+    tgt = sides[1]
+    tgt[300:302] = [f"{tgt[300]} {tgt[301]}"]
+    diagnosis = diagnose(*sides)
+    assert [(slip.kind, slip.src, slip.tgt) for slip in diagnosis.slips] == [("merged", (300, 302), (300, 301))]
+    assert len(diagnosis.pairs) == N - 1
+
+
+def test_a_block_that_moved_is_brought_home(sides, pairs):
+    tgt = sides[1]
+    block = tgt[100:140]
+    del tgt[100:140]
+    tgt[500:500] = block
+    diagnosis = diagnose(*sides)
+    [slip] = [slip for slip in diagnosis.slips if slip.kind == "moved"]
+    assert max(abs(slip.src[0] - 100), abs(slip.src[1] - 140), abs(slip.tgt[0] - 500), abs(slip.tgt[1] - 540)) <= 3
+    assert right_share(diagnosis, sides, pairs) >= 0.99
+
+
+def test_swapped_sides_are_swapped_back(sides, pairs):
+    src, tgt = sides
+    src[400:430], tgt[400:430] = tgt[400:430], src[400:430]
+    diagnosis = diagnose(*sides)
+    assert {slip.kind for slip in diagnosis.slips} == {"swapped"}
+    assert min(slip.src[0] for slip in diagnosis.slips) in range(400, 404)
+    assert max(slip.src[1] for slip in diagnosis.slips) in range(427, 431)
+    assert right_share(diagnosis, sides, pairs) >= 0.985  # a line such as "Non." has no language of its own
+
+
+def test_lines_of_something_else_are_left_aside(sides, pairs):
+    src, tgt = sides
+    src[350:350] = ["Lorem ipsum dolor sit amet", "consectetur adipiscing elit"] * 4
+    tgt[350:350] = ["Заключительные положения", "Статья первая", "Статья вторая"]
+    diagnosis = diagnose(*sides)
+    assert right_share(diagnosis, sides, pairs) >= 0.99
+    assert {slip.kind for slip in diagnosis.slips} == {"missing"}
+    assert all(340 <= slip.src[0] <= 360 for slip in diagnosis.slips)
+
+
+def test_files_without_any_relation_are_told_so(sides):
+    shuffled = sides[1][:]
+    random.Random(1).shuffle(shuffled)
+    assert not diagnose(sides[0], shuffled).is_related
+
+
+@pytest.mark.parametrize("src", [["One line."], ["", "", ""], ["!" * 5_000]])
+def test_hardly_any_text_against_much_is_no_relation(src, sides):
+    diagnosis = diagnose(src, sides[1])
+    assert not diagnosis.is_related
+    assert diagnosis.n_tgt == N
