@@ -27,12 +27,31 @@ def are_one_language(one: str, other: str) -> bool:
     return one == other or (bare == primary_code(other) and bare in (one, other))
 
 
-def language_in_name(path: Path) -> str | None:
-    """Return the language code, in lower case, that ends a file's name: "en" for test.en and test.en.gz; None: no code.
+def is_code(text: str) -> bool:
+    """Return whether the text is the code of a language, such as en, pt-BR or eng_Latn.
 
-    Codes of three letters look like other endings (txt, tok): only those of languages without spaces count, and those
-    with a script, such as eng_Latn.
+    Codes of three letters look like other words (txt, tok): only those of languages without spaces count, and those
+    with a script.
     """
+    text = text.lower()
+    if re.fullmatch(r"[a-z]{2,3}([-_][a-z]{4})?([-_]([a-z]{2}|\d{3}))?", text) is None:
+        return False
+    return primary_code(text) in _KNOWN or bool(re.fullmatch(r"[a-z]{3}[-_][a-z]{4}", text))
+
+
+_KNOWN = frozenset((*_ISO_639_1.split(), *WITHOUT_SPACES))
+
+
+def language_in_name(path: Path) -> str | None:
+    """Return the language code, in lower case, that ends a file's name, such as "en" for test.en.gz; None: no code."""
     ending = Path(re.sub(r"\.(gz|xz|zst)$", "", path.name)).suffix.removeprefix(".").lower()
-    is_code = primary_code(ending) in {*_ISO_639_1.split(), *WITHOUT_SPACES}
-    return ending if is_code or re.fullmatch(r"[a-z]{3}[-_][a-z]{4}", ending) else None
+    return ending if is_code(ending) else None
+
+
+def languages_in_name(path: Path) -> tuple[str, str] | None:
+    """Return the codes that a part of a file's name joins, such as en and pt_BR for B.en-pt_BR.tmx.gz; None: none."""
+    for part in reversed(path.name.split(".")):
+        codes = part.split("-")
+        if len(codes) == 2 and all(map(is_code, codes)):
+            return codes[0], codes[1]
+    return None

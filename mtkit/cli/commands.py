@@ -51,7 +51,8 @@ INSPECT = {
     "saliency": ("inspect.saliency:show_saliency", "Show which source tokens each target token depends on."),
     "errors": ("inspect.errors:show_errors", "Find the pairs with the highest loss, or similar sentences."),
 }
-DATA: dict[str, tuple[str, str]] = {
+DATA = {
+    "convert": ("data.convert:convert", "Rewrite corpora in another format: TMX to TSV, ..."),
     "doctor": ("data.doctor:doctor", "Find where two line-aligned files slip, and repair them."),
 }
 DOCTOR = {

@@ -192,7 +192,7 @@ def _corpus(files: bundle.BundleFiles) -> CorpusFiles:
     for corpus in (data.test, data.dev):
         if corpus is not None and corpora.first_missing([corpus]) is None:
             return corpus
-    names = [str(corpus.tsv or corpus.src) for corpus in (data.test, data.dev) if corpus is not None]
+    names = [corpora.corpus_name(corpus) for corpus in (data.test, data.dev) if corpus is not None]
     raise DataError(
         f"{files.folder / 'config.yaml'} names {' and '.join(names)} as test and dev sets, which do not exist; "
         "give text in the source language with --src"

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.durations import seconds_of
 from mtkit.config.section import ConfigPath, Section
-from mtkit.languages import language_in_name
+from mtkit.languages import language_in_name, languages_in_name
 
 
 def _is_part(info: ValidationInfo) -> bool:
@@ -53,13 +53,23 @@ def tags_of(tag: str | None) -> list[str]:
 
 
 class CorpusFiles(Section):
-    """Parallel text: two files with equal numbers of lines, or one file of tab-separated columns; or compressed."""
+    """Parallel text: two files with equal numbers of lines, or one file with both sides; `.gz`, `.xz`, `.zst`, too."""
 
     src: ConfigPath | None = Field(None, description="source text, one sentence per line")
     tgt: ConfigPath | None = Field(None, description="target text; line n translates line n of src")
     tsv: ConfigPath | None = Field(
         None,
         description="instead of src and tgt: one file with source, tab, target on each line; more columns are ignored",
+    )
+    file: ConfigPath | None = Field(
+        None,
+        description="instead of src and tgt: one file with both sides, whose name tells its format: .tsv, .csv, "
+        ".jsonl, .tmx, .xlf, .xliff, .po, or .zip (as from OPUS)",
+    )
+    langs: tuple[str, str] | None = Field(
+        None,
+        description="source and target language in `file`, such as [en, de], if its format tells languages; default: "
+        "data.src_lang and data.tgt_lang, else the file's own two",
     )
     tag: str | None = Field(
         None,
@@ -70,12 +80,19 @@ class CorpusFiles(Section):
     @model_validator(mode="after")
     def _two_files_or_one(self) -> Self:
         check_tag(self.tag)
-        pair, tsv = (self.src is not None, self.tgt is not None), self.tsv is not None
-        if pair == (True, True) and not tsv:
-            return self
-        if pair == (False, False) and tsv:
-            return self
-        raise ValueError("must have either both src and tgt, or tsv")
+        given = tuple(key for key in ("src", "tgt", "tsv", "file") if getattr(self, key) is not None)
+        if given not in (("src", "tgt"), ("tsv",), ("file",)):
+            raise ValueError("must have either both src and tgt, or tsv, or file")
+        if self.langs and not self.file:
+            raise ValueError("langs needs file: only formats such as TMX tell their languages")
+        if self.langs and self.langs[0] == self.langs[1]:
+            raise ValueError(f"langs: source and target are both {self.langs[0]}")
+        return self
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, the source side's first."""
+        return [path for path in (self.src, self.tgt, self.tsv, self.file) if path is not None]
 
 
 class TrainCorpus(CorpusFiles):
@@ -128,13 +145,21 @@ class DataConfig(Section):
         """Set languages that are not named to the codes in the files' names."""
         for side in ("src", "tgt"):
             if getattr(self, f"{side}_lang") == side:
-                in_dev, *in_train = (_language(getattr(files, side)) for files in (self.dev, *self.train))
+                in_dev, *in_train = (_language(files, side) for files in (self.dev, *self.train))
                 code = in_dev or (in_train[0] if len(set(in_train)) == 1 else None)
                 object.__setattr__(self, f"{side}_lang", code or side)  # the section is not in use yet
+        if (self.src_lang, self.tgt_lang) != ("src", "tgt"):
+            for corpus in filter(None, (*self.train, self.dev, self.test)):
+                if corpus.file and not corpus.langs:
+                    corpus.__dict__["langs"] = self.src_lang, self.tgt_lang  # likewise
         return self
 
 
-def _language(path: Path | None) -> str | None:
+def _language(files: CorpusFiles, side: Literal["src", "tgt"]) -> str | None:
+    """Return the language of a side in the files' names."""
+    if files.file:
+        return (languages_in_name(files.file) or (None, None))[side == "tgt"]
+    path = files.src if side == "src" else files.tgt
     return language_in_name(path) if path else None
 
 

@@ -9,18 +9,22 @@ from pathlib import Path
 from typing import TypeVar
 
 from mtkit.config.schema import CorpusFiles
-from mtkit.console import counted
+from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.errors import DataError
 from mtkit.formats.compression import reading
+from mtkit.formats.corpus_files import read_one_file, read_tsv, read_two_files
 from mtkit.formats.lines import count_lines, read_lines, require_regular
-from mtkit.formats.pairs import Pair, Side
+from mtkit.formats.moses import unequal
+from mtkit.formats.one_file import check_ending, ending
+from mtkit.formats.pairs import Pair, Side, Tally
 
 _CHUNK_BYTES = 1 << 20
 _SETTLED_NS = 2_000_000_000  # a file changed more recently may change again within the resolution of its time stamp
 
 _T = TypeVar("_T")
 
+_reported: set[tuple[Path, str]] = set()  # what was left out of a file
 _known_checksums: dict[tuple[int | str, ...], str] = {}  # by device, inode, size, times and suffix
 
 
@@ -36,12 +40,15 @@ def require_files(
     config: Path | str = "the config",
     remedy: str = "correct the path (relative paths start from the config's folder), or put the file there",
 ) -> None:
-    """Raise DataError, with the config's key and the remedy, if one of the files does not exist or is a pipe."""
+    """Raise DataError, with the config's key and the remedy, if a file is missing, a pipe, or of an unknown format."""
     corpora = list(corpora)
     if (path := first_missing(corpora)) is not None:
         raise DataError(f"{path}: no such file, though {config} names it as {key}: {remedy}")
     for path in _files_of(corpora):
         require_regular(path)
+    for corpus in corpora:
+        if corpus.file:
+            check_ending(corpus.file)
 
 
 def evenly_spaced(items: Sequence[_T], n: int) -> list[_T]:
@@ -51,87 +58,86 @@ def evenly_spaced(items: Sequence[_T], n: int) -> list[_T]:
 
 
 def read_pairs(corpora: Sequence[CorpusFiles]) -> Iterator[Pair]:
-    """Yield every pair of every corpus, in order.
+    """Yield every pair of every corpus, in order; log once what a file's reader leaves out.
 
-    Raises DataError if two files have unequal line counts (at the end of the shorter), or a TSV line has no tab.
+    Raises DataError if two files have unequal line counts (at the end of the shorter), or a line, row or unit of a
+    file cannot be read.
     """
     for corpus in corpora:
-        yield from _read_tsv(corpus.tsv) if corpus.tsv else _read_two_files(*_two_files(corpus))
+        tally = Tally()
+        yield from read_corpus(corpus, tally)
+        if corpus.file and (tally.left_out or tally.n_variants) and (corpus.file, str(tally)) not in _reported:
+            _reported.add((corpus.file, str(tally)))
+            log.info(f"{corpus.file}: {tally}")
+
+
+def read_corpus(corpus: CorpusFiles, tally: Tally, encodings: Sequence[str] = ()) -> Iterator[Pair]:
+    """Yield the pairs of one corpus, and count in the tally what its reader finds and leaves out.
+
+    encodings: of the text, if it is not UTF-8; of several, the first that fits each line.
+    """
+    if corpus.file:
+        yield from read_one_file(corpus.file, corpus.langs, tally, encodings)
+        return
+    pairs = read_tsv(corpus.tsv, encodings) if corpus.tsv else read_two_files(*_two_files(corpus), encodings)
+    for pair in pairs:
+        tally.n_units += 1
+        yield pair
 
 
 def read_side(corpora: Sequence[CorpusFiles], side: Side) -> Iterator[str]:
     """Yield the sentences of one side, in order."""
     for corpus in corpora:
-        if corpus.tsv:
-            yield from (getattr(pair, side) for pair in _read_tsv(corpus.tsv))
+        if corpus.tsv or corpus.file:
+            yield from (getattr(pair, side) for pair in read_pairs([corpus]))
         else:
             yield from read_lines(_two_files(corpus)[side == "tgt"])
 
 
 def count_pairs(corpora: Sequence[CorpusFiles]) -> int:
     """Count the pairs that read_pairs yields. Raises DataError if two files have unequal line counts."""
-    total = 0
-    for corpus in corpora:
-        if corpus.tsv:
-            total += count_lines(corpus.tsv)
-            continue
-        src, tgt = _two_files(corpus)
-        n_src, n_tgt = count_lines(src), count_lines(tgt)
-        if n_src != n_tgt:
-            raise DataError(_unequal(src, n_src, tgt, n_tgt))
-        total += n_src
-    return total
+    return sum(map(_count, corpora))
+
+
+def _count(corpus: CorpusFiles) -> int:
+    if corpus.file and ending(corpus.file) != ".tsv":
+        require_regular(corpus.file)
+        return sum(1 for _ in read_pairs([corpus]))
+    if one_file := corpus.tsv or corpus.file:
+        return count_lines(one_file)
+    src, tgt = _two_files(corpus)
+    n_src, n_tgt = count_lines(src), count_lines(tgt)
+    if n_src != n_tgt:
+        raise unequal(str(src), n_src, str(tgt), n_tgt)
+    return n_src
 
 
 def corpus_name(corpus: CorpusFiles) -> str:
-    """Return the name of the corpus in messages: its source file, or the TSV."""
-    return str(corpus.tsv or corpus.src)
+    """Return the name of the corpus in messages: the file with both sides, or the source file."""
+    return str(corpus.file or corpus.tsv or corpus.src)
 
 
 def text_checksums(corpora: Sequence[CorpusFiles]) -> list[dict[str, str]]:
-    """Return the sha256 of each corpus' text by role (src, tgt, tsv), whatever its path and compression."""
-    files = [{role: getattr(corpus, role) for role in ("src", "tgt", "tsv")} for corpus in corpora]
+    """Return the sha256 of each corpus' text by role (src, tgt, tsv, file), whatever its path and compression.
+
+    A file's is followed by the languages that are read from it.
+    """
+    files = [{role: getattr(corpus, role) for role in ("src", "tgt", "tsv", "file")} for corpus in corpora]
     with ThreadPoolExecutor(usable_cores()) as pool:  # hashing and unpacking release the GIL
         checksums = [{role: pool.submit(_checksum, path) for role, path in roles.items() if path} for roles in files]
-        return [{role: checksum.result() for role, checksum in roles.items()} for roles in checksums]
+        return [
+            {role: ":".join((checksum.result(), *(corpus.langs or ()))) for role, checksum in roles.items()}
+            for corpus, roles in zip(corpora, checksums, strict=True)
+        ]
 
 
 def _files_of(corpora: Iterable[CorpusFiles]) -> list[Path]:
-    return [path for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path is not None]
+    return [path for corpus in corpora for path in corpus.paths]
 
 
 def _two_files(corpus: CorpusFiles) -> tuple[Path, Path]:
     assert corpus.src is not None and corpus.tgt is not None  # the schema ensures it
     return corpus.src, corpus.tgt
-
-
-def _read_two_files(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
-    src_lines, tgt_lines = read_lines(src_path), read_lines(tgt_path)
-    name, n = str(src_path), 0
-    for src in src_lines:
-        tgt = next(tgt_lines, None)
-        if tgt is None:
-            raise DataError(_unequal(src_path, n + 1 + sum(1 for _ in src_lines), tgt_path, n))
-        n += 1
-        yield Pair(src, tgt, name, n)
-    if next(tgt_lines, None) is not None:
-        raise DataError(_unequal(src_path, n, tgt_path, n + 1 + sum(1 for _ in tgt_lines)))
-
-
-def _unequal(src: Path, n_src: int, tgt: Path, n_tgt: int) -> str:
-    return (
-        f"{src} has {counted(n_src, 'line')}, {tgt} has {n_tgt:,}; line n of one must translate line n of the other "
-        f"(use a blank line for a missing sentence); to see where they slip: mtkit data doctor {src} {tgt}"
-    )
-
-
-def _read_tsv(path: Path) -> Iterator[Pair]:
-    name = str(path)
-    for number, line in enumerate(read_lines(path), start=1):
-        columns = line.split("\t", 2)
-        if len(columns) < 2:
-            raise DataError(f"{path}: line {number}: no tab; write each line as source, tab, target")
-        yield Pair(columns[0], columns[1], name, number)
 
 
 def _checksum(path: Path) -> str:

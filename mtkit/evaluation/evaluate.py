@@ -338,7 +338,7 @@ def find_languages(
     test_set: TestSet, given: tuple[str | None, str | None], configs: Sequence[Config]
 ) -> tuple[str | None, str | None]:
     """Return source and target language: as given, else from the first config or the files' names; None: unknown."""
-    tgt = test_set.reference_files[0] if "tsv" not in test_set.origin else ""
+    tgt = test_set.reference_files[0] if not {"tsv", "file"} & test_set.origin.keys() else ""
     languages = []
     for option, side, path in zip(given, ("src", "tgt"), (test_set.origin.get("src", ""), tgt), strict=True):
         in_config = getattr(configs[0].data, f"{side}_lang") if configs else side

@@ -17,6 +17,13 @@ _NAMES = {".gz": "a gzip file", ".xz": "an xz file", ".zst": "a Zstandard file"}
 _PIECE_BYTES = 1 << 9  # of Zstandard, unpacked at a time: can become 17 MB at most
 
 
+class _BadZstandard(Exception):
+    """The data is not Zstandard."""
+
+
+DAMAGE = gzip.BadGzipFile, zlib.error, lzma.LZMAError, _BadZstandard, EOFError  # what reading can raise
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading, uncompressed; turn what goes wrong in the block into a DataError."""
@@ -24,7 +31,7 @@ def reading(path: Path) -> Iterator[BinaryIO]:
         with path.open("rb") as raw, unpacked(raw, path.suffix) as file:
             try:
                 yield file
-            except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, _BadZstandard, EOFError) as error:
+            except DAMAGE as error:
                 raise DataError(_damaged(path, error, file.tell())) from error
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
@@ -83,10 +90,6 @@ def _packed(raw: BinaryIO, suffix: str) -> BinaryIO:
     if suffix == ".xz":
         return cast(BinaryIO, lzma.LZMAFile(raw, "wb"))
     return cast(BinaryIO, zstandard().ZstdCompressor().stream_writer(raw)) if suffix == ".zst" else raw
-
-
-class _BadZstandard(Exception):
-    """The data is not Zstandard."""
 
 
 class _Zstandard(io.RawIOBase):

@@ -9,6 +9,7 @@ from typing import BinaryIO, TypeVar
 
 from mtkit.errors import DataError, UsageError
 from mtkit.formats.compression import MAGIC, reading
+from mtkit.formats.encodings import likely_encoding
 
 _BOM = b"\xef\xbb\xbf"
 LINE_FRAME = len(_BOM + b"\r\n")  # bytes around the text of a line
@@ -25,10 +26,17 @@ def read_lines(path: Path) -> Iterator[str]:
     Only \n ends a line (U+2028, U+0085 and the like are text); the \r of CRLF and a BOM are dropped.
     Raises DataError if the file cannot be read; with line and byte if it is not UTF-8 or a line is too long.
     """
-    max_bytes = max_line_bytes()
     with reading(path) as file:
-        for number, raw in enumerate(_raw_lines(file, max_bytes), start=1):
-            yield decode_line(raw, number, path, max_bytes)
+        yield from lines_of(file, str(path))
+
+
+def lines_of(file: BinaryIO, name: str) -> Iterator[str]:
+    """Yield the lines of an open file, as `read_lines` does. name: of the file, for messages."""
+    max_bytes, is_utf8 = max_line_bytes(), False
+    for number, raw in enumerate(raw_lines(file, max_bytes), start=1):
+        line = decode_line(raw, number, name, max_bytes, after_utf8=is_utf8)
+        is_utf8 = is_utf8 or not line.isascii()
+        yield line
 
 
 def read_windows(path: Path, size: int) -> Iterator[tuple[list[str], int]]:
@@ -38,16 +46,17 @@ def read_windows(path: Path, size: int) -> Iterator[tuple[list[str], int]]:
     """
     n_lines, n_bytes, max_bytes = 0, 0, max_line_bytes()
     with reading(path) as file:
-        for raw_lines in windows(_raw_lines(file, max_bytes), size):
-            lines = [decode_line(raw, n_lines + i, path, max_bytes) for i, raw in enumerate(raw_lines, start=1)]
+        for window in windows(raw_lines(file, max_bytes), size):
+            lines = [decode_line(raw, n_lines + i, path, max_bytes) for i, raw in enumerate(window, start=1)]
             n_lines += len(lines)
-            n_bytes += sum(map(len, raw_lines))
+            n_bytes += sum(map(len, window))
             yield lines, os.lseek(file.fileno(), 0, os.SEEK_CUR) if path.suffix in MAGIC else n_bytes
 
 
-def decode_line(raw: bytes, number: int, file: Path | str, max_bytes: int) -> str:
+def decode_line(raw: bytes, number: int, file: Path | str, max_bytes: int, *, after_utf8: bool = False) -> str:
     """Decode line `number` (from 1) of a file; drop its LF or CRLF, and the BOM of the first line.
 
+    after_utf8: lines before it have letters that are not ASCII, and are UTF-8; for the message.
     Raises DataError, with the line, if it is longer than max_bytes, not UTF-8 (with the byte), or if no LF ends lines.
     """
     if number == 1:
@@ -63,7 +72,7 @@ def decode_line(raw: bytes, number: int, file: Path | str, max_bytes: int) -> st
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(_not_utf8(file, number, raw, error)) from None
+        raise DataError(_not_utf8(str(file), number, raw, error, after_utf8=after_utf8)) from None
 
 
 def max_line_bytes() -> int:
@@ -130,8 +139,8 @@ def require_regular(path: Path) -> None:
         raise DataError(f"{path}: not a regular file, but this text is read more than once; save it to a file first")
 
 
-def _raw_lines(file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
-    """Yield the lines with their ends; of one with more than max_bytes only the beginning, for `decode_line`."""
+def raw_lines(file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+    """Yield the lines with their ends, for `decode_line`; of one with more than max_bytes first the beginning."""
     while raw := file.readline(max_bytes + LINE_FRAME):
         yield raw
 
@@ -148,10 +157,21 @@ def _not_lines(raw: bytes) -> str:
     return ""
 
 
-def _not_utf8(path: Path | str, line: int, raw: bytes, error: UnicodeDecodeError) -> str:
-    where = f"{path}: line {line}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 ({error.reason})"
+def _not_utf8(file: str, line: int, raw: bytes, error: UnicodeDecodeError, *, after_utf8: bool) -> str:
+    where = f"{file}: line {line}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 ({error.reason})"
     for suffix, magic in MAGIC.items():
         if line == 1 and raw.startswith(magic):
             return f"{where}; the file is compressed: rename it to end in {suffix}"
-    encoding = "UTF-16" if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "LATIN1"
-    return f"{where}; convert it, for example: iconv -f {encoding} -t UTF-8"
+    if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "UTF-16"
+    else:
+        encoding = likely_encoding(raw, file)
+    if after_utf8:
+        return (
+            f"{where}; lines before it are UTF-8, this one is probably {encoding}: correct it, or convert the corpus "
+            f"with mtkit data convert --encoding utf-8,{encoding}"
+        )
+    return (
+        f"{where}; it is probably {encoding}: convert it, for example with iconv -f {encoding} -t UTF-8, or a corpus "
+        f"with mtkit data convert --encoding {encoding}"
+    )

@@ -1,9 +1,14 @@
-"""A sentence pair, as every reader yields it."""
+"""A sentence pair, as every reader yields it, and what a reader counts beside."""
 
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+
+from mtkit.console import counted
 
 Side = Literal["src", "tgt"]
 SIDES: tuple[Side, Side] = ("src", "tgt")
+Languages = tuple[str, str]  # codes of source and target
 
 
 class Pair(NamedTuple):
@@ -11,5 +16,41 @@ class Pair(NamedTuple):
 
     src: str
     tgt: str
-    file: str  # the source side's file, or the one that holds both sides
-    line: int  # from 1
+    file: str  # the source side's file, or the one that holds both sides; of an archive's member ARCHIVE:MEMBER
+    line: int  # from 1; in TMX and XLIFF the number of the unit
+
+
+@dataclass
+class Tally:
+    """What a reader has found in a file so far, to be reported at its end."""
+
+    n_units: int = 0  # lines, rows, or units of a TMX and the like
+    left_out: Counter[str] = field(default_factory=Counter)  # units without a pair, by reason
+    n_variants: int = 0  # further texts of a unit in a language that it already has; only the first is used
+    languages: Counter[str] = field(default_factory=Counter)  # texts by language code, as the file spells it
+
+    def __str__(self) -> str:
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.left_out.items())
+        left_out = f"; left out: {reasons}" if reasons else ""
+        further = f"; not used: {counted(self.n_variants, 'further text')} in a language that the unit has already"
+        n_pairs = counted(self.n_units - self.left_out.total(), "pair")
+        return f"{n_pairs} of {counted(self.n_units, 'unit')}{left_out}{further if self.n_variants else ''}"
+
+    def add(self, other: "Tally") -> None:
+        """Add what was found in another file."""
+        self.n_units += other.n_units
+        self.left_out += other.left_out
+        self.n_variants += other.n_variants
+        self.languages += other.languages
+
+
+def segment(text: str) -> str:
+    """Return the text as one line without tabs: a run of line breaks and tabs becomes a space, none at the ends."""
+    if text.isprintable():
+        return text
+    parts = text.translate(_BREAKS).split("\n")
+    return text if len(parts) == 1 else " ".join(stripped for part in parts if (stripped := part.strip(" ")))
+
+
+# What some program takes for the end of a line, and tabs.
+_BREAKS = str.maketrans(dict.fromkeys("\t\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", "\n"))

@@ -68,7 +68,7 @@ def _total(corpora: Sequence[CorpusFiles]) -> int | None:
 
 
 def _can_be_counted(corpora: Sequence[CorpusFiles]) -> bool:
-    paths = [path for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path is not None]
+    paths = [path for corpus in corpora for path in corpus.paths]
     return all(path.is_file() or not path.exists() for path in paths)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mtkit.config.schema import Config, CorpusFiles
-from mtkit.data.corpus import read_side
+from mtkit.data.corpus import corpus_name, read_side
 from mtkit.data.encoded import EncodedCorpus, EncodedSide
 from mtkit.data.sides import Resemblance, Sides
 from mtkit.data.tokenizer import Tokenizer
@@ -41,7 +41,7 @@ def check_texts(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer], train: Enc
         if src.verdict(_MARGIN) == "tgt" and tgt.verdict(_MARGIN) == "src":
             raise DataError(
                 f"{key}: its sides are the other way round than those of data.train.0: {src.n_tgt:,} of "
-                f"{src.n_src + src.n_tgt:,} words of {corpus.src or corpus.tsv} are likelier on the target side there; "
+                f"{src.n_src + src.n_tgt:,} words of {corpus_name(corpus)} are likelier on the target side there; "
                 "exchange its src and tgt, or those of data.train.0"
             )
 

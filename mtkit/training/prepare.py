@@ -295,5 +295,5 @@ def _require_text(key: str, corpora: Sequence[CorpusFiles], pairs: Iterable[Pair
         if pair.src.strip() and pair.tgt.strip():
             return
         n_read += 1
-    files = [str(path) for corpus in corpora for path in (corpus.src, corpus.tgt, corpus.tsv) if path]
+    files = [str(path) for corpus in corpora for path in corpus.paths]
     raise DataError(f"{key}: none of the {counted(n_read, 'line')} in {', '.join(files)} has text on both sides")

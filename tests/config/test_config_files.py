@@ -36,7 +36,7 @@ def test_every_key_of_the_schema_is_there_with_a_comment(file):
     parsed = parse_yaml(text)
     written = {".".join(str(part) for part in path if not isinstance(part, int)) for path in parsed.lines} - {""}
     alternatives = {
-        f"data.{part}.{key}" for part in ("dev", "test") for key in ("tsv", "tag")
+        f"data.{part}.{key}" for part in ("dev", "test") for key in ("tsv", "file", "langs", "tag")
     }  # shown once, under train
     assert written == keys(Config) - alternatives
     values = [line for line in text.splitlines() if not line.startswith("#") and line.partition(":")[2].strip()]

@@ -154,9 +154,9 @@ def read_test_set(files: CorpusFiles | None, references: Sequence[Path]) -> Test
     paths: list[Path] = []
     sources = None
     if files is not None:
-        pairs, paths = list(read_pairs([files])), [path for path in (files.tgt, files.tsv) if path is not None]
+        pairs, paths = list(read_pairs([files])), files.paths[-1:]
         if not pairs:
-            empty = [f"{path} has 0 lines" for path in (files.src, files.tgt, files.tsv) if path is not None]
+            empty = [f"{path} has 0 lines" for path in files.paths]
             raise DataError(f"{'; '.join(empty)}: nothing to score")
         sources = [pair.src for pair in pairs]
         texts.append([pair.tgt for pair in pairs])
@@ -170,8 +170,8 @@ def read_test_set(files: CorpusFiles | None, references: Sequence[Path]) -> Test
         texts.append(lines)
         paths.append(path)
     origin: dict[str, object] = {}
-    if files is not None and files.tsv is not None:
-        origin["tsv"] = str(files.tsv)
+    if files is not None and len(files.paths) == 1:
+        origin["file" if files.file else "tsv"] = str(files.paths[0])
     else:
         if files is not None:
             origin["src"] = str(files.src)

@@ -1,0 +1,37 @@
+"""`mtkit data convert`: rewrite corpora in another format."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.data.shared import CorporaArgument, LangsOption, OutputsOption
+from mtkit.console import log
+from mtkit.corpora import convert as conversion
+from mtkit.corpora import sources
+from mtkit.formats import encodings
+
+
+def convert(
+    corpora: CorporaArgument,
+    output: OutputsOption,
+    langs: LangsOption = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[,NAME]",
+            help="Encoding of text files that are not UTF-8, such as cp1252. utf-8,cp1252 tries both on each line.",
+        ),
+    ] = None,
+) -> None:
+    """Rewrite corpora in another format.
+
+    It logs how many units were read and written, and how many it left out and why: no text in one of the languages,
+    not translated, fuzzy or obsolete. Line breaks and tabs inside a text become spaces.
+    """
+    names = encoding.split(",") if encoding else []
+    encodings.check_encodings(names)
+    files, languages = sources.find_corpora(corpora, langs)
+    tally = conversion.convert(files, languages, output, names)
+    log.info(f"{' '.join(map(str, output))}: {tally}")

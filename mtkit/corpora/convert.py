@@ -1,0 +1,40 @@
+"""Rewrite corpora in another format, all into one file or one pair of files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mtkit.config.schema import CorpusFiles
+from mtkit.console import progress_bar
+from mtkit.data.corpus import read_corpus
+from mtkit.errors import UsageError
+from mtkit.formats.corpus_files import check_outputs, writing
+from mtkit.formats.pairs import Languages, Tally
+
+_SHOWN_EVERY = 1000  # pairs
+
+
+def convert(
+    corpora: Sequence[CorpusFiles], langs: Languages, outputs: Sequence[Path], encodings: Sequence[str] = ()
+) -> Tally:
+    """Write the pairs of the corpora, in order, and return what was read and left out.
+
+    langs: source and target, as the output names them. encodings: of the text that is read, if it is not UTF-8; of
+    several, the first that fits each line. The outputs appear when all is written.
+    """
+    check_outputs(outputs, langs)
+    read = {path.resolve(): path for corpus in corpora for path in corpus.paths}
+    for output in outputs:
+        if (path := read.get(output.resolve())) is not None:
+            raise UsageError(f"--output {output}: the same file as the input {path}; give another name")
+    total = Tally()
+    with writing(outputs, langs) as write, progress_bar(None, "converting", "pair") as bar:
+        for corpus in corpora:
+            tally, n = Tally(), 0
+            for pair in read_corpus(corpus, tally, encodings):
+                write(pair.src, pair.tgt)
+                n += 1
+                if n % _SHOWN_EVERY == 0:
+                    bar.update(_SHOWN_EVERY)
+            bar.update(n % _SHOWN_EVERY)
+            total.add(tally)
+    return total

@@ -1,0 +1,108 @@
+"""Turn the corpora that a command names (files, pairs of files, configs) into CorpusFiles and their two languages."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mtkit.config.loading import load_config
+from mtkit.config.schema import CorpusFiles
+from mtkit.errors import DataError, UsageError
+from mtkit.formats.corpus_files import own_languages
+from mtkit.formats.one_file import ENDINGS, ending
+from mtkit.formats.pairs import Languages
+from mtkit.languages import are_one_language, language_in_name, languages_in_name
+
+UNNAMED: Languages = ("src", "tgt")  # as in a config whose languages are not known
+
+
+def find_corpora(arguments: Sequence[Path], langs: str | None = None) -> tuple[list[CorpusFiles], Languages]:
+    """Return the corpora and their source and target language; UNNAMED if nothing tells the languages.
+
+    An argument is a file with both sides, a config (its data.train is meant), or one of two text files in a row, the
+    sides of one corpus. langs: such as "en-de"; default: a config's languages, those in the names of the files, or the
+    files' own if they have two. Two text files whose names end in the languages the other way round change places.
+    Raises DataError for a file that does not exist, UsageError for arguments that do not fit together.
+    """
+    wanted = parse_langs(langs) if langs else None
+    files: list[CorpusFiles] = []
+    configured: list[Languages] = []
+    for argument in _grouped(arguments):
+        if isinstance(argument, tuple):
+            files.append(_two_files(*argument, wanted))
+        elif argument.suffix in (".yaml", ".yml"):
+            data = load_config(argument).data
+            files += data.train
+            configured += [(data.src_lang, data.tgt_lang)] * ((data.src_lang, data.tgt_lang) != UNNAMED)
+        elif ending(argument) == ".tsv":
+            files.append(CorpusFiles(tsv=argument))
+        else:
+            files.append(CorpusFiles(file=argument))
+    for path in (path for corpus in files for path in corpus.paths):
+        if not path.exists():
+            raise DataError(f"{path}: no such file")
+    found = wanted or _common([*configured, *(named for corpus in files if (named := _languages(corpus)))])
+    return [_with_languages(corpus, found) for corpus in files], found
+
+
+def parse_langs(text: str) -> Languages:
+    """Return the two codes in "en-de", "en-pt_BR" or, for codes with hyphens, "en,pt-BR". Raises UsageError."""
+    codes = text.split(",") if "," in text else text.split("-")
+    if len(codes) != 2 or not all(codes):
+        raise UsageError(
+            f"--langs {text}: give two language codes, source first, such as en-de; with a comma if a code has a "
+            "hyphen: en,pt-BR"
+        )
+    if codes[0] == codes[1]:
+        raise UsageError(f"--langs {text}: source and target are the same language")
+    return codes[0], codes[1]
+
+
+def _grouped(arguments: Sequence[Path]) -> Iterator[Path | tuple[Path, Path]]:
+    """Yield configs and files with both sides, and text files two by two."""
+    remaining = iter(arguments)
+    for first in remaining:
+        if first.suffix in (".yaml", ".yml") or ending(first) in (*ENDINGS, ".zip"):
+            yield first
+            continue
+        second = next(remaining, None)
+        if second is None or second.suffix in (".yaml", ".yml") or ending(second) in (*ENDINGS, ".zip"):
+            raise UsageError(
+                f"{first}: one side of a corpus? Text files go in pairs, such as train.en train.de; a file with "
+                f"both sides has a name that ends in {', '.join((*ENDINGS, '.zip'))}"
+            )
+        if first == second:
+            raise UsageError(f"{first}: named twice in a row; give source and target")
+        yield first, second
+
+
+def _two_files(first: Path, second: Path, wanted: Languages | None) -> CorpusFiles:
+    named = language_in_name(first) or "", language_in_name(second) or ""
+    if wanted and are_one_language(named[0], wanted[1]) and are_one_language(named[1], wanted[0]):
+        first, second = second, first
+    return CorpusFiles(src=first, tgt=second)
+
+
+def _languages(corpus: CorpusFiles) -> Languages | None:
+    """Return what the names of a corpus' files, or the file itself, tell about its languages."""
+    if corpus.src and corpus.tgt:
+        src, tgt = language_in_name(corpus.src), language_in_name(corpus.tgt)
+        return (src, tgt) if src and tgt else None
+    named = languages_in_name(corpus.paths[0])
+    return corpus.langs or named or (own_languages(corpus.file) if corpus.file else None)
+
+
+def _common(languages: Sequence[Languages]) -> Languages:
+    """Return the languages that all corpora have. Raises UsageError if they differ."""
+    if not languages:
+        return UNNAMED
+    first = languages[0]
+    for other in languages:
+        if not all(are_one_language(*codes) for codes in zip(first, other, strict=True)):
+            raise UsageError(
+                f"the corpora have different languages, {'-'.join(first)} and {'-'.join(other)}; name the two that are "
+                "meant with --langs, source first"
+            )
+    return first
+
+
+def _with_languages(corpus: CorpusFiles, langs: Languages) -> CorpusFiles:
+    return corpus if corpus.langs or not corpus.file or langs == UNNAMED else corpus.model_copy(update={"langs": langs})

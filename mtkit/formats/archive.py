@@ -1,0 +1,114 @@
+"""A zip with parallel text, as OPUS offers it: text files NAME.en-fr.en and NAME.en-fr.fr, or one TMX or the like."""
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from mtkit.errors import DataError
+from mtkit.formats import moses, one_file
+from mtkit.formats.compression import DAMAGE, unpacked
+from mtkit.formats.pairs import Languages, Pair, Tally
+from mtkit.languages import are_one_language, language_in_name, languages_in_name
+
+_MOST_UNPACKED, _MOST_RATIO = 100_000_000, 200  # text becomes 3 to 10 times larger
+
+
+class _Corpus(NamedTuple):
+    """Names of the members with the two sides, or of one with both; the languages if the names tell them."""
+
+    members: tuple[str, ...]
+    langs: Languages | None
+
+
+def pairs(path: Path, langs: Languages | None, tally: Tally) -> Iterator[Pair]:
+    """Yield the pairs of the archive's only corpus in these languages; nothing is unpacked to disk."""
+    with _opened(path) as archive:
+        corpus = _only_corpus(path, archive, langs)
+        names = [_name(path, member) for member in corpus.members]
+        if len(names) == 1:
+            with _member(path, archive, corpus.members[0]) as file:
+                ending = one_file.ending(Path(corpus.members[0]))
+                yield from one_file.pairs(file, ending, names[0], langs, tally)
+            return
+        src_member, tgt_member = corpus.members
+        with _member(path, archive, src_member) as src, _member(path, archive, tgt_member) as tgt:
+            for pair in moses.pairs(src, names[0], tgt, names[1]):
+                tally.n_units += 1
+                yield pair
+
+
+def own_languages(path: Path) -> Languages | None:
+    """Return the languages of the archive's only corpus; None if they are not two."""
+    with _opened(path) as archive:
+        corpus = _only_corpus(path, archive, None)
+        if corpus.langs or len(corpus.members) == 2:
+            return corpus.langs
+        with _member(path, archive, corpus.members[0]) as file:
+            return one_file.own_languages(
+                file, one_file.ending(Path(corpus.members[0])), _name(path, corpus.members[0])
+            )
+
+
+def _only_corpus(path: Path, archive: zipfile.ZipFile, langs: Languages | None) -> _Corpus:
+    members = [info.filename for info in archive.infolist() if not info.is_dir()]
+    corpora = [*_text_files(members, langs)]
+    corpora += [_Corpus((member,), None) for member in members if one_file.ending(Path(member)) in one_file.ENDINGS]
+    if len(corpora) == 1:
+        return corpora[0]
+    listed = ", ".join(map(_shown, members[:10])) + (", ..." if len(members) > 10 else "")
+    if not corpora:
+        wanted = f" in {langs[0]} and {langs[1]}" if langs else ""
+        raise DataError(f"{path}: no corpus{wanted}, such as NAME.en-fr.en with NAME.en-fr.fr; it contains {listed}")
+    names = " and ".join(_shown(corpus.members[0]) for corpus in corpora[:5])
+    raise DataError(f"{path}: {len(corpora)} corpora, such as {names}; unzip it and give the files of one of them")
+
+
+def _text_files(members: list[str], langs: Languages | None) -> Iterator[_Corpus]:
+    """Yield the pairs of text files whose names differ in the language alone."""
+    by_stem: dict[str, dict[str, str]] = {}
+    for member in members:
+        if code := language_in_name(Path(member)):
+            by_stem.setdefault(member[: -len(code)], {})[code] = member
+    for stem, by_code in by_stem.items():
+        order = langs or languages_in_name(Path(stem)) or tuple(by_code)
+        chosen = [next((m for code, m in by_code.items() if are_one_language(code, lang)), None) for lang in order]
+        if len(chosen) == 2 and chosen[0] and chosen[1] and chosen[0] != chosen[1]:
+            yield _Corpus((chosen[0], chosen[1]), (order[0], order[1]))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open the archive; turn what is wrong with it into a DataError."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (zipfile.BadZipFile, *DAMAGE, NotImplementedError, ValueError) as error:
+        raise DataError(f"{path}: not a zip file, or damaged ({error}); copy it again, as a whole") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+@contextmanager
+def _member(path: Path, archive: zipfile.ZipFile, member: str) -> Iterator[BinaryIO]:
+    info = archive.getinfo(member)
+    if info.flag_bits & 1:
+        raise DataError(f"{_name(path, member)}: encrypted; unzip it with its password first")
+    if info.file_size > _MOST_UNPACKED and info.file_size > _MOST_RATIO * info.compress_size:
+        raise DataError(
+            f"{_name(path, member)}: {info.compress_size:,} bytes that unpack to {info.file_size:,}, as in a zip bomb; "
+            "if you trust it, unzip it yourself and give the files"
+        )
+    with archive.open(info) as packed, unpacked(cast(BinaryIO, packed), Path(member).suffix.lower()) as file:
+        yield file
+
+
+def _name(path: Path, member: str) -> str:
+    return f"{path}:{_shown(member)}"
+
+
+def _shown(member: str) -> str:
+    return member if member.isprintable() else ascii(member)

@@ -1,0 +1,94 @@
+"""Read and write files of parallel text in any format, chosen by the endings of their names."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from mtkit.errors import UsageError
+from mtkit.formats import archive, csv_table, json_lines, moses, one_file, tmx, tsv
+from mtkit.formats.compression import open_output, reading
+from mtkit.formats.encodings import as_utf8
+from mtkit.formats.pairs import Languages, Pair, Tally, segment
+
+_WRITERS = {".csv": csv_table.writing, ".jsonl": json_lines.writing, ".tmx": tmx.writing, ".tsv": tsv.writing}
+
+
+def read_one_file(
+    path: Path, langs: Languages | None, tally: Tally | None = None, encodings: Sequence[str] = ()
+) -> Iterator[Pair]:
+    """Yield the pairs of a file that holds both sides.
+
+    langs: source and target; None: those of the file, if it has two. encodings: of the text, if it is not UTF-8; of
+    several, the first that fits each line. Raises DataError with the place of what cannot be read.
+    """
+    one_file.check_ending(path)
+    tally = Tally() if tally is None else tally
+    ending = one_file.ending(path)
+    if encodings and ending in (*one_file.STATES_ITS_ENCODING, ".zip"):
+        raise UsageError(
+            f"--encoding: {path} says itself in which encoding it is; correct that, or leave the option out"
+        )
+    if ending == ".zip":
+        yield from archive.pairs(path, langs, tally)
+        return
+    with reading(path) as file:
+        text = as_utf8(file, str(path), encodings) if encodings else file
+        yield from one_file.pairs(text, ending, str(path), langs, tally)
+
+
+def read_tsv(path: Path, encodings: Sequence[str] = ()) -> Iterator[Pair]:
+    """Yield the pairs of a TSV file, whatever its name."""
+    with reading(path) as file:
+        yield from tsv.pairs(as_utf8(file, str(path), encodings) if encodings else file, str(path))
+
+
+def read_two_files(src: Path, tgt: Path, encodings: Sequence[str] = ()) -> Iterator[Pair]:
+    """Yield the pairs of two text files. Raises DataError if their numbers of lines differ."""
+    with reading(src) as src_file, reading(tgt) as tgt_file:
+        files = src_file, tgt_file
+        if encodings:
+            files = as_utf8(src_file, str(src), encodings), as_utf8(tgt_file, str(tgt), encodings)
+        yield from moses.pairs(files[0], str(src), files[1], str(tgt))
+
+
+def own_languages(path: Path) -> Languages | None:
+    """Return the languages that the beginning of a file with both sides names; None if they are not two."""
+    one_file.check_ending(path)
+    if (ending := one_file.ending(path)) == ".zip":
+        return archive.own_languages(path)
+    with reading(path) as file:
+        return one_file.own_languages(file, ending, str(path))
+
+
+def check_outputs(outputs: Sequence[Path], langs: Languages) -> None:
+    """Raise UsageError if these names do not tell how to write pairs: one file of a known format, or two text files."""
+    endings = [one_file.ending(path) for path in outputs]
+    if len(outputs) == 1 and endings[0] in _WRITERS:
+        if endings[0] == ".tmx" and langs == ("src", "tgt"):
+            raise UsageError(f"--output {outputs[0]}: TMX tells the languages; name them with --langs, such as en-de")
+        return
+    if len(outputs) == 2 and not {*endings} & {*_WRITERS, *one_file.ENDINGS, ".zip"}:
+        if outputs[0].resolve() == outputs[1].resolve():
+            raise UsageError(f"--output {outputs[1]}: both sides would go into one file; name two")
+        return
+    raise UsageError(
+        f"--output {' '.join(map(str, outputs))}: give one name that ends in {', '.join(_WRITERS)}, or two names of "
+        "text files, source first, such as -o out.en -o out.de; all of them may end in .gz, .xz or .zst, too"
+    )
+
+
+@contextmanager
+def writing(outputs: Sequence[Path], langs: Languages) -> Iterator[Callable[[str, str], None]]:
+    """Give a function that writes a source and a target text; the files appear when the block ends.
+
+    outputs: one file of a format by its name's ending, or two text files. Line breaks and tabs inside a text become
+    spaces.
+    """
+    check_outputs(outputs, langs)
+    with ExitStack() as stack:
+        files = [stack.enter_context(open_output(path)) for path in outputs]
+        if len(files) == 2:
+            write = stack.enter_context(moses.writing(files[0], files[1]))
+        else:
+            write = stack.enter_context(_WRITERS[one_file.ending(outputs[0])](files[0], langs))
+        yield lambda src, tgt: write(segment(src), segment(tgt))

@@ -1,0 +1,95 @@
+"""CSV: rows of columns between commas, semicolons or tabs, quoted where needed, with or without a header."""
+
+import csv
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, TextIO
+
+from mtkit.errors import DataError
+from mtkit.formats.lines import lines_of, max_line_bytes
+from mtkit.formats.pairs import Languages, Tally
+from mtkit.formats.units import Unit, language_of_column
+
+_DELIMITERS = ",;\t"
+
+
+def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
+    """Yield the texts of each row by language; a unit's number is the line on which its row begins.
+
+    If two or more columns of the first row are language codes, or src and tgt, it is a header; without one, the first
+    two columns are source and target. Raises DataError, with the line, if a row's number of columns differs from the
+    first one's: usually a quote is missing.
+    """
+    csv.field_size_limit(max_line_bytes() + 1)
+    lines = lines_of(file, name)
+    if (first := next(lines, None)) is None:
+        return
+    delimiter = _delimiter(first)
+    rows = _rows(itertools.chain([first], lines), name, delimiter)
+    number, row = next(rows, (1, []))
+    codes = _header(row)
+    if codes is None:
+        codes = ["src", "tgt"]
+        if len(row) < 2:
+            raise DataError(
+                f"{name}: line {number}: one column; write source, comma, target, or a header that names them"
+            )
+        rows = itertools.chain([(number, row)], rows)
+    n_columns = len(row)
+    for number, row in rows:
+        if len(row) != n_columns:
+            raise DataError(
+                f"{name}: line {number}: {len(row)} columns, but the first row has {n_columns}; put quotes around a "
+                f"text that contains {delimiter!r} or a line break"
+            )
+        yield Unit(number, [(code, text) for code, text in zip(codes, row, strict=False) if code])
+
+
+def _header(row: list[str]) -> list[str] | None:
+    codes = [language_of_column(column.strip()) for column in row]
+    return codes if sum(map(bool, codes)) >= 2 else None
+
+
+def _delimiter(first_line: str) -> str:
+    """Return what separates the columns of the first line: the one with which it is a header, or has two columns."""
+    split = {delimiter: next(csv.reader([first_line], delimiter=delimiter), []) for delimiter in _DELIMITERS}
+    headers = [delimiter for delimiter, row in split.items() if _header(row)]
+    in_two = [delimiter for delimiter, row in split.items() if len(row) == 2 and row[1][:1] != " "]
+    several = [delimiter for delimiter, row in split.items() if len(row) > 1]
+    return [*headers, *in_two, *several, ","][0]
+
+
+def _rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not blank, each with the number of its first line."""
+    begin, n_characters, most = 1, 0, max_line_bytes()
+
+    def counted() -> Iterator[str]:
+        nonlocal n_characters
+        for line in lines:
+            n_characters += len(line) + 1
+            if n_characters > most:
+                raise DataError(f"{name}: line {begin}: a row of more than {most:,} characters; is a quote missing?")
+            yield f"{line}\n"
+
+    reader = csv.reader(counted(), delimiter=delimiter, strict=True)
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise DataError(
+                f"{name}: line {begin}: not a row of CSV ({error}); write a quote inside a quoted text twice"
+            ) from None
+        if row is None:
+            return
+        if row:
+            yield begin, row
+        begin, n_characters = reader.line_num + 1, 0
+
+
+@contextmanager
+def writing(file: TextIO, langs: Languages) -> Iterator[Callable[[str, str], None]]:
+    """Give a function that writes a pair as a row; the header has the languages."""
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(langs)
+    yield lambda src, tgt: table.writerow((src, tgt)) and None

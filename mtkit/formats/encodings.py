@@ -1,0 +1,119 @@
+"""Read text in encodings other than UTF-8, and guess which one a text is in."""
+
+import codecs
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mtkit.errors import DataError, UsageError
+from mtkit.languages import language_in_name, primary_code
+
+_CHUNK_BYTES = 1 << 16
+_BY_LANGUAGE = {  # what Windows used before UTF-8
+    **dict.fromkeys(("be", "bg", "mk", "ru", "sr", "uk", "kk", "ky", "mn"), ("cp1251",)),
+    **dict.fromkeys(("bs", "cs", "hr", "hu", "pl", "ro", "sk", "sl", "sq"), ("cp1250",)),
+    **dict.fromkeys(("et", "lt", "lv"), ("cp1257",)),
+    **dict.fromkeys(("ar", "fa", "ur"), ("cp1256",)),
+    **{"el": ("cp1253",), "he": ("cp1255",), "th": ("cp874",), "tr": ("cp1254",), "vi": ("cp1258",)},
+    **{"ja": ("cp932", "euc_jp"), "ko": ("cp949",), "zh": ("gb18030", "big5")},
+}
+
+
+def likely_encoding(raw: bytes, file: str) -> str:
+    """Guess the encoding of a line that is not UTF-8, by its bytes and the language in the file's name."""
+    high = [byte for byte in raw if byte >= 0x80]
+    candidates = _BY_LANGUAGE.get(primary_code(language_in_name(Path(file))), ())
+    if not candidates and 2 * len(high) > len(raw.replace(b" ", b"")):  # mostly letters that are not Latin
+        candidates = ("cp1251",) if min(high) >= 0xC0 else ("cp932", "gb18030", "cp949")
+    return next((encoding for encoding in (*candidates, "cp1252") if _fits(raw, encoding)), "iso8859-1")
+
+
+def _fits(raw: bytes, encoding: str) -> bool:
+    try:
+        raw.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def check_encodings(names: Sequence[str]) -> None:
+    """Raise UsageError for a name that is not that of a text encoding, or for UTF-16 and the like among several."""
+    for name in names:
+        try:
+            ascii_as_one_byte = "\n".encode(name)  # refuses rot13 and the like, too
+        except (LookupError, UnicodeError):
+            raise UsageError(f"--encoding {name}: not a known text encoding; such as cp1252 or utf-16") from None
+        if len(names) > 1 and ascii_as_one_byte != b"\n":
+            raise UsageError(f"--encoding {','.join(names)}: {name} cannot be tried line by line; give it alone")
+
+
+def as_utf8(file: BinaryIO, name: str, encodings: Sequence[str]) -> BinaryIO:
+    """Return a reader of the file's text in UTF-8. Several encodings are tried in this order on each line."""
+    chunks = _one_encoding(file, name, encodings[0]) if len(encodings) == 1 else _by_line(file, name, encodings)
+    return io.BufferedReader(_Stream(chunks))
+
+
+def _one_encoding(file: BinaryIO, name: str, encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    n_lines = 0
+    while True:
+        raw = file.read(_CHUNK_BYTES)
+        try:
+            text = decoder.decode(raw, final=not raw)
+        except UnicodeDecodeError as error:
+            before = error.object[: error.start].decode(encoding, errors="replace").count("\n")
+            raise DataError(_not_in(name, n_lines + before + 1, error.object[error.start], encoding)) from None
+        except UnicodeError as error:
+            raise DataError(f"{name}: {error}; name the right --encoding, such as utf-16-le") from None
+        n_lines += text.count("\n")
+        if text:
+            yield text.encode("utf-8")
+        if not raw:
+            return
+
+
+def _by_line(file: BinaryIO, name: str, encodings: Sequence[str]) -> Iterator[bytes]:
+    number, rest = 1, b""
+    while raw := file.readline(_CHUNK_BYTES):  # pieces of a long line are decoded with what follows
+        rest += raw
+        if not raw.endswith(b"\n") and len(rest) < 100 * _CHUNK_BYTES:
+            continue
+        yield _decoded(rest, name, number, encodings).encode("utf-8")
+        number, rest = number + 1, b""
+    if rest:
+        yield _decoded(rest, name, number, encodings).encode("utf-8")
+
+
+def _decoded(raw: bytes, name: str, number: int, encodings: Sequence[str]) -> str:
+    for encoding in encodings:
+        try:
+            return raw.decode(encoding)
+        except UnicodeDecodeError as error:
+            problem = _not_in(name, number, raw[error.start], " or ".join(encodings))
+    raise DataError(problem)
+
+
+def _not_in(name: str, number: int, byte: int, encoding: str) -> str:
+    return f"{name}: line {number}: byte 0x{byte:02x} is not {encoding}; name the right --encoding"
+
+
+class _Stream(io.RawIOBase):
+    """A file of bytes that come in chunks."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._chunk = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with the next bytes, and return how many; 0 at the end."""
+        if not self._chunk:
+            self._chunk = memoryview(next(self._chunks, b""))
+        piece = self._chunk[: len(buffer)]
+        buffer[: len(piece)] = piece
+        self._chunk = self._chunk[len(piece) :]
+        return len(piece)

@@ -1,0 +1,140 @@
+"""Choose the two languages wanted among the texts of each unit of a multilingual file."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from mtkit.errors import DataError
+from mtkit.formats.pairs import Languages, Pair, Tally, segment
+from mtkit.languages import are_one_language, is_code
+
+ANY = "*"  # the code of a text whose language the file does not tell
+_LOOKED_AT = 1000  # units, to see which languages a file has
+
+
+class Unit(NamedTuple):
+    """Texts that mean the same, each with its language code; "src" and "tgt" are codes, too."""
+
+    number: int  # from 1: of the line, or of the unit in the file
+    texts: list[tuple[str, str]]
+
+
+def pairs_of(units: Iterable[Unit], name: str, langs: Languages | None, tally: Tally) -> Iterator[Pair]:
+    """Yield the pair of each unit that has both languages; count the others in the tally.
+
+    A code means the language asked for as in `are_one_language`; the same code is preferred: asked for pt-BR, a unit's
+    pt-BR is taken rather than its pt. langs: None takes those of the file, which must have two.
+    Raises DataError, at the end, if no unit has both languages.
+    """
+    iterator = iter(units)
+    ahead: list[Unit] = []
+    if langs is None:
+        ahead = list(itertools.islice(iterator, _LOOKED_AT))
+        langs = _only_two(ahead, name)
+    roles, n_pairs = _Roles(langs), 0
+    for unit in itertools.chain(ahead, iterator):
+        tally.n_units += 1
+        src, tgt = _chosen(unit, roles, tally)
+        if src and tgt and (src := segment(src)).strip() and (tgt := segment(tgt)).strip():
+            n_pairs += 1
+            yield Pair(src, tgt, name, unit.number)
+        else:
+            tally.left_out[_reason(langs, src, tgt)] += 1
+    if tally.languages and not n_pairs:
+        raise DataError(
+            f"{name}: no unit has text in both {langs[0]} and {langs[1]}; the languages there are "
+            f"{_listed(tally.languages)}"
+        )
+
+
+def _reason(langs: Languages, src: str | None, tgt: str | None) -> str:
+    for lang, text in zip(langs, (src, tgt), strict=True):
+        if text is None:
+            return f"without {lang}"
+    return f"with empty {langs[1] if src and src.strip() else langs[0]}"
+
+
+def language_of_column(name: str) -> str:
+    """Return the code of the language that a column or key names, "src" or "tgt"; "" if it names none."""
+    word = name.lower()
+    if word in ("src", "source"):
+        return "src"
+    return "tgt" if word in ("tgt", "trg", "target") else name if is_code(word) else ""
+
+
+def own_languages(units: Iterable[Unit]) -> Languages | None:
+    """Return the two languages of these units, the first one's first text being the source; None if not just two."""
+    codes: dict[str, None] = {}
+    for unit in itertools.islice(units, _LOOKED_AT):
+        codes |= dict.fromkeys(_code(index, code) for index, (code, _) in enumerate(unit.texts))
+    if codes.keys() == {"src", "tgt"}:
+        return "src", "tgt"
+    if len(codes) != 2:
+        return None
+    src, tgt = codes
+    return src, tgt
+
+
+def _code(index: int, code: str) -> str:
+    return ("src", "tgt")[index > 0] if code == ANY else code
+
+
+def _only_two(units: list[Unit], name: str) -> Languages:
+    if not units:
+        return "src", "tgt"
+    if (langs := own_languages(units)) is None:
+        listed = _listed(Counter(code for unit in units for code, _ in unit.texts))
+        raise DataError(
+            f"{name}: which two of its languages are meant? They are {listed}. Name them, source first: "
+            "--langs en-de, or data.src_lang and data.tgt_lang in a config"
+        )
+    return langs
+
+
+def _listed(languages: Counter[str]) -> str:
+    named = [f"{'unknown' if code == ANY else code} ({n:,})" for code, n in languages.most_common(20)]
+    return ", ".join(named) or "not told"
+
+
+class _Roles(dict[str, "tuple[int, int] | None"]):
+    """By language code, the side (0 source, 1 target) that a text of it can be, and its rank, 0 the best."""
+
+    def __init__(self, langs: Languages) -> None:
+        super().__init__()
+        self._langs = langs
+        self._normal = [lang.lower().replace("_", "-") for lang in langs]
+
+    def __missing__(self, code: str) -> tuple[int, int] | None:
+        self[code] = role = self._role(code)
+        return role
+
+    def _role(self, code: str) -> tuple[int, int] | None:
+        normal = code.lower().replace("_", "-")
+        if normal in self._normal:
+            return self._normal.index(normal), 0
+        for side, lang in enumerate(self._langs):
+            if are_one_language(code, lang):
+                return side, 1
+        return {"src": (0, 2), "tgt": (1, 2)}.get(code)
+
+
+def _chosen(unit: Unit, roles: _Roles, tally: Tally) -> list[str | None]:
+    """Return source and target; None: the unit has no such text."""
+    texts: list[str | None] = [None, None]
+    ranks = [3, 3]
+    for code, text in unit.texts:
+        tally.languages[code] += 1
+        role = roles[code]
+        if role is None:
+            continue
+        side, rank = role
+        if rank < ranks[side]:
+            texts[side], ranks[side] = text, rank
+        elif rank == ranks[side] and text != texts[side]:
+            tally.n_variants += 1
+    if None in texts:
+        for code, text in unit.texts:
+            if code == ANY and None in texts:
+                texts[texts.index(None)] = text
+    return texts

@@ -1,0 +1,67 @@
+"""XLIFF 1.0 to 1.2, and 2: source and target segments of documents in translation."""
+
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO
+
+from mtkit.formats.pairs import Tally
+from mtkit.formats.units import ANY, Unit
+from mtkit.formats.xml_units import XmlUnits
+
+# States of a target that is not a translation yet: often a copy of the source.
+_UNTRANSLATED = frozenset(("new", "needs-translation", "needs-adaptation", "needs-l10n", "initial"))
+
+
+def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
+    """Yield source and target of each <trans-unit> (1.x) or <segment> (2); unit n is the file's n-th.
+
+    Left out are units whose state says that they are not translated, or that must not be (translate="no").
+    The text inside <g>, <pc> and <mrk> belongs to the segment; the other inline elements are codes of the document.
+    """
+    return _Xliff(name, tally).read(file)
+
+
+class _Xliff(XmlUnits):
+    root = "xliff"
+    codes = frozenset(("bpt", "ept", "ph", "it", "x", "bx", "ex", "sc", "ec", "sm", "em", "cp"))
+
+    def __init__(self, name: str, tally: Tally) -> None:
+        super().__init__(name, tally)
+        self._languages = {"source": ANY, "target": ANY}
+        self._parents: list[str] = []
+        self._texts: list[tuple[str, str]] = []
+        self._reason = ""  # for leaving the unit out
+        self._is_translatable = True
+
+    def open(self, tag: str, attributes: Mapping[str, str]) -> None:
+        parent = self._parents[-1] if self._parents else ""
+        self._parents.append(tag)
+        if tag in ("source", "target"):
+            if parent in ("trans-unit", "segment"):
+                if tag == "target" and attributes.get("state") in _UNTRANSLATED:
+                    self._reason = "not translated yet, by their state"
+                self._texts.append((attributes.get("xml:lang") or self._languages[tag], ""))
+                self.begin_segment()
+        elif tag in ("trans-unit", "segment"):
+            self.begin_unit()
+            self._texts = []
+            self._reason = "not translated yet, by their state" if attributes.get("state") == "initial" else ""
+            if attributes.get("translate") == "no" or not self._is_translatable:
+                self._reason = "not to be translated"
+        elif tag == "unit":
+            self._is_translatable = attributes.get("translate") != "no"
+        elif tag in ("file", "xliff"):
+            for side, names in (("source", ("source-language", "srcLang")), ("target", ("target-language", "trgLang"))):
+                self._languages[side] = next((attributes[n] for n in names if n in attributes), self._languages[side])
+
+    def close(self, tag: str, text: str | None) -> None:
+        self._parents.pop()
+        if text is not None:
+            self._texts[-1] = (self._texts[-1][0], text)
+        elif tag in ("trans-unit", "segment"):
+            if self._reason:
+                self.tally.n_units += 1
+                self.tally.left_out[self._reason] += 1
+            else:
+                self.done.append(Unit(self.n_units, self._texts))
+        elif tag == "unit":
+            self._is_translatable = True

@@ -1,0 +1,193 @@
+"""Read units of text from an XML file of any size in bounded memory; what TMX and XLIFF have in common."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO
+from xml.parsers import expat
+
+from mtkit.console import counted
+from mtkit.errors import DataError
+from mtkit.formats.lines import max_line_bytes
+from mtkit.formats.pairs import Tally
+from mtkit.formats.units import Unit
+
+_CHUNK_BYTES = 1 << 16
+_MOST_LEVELS = 200
+_SEGMENT_COST = 100  # characters that a text counts for in its unit beside its own, since it takes memory, too
+_MOST_NAMES = 100_000  # different names of elements and attributes
+# Inline codes that a reader of the translation sees, and that are therefore text: %s, %1$d, {0}, {{ name }}, ${name}.
+_PLACEHOLDER = re.compile(r"%[-#0-9.$]*\w|%\(\w+\)\w|\$?\{{1,2}[^{}<>\\]{0,50}\}{1,2}")
+_SPACES = re.compile("  +")
+
+
+class XmlUnits:
+    """Handles the elements of one file; subclasses know the format. Units that are complete wait in `done`."""
+
+    root: str  # the name of the root element
+    codes: frozenset[str]  # elements inside a segment whose content, if any, is code of the document, not text
+
+    def __init__(self, name: str, tally: Tally) -> None:
+        self.name = name
+        self.tally = tally
+        self.done: list[Unit] = []
+        self.n_units = 0
+        self._max_characters = max_line_bytes()
+        self._parser = expat.ParserCreate(intern={})
+        self._prefix: str | None = None  # of the format's elements, with its colon
+        self._depth = 0
+        self._foreign_depth = 0  # of the element of another format that we are in
+        self._segment_depth = 0  # of the element whose text is read; 0: none
+        self._code_depth = 0
+        self._text: list[str] = []
+        self._code: list[str] = []  # content of the code element
+        self._has_codes = False
+        self._breaks_line = False
+        self._n_characters = 0  # of the unit
+
+    def open(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Handle the start of an element outside segments."""
+        raise NotImplementedError
+
+    def close(self, tag: str, text: str | None) -> None:
+        """Handle the end of an element outside segments; text: of the segment, if it is one."""
+        raise NotImplementedError
+
+    def begin_unit(self) -> None:
+        """Count the unit, and how much text it has from here on."""
+        self.n_units += 1
+        self._n_characters = 0
+
+    def begin_segment(self) -> None:
+        """Collect the text of the element that has just started."""
+        self._segment_depth = self._depth
+        self._n_characters += _SEGMENT_COST
+        self._parser.CharacterDataHandler = self._characters
+
+    def error(self, what: str) -> DataError:
+        """Return an error that names the place."""
+        return DataError(f"{self.name}: line {self._parser.CurrentLineNumber}: {what}")
+
+    def read(self, file: BinaryIO) -> Iterator[Unit]:
+        """Yield the units of the file."""
+        parser = self._parser
+        parser.buffer_text = True
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.StartDoctypeDeclHandler, parser.SkippedEntityHandler = self._doctype, self._entity
+        n_bytes = 0
+        while chunk := file.read(_CHUNK_BYTES):
+            self._parse(chunk)
+            n_bytes += len(chunk)
+            self._check_size(n_bytes)
+            yield from self.done
+            self.done.clear()
+        self._parse(b"", is_end=True)
+        yield from self.done
+        self.done.clear()
+
+    def _parse(self, chunk: bytes, *, is_end: bool = False) -> None:
+        try:
+            self._parser.Parse(chunk, is_end)
+        except expat.ExpatError as error:
+            raise DataError(self._malformed(error)) from None
+        except (ValueError, LookupError) as error:  # an encoding of several bytes a character, or an unknown one
+            raise self.error(f"{error}; convert the file to UTF-8, and name that in its first line") from None
+
+    def _check_size(self, n_bytes: int) -> None:
+        """Refuse what would fill the memory: a tag or comment without end, or millions of different names."""
+        if n_bytes - max(self._parser.CurrentByteIndex, 0) > self._max_characters + _CHUNK_BYTES:
+            raise self.error(
+                f"a tag or comment has more than {self._max_characters:,} bytes; allow more with $MTKIT_MAX_LINE_BYTES"
+            )
+        if len(self._parser.intern) > _MOST_NAMES:
+            raise self.error(f"more than {_MOST_NAMES:,} different names of elements; not a {self.root} file")
+
+    def _malformed(self, error: expat.ExpatError) -> str:
+        what = expat.ErrorString(error.code)
+        place = f"{self.name}: line {error.lineno}, column {error.offset + 1}"
+        if what in (expat.errors.XML_ERROR_NO_ELEMENTS, expat.errors.XML_ERROR_UNCLOSED_TOKEN):
+            return f"{place}: the file ends too early, after {counted(self.n_units, 'unit')}; copy it again, as a whole"
+        if what == expat.errors.XML_ERROR_INVALID_TOKEN:
+            what += (
+                "; if it is text in another encoding than UTF-8, name that in the first line, for example "
+                '<?xml version="1.0" encoding="windows-1252"?>'
+            )
+        return f"{place}: not valid XML: {what}"
+
+    def _doctype(self, _name: str, _system_id: str | None, _public_id: str | None, has_declarations: bool) -> None:
+        if has_declarations:
+            raise self.error(
+                "the DOCTYPE has declarations between [ and ], which could expand to gigabytes; remove them if the "
+                "file is from a source that you trust"
+            )
+
+    def _entity(self, name: str, _is_parameter: bool) -> None:
+        raise self.error(f"&{name}; is not declared; replace it by the character itself")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > _MOST_LEVELS:
+            raise self.error(f"more than {_MOST_LEVELS} elements inside each other")
+        if self._foreign_depth:
+            return
+        if self._prefix is None:
+            self._prefix = tag.removesuffix(self.root)
+            if not tag.endswith(self.root) or (self._prefix and self._prefix[-1] != ":"):
+                raise self.error(f"not a {self.root} file: its root element is <{tag[:50]}>")
+        if ":" in tag or self._prefix:
+            tag = tag[len(self._prefix) :] if tag.startswith(self._prefix) else ":"
+            if ":" in tag:
+                self._foreign_depth = self._depth
+                return
+        if not self._segment_depth:
+            self.open(tag, attributes)
+        elif not self._code_depth and tag in self.codes:
+            self._start_code(attributes)
+
+    def _end(self, tag: str) -> None:
+        depth = self._depth
+        self._depth -= 1
+        if self._foreign_depth:
+            if depth == self._foreign_depth:
+                self._foreign_depth = 0
+            return
+        if self._prefix:
+            tag = tag[len(self._prefix) :]
+        if depth == self._segment_depth:
+            self._segment_depth = 0
+            self._parser.CharacterDataHandler = None
+            text = "".join(self._text)
+            self._text.clear()
+            if self._has_codes:
+                self._has_codes = False
+                text = _SPACES.sub(" ", text).strip(" ")
+            self.close(tag, text)
+        elif not self._segment_depth:
+            self.close(tag, None)
+        elif depth == self._code_depth:
+            self._end_code()
+
+    def _characters(self, text: str) -> None:
+        self._n_characters += len(text)
+        if self._n_characters > self._max_characters:
+            raise self.error(
+                f"unit {self.n_units} has more than {self._max_characters:,} characters; allow more with "
+                "$MTKIT_MAX_LINE_BYTES"
+            )
+        if not self._foreign_depth:
+            (self._code if self._code_depth else self._text).append(text)
+
+    def _start_code(self, attributes: Mapping[str, str]) -> None:
+        self._code_depth = self._depth
+        self._breaks_line = "lb" in (attributes.get("type"), attributes.get("ctype"), attributes.get("subType"))
+        shown = attributes.get("equiv-text") or attributes.get("equiv") or attributes.get("disp")
+        self._code = [shown] if shown else []
+
+    def _end_code(self) -> None:
+        """Add what the reader sees of a code: a placeholder, or a line break's space."""
+        code = "".join(self._code)
+        self._code_depth = 0
+        self._has_codes = True
+        if _PLACEHOLDER.fullmatch(code):
+            self._text.append(code)
+        elif self._breaks_line or "\n" in code or "<br" in code.lower():
+            self._text.append(" ")

@@ -1,0 +1,88 @@
+from pathlib import Path
+
+import pytest
+
+from mtkit.config.schema import CorpusFiles
+from mtkit.corpora.sources import UNNAMED, find_corpora, parse_langs
+from mtkit.errors import DataError, UsageError
+
+TMX = '<tmx><tu><tuv xml:lang="en-US"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu></tmx>'
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = "a.tsv", "b.en-fr.tsv.gz", "t.en", "t.de", "t.fr.gz", "plain1", "plain2", "d.en", "d.de", "x.de-en.jsonl"
+    for name in names:
+        Path(name).write_text("")
+    Path("m.tmx").write_text(TMX)
+    Path("c.yaml").write_text(
+        "data: {src_lang: en, tgt_lang: de, train: [{tsv: a.tsv}, {file: m.tmx}], dev: {src: d.en, tgt: d.de}}\n"
+        "train: {max_steps: 1}"
+    )
+
+
+def found(*names, langs=None):
+    return find_corpora(list(map(Path, names)), langs)
+
+
+def test_each_kind_of_argument_becomes_corpora():
+    corpora, langs = found("a.tsv", "t.en", "t.de", "m.tmx")
+    assert corpora == [
+        CorpusFiles(tsv=Path("a.tsv")),
+        CorpusFiles(src=Path("t.en"), tgt=Path("t.de")),
+        CorpusFiles(file=Path("m.tmx"), langs=("en", "de")),
+    ]
+    assert langs == ("en", "de")
+
+
+def test_the_training_text_of_a_config_is_meant():
+    corpora, langs = found("c.yaml", "t.en", "t.de")
+    assert [corpus.paths[0].name for corpus in corpora] == ["a.tsv", "m.tmx", "t.en"]
+    assert corpora[1].langs == langs == ("en", "de")
+
+
+@pytest.mark.parametrize(
+    ("names", "langs", "expected"),
+    [
+        (["a.tsv"], None, UNNAMED),
+        (["plain1", "plain2"], None, UNNAMED),
+        (["plain1", "plain2"], "en-de", ("en", "de")),
+        (["b.en-fr.tsv.gz"], None, ("en", "fr")),
+        (["a.tsv", "t.en", "t.fr.gz"], None, ("en", "fr")),
+        (["m.tmx"], None, ("en-US", "de")),
+        (["x.de-en.jsonl"], None, ("de", "en")),
+        (["m.tmx"], "de-en", ("de", "en")),
+        (["a.tsv"], "en,pt-BR", ("en", "pt-BR")),
+    ],
+)
+def test_languages_are_given_or_in_names_or_files(names, langs, expected):
+    assert found(*names, langs=langs)[1] == expected
+
+
+def test_text_files_the_other_way_round_change_places():
+    [corpus], _ = found("t.en", "t.de", langs="de-en")
+    assert (corpus.src, corpus.tgt) == (Path("t.de"), Path("t.en"))
+
+
+@pytest.mark.parametrize(
+    ("names", "langs", "error", "message"),
+    [
+        (["t.en"], None, UsageError, r"t\.en: one side"),
+        (["t.en", "m.tmx"], None, UsageError, r"t\.en: one side"),
+        (["t.en", "t.en"], None, UsageError, r"t\.en: named twice"),
+        (["no.tsv"], None, DataError, r"no\.tsv: no such file"),
+        (["t.en", "no.de"], None, DataError, r"no\.de: no such file"),
+        (["b.en-fr.tsv.gz", "t.en", "t.de"], None, UsageError, "en-fr and en-de.*--langs"),
+        (["a.tsv"], "en", UsageError, "--langs en: give two"),
+        (["a.tsv"], "en-en", UsageError, "same language"),
+        (["a.tsv"], "en-pt-BR", UsageError, "--langs en-pt-BR.*comma"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(names, langs, error, message):
+    with pytest.raises(error, match=message):
+        found(*names, langs=langs)
+
+
+def test_codes_are_parsed():
+    assert parse_langs("en-pt_BR") == ("en", "pt_BR")

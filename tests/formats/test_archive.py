@@ -1,0 +1,103 @@
+import gzip
+import io
+import zipfile
+
+import pytest
+
+from mtkit.errors import DataError
+from mtkit.formats.corpus_files import own_languages, read_one_file
+from mtkit.formats.pairs import Pair, Tally
+
+OPUS = {
+    "README": "Corpus: Books",
+    "LICENSE": "public domain",
+    "Books.en-fr.en": "one\ntwo\n",
+    "Books.en-fr.fr": "un\ndeux\n",
+    "Books.en-fr.ids": "1 1\n2 2\n",
+}
+
+
+def archive(tmp_path, members, **options):
+    path = tmp_path / "corpus.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, **options) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize("langs", [None, ("en", "fr"), ("en_US", "fr")])
+def test_an_opus_zip_is_read_as_it_is(tmp_path, langs):
+    path, tally = archive(tmp_path, OPUS), Tally()
+    name = f"{path}:Books.en-fr.en"
+    assert list(read_one_file(path, langs, tally)) == [Pair("one", "un", name, 1), Pair("two", "deux", name, 2)]
+    assert tally.n_units == 2
+    assert own_languages(path) == ("en", "fr")
+
+
+def test_the_other_direction_is_read_from_the_other_member(tmp_path):
+    assert next(read_one_file(archive(tmp_path, OPUS), ("fr", "en")))[:2] == ("un", "one")
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_tmx_in_a_zip_is_read(tmp_path, ending):
+    tmx = '<tmx><tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu></tmx>'
+    content = gzip.compress(tmx.encode()) if ending else tmx.encode()
+    path = archive(tmp_path, {"x/README": b"", f"x/m.tmx{ending}": content})
+    assert list(read_one_file(path, None)) == [Pair("a", "b", f"{path}:x/m.tmx{ending}", 1)]
+    assert own_languages(path) == ("en", "de")
+
+
+@pytest.mark.parametrize(
+    ("members", "langs", "message"),
+    [
+        (OPUS, ("en", "de"), "no corpus in en and de.*contains README, LICENSE, Books.en-fr.en"),
+        ({"README": ""}, None, "no corpus, .*contains README"),
+        ({**OPUS, "m.tmx": ""}, None, "2 corpora, such as Books.en-fr.en and m.tmx; unzip"),
+        ({**OPUS, "Books.en-fr.fr": "un\n"}, None, "Books.en-fr.en has 2 lines, .*Books.en-fr.fr has 1"),
+        ({**OPUS, "Books.en-fr.fr": b"un\n\xe9\n"}, None, "Books.en-fr.fr: line 2, byte 1: 0xe9"),
+        ({"\x1b[31m.en": "a", "\x1b[31m.de": b"\xe9"}, None, r"zip:'\\x1b\[31m\.de': line 1"),
+        ({"a.en": "a", "a.de": b"\0" * 200_000_000}, None, "a.de: .*unpack to 200,000,000, as in a zip bomb"),
+    ],
+)
+def test_an_archive_that_cannot_be_read_is_refused(tmp_path, members, langs, message):
+    path = archive(tmp_path, members)
+    with pytest.raises(DataError, match=message):
+        list(read_one_file(path, langs))
+
+
+def test_damage_is_told(tmp_path):
+    path = archive(tmp_path, {"a.en": "x\n" * 10_000, "a.de": "y\n" * 10_000})
+    whole = path.read_bytes()
+    start = whole.index(b"a.en") + 4
+    for content in (b"", b"text", whole[:-30], whole[:start] + b"\xff" * 20 + whole[start + 20 :]):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"corpus\.zip: not a zip file, or damaged"):
+            list(read_one_file(path, None))
+    path.unlink()
+    with pytest.raises(DataError, match="no such file"):
+        list(read_one_file(path, None))
+
+
+def test_an_encrypted_member_is_told(tmp_path):
+    raw = bytearray(archive(tmp_path, {"a.en": "x", "a.de": "y"}).read_bytes())
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        raw[raw.index(signature) + offset] |= 1
+    (tmp_path / "corpus.zip").write_bytes(raw)
+    with pytest.raises(DataError, match=r"a\.en: encrypted"):
+        list(read_one_file(tmp_path / "corpus.zip", None))
+
+
+def test_nothing_is_written_to_disk_whatever_members_are_called(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = archive(tmp_path, {"../../a.en": "x\n", "../../a.de": "y\n", "/etc/z": ""})
+    assert [pair[:2] for pair in read_one_file(path, None)] == [("x", "y")]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.zip"]
+
+
+def test_a_stored_archive_of_another_compression_is_read(tmp_path):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA) as file:
+        for name in ("a.en", "a.de"):
+            file.writestr(name, f"{name}\n")
+    (tmp_path / "a.zip").write_bytes(buffer.getvalue())
+    assert [pair[:2] for pair in read_one_file(tmp_path / "a.zip", None)] == [("a.en", "a.de")]

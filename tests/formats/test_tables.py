@@ -1,0 +1,126 @@
+"""CSV, JSONL and TSV."""
+
+import json
+
+import pytest
+
+from mtkit.errors import DataError
+from mtkit.formats.corpus_files import own_languages, read_one_file
+from mtkit.formats.pairs import Pair, Tally
+
+
+def write(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def texts(path, langs=None, tally=None):
+    return [pair[:2] for pair in read_one_file(path, langs, tally)]
+
+
+@pytest.mark.parametrize(
+    ("text", "langs", "expected"),
+    [
+        ("a,b\nc,d\n", None, [("a", "b"), ("c", "d")]),
+        ("a,b\r\n\r\nc,d", ("en", "de"), [("a", "b"), ("c", "d")]),
+        ("source,target\na,b\n", None, [("a", "b")]),
+        ("id,de,en\n1,b,a\n", ("en", "de"), [("a", "b")]),
+        ("tgt;src\nb;a\n", None, [("a", "b")]),
+        ("EN\tde-AT\na\tb\n", ("en", "de"), [("a", "b")]),
+        ("Hallo, Welt;Hello\n", None, [("Hallo, Welt", "Hello")]),
+        ('"a ""b"", c","d\ne"\nf,g\n', None, [('a "b", c', "d e"), ("f", "g")]),
+        ("\ufeffen,de\na,b\n", None, [("a", "b")]),
+        ("", None, []),
+    ],
+)
+def test_columns_of_a_csv_are_found_by_the_header_or_are_the_first_two(tmp_path, text, langs, expected):
+    assert texts(write(tmp_path, "a.csv", text), langs) == expected
+
+
+def test_a_row_of_a_csv_has_the_number_of_its_first_line_and_empty_sides_are_counted(tmp_path):
+    path, tally = write(tmp_path, "a.csv", 'en,de\n"a\nb",c\nd,\ne,f\n'), Tally()
+    assert list(read_one_file(path, None, tally)) == [Pair("a b", "c", str(path), 2), Pair("e", "f", str(path), 5)]
+    assert tally.left_out == {"with empty de": 1}
+    assert own_languages(path) == ("en", "de")
+
+
+@pytest.mark.parametrize(
+    ("text", "langs", "message"),
+    [
+        ("a,b\nc,d,e\n", None, "line 2: 3 columns, but the first row has 2"),
+        ('a,b\n"c,d\ne,f\n', None, "line 2: not a row of CSV"),
+        ('a,b\n"c"x,d\n', None, "line 2: not a row of CSV"),
+        ("a\nb\n", None, "line 1: one column"),
+        ("en,fr\na,b\n", ("en", "de"), r"en and de; .*en \(1\), fr \(1\)"),
+        ("en,fr,de\na,b,c\n", None, r"which two.*en \(1\), fr \(1\), de \(1\)"),
+        ('a,b\n"c' + "\nd" * 2000, None, "line 2: a row of more than 1,000 characters"),
+        ("x" * 2000, None, "line 1 has more than 1,000 bytes"),
+    ],
+)
+def test_a_csv_that_cannot_be_read_is_refused_with_its_line(tmp_path, monkeypatch, text, langs, message):
+    monkeypatch.setenv("MTKIT_MAX_LINE_BYTES", "1000")
+    path = write(tmp_path, "a.csv", text)
+    with pytest.raises(DataError, match=message) as error:
+        texts(path, langs)
+    assert str(error.value).startswith(f"{path}: ")
+
+
+def test_a_text_of_csv_may_be_longer_than_pythons_limit(tmp_path):
+    assert texts(write(tmp_path, "a.csv", f"{'x' * 200_000},b\n")) == [("x" * 200_000, "b")]
+
+
+@pytest.mark.parametrize(
+    ("values", "langs"),
+    [
+        ({"src": "a", "tgt": "b"}, None),
+        ({"source": "a", "target": "b", "score": 0.5}, ("en", "de")),
+        ({"de": "b", "en": "a", "id": 7}, ("en", "de")),
+        ({"en": "a", "de": "b"}, None),
+        ({"translation": {"en": "a", "de": "b"}, "id": "1"}, ("en", "de")),
+        ({"source": "Europarl", "en": "a", "de": "b"}, ("en", "de")),
+        ({"de_DE": "b", "eng_Latn": "a"}, ("eng_Latn", "de")),
+    ],
+)
+def test_keys_of_jsonl_are_sides_or_languages(tmp_path, values, langs):
+    assert texts(write(tmp_path, "a.jsonl", json.dumps(values) + "\n\n"), langs) == [("a", "b")]
+
+
+def test_a_line_of_jsonl_without_a_text_is_counted(tmp_path):
+    lines = ['{"en": "a", "de": "b"}', '{"en": "c"}', '{"en": "d", "de": null}', '{"en": "", "de": "e"}']
+    path, tally = write(tmp_path, "a.jsonl", "\n".join(lines)), Tally()
+    assert list(read_one_file(path, ("en", "de"), tally)) == [Pair("a", "b", str(path), 1)]
+    assert tally.left_out == {"without de": 2, "with empty en": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("nonsense", "line 2: not JSON"),
+        ('{"en": "a", "de', "line 2: not JSON"),
+        ('["a", "b"]', "line 2: list instead of an object"),
+        ('{"text": "a"}', "line 2: no text under src and tgt.*'text'"),
+        ("[" * 100_000, "line 2: not JSON: .*nested"),
+        ('{"en": "\\ud83d", "de": "b"}', "line 2: en has half of a surrogate pair"),
+    ],
+)
+def test_a_line_of_jsonl_that_cannot_be_read_is_refused(tmp_path, line, message):
+    path = write(tmp_path, "a.jsonl", f'{{"en": "a", "de": "b"}}\n{line}\n')
+    with pytest.raises(DataError, match=message) as error:
+        texts(path, ("en", "de"))
+    assert str(error.value).startswith(f"{path}: ")
+
+
+def test_escaped_pairs_of_surrogates_are_characters(tmp_path):
+    assert texts(write(tmp_path, "a.jsonl", '{"en": "\\ud83d\\ude00", "de": "b"}\n')) == [("😀", "b")]
+
+
+def test_a_tsv_keeps_every_line(tmp_path):
+    path, tally = write(tmp_path, "a.TSV", "a\tb\tc\n\t\nd\te\n"), Tally()
+    assert texts(path, ("en", "de"), tally) == [("a", "b"), ("", ""), ("d", "e")]
+    assert tally.n_units == 3
+
+
+def test_a_name_without_a_known_ending_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"a\.txt: the ending .*\.tmx.*\.zip"):
+        texts(write(tmp_path, "a.txt", ""))

@@ -1,0 +1,209 @@
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mtkit.errors import DataError
+from mtkit.formats import one_file
+from mtkit.formats.corpus_files import own_languages, read_one_file
+from mtkit.formats.pairs import Pair, Tally
+
+HEADER = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="en"/><body>\n'
+END = "</body></tmx>\n"
+
+
+def unit(**texts: str) -> str:
+    variants = (f'<tuv xml:lang="{code.replace("_", "-")}"><seg>{text}</seg></tuv>' for code, text in texts.items())
+    return f"<tu>{''.join(variants)}</tu>\n"
+
+
+def tmx(tmp_path, *units, header=HEADER, end=END, encoding="utf-8"):
+    path = tmp_path / "m.tmx"
+    path.write_bytes((header + "".join(units) + end).encode(encoding))
+    return path
+
+
+def texts(path, langs=("en", "de"), tally=None):
+    return [(pair.src, pair.tgt) for pair in read_one_file(path, langs, tally)]
+
+
+def test_pairs_have_the_number_of_their_unit_and_units_without_a_language_are_counted(tmp_path):
+    units = unit(en="one", de="eins"), unit(en="two", fr="deux"), unit(en="three", de=" "), unit(de="d", en="e")
+    path = tmx(tmp_path, *units)
+    tally = Tally()
+    assert list(read_one_file(path, ("en", "de"), tally)) == [
+        Pair("one", "eins", str(path), 1),
+        Pair("e", "d", str(path), 4),
+    ]
+    assert tally.n_units == 4
+    assert dict(tally.left_out) == {"without de": 1, "with empty de": 1}
+    assert str(tally) == "2 pairs of 4 units; left out: 1 without de, 1 with empty de"
+
+
+@pytest.mark.parametrize(
+    ("inside", "text"),
+    [
+        ("Press <bpt i='1'>&lt;b&gt;</bpt>OK<ept i='1'>&lt;/b&gt;</ept>.", "Press OK."),
+        ("one<ph type='lb'/>two", "one two"),
+        ("one<ph>&lt;br/></ph>two", "one two"),
+        ("one <ph>{\\field}</ph> two", "one two"),
+        ("You have <ph x='1'>%1$d</ph> files in <ph>{{ name }}</ph>", "You have %1$d files in {{ name }}"),
+        ("a <hi type='x'>big <hi>red</hi></hi> dog", "a big red dog"),
+        ("see<ph>&lt;fn&gt;<sub>a footnote</sub>&lt;/fn&gt;</ph> here", "see here"),
+        ("a<it pos='begin'>&lt;i&gt;</it>b", "ab"),
+        ("  line one\n\t line two ", "line one line two"),
+        ("tab\there", "tab here"),
+        ("A &amp; B &lt;c&gt; &#228;&#x1F600; <![CDATA[<&>]]>", "A & B <c> ä😀 <&>"),
+    ],
+)
+def test_inline_codes_leave_the_text_that_a_reader_sees(tmp_path, inside, text):
+    assert texts(tmx(tmp_path, unit(en=inside, de="x"))) == [(text, "x")]
+
+
+def test_a_language_is_found_with_its_region_and_the_exact_code_comes_first(tmp_path):
+    path = tmx(tmp_path, unit(en_US="color", en_GB="colour", de="Farbe"))
+    tally = Tally()
+    assert texts(path, ("en", "de"), tally) == [("color", "Farbe")]
+    assert tally.n_variants == 1
+    assert texts(path, ("en-GB", "de_DE")) == [("colour", "Farbe")]
+    assert texts(path, ("de", "en-gb")) == [("Farbe", "colour")]
+    assert texts(path, ("en-US", "en-GB")) == [("color", "colour")]
+
+
+def test_of_several_texts_in_one_language_the_first_is_read_and_the_others_are_counted(tmp_path):
+    two = unit(en="a", de="b").replace("</tu>", '<tuv xml:lang="de"><seg>c</seg></tuv></tu>')
+    tally = Tally()
+    assert texts(tmx(tmp_path, two), tally=tally) == [("a", "b")]
+    assert "1 further" in str(tally)
+
+
+def test_a_file_without_the_language_asked_for_lists_its_languages_with_counts(tmp_path):
+    path = tmx(tmp_path, unit(en="a", de="b"), unit(en="a", de_AT="b"))
+    with pytest.raises(DataError, match=r"m\.tmx: .*en and it; .* en \(2\), de \(1\), de-AT \(1\)"):
+        texts(path, ("en", "it"))
+    assert own_languages(path) is None
+    with pytest.raises(DataError, match=r"which two.*en \(2\).*--langs"):
+        texts(path, None)
+
+
+def test_without_languages_those_of_a_file_with_two_are_read(tmp_path):
+    path = tmx(tmp_path, unit(en_US="a", de_DE="b"), unit(de_DE="c", en_US="d"))
+    assert own_languages(path) == ("en-US", "de-DE")
+    assert texts(path, None) == [("a", "b"), ("d", "c")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "cp1252", "iso8859-15"])
+def test_the_encoding_is_that_of_the_declaration_or_the_bom(tmp_path, encoding):
+    declared = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "cp1252": "windows-1252"}.get(encoding, encoding)
+    header = HEADER.replace("UTF-8", declared)
+    assert texts(tmx(tmp_path, unit(en="café €", de="ä"), header=header, encoding=encoding)) == [("café €", "ä")]
+
+
+def test_an_old_file_with_a_doctype_lang_and_a_prefix_is_read(tmp_path):
+    old = '<!DOCTYPE tmx SYSTEM "tmx11.dtd">\n<tmx><body>'
+    assert texts(tmx(tmp_path, unit(en="a", de="b").replace("xml:lang", "lang"), header=old)) == [("a", "b")]
+    prefixed = '<t:tmx xmlns:t="x" xmlns:o="y"><t:tu><o:tuv><t:seg>no</t:seg></o:tuv>' + "".join(
+        f'<t:tuv xml:lang="{code}"><t:seg>{code} <o:x>no</o:x></t:seg></t:tuv>' for code in ("en", "de")
+    )
+    assert texts(tmx(tmp_path, header=prefixed, end="</t:tu></t:tmx>")) == [("en ", "de ")]
+
+
+BOMB = '<!DOCTYPE tmx [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (BOMB + "<tmx><body><tu>&b;", "line 1: the DOCTYPE has declarations"),
+        ('<!DOCTYPE tmx [<!ENTITY x SYSTEM "file:///etc/passwd">]><tmx>&x;', "line 1: the DOCTYPE has declarations"),
+        ('<!DOCTYPE tmx SYSTEM "t.dtd"><tmx>\n<body>&x;', "line 2: &x; is not declared"),
+        ("<tmx>\n<body>\n<tu><tuv xml:lang='en'><seg>a</seg>", "line 3, column .*ends too early, after 1 unit"),
+        ("<tmx>\n<body></tmx>", "line 2, column .*mismatched tag"),
+        ("<tmx>\n<tu>\n<tuv><seg>a</seg></tuv>", "line 3: unit 1: .*xml:lang"),
+        ("<xliff></xliff>", "not a tmx file: its root element is <xliff>"),
+        ("", "line 1, column 1: the file ends too early"),
+        ("source\ttarget\n", "line 1, column 1: not valid XML"),
+        ("<tmx>" + "<a>" * 300, "more than 200 elements inside each other"),
+        ("<?xml version='1.0' encoding='shift_jis'?><tmx/>", "convert the file to UTF-8"),
+        ("<?xml version='1.0' encoding='nonsense'?><tmx/>", "unknown encoding"),
+    ],
+)
+def test_a_damaged_or_hostile_file_is_refused_with_its_place(tmp_path, content, message):
+    path = tmp_path / "m.tmx"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message) as error:
+        texts(path)
+    assert str(error.value).startswith(f"{path}: ")
+
+
+def test_a_byte_that_is_not_in_the_declared_encoding_is_told_with_the_remedy(tmp_path):
+    path = tmp_path / "m.tmx"
+    path.write_bytes((HEADER + unit(en="caf\u00e9", de="x") + END).encode("latin1"))
+    with pytest.raises(DataError, match=r"m.tmx: line 3, column \d+: .*encoding=\"windows-1252\""):
+        texts(path)
+
+
+HUGE = {
+    "text": (b"<tmx><tu><tuv xml:lang='en'><seg>", b"x" * 1023 + b"\n", "unit 1 has more than 1,000,000 characters"),
+    "texts": (b"<tmx><tu>", b"<tuv xml:lang='en'><seg>x</seg></tuv>" * 30, "unit 1 has more than 1,000,000 characters"),
+    "attribute": (b"<tmx><tu x='", b"x" * 1024, "a tag or comment has more than 1,000,000 bytes"),
+    "comment": (b"<tmx><!-- ", b"x" * 1024, "a tag or comment has more than 1,000,000 bytes"),
+    "names": (b"<tmx>", None, "more than 100,000 different names"),
+}
+
+
+class _Endless(io.RawIOBase):
+    """A beginning, and then gigabytes of the same."""
+
+    def __init__(self, beginning: bytes, more: bytes | None) -> None:
+        self.beginning, self.more = beginning, more
+        self.n_bytes = 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        n, self.n_bytes = self.n_bytes, self.n_bytes + len(buffer)
+        assert self.n_bytes < 1 << 32, "all was read"
+        if not n:
+            data = self.beginning
+        elif self.more:
+            data = self.more * (len(buffer) // len(self.more))
+        else:
+            data = b"".join(b"<e%d/>" % i for i in range(n, n + len(buffer) // 16))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@pytest.mark.parametrize("case", HUGE)
+def test_what_has_no_end_is_refused_in_bounded_memory(monkeypatch, case):
+    monkeypatch.setenv("MTKIT_MAX_LINE_BYTES", "1_000_000")
+    beginning, more, message = HUGE[case]
+    file = _Endless(beginning, more)
+    with pytest.raises(DataError, match=message):
+        list(one_file.pairs(io.BufferedReader(file, 1 << 16), ".tmx", "huge.tmx", ("en", "de"), Tally()))
+    assert file.n_bytes < 20_000_000
+
+
+def test_a_file_of_any_size_is_read_in_the_same_memory(tmp_path):
+    code = f"""
+import io, resource, tracemalloc
+from mtkit.formats import one_file
+from mtkit.formats.pairs import Tally
+class File(io.RawIOBase):
+    n = 0
+    def read(self, size):
+        self.n += 1
+        if self.n == 1: return {HEADER.encode()!r}
+        if self.n < 60: return {unit(en="A sentence.", de="Ein Satz.").encode()!r} * 500
+        return {END.encode()!r} * (self.n == 60)
+tracemalloc.start()
+n = sum(1 for _ in one_file.pairs(File(), ".tmx", "m.tmx", ("en", "de"), Tally()))
+print(n, tracemalloc.get_traced_memory()[1])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    n_pairs, n_bytes = map(int, done.stdout.split())
+    assert n_pairs == 29_000
+    assert n_bytes < 2_000_000

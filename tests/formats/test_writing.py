@@ -1,0 +1,80 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from mtkit.errors import UsageError
+from mtkit.formats.corpus_files import check_outputs, own_languages, read_one_file, read_two_files, writing
+from mtkit.formats.pairs import segment
+
+# Without what XML cannot hold, what ends a line or a column, and U+FEFF, which at the beginning of a file is a BOM.
+TEXT = st.text(
+    st.characters(codec="utf-8", categories=["L", "M", "N", "P", "S", "Zs", "Cf"], exclude_characters="\ufeff")
+).filter(str.strip)
+PAIRS = st.lists(st.tuples(TEXT, TEXT), max_size=5)
+
+
+@settings(deadline=None, max_examples=50)
+@given(pairs=PAIRS)
+@pytest.mark.parametrize("name", ["x.tmx", "x.jsonl", "x.csv", "x.tsv", "x.tmx.gz", "x.csv.zst"])
+def test_what_is_written_is_what_is_read(tmp_path_factory, name, pairs):
+    path = tmp_path_factory.mktemp("out") / name
+    with writing([path], ("en", "pt_BR")) as write:
+        for pair in pairs:
+            write(*pair)
+    assert [pair[:2] for pair in read_one_file(path, ("en", "pt-BR"))] == pairs
+
+
+@settings(deadline=None, max_examples=50)
+@given(pairs=PAIRS)
+def test_two_text_files_are_read_as_they_were_written(tmp_path_factory, pairs):
+    folder = tmp_path_factory.mktemp("out")
+    with writing([folder / "x.en", folder / "x.de.gz"], ("en", "de")) as write:
+        for pair in pairs:
+            write(*pair)
+    assert [pair[:2] for pair in read_two_files(folder / "x.en", folder / "x.de.gz")] == pairs
+
+
+@given(st.text())
+def test_a_segment_is_one_line_without_tabs_for_every_program(text):
+    assert len(segment(text).splitlines()) <= 1
+    assert "\t" not in segment(text)
+    assert segment(text).split() == text.split()
+    assert segment(segment(text)) == segment(text)
+
+
+def test_a_segment_without_line_breaks_and_tabs_stays_as_it_is():
+    assert segment("  a\u00a0b  c\u202f! ") == "  a\u00a0b  c\u202f! "
+    assert segment(" a \r\n b\t\tc\n") == "a b c"
+
+
+def test_a_tmx_is_valid_xml_whatever_the_text(tmp_path):
+    path = tmp_path / "x.tmx"
+    with writing([path], ("en", "de")) as write:
+        write("a\0b\x1fc\ufffe<&>\"'", "]]>")
+    units = etree.parse(path).findall(".//seg")
+    assert [unit.text for unit in units] == ["a\ufffdb\ufffdc\ufffd<&>\"'", "]]>"]
+    assert etree.parse(path).getroot().get("version") == "1.4"
+    assert own_languages(path) == ("en", "de")
+
+
+def test_nothing_appears_if_writing_fails(tmp_path):
+    with pytest.raises(RuntimeError), writing([tmp_path / "x.en", tmp_path / "x.de"], ("en", "de")) as write:
+        write("a", "b")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "names",
+    [[], ["x.txt"], ["x.po"], ["x.zip"], ["x.tsv", "y.tsv"], ["x.en", "x.tmx"], ["x.en", "x.en"], ["a", "b", "c"]],
+)
+def test_outputs_are_one_file_of_a_format_or_two_text_files(tmp_path, names):
+    with pytest.raises(UsageError, match="--output"):
+        check_outputs([tmp_path / name for name in names], ("en", "de"))
+
+
+def test_a_tmx_needs_languages(tmp_path):
+    with pytest.raises(UsageError, match="--langs"):
+        check_outputs([tmp_path / "x.tmx.gz"], ("src", "tgt"))
+    check_outputs([tmp_path / "x.jsonl"], ("src", "tgt"))

@@ -1,0 +1,93 @@
+import pytest
+
+from mtkit.errors import DataError
+from mtkit.formats.corpus_files import own_languages, read_one_file
+from mtkit.formats.pairs import Pair, Tally
+
+TWELVE = """<?xml version="1.0"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:sdl="x">
+<file original="a.html" source-language="en-US" target-language="de" datatype="html"><header><note>no</note></header>
+<body>
+<group id="g"><trans-unit id="1"><source>Click <g id="1">here</g><x id="2"/>!</source>
+<seg-source><mrk mtype="seg" mid="1">Click here!</mrk></seg-source>
+<target state="translated">Klicken Sie <g id="1">hier</g><x id="2"/>!</target>
+<alt-trans><source>Press</source><target>Drücken</target></alt-trans></trans-unit></group>
+<trans-unit id="2"><source>Two</source></trans-unit>
+<trans-unit id="3"><source>Three</source><target state="needs-translation">Three</target></trans-unit>
+<trans-unit id="4" translate="no"><source>ABC</source><target>ABC</target></trans-unit>
+<trans-unit id="5"><source>Hi <ph id="1">{0}</ph>, <bpt id="2">&lt;b&gt;</bpt>you<ept id="2">&lt;/b&gt;</ept></source>
+<target>Hallo <ph id="1">{0}</ph>, <mrk mtype="x-b">du</mrk></target></trans-unit>
+<trans-unit id="6"><source>Hello <x id="INTERPOLATION" equiv-text="{{name}}"/></source>
+<target>Hallo <x id="INTERPOLATION" equiv-text="{{name}}"/></target><sdl:source>no</sdl:source></trans-unit>
+</body></file></xliff>
+"""
+TWO = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en" trgLang="de"><file id="f">
+<unit id="1"><segment state="final"><source>One <pc id="1">bold</pc><ph id="2"/></source>
+<target>Ein <pc id="1">fett</pc></target></segment>
+<ignorable><source> </source></ignorable><segment><source>Two</source>
+<target>Zwei<cp hex="0007"/></target></segment></unit>
+<unit id="2"><segment state="initial"><source>Three</source><target>Three</target></segment></unit>
+<unit id="3" translate="no"><segment><source>X</source><target>X</target></segment></unit>
+<unit id="4"><mtc:matches xmlns:mtc="m"><mtc:match><source>no</source><target>no</target></mtc:match></mtc:matches>
+<segment><source>Four</source><target>Vier</target></segment></unit></file></xliff>
+"""
+
+
+def test_xliff_1_gives_translated_units_without_codes(tmp_path):
+    path = tmp_path / "a.xlf"
+    path.write_text(TWELVE)
+    tally = Tally()
+    assert list(read_one_file(path, ("en", "de"), tally)) == [
+        Pair("Click here!", "Klicken Sie hier!", str(path), 1),
+        Pair("Hi {0}, you", "Hallo {0}, du", str(path), 5),
+        Pair("Hello {{name}}", "Hallo {{name}}", str(path), 6),
+    ]
+    assert tally.n_units == 6
+    assert tally.left_out == {"without de": 1, "not translated yet, by their state": 1, "not to be translated": 1}
+    assert own_languages(path) == ("en-US", "de")
+
+
+def test_xliff_2_gives_the_segments_of_units(tmp_path):
+    path = tmp_path / "a.xliff"
+    path.write_text(TWO)
+    tally = Tally()
+    assert [(pair.src, pair.tgt, pair.line) for pair in read_one_file(path, None, tally)] == [
+        ("One bold", "Ein fett", 1),
+        ("Two", "Zwei", 2),
+        ("Four", "Vier", 5),
+    ]
+    assert tally.left_out == {"not translated yet, by their state": 1, "not to be translated": 1}
+
+
+def test_the_target_language_can_be_the_source(tmp_path):
+    path = tmp_path / "a.xliff"
+    path.write_text(TWO)
+    assert next(read_one_file(path, ("de", "en")))[:2] == ("Ein fett", "One bold")
+
+
+def test_files_of_other_languages_are_counted_and_only_they_are_an_error(tmp_path):
+    path = tmp_path / "a.xlf"
+    body = "<body><trans-unit id='1'><source>a</source><target>b</target></trans-unit></body>"
+    files = [f"<file source-language='en' target-language='{code}'>{body}</file>" for code in ("de", "fr")]
+    path.write_text(f"<xliff>{''.join(files)}</xliff>")
+    tally = Tally()
+    assert len(list(read_one_file(path, ("en", "fr"), tally))) == 1
+    assert tally.left_out == {"without fr": 1}
+    with pytest.raises(DataError, match=r"en and it; .*en \(2\), de \(1\), fr \(1\)"):
+        list(read_one_file(path, ("en", "it")))
+
+
+def test_a_file_that_names_no_target_language_is_read_as_the_one_asked_for(tmp_path):
+    path = tmp_path / "a.xlf"
+    path.write_text(
+        "<xliff><file source-language='en'><trans-unit><source>a</source><target>b</target></trans-unit></file></xliff>"
+    )
+    assert [pair[:2] for pair in read_one_file(path, ("en", "fr"))] == [("a", "b")]
+    assert [pair[:2] for pair in read_one_file(path, ("fr", "en"))] == [("b", "a")]
+
+
+def test_a_truncated_file_is_told(tmp_path):
+    path = tmp_path / "a.xlf"
+    path.write_text(TWELVE[:900])
+    with pytest.raises(DataError, match=r"a\.xlf: line \d+, column \d+: the file ends too early, after 5 units"):
+        list(read_one_file(path, ("en", "de")))
