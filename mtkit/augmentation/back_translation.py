@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -25,8 +26,11 @@ from mtkit.errors import UsageError
 from mtkit.files import parse_json, sha256_file
 from mtkit.formats.compression import open_output
 from mtkit.formats.lines import as_one_line, read_lines
+from mtkit.jobs.executors import Executor, InProcess
+from mtkit.jobs.job import Share
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_faults
+from mtkit.translation import shared_job
 from mtkit.translation.candidates import Candidate, Translation
 from mtkit.translation.direction import check_source_text
 from mtkit.translation.file_job import JobResult, TranslateWindow, run_job
@@ -154,11 +158,15 @@ def synthesize(
     settings: Synthesis,
     *,
     restart: bool = False,
-) -> JobResult:
+    share: Share | None = None,
+    elsewhere: tuple[Executor, Callable[[], Translator]] | None = None,
+) -> JobResult | None:
     """Write the files of the corpus: pairs of the text's lines and their translations, in the text's order.
 
     members: the translator's bundles. Resumes an interrupted call with the same settings, unless restart is True.
-    Raises MtkitError as `run_job` does. The counts are those of `counts_of`.
+    share: do this share of the work; returns None if another share's process has written the files. elsewhere: where
+    to work instead of in this process, and what makes the same translator there. Raises MtkitError as `run_job` does.
+    The counts are those of `counts_of`.
     """
     output = corpus.tsv or corpus.src
     assert output is not None  # the schema requires one of them
@@ -174,7 +182,6 @@ def synthesize(
         "mtkit": __version__,
         **({"keep_suspect": True} if settings.keep_suspect else {}),
     }
-    usable = UsableTranslations(translator, n_best=settings.n_best, keep_suspect=settings.keep_suspect)
 
     def finish(records: Iterator[str]) -> None:
         seed = translator.decode.seed if settings.noise else None
@@ -182,15 +189,19 @@ def synthesize(
         lang = translator.tgt_lang
         write_corpus(translated, corpus, settings.direction, noise_seed=seed, lang=lang, rejected=settings.rejected)
 
-    return run_job(
-        text,
-        output,
-        window_of(usable.translate),
-        identity,
-        window_lines=translator.window,
-        restart=restart,
-        finish=finish,
-    )
+    window = translator.window
+    if share is None and elsewhere is None:
+        translate = _translate_windows(lambda: translator, settings)
+        return run_job(text, output, translate, identity, window_lines=window, restart=restart, finish=finish)
+    executor, make_translator = elsewhere or (InProcess(), lambda: translator)
+    load = partial(_translate_windows, make_translator, settings)
+    sharing = shared_job.Sharing(executor, share or Share(), load)
+    return shared_job.run_job(text, output, sharing, identity, window_lines=window, restart=restart, finish=finish)
+
+
+def _translate_windows(make_translator: Callable[[], Translator], settings: Synthesis) -> TranslateWindow:
+    usable = UsableTranslations(make_translator(), n_best=settings.n_best, keep_suspect=settings.keep_suspect)
+    return window_of(usable.translate)
 
 
 def as_entries(corpora: Sequence[TrainCorpus]) -> str:

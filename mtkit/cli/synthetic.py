@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from mtkit import bundle
 from mtkit.augmentation import back_translation
 from mtkit.cli.options import OUTPUT, TEXT, BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption, output_option
+from mtkit.cli.sharing import ExecutorOption, RayAddressOption, ShardOption, executor_of, share_of
 from mtkit.cli.translating import load_translator, model_folders, option_overrides
 from mtkit.config import schema
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
+from mtkit.translation.shared_job import LoadTranslator
 
 TextOption = Annotated[
     Path,
@@ -84,6 +87,9 @@ def back_translate(
     overrides: DecodeSetOption = None,
     restart: RestartOption = False,
     device: DeviceOption = "auto",
+    shard: ShardOption = None,
+    executor: ExecutorOption = "local",
+    ray_address: RayAddressOption = None,
 ) -> None:
     """Make a training corpus from target-language text: a target-to-source model writes the source side.
 
@@ -93,7 +99,8 @@ def back_translate(
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
     how = back_translation.Synthesis("back", n_best, noise, keep_suspect, rejected)
-    _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, device=device)
+    where = _Where(device, shard, executor, ray_address)
+    _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, where=where)
 
 
 def forward_translate(
@@ -110,6 +117,9 @@ def forward_translate(
     overrides: DecodeSetOption = None,
     restart: RestartOption = False,
     device: DeviceOption = "auto",
+    shard: ShardOption = None,
+    executor: ExecutorOption = "local",
+    ray_address: RayAddressOption = None,
 ) -> None:
     """Make a training corpus from source-language text: a source-to-target model writes the target side.
 
@@ -119,7 +129,8 @@ def forward_translate(
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
     how = back_translation.Synthesis("forward", n_best, keep_suspect=keep_suspect, rejected=rejected)
-    _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, device=device)
+    where = _Where(device, shard, executor, ray_address)
+    _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, where=where)
 
 
 def _settings(overrides: list[str] | None, beam_size: int | None) -> list[str]:
@@ -139,6 +150,16 @@ def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | Non
     return schema.TrainCorpus(tag=tag, **absolute)
 
 
+@dataclass(frozen=True)
+class _Where:
+    """Where to translate."""
+
+    device: str
+    shard: str | None
+    executor: Literal["local", "ray"]
+    ray_address: str | None
+
+
 def _synthesize(
     text: Path,
     corpus: schema.TrainCorpus,
@@ -147,16 +168,31 @@ def _synthesize(
     settings: list[str],
     *,
     restart: bool,
-    device: str,
+    where: _Where,
 ) -> None:
+    share = share_of(where.shard)
+    executor = executor_of(where.executor, None, where.shard, where.ray_address)
     if not text.is_file():
         raise UsageError(f"--input {text}: no such file")
     folders = model_folders(models)
-    translator = load_translator(folders, overrides=settings, device=device)
+    on_ray = where.executor == "ray"
+    overrides = [*settings, "decode.workers=1"] if on_ray else settings  # this process will not translate
+    translator = load_translator(folders, overrides=overrides, device=where.device)
     members = [bundle.read_bundle(folder, settings) for folder in folders]
     data = members[0].config.data
     log.info(f"{text}: translating from {data.src_lang} into {data.tgt_lang}, as {folders[0]} does")
-    done = back_translation.synthesize(text, corpus, translator, members, how, restart=restart)
+    done = back_translation.synthesize(
+        text,
+        corpus,
+        translator,
+        members,
+        how,
+        restart=restart,
+        share=share if where.shard is not None else None,
+        elsewhere=(executor, LoadTranslator(folders, tuple(map(str, settings)), where.device)) if on_ray else None,
+    )
+    if done is None:  # the process of share 0 says the rest
+        return
     log.info(f"{corpus.tsv or corpus.src}: {back_translation.summary(done.n_lines, done.counts)}")
     if not done.counts.get("pairs"):
         raise DataError(f"{text}: no line gave a training pair; --rejected FILE lists the reasons")

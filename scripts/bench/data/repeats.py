@@ -29,11 +29,13 @@ _REPEATED_SHARE = 0.1
 def write_corpus(folder: Path, n_pairs: int) -> tuple[CorpusFiles, int]:
     """Write pairs of about 70 characters a side; return the corpus, and how many repeat an earlier one."""
     rng = random.Random(1)
-    n_repeated = 0
+    n_repeated, is_written = 0, bytearray(n_pairs)
     with (folder / "a.en").open("w") as src, (folder / "a.de").open("w") as tgt:
         for number in range(n_pairs):
             if number and rng.random() < _REPEATED_SHARE:
-                number, n_repeated = rng.randrange(number), n_repeated + 1
+                number = rng.randrange(number)
+            n_repeated += is_written[number]
+            is_written[number] = True
             words = f"{number * 2654435761 % 2**32:08x}{number:08x}"
             src.write(f"The {words} of all that is said here about nothing in particular is said {words}.\n")
             tgt.write(f"Das {words} von allem, was hier über nichts Besonderes gesagt wird, heißt {words}.\n")
