@@ -81,6 +81,15 @@ class CleanConfig(Section):
     )
     min_score: float | None = Field(None, description="drop pairs with a lower number in score")
 
+    duplicates: bool = Field(
+        True, description="drop pairs that are the same as an earlier pair of the corpora, after the repairs"
+    )
+    translations: Literal["all", "first", "most_frequent"] = Field(
+        "all",
+        description="of a source with several translations, keep all pairs, or only those with its first or its most "
+        "frequent translation",
+    )
+
     @model_validator(mode="after")
     def _a_score_has_a_limit(self) -> Self:
         if (self.score is None) != (self.min_score is None):

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from mtkit.config.cleaning import CleanConfig
 from mtkit.config.overrides import apply_override
 from mtkit.config.problems import Origin, Override, Problem, explain, report
 from mtkit.config.schema import Config
@@ -52,6 +53,31 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     if config.run_dir is None:
         config = config.model_copy(update={"run_dir": Path.cwd() / "runs" / Path(path).stem})
     return config
+
+
+def load_clean_section(overrides: Sequence[str]) -> CleanConfig:
+    """Return the clean section that overrides such as "clean.numbers=false" make of the defaults, without a file.
+
+    Raises ConfigError, which lists all problems.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[KeyPath, Origin] = {}
+    problems: list[Problem] = []
+    for index, text in enumerate(overrides):
+        if not text.strip().startswith("clean."):
+            problems.append(Problem(Override(index, text), "", "without --config, only keys of clean can change"))
+        else:
+            problems += apply_override(Override(index, text), values, origins)
+    # What a config cannot do without; none of it is used.
+    required = {"data": {"train": [{"tsv": "-"}], "dev": {"tsv": "-"}}, "train": {"max_steps": 1}}
+    try:
+        config = Config.model_validate_json(json.dumps({**required, **values}), strict=True)
+    except ValidationError as error:
+        problems += dict.fromkeys(explain(details, values, origins) for details in error.errors(include_url=False))
+        raise ConfigError(report("the command line", problems)) from error
+    if problems:
+        raise ConfigError(report("the command line", problems))
+    return config.clean
 
 
 def _at(values: Any, *keys: str) -> Any:

@@ -52,6 +52,7 @@ WRITTEN_OUT = [
     ("I was born in 1988.", "I was born in nineteen eighty-eight.", "en"),
     ("He paid 1,000 yen.", "Er zahlte tausend Yen.", "de"),
     ("26 million people", "sechsundzwanzig Millionen Menschen", "de"),
+    ("I'm 24 years old.", "Ich bin vierundzwanzig Jahre alt.", "de"),
     ("There are 243 houses.", "Es gibt zweihundertdreiundvierzig Häuser.", "de"),
     ("There are 35 houses.", "Há trinta e cinco casas.", "pt"),
     ("There are 350 houses.", "Hay trescientas cincuenta casas.", "es"),

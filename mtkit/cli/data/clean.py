@@ -1,0 +1,169 @@
+"""`mtkit data clean`: drop pairs that are no good translations, and list what was dropped and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mtkit.augmentation import back_translation
+from mtkit.cli.data import clean_tables
+from mtkit.cli.data.shared import LangsOption
+from mtkit.cli.options import JsonOption, SetOption
+from mtkit.cli.sharing import (
+    ExecutorOption,
+    RayAddressOption,
+    RestartOption,
+    ShardOption,
+    WorkersOption,
+    executor_of,
+    share_of,
+)
+from mtkit.config import loading, schema
+from mtkit.console import log
+from mtkit.cores import usable_cores
+from mtkit.corpora import clean_job, clean_outputs, clean_sample, language, repair, sources
+from mtkit.errors import UsageError
+
+
+def clean(
+    corpora: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[CORPUS...]",
+            help="Files with both sides (.tsv, .tmx, .zip as from OPUS, ...), or two text files in a row "
+            "(train.en train.de). Default: data.train of --config.",
+        ),
+    ] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where the kept pairs go: a .tsv file or, with the option given twice, two text files, source first; "
+            "both may end in .gz, .xz or .zst. For the corpora of a config: a folder.",
+        ),
+    ] = None,
+    config_path: Annotated[
+        Path | None, typer.Option("--config", "-c", help="YAML file whose clean section sets the rules.")
+    ] = None,
+    overrides: SetOption = None,
+    langs: LangsOption = None,
+    rejected: Annotated[
+        Path | None,
+        typer.Option(help="File for the dropped pairs. Default: NAME.rejected.tsv.gz beside the output."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Write nothing; show what each rule would drop from a sample, and the time."),
+    ] = False,
+    workers: WorkersOption = None,
+    shard: ShardOption = None,
+    executor: ExecutorOption = "local",
+    ray_address: RayAddressOption = None,
+    restart: RestartOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Drop pairs that are no good translations, and list each with the rule that dropped it.
+
+    Without a config, the rules have defaults that suit most corpora; --set clean.KEY=VALUE changes one, for example
+    --set clean.numbers=false. An interrupted cleaning continues when the same command is run again.
+    """
+    config_path, corpora = _one_config(config_path, corpora or [])
+    if config_path is None and not corpora:
+        raise UsageError("nothing to clean: give corpora, such as train.en train.de, or --config")
+    if config_path is None:
+        cfg = loading.load_clean_section(overrides or [])
+    else:
+        config = loading.load_config(config_path, overrides or [])
+        cfg = config.clean
+    files, languages = sources.find_corpora(corpora or [config_path or Path()], langs)
+    _check(cfg, languages)
+    if dry_run:
+        _show_sample(files, languages, cfg, workers, as_json)
+        return
+    if not output:
+        raise UsageError("no --output: name the files for the kept pairs, or try the rules first with --dry-run")
+    if corpora:
+        outputs = [clean_outputs.one_output(output, rejected, files)]
+    else:
+        if rejected is not None:
+            raise UsageError("--rejected: the corpora of a config have a file of dropped pairs each, in the folder")
+        outputs = clean_outputs.output_for_each(output, files)
+    result = clean_job.run_clean(
+        files,
+        languages,
+        cfg,
+        outputs,
+        executor=executor_of(executor, workers, shard, ray_address),
+        share=share_of(shard),
+        restart=restart,
+    )
+    if result is None:  # another process writes the output
+        return
+    _report(result, outputs, as_json)
+    if not corpora and not as_json:
+        cleaned = [
+            corpus.model_copy(update=dict(zip(("src", "tgt"), out.kept, strict=True)))
+            if len(out.kept) == 2
+            else schema.TrainCorpus(tsv=out.kept[0], tag=corpus.tag, weight=corpus.weight)
+            for corpus, out in zip(config.data.train, outputs, strict=True)
+        ]
+        log.info(f"to train on the kept pairs, write below data.train of {config_path}, instead of what is there:")
+        print(back_translation.as_entries(cleaned), end="")
+
+
+def _one_config(config_path: Path | None, corpora: Sequence[Path]) -> tuple[Path | None, list[Path]]:
+    """Return the config and the other corpora: a config among the corpora is --config."""
+    configs = [path for path in corpora if path.suffix in (".yaml", ".yml")]
+    if not configs:
+        return config_path, list(corpora)
+    if len(corpora) > 1 or config_path is not None:
+        raise UsageError(f"{configs[0]}: clean the corpora of one config at a time, without other corpora")
+    return configs[0], []
+
+
+def _check(cfg: Any, languages: tuple[str, str]) -> None:
+    """Check, before any work, that the packages are installed, and say what cannot be judged."""
+    repair.check_steps(cfg.repair)
+    for lang in dict.fromkeys(languages):
+        if cfg.language and not language.knows(lang):
+            what = "no language is named" if lang in sources.UNNAMED else f"{lang} is not known"
+            log.warning(
+                f"the rule language judges nothing on one side, because {what}; name the languages with --langs"
+            )
+
+
+def _show_sample(
+    files: Sequence[Any], languages: tuple[str, str], cfg: Any, workers: int | None, as_json: bool
+) -> None:
+    n_workers = workers or usable_cores()
+    result = clean_sample.try_rules(files, languages, cfg, n_workers)
+    if as_json:
+        examples = {rule: [dataclasses.asdict(one) for one in found] for rule, found in result.examples.items()}
+        print(json.dumps({**vars(result), "examples": examples}, ensure_ascii=False))
+        return
+    for line in clean_tables.sample_table(result, cfg, n_workers):
+        print(line)
+    _warn_of_high_tolls(result.dropped, result.n_sampled)
+
+
+def _report(result: clean_job.CleanResult, outputs: Sequence[clean_outputs.Output], as_json: bool) -> None:
+    if as_json:
+        files = [{"kept": [*map(str, output.kept)], "rejected": str(output.rejected)} for output in outputs]
+        print(json.dumps({**dataclasses.asdict(result), "outputs": files}, ensure_ascii=False))
+    else:
+        for line in clean_tables.result_table(result):
+            log.info(line)
+    _warn_of_high_tolls(result.dropped, result.n_pairs)
+    if not as_json:
+        log.info(f"dropped pairs, each with its rule: {', '.join(str(output.rejected) for output in outputs)}")
+
+
+def _warn_of_high_tolls(dropped: Mapping[str, int], n_pairs: int) -> None:
+    for line in clean_tables.high_tolls(dropped, n_pairs):
+        log.warning(line)

@@ -1,0 +1,92 @@
+"""Where the kept and the dropped pairs of a cleaning go."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.config.schema import CorpusFiles
+from mtkit.errors import UsageError
+from mtkit.formats.compression import MAGIC
+
+_REJECTED = ".rejected.tsv.gz"
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the kept and the dropped pairs of some corpora go."""
+
+    kept: tuple[Path, ...]  # a file of pairs, or one of each side
+    rejected: Path
+    corpora: range  # indices
+
+    @property
+    def shard_names(self) -> list[str]:
+        """Return the names of the files of kept pairs in a shard, which can be joined to the output."""
+        sides = ("pairs",) if len(self.kept) == 1 else ("src", "tgt")
+        return [f"{side}{packing(path)}" for side, path in zip(sides, self.kept, strict=True)]
+
+    @property
+    def rejected_name(self) -> str:
+        """Return the name of the file of dropped pairs in a shard."""
+        return f"rejected{packing(self.rejected)}"
+
+
+def packing(path: Path) -> str:
+    """Return the ending of a compressed file; "" if it is not one."""
+    return path.suffix if path.suffix in MAGIC else ""
+
+
+def one_output(kept: Sequence[Path], rejected: Path | None, corpora: Sequence[CorpusFiles]) -> Output:
+    """Return where the pairs of all corpora go together. Raises UsageError if the names do not fit."""
+    for path in kept:
+        if path.is_dir():
+            raise UsageError(f"--output {path}: is a folder, which only the corpora of a config can go to; name a file")
+    unpacked = [path.with_suffix("") if packing(path) else path for path in kept]
+    if len(kept) > 2 or (len(kept) == 1 and unpacked[0].suffix != ".tsv"):
+        raise UsageError(
+            f"--output {' '.join(map(str, kept))}: give one name that ends in .tsv, or two names, source first, such "
+            "as -o clean.en -o clean.de; mtkit data convert makes other formats from these"
+        )
+    name = unpacked[0].stem if len(kept) == 1 or unpacked[0].suffix else unpacked[0].name
+    output = Output(tuple(kept), rejected or kept[0].with_name(f"{name}{_REJECTED}"), range(len(corpora)))
+    _check([output], corpora)
+    return output
+
+
+def output_for_each(folders: Sequence[Path], corpora: Sequence[CorpusFiles]) -> list[Output]:
+    """Return where the pairs of each corpus go, in a folder, by the names of its files. Raises UsageError."""
+    if len(folders) != 1 or folders[0].is_file():
+        raise UsageError(
+            f"--output {' '.join(map(str, folders))}: name one folder, to which the cleaned corpora of the config go"
+        )
+    folders[0].mkdir(parents=True, exist_ok=True)
+    outputs: list[Output] = []
+    for index, corpus in enumerate(corpora):
+        names = [corpus.src.name, corpus.tgt.name] if corpus.src and corpus.tgt else [_tsv_name(corpus)]
+        taken = {path.name for output in outputs for path in (*output.kept, output.rejected)}
+        if taken.intersection([*names, names[0] + _REJECTED]):
+            names = [f"{index + 1}-{name}" for name in names]
+        kept = tuple(folders[0] / name for name in names)
+        outputs.append(Output(kept, folders[0] / (names[0] + _REJECTED), range(index, index + 1)))
+    _check(outputs, corpora)
+    return outputs
+
+
+def _tsv_name(corpus: CorpusFiles) -> str:
+    path = next(path for path in corpus.paths)
+    unpacked = path.with_suffix("") if packing(path) else path
+    return unpacked.stem + ".tsv" + packing(path)
+
+
+def _check(outputs: Sequence[Output], corpora: Sequence[CorpusFiles]) -> None:
+    """Raise UsageError if an output is also an input or another output, or its folder does not exist."""
+    inputs = {path.resolve() for corpus in corpora for path in corpus.paths}
+    seen: set[Path] = set()
+    for path in (path for output in outputs for path in (*output.kept, output.rejected)):
+        if path.resolve() in inputs:
+            raise UsageError(f"--output {path}: is one of the corpora to clean; give another name")
+        if path.resolve() in seen:
+            raise UsageError(f"--output {path}: named twice; give each output a name of its own")
+        if not path.parent.is_dir():
+            raise UsageError(f"--output {path}: there is no folder {path.parent}; make it first, or correct the name")
+        seen.add(path.resolve())

@@ -1,0 +1,117 @@
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+
+EN = ["Good morning.", "I have 12 apples.", "See you soon.", "The weather is nice today."] * 2
+DE = ["Guten Morgen.", "Ich habe 13 Äpfel.", "Bis bald.", "Das Wetter ist heute schön."] * 2
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.en").write_text("\n".join(EN) + "\n")
+    Path("a.de").write_text("\n".join(DE) + "\n")
+
+
+def clean(*arguments):
+    return CliRunner().invoke(app, ["data", "clean", *arguments, "--workers", "1"])
+
+
+def test_two_files_are_cleaned_without_a_config():
+    result = clean("a.en", "a.de", "-o", "b.en", "-o", "b.de")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
+    assert Path("b.en").read_text().splitlines() == [EN[0], EN[2], EN[3]]
+    assert "kept 3 of 8 pairs (37.50%)" in result.stderr
+    assert "b.rejected.tsv.gz" in result.stderr
+    assert "warning: duplicates drops 37.50%" in result.stderr
+    rejected = gzip.decompress(Path("b.rejected.tsv.gz").read_bytes()).decode()
+    assert rejected.splitlines()[1].split("\t")[:3] == ["a.en", "2", "numbers"]
+
+
+def test_rules_are_switched_off_by_set_and_json_has_the_counts():
+    result = clean("a.en", "a.de", "-o", "b.tsv", "--set", "clean.numbers=false", "--rejected", "r.tsv", "--json")
+    record = json.loads(result.stdout)
+    assert record["n_kept"] == 4
+    assert record["dropped"]["duplicates"] == 4
+    assert "numbers" not in record["alone"]
+    assert record["outputs"] == [{"kept": ["b.tsv"], "rejected": "r.tsv"}]
+    assert len(Path("r.tsv").read_text().splitlines()) == 5
+
+
+def test_a_dry_run_shows_examples_and_time_and_writes_nothing():
+    before = sorted(Path().iterdir())
+    result = clean("a.en", "a.de", "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert "8 of 8 pairs judged" in result.stdout
+    assert "a.en: line 2: source only: 12; target only: 13" in result.stdout
+    assert "will take" in result.stdout
+    assert sorted(Path().iterdir()) == before
+    assert json.loads(clean("a.en", "a.de", "--dry-run", "--json").stdout)["dropped"] == {"numbers": 2}
+
+
+def test_the_corpora_of_a_config_go_to_a_folder_and_stdout_has_their_entries(tmp_path):
+    config: dict[str, Any] = {
+        "data": {
+            "train": [{"src": "a.en", "tgt": "a.de", "tag": "<x>", "weight": 2.0}, {"tsv": "t.tsv"}],
+            "dev": {"src": "a.en", "tgt": "a.de"},
+        },
+        "train": {"max_steps": 1},
+        "clean": {"numbers": False},
+    }
+    Path("my.yaml").write_text(yaml.safe_dump(config))
+    Path("t.tsv").write_text("Good morning.\tGuten Morgen.\nGood evening.\tGuten Abend.\n")
+    result = clean("my.yaml", "-o", "cleaned")
+    assert result.exit_code == 0, result.stderr
+    assert len(Path("cleaned/a.en").read_text().splitlines()) == 4
+    assert Path("cleaned/t.tsv").read_text() == "Good evening.\tGuten Abend.\n"
+    assert Path("cleaned/a.en.rejected.tsv.gz").exists() and Path("cleaned/t.tsv.rejected.tsv.gz").exists()
+    config["data"]["train"] = yaml.safe_load(result.stdout)
+    assert [entry.get("weight") for entry in yaml.safe_load(result.stdout)] == [2.0, 1.0]
+    Path("new.yaml").write_text(yaml.safe_dump(config))
+    checked = CliRunner().invoke(app, ["config", "new.yaml"])
+    assert checked.exit_code == 0, checked.stderr
+    assert "tag: <x>" in checked.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.en", "a.de"], "--output"),
+        ([], "nothing to clean"),
+        (["a.en", "a.de", "-o", "b.tmx"], ".tsv"),
+        (["a.en", "a.de", "-o", "a.en", "-o", "b.de"], "one of the corpora"),
+        (["a.en", "a.de", "-o", "b.en", "-o", "b.en"], "named twice"),
+        (["a.en", "a.de", "-o", "no/b.tsv"], "no folder"),
+        (["a.en", "a.de", "-o", "b.tsv", "--set", "clean.number=false"], "did you mean numbers"),
+        (["a.en", "a.de", "-o", "b.tsv", "--set", "train.lr=1"], "only keys of clean"),
+        (["a.en", "a.de", "-o", "b.tsv", "--set", "clean.min_score=1"], "set both"),
+        (["a.en", "missing.de", "-o", "b.tsv"], "no such file"),
+    ],
+)
+def test_a_mistake_is_explained_and_writes_nothing(arguments, message):
+    before = sorted(Path().iterdir())
+    result = clean(*arguments)
+    assert result.exit_code in (1, 2)
+    assert message in " ".join(result.stderr.split())
+    assert sorted(Path().iterdir()) == before
+
+
+def test_unequal_files_are_refused_with_their_numbers_of_lines():
+    Path("a.de").write_text("eins\n")
+    result = clean("a.en", "a.de", "-o", "b.tsv")
+    assert result.exit_code == 1
+    assert "8 lines" in result.stderr and not Path("b.tsv").exists()
+
+
+def test_languages_that_nothing_names_are_said_to_be_unjudged():
+    Path("a.en").rename("x.txt")
+    Path("a.de").rename("y.txt")
+    assert "warning: the rule language judges nothing" in clean("x.txt", "y.txt", "-o", "b.tsv").stderr
