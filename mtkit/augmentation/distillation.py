@@ -27,12 +27,13 @@ from mtkit.config.differences import differences
 from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus, tags_of
 from mtkit.console import log
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import corpus_name, count_pairs, read_side, text_checksums
+from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, read_side, text_checksums
 from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import parse_json, remove_leftovers, write_text
+from mtkit.formats.corpus_files import writing
 from mtkit.formats.lines import read_lines
 from mtkit.languages import are_one_language
 from mtkit.translation.direction import check_source_text
@@ -163,7 +164,7 @@ def _tags(files: BundleFiles) -> set[str]:
 
 def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCorpus:
     """Return the corpus with the teachers' translations as its target side; write it to `place` if it is missing."""
-    made = corpus.model_copy(update={"src": None, "tgt": None, "tsv": place})
+    made = corpus.model_copy(update={"src": None, "tgt": None, "file": None, "langs": None, "tsv": place})
     recipe = teachers.recipe(corpus)
     record = _record(place.with_suffix(".json"))
     if record is None:
@@ -196,8 +197,9 @@ def _translate(
     corpus: TrainCorpus, made: TrainCorpus, place: Path, teachers: _Teachers, recipe: dict[str, Any]
 ) -> None:
     """Write the corpus of translations, then the record, which marks it as complete."""
-    text = corpus.tsv or corpus.src
-    assert text is not None  # the schema ensures it
+    if corpus.file:
+        corpus = _as_tsv(corpus, place.with_name(f"{place.stem}-text.tsv"))
+    text = corpus.paths[0]
     count_pairs([corpus])  # reports unequal files before the work
     distill = teachers.cfg.distill
     check_source_text(str(text), read_side([corpus], "src"), teachers.members[0])
@@ -239,6 +241,14 @@ def _translate(
         hint = f"remove {place.parent} to have all text translated again"
         window = translator.window
         run_job(text, place, window_of(translate), identity, window_lines=window, restart_hint=hint, finish=finish)
+
+
+def _as_tsv(corpus: TrainCorpus, place: Path) -> TrainCorpus:
+    """Write a corpus in another format as TSV, in which a job finds its place by the line."""
+    with writing([place], ("src", "tgt")) as write:
+        for pair in read_pairs([corpus]):
+            write(pair.src, pair.tgt)
+    return corpus.model_copy(update={"file": None, "langs": None, "tsv": place})
 
 
 class _Columns:

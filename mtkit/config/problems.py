@@ -252,7 +252,7 @@ def describe_values(field: FieldInfo) -> str:
         elif get_origin(alternative) is tuple:
             items = get_args(alternative)
             limits += [limit for note in getattr(items[0], "__metadata__", ()) for limit in note.metadata]
-            names.append(f"a list of {len(items)} numbers, each")
+            names.append(f"a list of {len(items)} {'texts' if items[0] is str else 'numbers, each'}")
         elif words := _words_listed(alternative):
             names.append(f"any of {', '.join(words)}, in a list")
         elif get_origin(alternative) is list and get_args(alternative)[0] in _TYPE_NAMES:

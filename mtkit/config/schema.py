@@ -148,7 +148,7 @@ class DataConfig(Section):
                 in_dev, *in_train = (_language(files, side) for files in (self.dev, *self.train))
                 code = in_dev or (in_train[0] if len(set(in_train)) == 1 else None)
                 object.__setattr__(self, f"{side}_lang", code or side)  # the section is not in use yet
-        if (self.src_lang, self.tgt_lang) != ("src", "tgt"):
+        if self.src_lang not in ("src", self.tgt_lang) and self.tgt_lang != "tgt":
             for corpus in filter(None, (*self.train, self.dev, self.test)):
                 if corpus.file and not corpus.langs:
                     corpus.__dict__["langs"] = self.src_lang, self.tgt_lang  # likewise

@@ -366,3 +366,13 @@ def test_the_command_takes_teachers_from_the_current_folder(student, engine, tea
         assert pairs_in(TrainCorpus.model_validate(entry)) == [(source, word_by_word(source)) for source in USABLE]
     record = json.loads((cfg.run_dir / "distilled" / "1.json").read_text())
     assert record["counts"] == {"lines": 3, "pairs": 3, "blank": 1}
+
+
+def test_text_in_another_format_is_translated_by_its_units(student, engine, text, tmp_path):
+    rows = [{"en": source, "fr": reference} for source, reference in zip(SOURCES, REFERENCES, strict=True)]
+    (tmp_path / "text.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    cfg = student(data={"train": [{"file": str(tmp_path / "text.jsonl"), "langs": ["en", "fr"]}], "dev": text})
+    [corpus] = with_teachers_text(cfg).data.train
+    assert (corpus.file, corpus.langs) == (None, None)
+    assert pairs_in(corpus) == [(source, word_by_word(source)) for source in USABLE]
+    assert with_teachers_text(cfg).data.train == [corpus]

@@ -277,6 +277,38 @@ def test_overrides_reach_into_lists_and_add_to_them(tmp_path):
     assert load(tmp_path, text, "data.train=[{tsv: /e.tsv}]").data.train == [TrainCorpus(tsv="/e.tsv")]
 
 
+FILES = "data: {train: [{file: /m.en-fr.tmx}, {file: /n.tmx, langs: [de, fr]}, {tsv: /a.tsv}], dev: {file: /d.csv}}\n"
+
+
+def test_a_file_is_read_in_the_languages_of_the_config_unless_it_names_its_own(tmp_path):
+    text = FILES + "train: {max_steps: 1}\n"
+    config = load(tmp_path, text, "data.src_lang=en", "data.tgt_lang=fr")
+    assert [corpus.langs for corpus in config.data.train] == [("en", "fr"), ("de", "fr"), None]
+    assert config.data.dev.langs == ("en", "fr")
+    assert load(tmp_path, dump_config(config)) == config
+    named = load(
+        tmp_path, text.replace(", {file: /n.tmx, langs: [de, fr]}, {tsv: /a.tsv}", "").replace("d.csv", "m.csv")
+    )
+    assert (named.data.src_lang, named.data.tgt_lang, named.data.dev.langs) == ("en", "fr", ("en", "fr"))
+    unknown = load(tmp_path, text.replace("m.en-fr.tmx", "m.tmx"))
+    assert unknown.data.train[0].langs is None
+
+
+@pytest.mark.parametrize(
+    ("corpus", "words"),
+    [
+        ("{file: a.tmx, tsv: b.tsv}", ("src", "tsv", "file")),
+        ("{file: a.tmx, src: b.en}", ("src", "tsv", "file")),
+        ("{tsv: a.tsv, langs: [en, de]}", ("langs needs file",)),
+        ("{file: a.tmx, langs: [en, en]}", ("langs", "both en")),
+        ("{file: a.tmx, langs: en-de}", ("langs", "a list of 2 texts (or null)")),
+    ],
+)
+def test_a_corpus_is_two_files_or_one_and_languages_go_with_a_file(tmp_path, corpus, words):
+    messages = problems(tmp_path, MINIMAL.replace("{src: d.en, tgt: d.fr}", corpus))
+    assert all(word in messages[1] for word in words), messages
+
+
 @pytest.mark.parametrize("overrides", [[], ["data.dev.src=~nobody-of-this-name/d.en"]])
 def test_the_home_of_an_unknown_user_is_a_problem(tmp_path, overrides):
     text = MINIMAL if overrides else MINIMAL.replace("d.en", "~nobody-of-this-name/d.en")
@@ -406,6 +438,7 @@ names = words.filter(lambda text: "\0" not in text)
 corpora = st.one_of(
     st.builds(TrainCorpus, src=names.map(lambda name: f"/{name.strip('/')}x"), tgt=st.just(Path("/b"))),
     st.builds(TrainCorpus, tsv=st.just(Path("/a b/c #d.tsv"))),
+    st.builds(TrainCorpus, file=st.just(Path("/a.tmx")), langs=st.none() | st.just(("no", "1e-3"))),
 )
 configs = st.builds(
     Config,

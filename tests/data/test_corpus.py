@@ -104,3 +104,50 @@ def test_a_tsv_line_without_a_tab_is_reported_with_its_number(tmp_path):
 )
 def test_items_are_chosen_at_equal_distances(n_items, n, chosen):
     assert evenly_spaced(range(n_items), n) == chosen
+
+
+TMX = '<tmx><header srclang="en"/>\n' + "".join(
+    f"<tu>{texts}</tu>\n"
+    for texts in (
+        '<tuv xml:lang="en"><seg>one</seg></tuv><tuv xml:lang="fr"><seg>un</seg></tuv>',
+        '<tuv xml:lang="en"><seg>two</seg></tuv>',
+        '<tuv xml:lang="fr-CA"><seg>trois</seg></tuv><tuv xml:lang="en"><seg>three</seg></tuv>',
+    )
+)
+
+
+def test_a_corpus_of_another_format_is_read_counted_and_what_is_left_out_is_said_once(tmp_path, caplog):
+    path = write(tmp_path / "m.tmx", f"{TMX}</tmx>".encode())
+    corpora = [
+        CorpusFiles(file=path, langs=("en", "fr")),
+        CorpusFiles(tsv=write(tmp_path / "a.tsv", b"four\tquatre\n")),
+    ]
+    with caplog.at_level("INFO", logger="mtkit"):
+        assert count_pairs(corpora) == 3
+        pairs = list(read_pairs(corpora))
+    assert pairs[:2] == [Pair("one", "un", str(path), 1), Pair("three", "trois", str(path), 3)]
+    assert list(read_side(corpora, "tgt")) == ["un", "trois", "quatre"]
+    assert caplog.messages == [f"{path}: 2 pairs of 3 units; left out: 1 without fr"]
+    assert corpus.corpus_name(corpora[0]) == str(path)
+
+
+def test_the_checksum_of_a_file_in_several_languages_depends_on_those_that_are_read(tmp_path):
+    path = write(tmp_path / "m.tmx", TMX.encode())
+    [there], [back] = (text_checksums([CorpusFiles(file=path, langs=langs)]) for langs in (("en", "fr"), ("fr", "en")))
+    assert there == {"file": f"{hashlib.sha256(TMX.encode()).hexdigest()}:en:fr"}
+    assert there != back
+    packed = write(tmp_path / "m.tmx.gz", TMX.encode())
+    assert text_checksums([CorpusFiles(file=packed, langs=("en", "fr"))]) == [there]
+
+
+@pytest.mark.parametrize("read", [lambda corpora: list(read_pairs(corpora)), count_pairs])
+def test_a_truncated_file_is_reported_with_its_place(tmp_path, read):
+    path = write(tmp_path / "m.tmx", TMX.encode())
+    with pytest.raises(DataError, match=r"m\.tmx: line 5, .*ends too early, after 3 units"):
+        read([CorpusFiles(file=path, langs=("en", "fr"))])
+
+
+def test_a_file_of_an_unknown_format_is_refused_with_the_config(tmp_path):
+    path = write(tmp_path / "text.en", b"")
+    with pytest.raises(DataError, match=r"text\.en: the ending .*\.tmx"):
+        require_files("data.dev", [CorpusFiles(file=path)])
