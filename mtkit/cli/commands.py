@@ -52,6 +52,7 @@ INSPECT = {
     "errors": ("inspect.errors:show_errors", "Find the pairs with the highest loss, or similar sentences."),
 }
 DATA = {
+    "align": ("data.align:align", "Make sentence pairs from two documents."),
     "clean": ("data.clean:clean", "Drop pairs that are no good translations, by rules."),
     "convert": ("data.convert:convert", "Rewrite corpora in another format: TMX to TSV, ..."),
     "doctor": ("data.doctor:doctor", "Find where two line-aligned files slip, and repair them."),

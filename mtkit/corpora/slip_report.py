@@ -1,14 +1,15 @@
 """Say in words where two files slip, and write them repaired."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.corpora.slips import Diagnosis, Slip, Span
 from mtkit.errors import DataError, UsageError
+from mtkit.formats import corpus_files
 from mtkit.formats.compression import open_output
 from mtkit.formats.lines import count_lines, read_lines
+from mtkit.formats.pairs import Languages, segment
 
 _SHOWN = 3  # lines of a block
 _LONGEST = 90  # characters of a line
@@ -46,10 +47,11 @@ def check_output(output: Path, inputs: Sequence[Path]) -> None:
 
 def not_related(files: TwoFiles, diagnosis: Diagnosis) -> str:
     """Return the message about files that have nothing to do with each other."""
+    few = "; so few lines teach little about two languages" if min(diagnosis.n_src, diagnosis.n_tgt) < 200 else ""
     return (
         f"{files.paths[0]} and {files.paths[1]} do not look like translations of each other: {diagnosis.related:.0%} "
         "of the lines fit their partner better than some other line, and chance alone gives 50 %; check that these are "
-        "the right files"
+        "the right files" + few
     )
 
 
@@ -113,23 +115,21 @@ def records(diagnosis: Diagnosis, files: TwoFiles) -> list[dict[str, object]]:
     ]
 
 
-def write_repaired(diagnosis: Diagnosis, files: TwoFiles, outputs: Sequence[Path], aside: Path) -> int:
+def write_repaired(
+    diagnosis: Diagnosis, files: TwoFiles, outputs: Sequence[Path], aside: Path, langs: Languages
+) -> int:
     """Write the pairs in the order of the source, and what is in none of them to `aside`; return the number of pairs.
 
     Lines that were merged on one side are joined with a space on the other. aside is a TSV: file, line, text.
     """
-    with ExitStack() as stack:
-        src_out, tgt_out = (stack.enter_context(open_output(path)) for path in outputs)
-        aside_out = stack.enter_context(open_output(aside))
+    with corpus_files.writing(outputs, langs) as write, open_output(aside) as aside_out:
         for src, tgt, turned in zip(
             diagnosis.pairs.src.tolist(), diagnosis.pairs.tgt.tolist(), diagnosis.swapped.tolist(), strict=True
         ):
             texts = _joined(files.lines[0][slice(*src)]), _joined(files.lines[1][slice(*tgt)])
-            one, other = texts[::-1] if turned else texts
-            src_out.write(f"{one}\n")
-            tgt_out.write(f"{other}\n")
+            write(*(texts[::-1] if turned else texts))
         for path, lines, rest in zip(files.paths, files.lines, diagnosis.unplaced(), strict=True):
-            aside_out.writelines(f"{path}\t{line + 1}\t{lines[line]}\n" for line in rest)
+            aside_out.writelines(f"{path}\t{line + 1}\t{segment(lines[line])}\n" for line in rest)
     return len(diagnosis.pairs)
 
 

@@ -6,16 +6,14 @@ from typing import Literal
 
 import numpy as np
 
-from mtkit.corpora.alignment.aligner import Aligned, align_texts
+from mtkit.corpora.alignment.aligner import LEAST_RELATED, align_texts, related_share
 from mtkit.corpora.alignment.beads import Beads, Priors
-from mtkit.corpora.alignment.moved import find_moved, without_lines
+from mtkit.corpora.alignment.moved import find_moved, merge_beads, not_covered, without_lines
 from mtkit.corpora.alignment.swaps import swapped_lines
 from mtkit.corpora.alignment.words import Floats, Ints, Vocabulary
 
 # Slips are rare: one line with one line needs no proof, everything else about 1 in 10,000 against it.
 PRIORS = Priors(two_one=12.0, two_two=float("inf"), gap=9.0, gap_line=2.0)
-_SAMPLE = 2_000  # pairs compared with pairs of other lines, to see whether the files belong together
-_LEAST_RELATED = 0.7  # share of them that must fit better; 0.5 is chance
 _UNLIKE_LINES = 10  # neighbouring pairs that must be poor before they are reported
 _UNLIKE_SCORE = -1.0  # nats a pair, on average
 
@@ -51,13 +49,13 @@ class Diagnosis:
     @property
     def is_related(self) -> bool:
         """Whether the files are translations of each other, as a whole."""
-        return self.related >= _LEAST_RELATED
+        return self.related >= LEAST_RELATED
 
     def unplaced(self) -> tuple[list[int], list[int]]:
         """Return the lines of either file, from 0, that are in no pair."""
         rest = []
         for spans, n in ((self.pairs.src, self.n_src), (self.pairs.tgt, self.n_tgt)):
-            rest.append(np.flatnonzero(_not_covered(spans, n)).tolist())
+            rest.append(np.flatnonzero(not_covered(spans, n)).tolist())
         return rest[0], rest[1]
 
 
@@ -70,7 +68,7 @@ def diagnose(src: Iterable[str], tgt: Iterable[str], progress: Callable[[str], N
     progress("lines that moved")
     moved = find_moved(aligned, PRIORS)
     pairs = without_lines(aligned.beads, moved)
-    everything = _merge([pairs, *moved])
+    everything = merge_beads([pairs, *moved])
     swapped = np.zeros(len(everything), np.int64)
     if flags is not None:
         swapped = flags[0][everything.src[:, 0]] & flags[1][everything.tgt[:, 0]]
@@ -82,25 +80,13 @@ def diagnose(src: Iterable[str], tgt: Iterable[str], progress: Callable[[str], N
         *_runs("unlike", pairs, _UNLIKE_SCORE - pairs.scores, _UNLIKE_LINES),
     ]
     slips.sort(key=lambda slip: (slip.src, slip.tgt))
-    return Diagnosis(_related(aligned), everything, swapped, slips, len(src_side), len(tgt_side))
-
-
-def _merge(runs: list[Beads]) -> Beads:
-    """Return the pairs of all runs in the order of the source."""
-    merged = Beads(*(np.concatenate([getattr(run, field) for run in runs]) for field in ("src", "tgt", "scores")))
-    return merged.take(np.lexsort((merged.tgt[:, 0], merged.src[:, 0])))
-
-
-def _not_covered(spans: Ints, n: int) -> Ints:
-    """Return 1 for each of n lines that is in none of the spans."""
-    steps = np.bincount(spans[:, 0], minlength=n + 1) - np.bincount(spans[:, 1], minlength=n + 1)
-    return np.asarray(np.cumsum(steps)[:n] == 0).astype(np.int64)
+    return Diagnosis(related_share(aligned), everything, swapped, slips, len(src_side), len(tgt_side))
 
 
 def _missing(pairs: Beads, moved: list[Beads], n_src: int, n_tgt: int) -> Iterator[Slip]:
     """Yield the lines between neighbouring pairs that have no partner, moved ones left out."""
-    everything = [_merge([pairs, *moved])] if moved else [pairs]
-    alone = [_not_covered(getattr(everything[0], side), n) for side, n in (("src", n_src), ("tgt", n_tgt))]
+    everything = [merge_beads([pairs, *moved])] if moved else [pairs]
+    alone = [not_covered(getattr(everything[0], side), n) for side, n in (("src", n_src), ("tgt", n_tgt))]
     ends = np.concatenate([[[0, 0]], np.stack([pairs.src[:, 1], pairs.tgt[:, 1]], axis=1)])
     starts = np.concatenate([np.stack([pairs.src[:, 0], pairs.tgt[:, 0]], axis=1), [[n_src, n_tgt]]])
     for place in np.flatnonzero((ends < starts).any(axis=1)).tolist():
@@ -146,21 +132,3 @@ def _runs(kind: Kind, pairs: Beads, evidence: Floats, fewest: int) -> Iterator[S
                 src, tgt = pairs.src[start:best_end], pairs.tgt[start:best_end]
                 yield Slip(kind, (int(src.min()), int(src.max())), (int(tgt.min()), int(tgt.max())))
             total = 0.0
-
-
-def _related(aligned: Aligned) -> float:
-    """Return the share of pairs that fit better than their source with another target line, of an even sample."""
-    beads = aligned.beads.take(aligned.beads.are_pairs())
-    if not len(beads):
-        return 0.0
-    n_tgt = len(aligned.likeness.tgt)
-    sample = np.unique(np.linspace(0, len(beads) - 1, _SAMPLE, dtype=np.int64))
-    better = 0.0
-    for place in sample.tolist():
-        row, col = int(beads.src[place, 0]), int(beads.tgt[place, 0])
-        other = (col + max(1, n_tgt // 3)) % n_tgt
-        own, foreign = (
-            float(aligned.likeness.block(range(row, row + 1), range(c, c + 1)).one_one[0, 0]) for c in (col, other)
-        )
-        better += 1.0 if own > foreign else 0.5 if own == foreign else 0.0
-    return better / len(sample)

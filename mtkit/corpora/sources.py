@@ -43,6 +43,14 @@ def find_corpora(arguments: Sequence[Path], langs: str | None = None) -> tuple[l
     return [_with_languages(corpus, found) for corpus in files], found
 
 
+def languages_of(src: Path, tgt: Path, langs: str | None) -> Languages:
+    """Return --langs, or the languages in the names of two text files; UNNAMED if a name has none."""
+    named = language_in_name(src), language_in_name(tgt)
+    if langs:
+        return parse_langs(langs)
+    return UNNAMED if None in named else (named[0] or "", named[1] or "")
+
+
 def parse_langs(text: str) -> Languages:
     """Return the two codes in "en-de", "en-pt_BR" or, for codes with hyphens, "en,pt-BR". Raises UsageError."""
     codes = text.split(",") if "," in text else text.split("-")

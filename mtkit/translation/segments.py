@@ -25,7 +25,7 @@ def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
     text = text.strip()
     if fits(text):
         return [text]
-    return [part for sentence in _sentences(text) for part in _halve(sentence, fits)]
+    return [part for sentence in sentences(text) for part in _halve(sentence, fits)]
 
 
 def join_segments(texts: list[str]) -> str:
@@ -33,7 +33,8 @@ def join_segments(texts: list[str]) -> str:
     return " ".join(text for text in texts if text)
 
 
-def _sentences(text: str) -> list[str]:
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, in order, without the white space between them."""
     cuts = [cut for cut in _cuts(_SENTENCE_ENDS, text) if _starts_sentence(text, *cut)]
     starts = [0, *(end for _, end in cuts)]
     ends = [*(start for start, _ in cuts), len(text)]

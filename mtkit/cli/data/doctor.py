@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli.data.shared import LangsOption
 from mtkit.cli.options import OUTPUT, JsonOption, file_named
-from mtkit.console import log
-from mtkit.corpora import slip_report, slips
+from mtkit.console import counted, log
+from mtkit.corpora import slip_report, slips, sources
 from mtkit.errors import DataError, UsageError
+from mtkit.formats import corpus_files
 
 
 def doctor(
@@ -24,7 +26,10 @@ def doctor(
     output: Annotated[
         list[Path] | None,
         typer.Option(
-            "--output", "-o", rich_help_panel=OUTPUT, help="With --fix: twice, for the source and the target."
+            "--output",
+            "-o",
+            rich_help_panel=OUTPUT,
+            help="With --fix: .tsv, .csv, .jsonl or .tmx; or twice, two text files, source first.",
         ),
     ] = None,
     aside: Annotated[
@@ -35,6 +40,7 @@ def doctor(
             help="With --fix: TSV of the lines that are in no pair. Default: the source output's name and .aside.tsv.",
         ),
     ] = None,
+    langs: LangsOption = None,
     show: Annotated[int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Slips to show.")] = 100,
     as_json: JsonOption = False,
 ) -> None:
@@ -42,12 +48,15 @@ def doctor(
 
     It finds lines that are missing or extra on one side, two lines merged into one, blocks moved elsewhere, lines
     whose source and target have changed places, and stretches that do not look like translations. It needs no model:
-    it goes by lengths, numbers, punctuation, words spelled alike, and a lexicon that it learns from the files. Give it
-    a thousand lines or more. The exit code is 1 if there are slips and no --fix.
+    it goes by lengths, numbers, punctuation, words spelled alike, and a lexicon that it learns from the files, for
+    which it wants a few hundred lines. The exit code is 1 if there are slips and no --fix.
     """
     outputs = output or []
-    if fix != bool(outputs) or (fix and len(outputs) != 2):
-        raise UsageError("--fix needs --output twice: -o FIXED.SRC -o FIXED.TGT (and --output needs --fix)")
+    languages = sources.languages_of(src, tgt, langs)
+    if fix != bool(outputs):
+        raise UsageError("--fix and --output go together: --fix -o FIXED.SRC -o FIXED.TGT, or --fix -o FIXED.tsv")
+    if fix:
+        corpus_files.check_outputs(outputs, languages)
     for path in outputs:
         slip_report.check_output(path, (src, tgt))
     files = slip_report.TwoFiles.read(src, tgt)
@@ -62,11 +71,11 @@ def doctor(
         _print(diagnosis, files, show)
     if fix:
         aside = aside or outputs[0].with_name(f"{outputs[0].name}.aside.tsv")
-        n_pairs = slip_report.write_repaired(diagnosis, files, outputs, aside)
+        n_pairs = slip_report.write_repaired(diagnosis, files, outputs, aside, languages)
         rest = [len(lines) for lines in diagnosis.unplaced()]
         log.info(
-            f"{outputs[0]} and {outputs[1]}: {n_pairs:,} pairs; left aside in {aside}: {rest[0]:,} lines of {src}, "
-            f"{rest[1]:,} of {tgt}"
+            f"{' '.join(map(str, outputs))}: {counted(n_pairs, 'pair')}; left aside in {aside}: "
+            f"{counted(rest[0], 'line')} of {src}, {rest[1]:,} of {tgt}"
         )
     elif diagnosis.slips:
         raise typer.Exit(1)

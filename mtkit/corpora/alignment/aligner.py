@@ -15,6 +15,8 @@ _ROUNDS = 3  # alignments, of which each later one uses the lexicon learnt from 
 _FIRST_WIDTH, _WIDTH = 24, 10  # offsets to either side of the expected one that are looked at
 _MAX_LINKS = 3_000_000  # pairs of word positions to learn a lexicon from: about 150 MB
 _FEWEST_PAIRS = 20  # to learn a lexicon from
+_SAMPLE = 2_000  # pairs compared with other pairs, to see whether the texts belong together
+LEAST_RELATED = 0.7  # share of them that must fit better; 0.5 is chance
 _FEW_LINES, _SOME_LINES = 5_000, 50_000
 
 Progress = Callable[[str], None]
@@ -109,3 +111,21 @@ def _even_sample(n_links: Ints) -> Ints:
         if share < 1
         else np.arange(len(n_links))
     )
+
+
+def related_share(aligned: Aligned) -> float:
+    """Return the share of pairs that fit better than their source with another target line, of an even sample."""
+    beads = aligned.beads.take(aligned.beads.are_pairs())
+    if not len(beads):
+        return 0.0
+    n_tgt = len(aligned.likeness.tgt)
+    sample = np.unique(np.linspace(0, len(beads) - 1, _SAMPLE, dtype=np.int64))
+    better = 0.0
+    for place in sample.tolist():
+        row, col = int(beads.src[place, 0]), int(beads.tgt[place, 0])
+        other = (col + max(1, n_tgt // 3)) % n_tgt
+        own, foreign = (
+            float(aligned.likeness.block(range(row, row + 1), range(c, c + 1)).one_one[0, 0]) for c in (col, other)
+        )
+        better += 1.0 if own > foreign else 0.5 if own == foreign else 0.0
+    return better / len(sample)

@@ -17,7 +17,8 @@ _LEAST_SUM = 14.0  # nats that must speak for the pairs found, together
 _LEAST_MEAN = 3.0  # nats for each of the pairs found
 _MOST_CELLS = 400_000  # of a search without a band
 _NEAR = 6  # lines of different stretches that are compared whatever their words
-_MOST_STRETCHES = 400  # compared each with each
+_LARGEST = 24  # gaps compared each with each, whatever their words
+_MOST_PAIRS = 1_000  # of stretches compared for their words
 
 Span = tuple[int, int]
 
@@ -65,6 +66,18 @@ def without_lines(beads: Beads, moved: Iterable[Beads]) -> Beads:
     return beads.take(keep)
 
 
+def merge_beads(runs: list[Beads]) -> Beads:
+    """Return the pairs of all runs in the order of the source."""
+    merged = Beads(*(np.concatenate([getattr(run, field) for run in runs]) for field in ("src", "tgt", "scores")))
+    return merged.take(np.lexsort((merged.tgt[:, 0], merged.src[:, 0])))
+
+
+def not_covered(spans: Ints, n: int) -> Ints:
+    """Return 1 for each of n lines that is in none of the spans."""
+    steps = np.bincount(spans[:, 0], minlength=n + 1) - np.bincount(spans[:, 1], minlength=n + 1)
+    return np.asarray(np.cumsum(steps)[:n] == 0).astype(np.int64)
+
+
 def _stretches(beads: Beads) -> Iterator[Stretch]:
     """Yield the runs of gaps and of pairs with a poor score."""
     alone = ~beads.are_pairs() | (beads.scores < _POOR)
@@ -79,7 +92,8 @@ def _stretches(beads: Beads) -> Iterator[Stretch]:
 
 def _likely_partners(aligned: Aligned, stretches: list[Stretch]) -> list[tuple[Stretch, Stretch]]:
     """Return pairs of stretches whose source and target may belong together: near each other, or with common words."""
-    gaps = [k for k, s in enumerate(stretches) if s.is_gap][:_MOST_STRETCHES]
+    size = [max(s.src[1] - s.src[0], s.tgt[1] - s.tgt[0]) for s in stretches]
+    gaps = sorted((k for k, s in enumerate(stretches) if s.is_gap), key=lambda k: -size[k])[:_LARGEST]
     pairs = {
         (k, k)
         for k, s in enumerate(stretches)
@@ -104,7 +118,7 @@ def _likely_partners(aligned: Aligned, stretches: list[Stretch]) -> list[tuple[S
     both = (a >= 0) & (b >= 0)
     keys, inverse = np.unique(a[both] * (len(stretches) + 1) + b[both], return_inverse=True)
     worth = np.bincount(inverse.reshape(-1), points[2][both], minlength=len(keys))
-    best = keys[np.argsort(-worth, kind="stable")[: 4 * _MOST_STRETCHES]]
+    best = keys[np.argsort(-worth, kind="stable")[:_MOST_PAIRS]]
     pairs |= {(int(key) // (len(stretches) + 1), int(key) % (len(stretches) + 1)) for key in best}
     return [
         (stretches[a], stretches[b])

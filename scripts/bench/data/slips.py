@@ -187,6 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case, to run them in parts")
     parser.add_argument("--clean", type=int, default=0, help="further cases without slips")
     parser.add_argument("--lines", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
@@ -194,10 +195,12 @@ def main() -> None:
     args = parser.parse_args()
     text = corpora(args.folders)
     totals: dict[str, Counter[str]] = {name: Counter() for name in [*text, "all"]}
-    for number in range(args.cases + args.clean):
+    for number in range(args.first, args.first + args.cases + args.clean):
         rng = random.Random(f"{args.seed} {number}")
         name = list(text)[number % len(text)]
-        case = make_case(name, text[name], args.lines, rng, rng.randint(1, 5) if number < args.cases else 0)
+        case = make_case(
+            name, text[name], args.lines, rng, rng.randint(1, 5) if number < args.first + args.cases else 0
+        )
         started = time.perf_counter()
         src, tgt = ([line.text for line in side] for side in case.sides)
         result = judge(case, diagnose(src, tgt))

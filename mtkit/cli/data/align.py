@@ -1,0 +1,73 @@
+"""`mtkit data align`: make sentence pairs from two documents that translate each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit import bundle
+from mtkit.cli.data.shared import LangsOption, OutputsOption
+from mtkit.cli.options import file_named
+from mtkit.cli.translating import load_translator, with_bar
+from mtkit.console import counted, log
+from mtkit.corpora import documents, sources
+from mtkit.errors import DataError
+from mtkit.formats import corpus_files
+
+
+def align(
+    src: Annotated[Path, typer.Argument(metavar="SRC", help="Plain text, a sentence or a paragraph a line.")],
+    tgt: Annotated[Path, typer.Argument(metavar="TGT", help="Its translation.")],
+    output: OutputsOption,
+    details: Annotated[
+        bool, typer.Option("--details", help="Add columns to a .tsv output: the kind of pair (2-1), and its score.")
+    ] = False,
+    aside: Annotated[
+        Path | None,
+        typer.Option(callback=file_named(), help="TSV for the sentences that are in no pair: file, number, text."),
+    ] = None,
+    langs: LangsOption = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Run or bundle that translates SRC, so that like is compared with like."),
+    ] = None,
+) -> None:
+    """Make sentence pairs from two documents that translate each other, but not line by line.
+
+    It splits lines into sentences and pairs one or two with one or two, in order, by lengths (Gale and Church), words
+    spelled alike and a lexicon that it learns from the documents. Sentences without a translation are left out and
+    counted; parts that stand elsewhere in the other document are found. The score of a pair is in nats; below 0 the
+    pair is rather no translation.
+    """
+    languages = sources.languages_of(src, tgt, langs)
+    corpus_files.check_outputs(output, languages)
+    documents.check_details(output, details)
+    sides = documents.read_sentences(src), documents.read_sentences(tgt)
+    translations = None
+    if model is not None:
+        translator = load_translator([bundle.find_model(model)])
+        stream = with_bar(translator.stream(sides[0]), len(sides[0]), "translating", "sentence")
+        translations = [translation.text for translation in stream]
+    aligned = documents.align_documents(*sides, translations, progress=lambda stage: log.info(f"looking for {stage}"))
+    if not len(aligned.beads):
+        raise DataError(f"{src} and {tgt}: no sentence of one looks like a translation of one of the other")
+    if not aligned.is_related:
+        log.warning(
+            f"{src} and {tgt} hardly look like translations of each other: only {aligned.share:.0%} of the sentences "
+            "have a likely partner"
+        )
+
+    documents.write_pairs(aligned, output, languages, details)
+    if aside is not None:
+        documents.write_unaligned(aligned, (src, tgt), aside)
+    kinds = Counter(pair.kind for pair in aligned.pairs())
+    rest = [len(lines) for lines in aligned.unaligned()]
+    log.info(
+        f"{' '.join(map(str, output))}: {counted(len(aligned.beads), 'pair')} "
+        f"({', '.join(f'{n:,} {kind}' for kind, n in kinds.most_common())}); without a partner: {rest[0]:,} of "
+        f"{counted(len(sides[0]), 'sentence')} of {src}, {rest[1]:,} of {len(sides[1]):,} of {tgt}"
+        + (f"; {aligned.n_moved:,} out of order" if aligned.n_moved else "")
+    )
