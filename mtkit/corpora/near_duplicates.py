@@ -1,11 +1,11 @@
 """Find pairs that nearly repeat an earlier pair: a window of pairs to sketches, a partition of their keys to repeats.
 
-Two pairs are nearly the same if they share 70 % of the character 4-grams of both sides, without case and punctuation
-and with every number as 0 (`mtkit.data.near`). The keys are bands of MinHash values (Broder 1997; Indyk and Motwani
-1998): of two pairs that share 80 %, 99 % have a key in common, of two that share 70 %, 87 %, and of unrelated ones next
-to none. Pairs with a key in common are then compared by their odd sketches (Mitzenmacher, Pagh and Pham 2014), which
-tell how many 4-grams only one of them has: the share is known to about 3 points for a pair of 120 4-grams, to 10 for
-one of 1,500.
+Two pairs are nearly the same if they share 80 % of the character 4-grams of both sides, without case and punctuation
+and with every number as 0 (`mtkit.data.near`); at 70 % short pairs may differ in a word that matters, such as a name.
+The keys are bands of MinHash values (Broder 1997; Indyk and Motwani 1998): of two pairs that share 80 %, 99 % have a
+key in common, and of unrelated ones next to none. Pairs with a key in common are then compared by their odd sketches
+(Mitzenmacher, Pagh and Pham 2014), which tell how many 4-grams only one of them has: the share is known to about 3
+points for a pair of 120 4-grams, to 10 for one of 1,500.
 
 A pair is a repeat if any earlier pair is nearly the same, whether or not that one is itself a repeat. So neither the
 windows nor the number of partitions changes which pairs stay, and the first of each cluster always does.
@@ -24,6 +24,7 @@ _N_VALUES = 6  # MinHash values that make one key
 _N_WORDS = 16  # of 16 bits, in an odd sketch
 SKETCH_WIDTH = _N_WORDS + 1  # the last one is the number of 4-grams
 MOST_PAIRS = 4096  # in a window
+_TENTHS = 8  # of all 4-grams that two pairs share if they are nearly the same
 _MOST_COMPARED = 64  # earlier pairs with the same key that a pair is compared with, the nearest ones in input order
 
 Keys = npt.NDArray[np.uint64]
@@ -153,4 +154,4 @@ def _are_near(one: SketchArray, other: SketchArray) -> npt.NDArray[np.bool_]:
     with np.errstate(divide="ignore"):
         n_only = np.log(np.maximum(0.0, 1 - 2 * odd / m)) / np.log(1 - 2 / m)
     n_common = np.rint((a + b - np.minimum(n_only, a + b)) / 2).astype(np.int64)
-    return np.asarray((a > 0) & (b > 0) & is_near(n_common, a, b))
+    return np.asarray((a > 0) & (b > 0) & is_near(n_common, a, b, _TENTHS))

@@ -57,6 +57,11 @@ class SplitReport:
     seed: int
     by_document: bool
 
+    @property
+    def kept(self) -> int:
+        """Return how many pairs are in train, dev or test."""
+        return self.train + self.dev + self.test
+
 
 def split(
     read: ReadPairs,
@@ -86,8 +91,32 @@ def split(
             raise DataError(
                 f"all {n_pairs:,} pairs are in dev or test, or too like them: nothing is left to train on; ask for less"
             )
+        write_text(scratch / config_name(folder), _config(languages, report))
         write_text(scratch / REPORT, json.dumps(asdict(report), ensure_ascii=False, indent=1) + "\n")
     return report
+
+
+def config_name(folder: Path) -> str:
+    """Return the name of the folder's config: that of the folder, because a run is called as its config is."""
+    return f"{folder.resolve().name}.yaml"
+
+
+def _file_endings(languages: tuple[str, str]) -> tuple[str, str]:
+    return ("src", "tgt") if languages[0] == languages[1] else languages
+
+
+def _config(languages: tuple[str, str], report: SplitReport) -> str:
+    """Return a config that trains on the parts; it stands beside them."""
+    src, tgt = _file_endings(languages)
+    named = [] if languages == ("src", "tgt") else [f"  src_lang: {languages[0]}", f"  tgt_lang: {languages[1]}"]
+    held_out = [
+        f"  {part}: {{src: {part}.{src}, tgt: {part}.{tgt}}}"
+        for part, n in (("dev", report.dev), ("test", report.test))
+        if n
+    ]
+    train = f"  train: [{{src: train.{src}, tgt: train.{tgt}}}]"
+    lines = ["data:", *named, train, *held_out, "train:", "  budget: 30m  # of wall time"]
+    return "\n".join(lines) + "\n"
 
 
 class HeldOut:
@@ -243,7 +272,9 @@ def _distribute(
     names = documents() if documents is not None else repeat(None)
     with ExitStack() as stack:
         files = {
-            part: tuple(stack.enter_context(open_output(folder / f"{part}.{language}")) for language in languages)
+            part: tuple(
+                stack.enter_context(open_output(folder / f"{part}.{language}")) for language in _file_endings(languages)
+            )
             for part in ("train", *_PARTS)
         }
         rejected = stack.enter_context(open_output(folder / LEFT_OUT))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 _ORDER = 4  # characters of an n-gram
 _MARKS = re.compile(r"[^\w\n]+")
 _NUMBER = re.compile(r"\d+")
-_TENTHS = 7  # texts that share this part of all their n-grams are nearly the same (Jaccard)
+TENTHS = 7  # texts that share this part of all their n-grams are nearly the same (Jaccard)
 MOST_TEXTS = 2048  # in a call
 _PIECE = 1 << 20  # candidates that are looked at together, which bounds memory
 _N_BITS = 256  # of a signature
@@ -134,12 +134,12 @@ def _places(sizes: _Ints) -> _Ints:
 
 def _n_first(n_grams: _Ints) -> _Ints:
     """Return how many of a text's rarest n-grams contain one of any text that is nearly the same."""
-    return n_grams + (-_TENTHS * n_grams) // 10 + 1
+    return n_grams + (-TENTHS * n_grams) // 10 + 1
 
 
-def is_near(n_common: _Ints | int, a: _Ints | int, b: _Ints | int) -> npt.NDArray[np.bool_]:
+def is_near(n_common: _Ints | int, a: _Ints | int, b: _Ints | int, tenths: int = TENTHS) -> npt.NDArray[np.bool_]:
     """Tell whether sets of sizes a and b with so many n-grams in common are nearly the same."""
-    return np.asarray(10 * n_common >= _TENTHS * (a + b - n_common))
+    return np.asarray(10 * n_common >= tenths * (a + b - n_common))
 
 
 def _signatures(owners: _Ints, ranks: _Ints, n_texts: int) -> _Signatures:

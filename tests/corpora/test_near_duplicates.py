@@ -47,16 +47,16 @@ def misspelt(original: tuple[str, str], rng: random.Random, most: int) -> tuple[
     return src, tgt
 
 
-@pytest.mark.parametrize(("n_words", "least"), [(4, 0.6), (9, 0.6), (30, 0.6), (120, 0.5)])
+@pytest.mark.parametrize(("n_words", "least"), [(4, 0.7), (9, 0.7), (30, 0.7), (120, 0.6)])
 def test_what_all_pairs_compared_say_is_found_and_nothing_else(n_words, least):
-    """Near the limit of 70 % the sketches may be wrong by a few points (for long pairs by more), not further off."""
+    """Near the limit of 80 % the sketches may be wrong by a few points (for long pairs by more), not further off."""
     rng = random.Random(n_words)
     originals = [pair(rng, n_words) for _ in range(300)]
     copies = [misspelt(original, rng, max(2, n_words // 2)) for original in originals]
     later, earlier = find_repeats([originals, copies])
     found = dict(zip(later.tolist(), earlier.tolist(), strict=True))
     truth = [likeness(one, other) for one, other in zip(originals, copies, strict=True)]
-    clear = [n for n, share in enumerate(truth) if share >= 0.82]
+    clear = [n for n, share in enumerate(truth) if share >= 0.88]
     assert len(clear) > 20
     missed = [n for n in clear if found.get(300 + n) != n]
     assert len(missed) <= 0.03 * len(clear)
@@ -110,7 +110,7 @@ def test_no_pairs_at_all():
 def test_neither_windows_nor_partitions_change_the_result(cuts, n_partitions, seed):
     rng = random.Random(9)
     base = [pair(rng, 5) for _ in range(40)]
-    pairs = [misspelt(rng.choice(base), rng, 2) for _ in range(160)]
+    pairs = [misspelt(rng.choice(base), rng, 1) for _ in range(160)]
     whole = find_repeats([pairs])
     assert len(whole[0]) > 40
     keys, indices, sketches, start = [], [], np.zeros((len(pairs), SKETCH_WIDTH), np.uint16), 0

@@ -89,10 +89,10 @@ def _quality(pairs: list[Pair], n_planted: int, system: str) -> dict[str, object
     recall = {}
     for kind in PLANTS:
         rows = [(len(pairs) + i, _likeness(base[n], pair)) for i, (name, n, pair) in enumerate(planted) if name == kind]
-        near = [row in found for row, share in rows if share >= 0.7]
+        near = [row in found for row, share in rows if share >= 0.8]
         recall[kind] = {
             "planted": sum(row in found for row, _ in rows) / n_planted,
-            "that share 70 %": len(near) / n_planted,
+            "that share 80 %": len(near) / n_planted,
             "of these": round(sum(near) / max(1, len(near)), 4),
         }
     shares = [_likeness(texts[later], texts[earlier]) for later, earlier in found.items()]
@@ -100,8 +100,8 @@ def _quality(pairs: list[Pair], n_planted: int, system: str) -> dict[str, object
         "pairs": len(texts),
         "recall": recall,
         "found in the corpus itself": sum(later < len(pairs) for later in found),
-        "of all found, share that has at least 70 % of 4-grams in common with its earlier pair": _part(shares, 0.7),
-        "at least 65 %": _part(shares, 0.65),
+        "of all found, share that has at least 80 % of 4-grams in common with its earlier pair": _part(shares, 0.8),
+        "at least 75 %": _part(shares, 0.75),
         "pairs a second": round(len(texts) / seconds),
         "peak MiB": _peak_mib(),
     }
@@ -136,13 +136,13 @@ def _find_with_mtkit(pairs: list[Pair]) -> dict[int, int]:
 
 def _find_with_rensa(pairs: list[Pair]) -> dict[int, int]:
     """Find repeats with the same 4-grams, bands and values, verified by the 96 MinHash values."""
-    lsh, found = RMinHashLSH(threshold=0.7, num_perm=96, num_bands=16), {}
+    lsh, found = RMinHashLSH(threshold=0.8, num_perm=96, num_bands=16), {}
     digests = []
     for n, pair in enumerate(pairs):
         digest = RMinHash(num_perm=96, seed=42)
         digest.update(list(_grams(pair)))
         digests.append(digest)
-        near = [m for m in lsh.query(digest) if digest.jaccard(digests[m]) >= 0.7]
+        near = [m for m in lsh.query(digest) if digest.jaccard(digests[m]) >= 0.8]
         if near:
             found[n] = min(near)
         lsh.insert(n, digest)

@@ -1,0 +1,45 @@
+"""`mtkit data report` through the command line: a table, a page, JSON, and what a config compares."""
+
+import json
+
+from tiny_corpus import write_corpus
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["--quiet", "data", "report", *map(str, args)])
+
+
+def test_the_table_and_the_page_name_what_is_wrong(tmp_path):
+    corpus = write_corpus(tmp_path, "all", 50, seed=1)
+    done = run(corpus["src"], corpus["tgt"], "-o", tmp_path / "report.html")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("50 pairs, en ") and "repeated pairs" in done.stdout
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "mtkit data clean" in page and "all.en:" in page
+
+
+def test_a_config_compares_dev_and_test_with_train(tmp_path):
+    train = write_corpus(tmp_path, "train", 40, seed=1)
+    dev = write_corpus(tmp_path, "dev", 10, seed=1)  # the first ten of train
+    config = {
+        "data": {"train": [train], "dev": dev, "test": write_corpus(tmp_path, "test", 5, seed=2)},
+        "train": {"max_steps": 5},
+    }
+    (tmp_path / "c.yaml").write_text(json.dumps(config), encoding="utf-8")
+    done = run(tmp_path / "c.yaml", "--json")
+    assert done.exit_code == 0, done.output
+    found = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
+    assert found["dev: pair"]["share"]["n"] == found["dev: pair"]["share"]["of"] == 10
+    assert found["dev: pair"]["is_unusual"] and found["test: pair"]["share"]["of"] == 5
+
+
+def test_no_pairs_and_wrong_names_are_errors(tmp_path):
+    for name in ("a.en", "a.de"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    done = run(tmp_path / "a.en", tmp_path / "a.de")
+    assert done.exit_code == 1 and "no pairs" in done.stderr
+    done = run(tmp_path / "a.en", tmp_path / "a.de", "-o", tmp_path / "report.pdf")
+    assert done.exit_code == 2 and ".html" in done.stderr
