@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from mtkit.bundle import BundleFiles, bundle_file
 from mtkit.config.schema import DataConfig
 from mtkit.console import log
-from mtkit.data.sides import FILE, Resemblance, Sides, load_counts
+from mtkit.data.sides import FEW_WORDS, FILE, Resemblance, Sides, Verdict, load_counts
 from mtkit.errors import DataError
 
 _WARN_MARGIN = 3  # three words of the target language and none of the source
@@ -40,7 +40,7 @@ class DirectionCheck:
                 return
             self._text = Resemblance(sides)
         self._text.add(lines)
-        if problem := _problem(self._text, self._files.config.data, _WARN_MARGIN):
+        if problem := _problem(self._text.verdict(_WARN_MARGIN, FEW_WORDS), self._text, self._files.config.data):
             log.warning(f"the text {problem}; is {self._files.folder} the right model?")
         self._is_done = bool(problem) or self._text.is_enough
 
@@ -50,7 +50,8 @@ def check_source_text(name: str, lines: Iterable[str], files: BundleFiles) -> No
     sides = sides_of(files)
     if sides is None:
         return
-    if problem := _problem(Resemblance(sides).add(lines), files.config.data, _REFUSE_MARGIN):
+    resemblance = Resemblance(sides).add(lines)
+    if problem := _problem(resemblance.verdict(_REFUSE_MARGIN), resemblance, files.config.data):
         data = files.config.data
         raise DataError(
             f"{name}: the text {problem}, so its translations would spoil the training text; give text in "
@@ -59,8 +60,7 @@ def check_source_text(name: str, lines: Iterable[str], files: BundleFiles) -> No
         )
 
 
-def _problem(text: Resemblance, data: DataConfig, margin: int) -> str:
-    verdict = text.verdict(margin)
+def _problem(verdict: Verdict, text: Resemblance, data: DataConfig) -> str:
     if verdict == "tgt":
         return (
             f"looks like the model's target language ({data.tgt_lang}), not its source language "

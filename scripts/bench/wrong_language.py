@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.config.schema import TokenizerConfig
-from mtkit.data.sides import Resemblance, Sides
+from mtkit.data.sides import FEW_WORDS, Resemblance, Sides
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.formats.lines import read_lines, windows
 
@@ -45,9 +45,9 @@ def models(folder: Path, languages: list[str], vocab_size: int) -> dict[str, Sid
     return made
 
 
-def noticed(sides: Sides, lines: list[str], margin: int) -> bool:
-    """Return whether mtkit would say that this text is not in the source language."""
-    return Resemblance(sides).add(lines).verdict(margin) in ("tgt", "neither")
+def noticed(sides: Sides, lines: list[str], *limits: int) -> bool:
+    """Return whether mtkit would say that this text is not in the source language; limits: of Resemblance.verdict."""
+    return Resemblance(sides).add(lines).verdict(*limits) in ("tgt", "neither")
 
 
 def main() -> None:
@@ -65,7 +65,7 @@ def main() -> None:
     for name, sides in models(args.folder, args.languages, args.vocab_size).items():
         for label, path in texts.items():
             lines = list(read_lines(path))
-            typed = np.mean([noticed(sides, [line], TYPED) for line in lines])
+            typed = np.mean([noticed(sides, [line], TYPED, FEW_WORDS) for line in lines])
             files = [noticed(sides, part, FILE) for part in windows(lines, LINES_A_FILE)]
             print(
                 f"{name:<16}{label:<34}{len(lines):>7,}{typed:>9.2%}{len(files):>14}{np.mean(files):>9.2%}", flush=True

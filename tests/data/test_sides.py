@@ -73,3 +73,31 @@ def test_counts_of_another_vocabulary_are_refused(tmp_path):
     path.write_bytes(b"PK no")
     with pytest.raises(DataError, match=r"sides\.npz: cannot be read"):
         load_counts(path, src, src)
+
+
+class Predicted:
+    """Sides to which every word is equally hard to predict."""
+
+    usual = 1.0
+
+    def __init__(self, times):
+        self.times = times
+
+    def lean(self, word):
+        return 0.0, self.times * (len(word) + 1)
+
+
+@pytest.mark.parametrize(
+    ("n_words", "times", "limits", "verdict"),
+    [
+        (4, 9.0, (3, 5), "unclear"),
+        (5, 3.1, (3, 5), "neither"),
+        (5, 2.9, (3, 5), "unclear"),
+        (29, 2.9, (3, 5), "unclear"),
+        (30, 2.9, (3, 5), "neither"),
+        (29, 9.0, (20,), "unclear"),
+        (30, 2.9, (20,), "neither"),
+    ],
+)
+def test_fewer_words_must_be_stranger(n_words, times, limits, verdict):
+    assert Resemblance(Predicted(times)).add(["word " * n_words]).verdict(*limits) == verdict

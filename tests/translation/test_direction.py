@@ -43,6 +43,14 @@ def test_translating_target_text_warns_once_with_numbers(files, caplog):
     assert str(files.folder) in warning
 
 
+def test_a_typed_sentence_in_a_third_language_is_noticed_but_refuses_no_job(with_counts, caplog):
+    Translator.from_bundles([with_counts]).translate(["жили были дед и"])
+    assert "hard to predict" not in caplog.text
+    Translator.from_bundles([with_counts]).translate(["жили были дед и баба"])
+    assert "times as hard to predict" in caplog.text
+    check_source_text("short.txt", ["жили были дед и баба"], with_counts)
+
+
 def test_an_ensemble_looks_at_its_first_model(files, caplog):
     Translator.from_bundles([files, files]).translate(FRENCH * 3)
     assert len([message for message in caplog.messages if "looks like" in message]) == 1
@@ -66,6 +74,18 @@ def test_training_text_of_the_target_language_is_refused(files):
     check_source_text("short.txt", FRENCH, files)  # a few words are too few to refuse a job
     with pytest.raises(DataError, match=r"mono\.fr: .*\(fr\).*50 of 50 words"):
         check_source_text("mono.fr", FRENCH * 10, files)
+
+
+@pytest.fixture
+def with_counts(shared_bundle, tmp_path):
+    """A bundle whose counts know one source sentence."""
+    folder = tmp_path / "with-counts"
+    shutil.copytree(shared_bundle, folder)
+    tokenizer = read_bundle(folder).src_tokenizer
+    counts = np.ones(tokenizer.vocab_size, np.int64)
+    counts[tokenizer.encode("a dog sees")] = 1000
+    add_to_bundle(folder, FILE, lambda path: save_counts(path, counts, counts))
+    return read_bundle(folder, ["decode.beam_size=1", "decode.on_suspect=off", "decode.max_len=40"])
 
 
 def test_counts_in_the_bundle_tell_the_sides_of_a_shared_tokenizer(shared_bundle, tmp_path):
