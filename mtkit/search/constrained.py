@@ -28,7 +28,9 @@ from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_numb
 # otherwise the search would evade the ban by appending any letters.
 _LIKELY = math.log(0.1)
 _PLACEMENT_WEIGHT = 2.0
+_LEAST_NEW_WORD = math.log(0.001)
 _WIDEST = 32  # hypotheses; a wider beam takes more time and improves no score
+_MOST_BEGUN = 64  # phrases that a hypothesis tries next, of a term with thousands of alternatives
 _UNCONSTRAINED = Constraints(Spelling([]))
 
 
@@ -205,17 +207,37 @@ class _Extensions:
             if not hypothesis.state.is_clean:
                 self._total[row].masked_fill_(self.model_log_probs[row] < _LIKELY, -math.inf)
 
+    @cached_property
+    def _new_word(self) -> list[tuple[float, float]]:
+        """The log-probabilities of each row that its next token begins a word, after a space or without one."""
+        constraints = self.live[0].state.constraints
+        if not constraints.required:
+            return [(0.0, 0.0)] * len(self.live)
+        spaced, glued = (
+            self.model_log_probs[: len(self.live), ids].logsumexp(dim=1).clamp(_LEAST_NEW_WORD, 0.0).tolist()
+            for ids in map(torch.tensor, constraints.spelling.word_beginnings)
+        )
+        return list(zip(spaced, glued, strict=True))
+
     def candidates(self, beam_size: int) -> list[_Live]:
         """Return the best K from each bank, and all that begin or continue a required phrase; best first."""
         banks: dict[int, list[int]] = {}
         flat_indices: set[int] = set()
         for row, hypothesis in enumerate(self.live):
             banks.setdefault(hypothesis.state.n_met, []).append(row)
-            flat_indices.update(row * self._total.size(1) + token_id for token_id in hypothesis.state.next_ids())
+            flat_indices.update(row * self._total.size(1) + token_id for token_id in self._next_ids(row, hypothesis))
         for rows in banks.values():
             flat_indices.update(self._best(rows, beam_size))
         extended = [live for flat_index in sorted(flat_indices) if (live := self._extend(flat_index)) is not None]
         return sorted(extended, key=lambda live: -live.rank)  # stable: a tie goes to the lower index
+
+    def _next_ids(self, row: int, hypothesis: _Live) -> set[int]:
+        """Return the tokens that continue a required phrase of this row, and the likeliest that begin one."""
+        continuing, beginning = hypothesis.state.next_ids()
+        if len(beginning) > _MOST_BEGUN:
+            ids = torch.tensor(sorted(beginning))
+            beginning = set(ids[self._total[row, ids].topk(_MOST_BEGUN).indices].tolist())
+        return continuing | beginning
 
     def _best(self, rows: list[int], n: int) -> list[int]:
         """Return the flat indices of the largest totals in these rows: as many as it takes for n safe ones."""
@@ -244,7 +266,7 @@ class _Extensions:
         log_prob = float(self.model_log_probs[row, token_id])
         state: ConstraintState | None = parent.state
         if token_id != self.eos_id:
-            state = parent.state.advance(token_id, log_prob, self.attention[row])
+            state = parent.state.advance(token_id, log_prob, self.attention[row], self._new_word[row])
         if state is None:
             return None
         return _Live((*parent.ids, token_id), parent.log_prob + log_prob, total, state, row)

@@ -113,6 +113,12 @@ class Spelling:
             texts[token_id] = text  # as SentencePiece decodes them
         return cls(texts, {token_id: int(texts[token_id][1:-1], 16) for token_id in tokenizer.byte_ids()})
 
+    @cached_property
+    def word_beginnings(self) -> tuple[list[int], list[int]]:
+        """The tokens that begin with a space, and those that begin with a letter without one."""
+        spaced = [token_id for token_id, text in enumerate(self._texts) if text.startswith(" ")]
+        return spaced, [token_id for token_id, text in enumerate(self._texts) if joins(text[:1])]
+
     def text(self, ids: Sequence[int]) -> str:
         """Return what the tokens spell, with spaces as they are."""
         values = self._byte_values
@@ -184,6 +190,24 @@ class Requirement:
         return tuple(form for phrase in self.phrases for form in phrase.forms)
 
     @cached_property
+    def _by_place(self) -> dict[tuple[bool, bool], dict[int, list[Form]]]:
+        return {}
+
+    def beginning(self, *, after_word: bool, opening: bool) -> Mapping[int, Sequence[Form]]:
+        """Return the forms that can begin in a place, by their first token.
+
+        after_word: after a character that is part of a word. opening: where a sentence may begin.
+        """
+        place = after_word, opening
+        if place not in self._by_place:
+            by_first: dict[int, list[Form]] = {}
+            for form in self.forms:
+                if (form.spaced or not after_word) and (opening or not form.opens):
+                    by_first.setdefault(form.ids[0], []).append(form)
+            self._by_place[place] = by_first
+        return self._by_place[place]
+
+    @cached_property
     def n_tokens(self) -> int:
         """The least number of tokens for one occurrence."""
         return min(len(form.ids) for form in self.forms)
@@ -226,7 +250,7 @@ class _Cost:
     """What written phrases cost, in nats; both are at most 0."""
 
     log_prob: float = 0.0  # the model's, of their tokens
-    placement: float = 0.0  # log of the attention to the source term while the phrase begins
+    placement: float = 0.0  # logs of the attention to the source term, and of a new word, where the phrase begins
 
 
 def _log_attention(share: float) -> float:
@@ -262,11 +286,16 @@ class ConstraintState:
     _retranslated: float  # log of the attention that other tokens left to the rest of the source
 
     def advance(
-        self, token_id: int, log_prob: float = 0.0, attention: Sequence[float] = ()
+        self,
+        token_id: int,
+        log_prob: float = 0.0,
+        attention: Sequence[float] = (),
+        new_word: tuple[float, float] = (0.0, 0.0),
     ) -> "ConstraintState | None":
         """Return the state with one more token (not EOS); None if that completes a forbidden phrase.
 
         log_prob: the token's, by the model. attention: to each source token, while the token was predicted.
+        new_word: the log-probabilities that any word began here after a space, or without one.
         """
         constraints = self.constraints
         if not constraints.required and not constraints.forbidden:
@@ -287,7 +316,7 @@ class ConstraintState:
             n + requirement.matcher.ends_at(closed, len(closed), start)
             for n, start, requirement in zip(confirmed, ends, constraints.required, strict=True)
         )
-        written = self._continued(token_id, log_prob, attention)
+        written = self._continued(token_id, log_prob, attention, new_word)
         return replace(
             self,
             _text=text,
@@ -300,18 +329,22 @@ class ConstraintState:
             _costs=self._costs_of(met, [attempt for attempt in written if not attempt.n_left]),
         )
 
-    def _continued(self, token_id: int, log_prob: float, attention: Sequence[float]) -> list[_Attempt]:
+    def _continued(
+        self, token_id: int, log_prob: float, attention: Sequence[float], new_word: tuple[float, float]
+    ) -> list[_Attempt]:
         """Return the attempts that this token begins, continues or completes."""
+        begun = [_Attempt(i, form, 0, _Cost()) for i, forms in self._beginnings() for form in forms.get(token_id, ())]
+        continued = [attempt for attempt in self._attempts if attempt.form.ids[attempt.n_written] == token_id]
         return [
             replace(
                 attempt,
                 n_written=attempt.n_written + 1,
                 cost=_Cost(
-                    attempt.cost.log_prob + log_prob, attempt.cost.placement + self._placement(attempt, attention)
+                    attempt.cost.log_prob + log_prob,
+                    attempt.cost.placement + self._placement(attempt, attention, new_word),
                 ),
             )
-            for attempt in (*self._attempts, *self._beginnings())
-            if attempt.form.ids[attempt.n_written] == token_id
+            for attempt in (*continued, *begun)
         ]
 
     def _costs_of(self, met: Sequence[int], completed: Sequence[_Attempt]) -> tuple[tuple[_Cost, ...], ...]:
@@ -324,12 +357,13 @@ class ConstraintState:
             costs.append((*kept, *[cost] * (times - len(kept))))
         return tuple(costs)
 
-    def _placement(self, attempt: _Attempt, attention: Sequence[float]) -> float:
+    def _placement(self, attempt: _Attempt, attention: Sequence[float], new_word: tuple[float, float]) -> float:
         """Return what it costs to begin a phrase here."""
         positions = self.constraints.required[attempt.requirement].src_positions
         if attempt.n_written or not positions or not attention:
             return 0.0
-        return _log_attention(sum(attention[position] for position in positions))
+        looking = _log_attention(sum(attention[position] for position in positions))
+        return looking + new_word[not attempt.form.spaced]
 
     def _retranslation(self, attention: Sequence[float]) -> float:
         """Return what it costs to look at source terms whose phrases are all written."""
@@ -343,23 +377,22 @@ class ConstraintState:
             return 0.0
         return _log_attention(1 - sum(attention[position] for position in written))
 
-    def _beginnings(self) -> list[_Attempt]:
-        """Return the forms that can begin here, of requirements that are not met."""
+    def _beginnings(self) -> list[tuple[int, Mapping[int, Sequence[Form]]]]:
+        """Return the index of each requirement that is not met, with its forms that can begin here by first token."""
         after_word = joins(self._text[-1:])
         opening = self._text.rstrip(" " + _EDGE)[-1:] in _SENTENCE_ENDS  # also where there is no text yet
         return [
-            _Attempt(index, form, 0, _Cost())
+            (index, requirement.beginning(after_word=after_word, opening=opening))
             for index, requirement in enumerate(self.constraints.required)
             if self._met[index] < requirement.times
             and self._met[index] == self._confirmed[index]  # or it would appear twice in a row
-            for form in requirement.forms
-            if (form.spaced or not after_word) and (opening or not form.opens)
         ]
 
-    def next_ids(self) -> list[int]:
-        """Return the tokens that would begin or continue a missing required phrase, in rising order."""
-        unmet = (a for a in (*self._attempts, *self._beginnings()) if not self._is_met(a.requirement))
-        return sorted({attempt.form.ids[attempt.n_written] for attempt in unmet})
+    def next_ids(self) -> tuple[set[int], set[int]]:
+        """Return the tokens that would continue a missing required phrase, and those that would begin one."""
+        unmet = (attempt for attempt in self._attempts if not self._is_met(attempt.requirement))
+        continuing = {attempt.form.ids[attempt.n_written] for attempt in unmet}
+        return continuing, {token_id for _, forms in self._beginnings() for token_id in forms}
 
     def _is_met(self, index: int) -> bool:
         return self._met[index] >= self.constraints.required[index].times
@@ -385,8 +418,9 @@ class ConstraintState:
         """How badly the phrases fit where they are: nats, at most 0.
 
         The model looks at the words that it is about to translate. So a phrase costs the log of the attention to its
-        source term when it begins, and each token after it the log of the attention to the rest of the source: the term
-        is not translated a second time.
+        source term when it begins, and the log of the probability that any word begins there, instead of an end or the
+        rest of a word. Each token after it costs the log of the attention to the rest of the source: the term is not
+        translated a second time.
         """
         begun: dict[int, float] = {}
         for attempt in self._attempts:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mtkit.config.schema import DecodeConfig
 from mtkit.errors import MtkitError
-from mtkit.search.constrained import beam_size_for, constrained_search
+from mtkit.search.constrained import _Extensions, _Live, beam_size_for, constrained_search
 from mtkit.search.constraints import Constraints, Form, Phrase, Requirement, Spelling
 from mtkit.search.rules import MinLength, RepetitionPenalty, Rules
 from mtkit.search.step import SearchConfig
@@ -313,3 +313,37 @@ def test_the_beam_grows_with_the_phrases_up_to_a_limit():
     assert beam_size_for([asking([["a"]], times=2)], 1) == 12
     assert beam_size_for([asking([["a"]], times=50)], 5) == 32
     assert beam_size_for([asking([["a"]])], 40) == 40
+
+
+class Fragment(Table):
+    """c begins a word that is not over: what follows is glued to it."""
+
+    def row(self, prefix):
+        rows = {(): [-9.0, -math.inf, -9.0, -9.0, -0.1, -9.0], (C,): [-8.0, -math.inf, -5.0, -5.0, -5.0, -0.01]}
+        return rows.get(tuple(prefix), [-0.01, -math.inf, -9.0, -9.0, -9.0, -9.0])
+
+    def attention(self, prefix):
+        return [1.0]
+
+
+def test_a_phrase_in_the_middle_of_a_word_costs_that_a_new_word_begins_there():
+    """It is two nats of log-probability ahead; that a, b or c begins after the fragment costs -5 + log 3, twice."""
+    cfg = SearchConfig(beam_size=8, length_penalty=0.0, n_best=8)
+    [hypotheses] = run([Fragment(0)], [8], cfg, [asking([["a"]], src_positions=(0,))])
+    of = {text_of(hypothesis.ids): hypothesis for hypothesis in hypotheses}
+    assert of["c a"].log_prob == pytest.approx(-0.1 - 5.0 - 0.01)
+    assert of["a"].log_prob == pytest.approx(-9.0 - 0.01)
+    assert text_of(hypotheses[0].ids) == "a"
+    assert of["c a"].rest_log_prob == pytest.approx(-0.1 + (math.log(3) - 5.0) - 0.01)
+    assert of["a"].rest_log_prob == pytest.approx(math.log(math.exp(-0.1) + 2 * math.exp(-9.0)) - 0.01)
+
+
+def test_of_thousands_of_alternatives_the_likeliest_are_tried():
+    texts = ["", "x", *(f" w{n}" for n in range(500))]
+    phrases = tuple(Phrase(f"w{n}", (Form((n + 2,)),)) for n in range(500))
+    constraints = Constraints(Spelling(texts), (Requirement(phrases),))
+    log_probs = torch.linspace(-20.0, -1.0, len(texts))
+    extensions = _Extensions([_Live((), 0.0, 0.0, constraints.start(), 0)], log_probs[None], log_probs[None], [()], EOS)
+    tried = [candidate.ids[-1] for candidate in extensions.candidates(4)]
+    assert tried[0] == len(texts) - 1
+    assert 4 <= len(tried) < 100

@@ -136,19 +136,23 @@ def test_a_token_that_completes_a_forbidden_phrase_is_refused(ids, forbidden):
         assert state.is_clean == state.may_end == (occurrences(text, forbidden) == 0)
 
 
+def next_ids(state):
+    return sorted(set.union(*state.next_ids()))
+
+
 def test_next_ids_begin_or_continue_what_is_missing():
     wanted = constraints(required=[["a b", "b b"], ["a"]])
     assert wanted.n_tokens == 3
     start = wanted.start()
-    assert (start.next_ids(), start.n_met) == ([A, B, GLUED_A], 0)
+    assert (next_ids(start), start.n_met) == ([A, B, GLUED_A], 0)
     after_b = advance(start, B)
-    assert (after_b.next_ids(), after_b.n_met) == ([A, B], 1)  # no glued form behind a letter
+    assert (next_ids(after_b), after_b.n_met) == ([A, B], 1)  # no glued form behind a letter
     after_apostrophe = advance(after_b, APOSTROPHE)
-    assert (after_apostrophe.next_ids(), after_apostrophe.n_met) == ([A, B, GLUED_A], 0)
+    assert (next_ids(after_apostrophe), after_apostrophe.n_met) == ([A, B, GLUED_A], 0)
     after_a = advance(start, A)  # meets the second, begins the first
-    assert (after_a.next_ids(), after_a.n_met) == ([A, B], 2)
+    assert (next_ids(after_a), after_a.n_met) == ([A, B], 2)
     after_ab = advance(after_a, B)
-    assert (after_ab.next_ids(), after_ab.n_met, after_ab.may_end) == ([], 3, True)
+    assert (next_ids(after_ab), after_ab.n_met, after_ab.may_end) == ([], 3, True)
 
 
 def test_part_of_one_occurrence_does_not_begin_the_next():
@@ -159,8 +163,8 @@ def test_part_of_one_occurrence_does_not_begin_the_next():
 
 def test_a_phrase_is_not_tried_again_right_behind_itself():
     state = state_after(constraints(required=[["b"], ["a b"]], times=2), [A, B])
-    assert state.next_ids() == []
-    assert advance(state, APOSTROPHE).next_ids() == [A, B]
+    assert next_ids(state) == []
+    assert next_ids(advance(state, APOSTROPHE)) == [A, B]
     assert advance(state, B).n_requirements_met == 1  # but if the model wants it, it counts
 
 
@@ -170,16 +174,16 @@ def test_a_phrase_that_grows_into_another_word_is_lost_again():
     assert done.may_end
     lost = advance(done, GLUED_B)
     assert not lost.may_end
-    assert (lost.n_met, lost.next_ids()) == (0, [A])
+    assert (lost.n_met, next_ids(lost)) == (0, [A])
 
 
 def test_a_capitalised_form_is_tried_only_where_a_sentence_begins():
     phrase = Phrase("b", (Form((B,)), Form((CAPITAL_B,), opens=True)))
     spelling = Spelling([*TEXTS, " a."])
     start = Constraints(spelling, (Requirement((phrase,)),)).start()
-    assert start.next_ids() == [B, CAPITAL_B]
-    assert advance(start, A).next_ids() == [B]
-    assert advance(start, len(TEXTS)).next_ids() == [B, CAPITAL_B]
+    assert next_ids(start) == [B, CAPITAL_B]
+    assert next_ids(advance(start, A)) == [B]
+    assert next_ids(advance(start, len(TEXTS))) == [B, CAPITAL_B]
 
 
 def test_a_character_in_bytes_counts_when_it_is_whole():
