@@ -1,5 +1,7 @@
 """A text is compared with both sides of a model's training text, word by word."""
 
+from typing import cast
+
 import numpy as np
 import pytest
 from tiny_corpus import WORDS
@@ -100,4 +102,4 @@ class Predicted:
     ],
 )
 def test_fewer_words_must_be_stranger(n_words, times, limits, verdict):
-    assert Resemblance(Predicted(times)).add(["word " * n_words]).verdict(*limits) == verdict
+    assert Resemblance(cast(Sides, Predicted(times))).add(["word " * n_words]).verdict(*limits) == verdict
