@@ -20,7 +20,7 @@ from mtkit.formats.compression import open_output
 from mtkit.formats.corpus_files import read_one_file, writing
 
 LANGS = "en", "de"
-WRITTEN = ("p.tsv", "p.csv", "p.jsonl", "p.tmx", "p.tsv.gz", "p.tsv.xz", "p.tsv.zst", "p.tmx.gz")
+WRITTEN = ("p.tsv", "p.csv", "p.jsonl", "p.tmx", "p.tsv.gz", "p.tsv.zst", "p.tmx.gz")
 READ = """
 import re, sys, time
 from pathlib import Path
