@@ -8,6 +8,7 @@ killed job resumes from these: shards are checked against their checksums, and m
 import glob
 import hashlib
 import json
+import os
 import shutil
 import time
 import uuid
@@ -33,6 +34,7 @@ _WORK = ".mtkit-job"
 _JOB_FILE = "job.json"
 _COPY_CHUNK = 1 << 20  # bytes
 _LONGEST_POLL_S = 2.0
+_RESTART_S = 60.0  # within which the shares of a failed job are started again
 
 Counts = Mapping[str, int]
 Result = TypeVar("Result")
@@ -112,13 +114,15 @@ def run_job(
                 _remove_folder(work)
             _start(work, inputs, settings)
         digest = _check_identity(work, inputs, settings, restart_hint)
-        with open_locked(work / f"{digest}.{share.index}.lock") as lock:
+        with open_locked(_path_of_share(work, digest, share.index, "lock")) as lock:
             if lock is None:
                 same = f"--shard {share}" if share.n > 1 else "this job"
                 raise MtkitError(f"{work}: another mtkit process is working on {same}; wait until it ends")
             if not share.index:
                 _remove_leftovers(output)
             job = Job(work, digest, executor, share)
+            os.utime(job.path_of("lock"))  # says when this share began
+            job.path_of("failed").unlink(missing_ok=True)
             try:
                 return make(job)
             except _Ended:
@@ -126,7 +130,9 @@ def run_job(
                     log.info(f"--shard {share}: done; --shard 0/{share.n} has written {output}")
                     return None
                 raise MtkitError(f"{work}: removed before {output} was written; start all shares again") from None
-            except BaseException:
+            except BaseException as error:
+                if share.n > 1 and isinstance(error, MtkitError) and not isinstance(error, _OtherFailed):
+                    job.path_of("failed").write_text(str(error), encoding="utf-8")
                 if any(job.folder.glob("*/[0-9]*")):
                     log.warning(f"{work}: keeps what is done; run the same command again to continue")
                 elif share.n == 1:
@@ -138,6 +144,10 @@ class _Ended(Exception):
     """The work folder is gone: the process of share 0 has written the output."""
 
 
+class _OtherFailed(MtkitError):
+    """The process of another share met an error."""
+
+
 class Job:
     """A job under way; made by `run_job`."""
 
@@ -146,6 +156,10 @@ class Job:
         self.folder = work / identity_digest  # so that a process of another identity never writes into it
         self.executor = executor
         self.share = share
+
+    def path_of(self, kind: str, index: int | None = None) -> Path:
+        """Return the path of a small file that a share has, by default this one."""
+        return _path_of_share(self.work, self.folder.name, self.share.index if index is None else index, kind)
 
     def run(self, stage: Stage) -> list[Counts]:
         """Make the shards of a stage that are still missing; return the counts of all its shards, in order.
@@ -217,11 +231,12 @@ class Job:
 
     def _wait(self, waited_for: Callable[[], str], is_over: Callable[[], bool]) -> None:
         """Wait until is_over(). Raises _Ended if the job has ended meanwhile."""
-        pause, said = 0.05, False
+        pause, said, began = 0.05, False, time.monotonic()
         while True:
             with self._unless_ended():
                 if is_over():
                     return
+                self._check_others(time.monotonic() - began)
             if not self.folder.is_dir():
                 raise _Ended
             time.sleep(pause)
@@ -229,6 +244,17 @@ class Job:
             if not said and pause == _LONGEST_POLL_S:
                 log.info(f"waiting for {waited_for()}; if one has died, start it again")
                 said = True
+
+    def _check_others(self, waited_s: float) -> None:
+        """Raise MtkitError if another share has failed; without that, this one would wait for it.
+
+        If it failed before this one began, it may be started again at any moment: wait for that a while.
+        """
+        began = self.path_of("lock").stat().st_mtime_ns
+        for index in range(self.share.n):
+            note = self.path_of("failed", index)
+            if note.exists() and (note.stat().st_mtime_ns > began or waited_s > _RESTART_S):
+                raise _OtherFailed(f"--shard {index}/{self.share.n} failed: {note.read_text('utf-8')}")
 
     @contextmanager
     def _unless_ended(self) -> Iterator[None]:
@@ -239,6 +265,10 @@ class Job:
             if self.folder.is_dir():
                 raise
             raise _Ended from error
+
+
+def _path_of_share(work: Path, digest: str, index: int, kind: str) -> Path:
+    return work / f"{digest}.{index}.{kind}"
 
 
 def _start(work: Path, inputs: Sequence[Path], settings: Mapping[str, Any]) -> None:

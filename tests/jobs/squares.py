@@ -28,6 +28,8 @@ class Numbers:
         time.sleep(self.slow_s)
         if self.faults is not None:  # a file kill-INDEX holds how often the shard kills its process
             (self.faults / f"made-{index}-{time.monotonic_ns()}").touch()
+            if (self.faults / f"refuse-{index}").exists():
+                raise MtkitError("line 17 is bad")
             fault = self.faults / f"kill-{index}"
             if fault.exists() and (n_left := int(fault.read_text())):
                 fault.write_text(str(n_left - 1))

@@ -26,6 +26,13 @@ def start(*args):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
+def failed(process):
+    """Wait for a process that should fail; return its stderr."""
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    return stderr
+
+
 def end(process):
     """Wait for a process that should end well; return its stdout and stderr."""
     stdout, stderr = process.communicate(timeout=120)
@@ -203,6 +210,34 @@ def test_the_same_share_twice_is_refused(tmp_path):
     assert (tmp_path / "out").read_text() == CUBES_OF_35
 
 
+def test_a_share_that_is_killed_and_started_again_takes_up_its_work(tmp_path):
+    (faults := tmp_path / "faults").mkdir()
+    how = ("--slow", 0.1, "--n", 20, "--faults", faults)
+    other, doomed = (start(tmp_path / "out", "--shard", f"{index}/2", *how) for index in (0, 1))
+    while len(list(tmp_path.glob("out.mtkit-job/*/numbers/0*[13579]"))) < 2:
+        time.sleep(0.01)
+    os.kill(doomed.pid, signal.SIGKILL)
+    doomed.communicate()
+    assert len(list(tmp_path.glob("out.mtkit-job/*/numbers/0*[13579]"))) < 10
+    end(start(tmp_path / "out", "--shard", "1/2", *how))
+    end(other)
+    assert (tmp_path / "out").read_text() == "".join(f"{number**3}\n" for number in range(100))
+    assert len(list(faults.iterdir())) <= 21  # nothing was made twice but the shard under way
+
+
+def test_when_a_share_fails_the_others_say_why_and_end(tmp_path):
+    (faults := tmp_path / "faults").mkdir()
+    (faults / "refuse-3").touch()
+    shares = [start(tmp_path / "out", "--shard", f"{i}/3", "--faults", faults, "--slow", 1) for i in range(3)]
+    stderr = [failed(share) for share in shares]
+    assert "mtkit: line 17 is bad" in stderr[0]
+    assert all("mtkit: --shard 0/3 failed: line 17 is bad" in other for other in stderr[1:])
+    (faults / "refuse-3").unlink()
+    for share in [start(tmp_path / "out", "--shard", f"{index}/3", "--faults", faults) for index in (2, 1, 0)]:
+        end(share)
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
+
+
 @pytest.mark.parametrize("n_kills", [2, pytest.param(25, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", [("--workers", 2), ("--workers", 0)])
 def test_a_driver_killed_at_random_moments_still_ends_with_the_same_output(tmp_path, how, n_kills):
@@ -236,6 +271,16 @@ def test_the_workers_of_a_killed_driver_end(tmp_path):
     while any(Path(f"/proc/{child}/cmdline").exists() and alive(child) for child in children):
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def test_a_share_does_not_wait_for_one_that_failed_before_and_stays_away(tmp_path, monkeypatch):
+    (faults := tmp_path / "faults").mkdir()
+    (faults / "refuse-0").touch()
+    with pytest.raises(MtkitError, match="line 17 is bad"):
+        cubes(tmp_path / "out", InProcess(), share=Share(0, 2), faults=faults)
+    monkeypatch.setattr("mtkit.jobs.job._RESTART_S", 0.2)
+    with pytest.raises(MtkitError, match="--shard 0/2 failed: line 17 is bad"):
+        cubes(tmp_path / "out", InProcess(), share=Share(1, 2), faults=faults)
 
 
 def alive(pid):

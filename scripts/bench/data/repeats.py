@@ -146,11 +146,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=20_000_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--folder", type=Path, help="keep the corpus here; the next start resumes an interrupted job")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=args.folder) as name:
-        folder = Path(name)
-        corpus, n_repeated = write_corpus(folder, args.pairs)
+    with tempfile.TemporaryDirectory() as name:
+        folder = args.folder or Path(name)
+        if (folder / "planted").exists():
+            corpus = CorpusFiles(src=folder / "a.en", tgt=folder / "a.de")
+            n_repeated = int((folder / "planted").read_text())
+        else:
+            corpus, n_repeated = write_corpus(folder, args.pairs)
+            (folder / "planted").write_text(str(n_repeated))
         assert corpus.src is not None and corpus.tgt is not None
         n_bytes = corpus.src.stat().st_size + corpus.tgt.stat().st_size
         print(f"{args.pairs:,} pairs, {n_bytes / 1e9:.2f} GB, {n_repeated:,} repeat earlier ones", flush=True)
