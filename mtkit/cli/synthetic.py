@@ -16,7 +16,7 @@ from mtkit.cli.translating import load_translator, model_folders, option_overrid
 from mtkit.config import schema
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
-from mtkit.translation.shared_job import LoadTranslator
+from mtkit.translation import shared_job
 
 TextOption = Annotated[
     Path,
@@ -189,7 +189,9 @@ def _synthesize(
         how,
         restart=restart,
         share=share if where.shard is not None else None,
-        elsewhere=(executor, LoadTranslator(folders, tuple(map(str, settings)), where.device)) if on_ray else None,
+        elsewhere=(executor, shared_job.LoadTranslator(folders, tuple(map(str, settings)), where.device))
+        if on_ray
+        else None,
     )
     if done is None:  # the process of share 0 says the rest
         return

@@ -84,6 +84,11 @@ class CleanConfig(Section):
     duplicates: bool = Field(
         True, description="drop pairs that are the same as an earlier pair of the corpora, after the repairs"
     )
+    near_duplicates: bool = Field(
+        False,
+        description="drop pairs that are nearly the same as an earlier pair: with 80 % of the character 4-grams of "
+        "both sides in common, whatever their case, punctuation and numbers; for crawled text, logs and messages",
+    )
     translations: Literal["all", "first", "most_frequent"] = Field(
         "all",
         description="of a source with several translations, keep all pairs, or only those with its first or its most "

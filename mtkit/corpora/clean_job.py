@@ -1,7 +1,8 @@
 """The job of `mtkit data clean`: corpora in, kept pairs and rejections out, with the same bytes whoever makes them.
 
 Its stages: cut (corpora into windows), scores (a file of numbers into an array), rules (a window's verdicts),
-repeats-pair and translations (what only the whole corpus shows), and write (a window's kept and dropped pairs).
+repeats-pair, near-repeats and translations (what only the whole corpus shows), and write (a window's kept and dropped
+pairs).
 """
 
 import importlib.metadata
@@ -18,6 +19,7 @@ from mtkit.config.schema import CorpusFiles
 from mtkit.corpora.clean import judge
 from mtkit.corpora.clean_outputs import Output, packing
 from mtkit.corpora.cutting import Windows, cut
+from mtkit.corpora.near_repeats import NearRepeats, find_near_repeats, write_sketches
 from mtkit.corpora.repeats import Repeats, find_repeats, write_keys
 from mtkit.corpora.rules import active_rules
 from mtkit.corpora.translations import Translations, find_translations, write_sources
@@ -71,8 +73,9 @@ def run_clean(
         judged = job.run(_stage("rules", _Judge(windows, langs, cfg, scores, firsts), windows))
         n_left = sum(counts["left"] for counts in judged)
         repeats = find_repeats(job, "rules", len(windows), n_left, "pair") if cfg.duplicates else None
+        near = find_near_repeats(job, "rules", len(windows), n_left) if cfg.near_duplicates else None
         others = _chosen(job, cfg, len(windows), n_left)
-        write = _Write(windows, job.folder / "rules", outputs, repeats, others)
+        write = _Write(windows, job.folder / "rules", outputs, repeats, near, others)
         written = job.run(_stage("write", write, windows))
         job.finish(lambda: _join(job, outputs, windows))
         return _result(n_pairs, cfg, judged, written)
@@ -148,8 +151,10 @@ class _Judge:
         if self.cfg.duplicates:
             texts = (None if i in dropped else f"{s}\n{t}" for i, (s, t) in enumerate(zip(src, tgt, strict=True)))
             write_keys(folder, "pair", texts, [pair.line for pair in pairs])
+        left = [i for i in range(len(pairs)) if i not in dropped]
+        if self.cfg.near_duplicates:
+            write_sketches(folder, [(src[i], tgt[i]) for i in left], left, [pairs[i].line for i in left])
         if self.cfg.translations != "all":
-            left = [i for i in range(len(pairs)) if i not in dropped]
             write_sources(folder, [src[i] for i in left], [tgt[i] for i in left], left)
         return dict(counts)
 
@@ -162,6 +167,7 @@ class _Write:
     judged: Path  # the folder of the stage rules
     outputs: Sequence[Output]
     repeats: Repeats | None
+    near: NearRepeats | None
     translations: Translations | None
 
     def __call__(self, index: int, folder: Path) -> dict[str, int]:
@@ -171,6 +177,10 @@ class _Write:
         if self.translations is not None:
             for i, value in self.translations.of_shard(index).items():
                 why.setdefault(i, ("translations", value))
+        if self.near is not None:
+            for i, near in self.near.of_shard(index).items():
+                place = f"{self.windows.file(near.first_shard)}: line {near.first_line}"
+                why[i] = ("near_duplicates", f"nearly the same as {place}")
         if self.repeats is not None:  # a repeated pair is one, whatever the policy on translations says
             for i, repeat in self.repeats.of_shard(index).items():
                 place = f"{self.windows.file(repeat.first_shard)}: line {repeat.first_line}"
@@ -240,7 +250,9 @@ def _result(n_pairs: int, cfg: CleanConfig, judged: Sequence[Counts], written: S
     for counts in (*judged, *written):
         totals.update(counts)
     rules = active_rules(cfg)
-    after = (["duplicates"] if cfg.duplicates else []) + (["translations"] if cfg.translations != "all" else [])
+    after = [name for name in ("duplicates", "near_duplicates") if getattr(cfg, name)] + (
+        ["translations"] if cfg.translations != "all" else []
+    )
     return CleanResult(
         n_pairs,
         totals[_CHANGED],

@@ -61,7 +61,7 @@ def sketch(pairs: Sequence[tuple[str, str]]) -> Sketches:
 
 
 def repeats(keys: Keys, indices: Indices, sketches_of: Callable[[Indices], SketchArray]) -> tuple[Indices, Indices]:
-    """Return the pairs that nearly repeat an earlier pair with the same key, and for each the nearest such pair.
+    """Return the pairs that nearly repeat an earlier pair with the same key, and for each one that it repeats.
 
     keys, indices: of one partition, in any order: each key and the place in the corpus of the pair that has it. All the
     pairs with a key must be in its partition. sketches_of: returns the sketches of the pairs with these places. A pair
@@ -69,8 +69,9 @@ def repeats(keys: Keys, indices: Indices, sketches_of: Callable[[Indices], Sketc
     """
     order = np.lexsort((indices, keys))
     keys, indices = keys[order], indices[order]
-    same = keys[1:] == keys[:-1]
-    shared = np.append(same, False) | np.insert(same, 0, False)
+    shared = np.zeros(len(keys), np.bool_)
+    shared[1:] = keys[1:] == keys[:-1]
+    shared[:-1] |= shared[1:]
     keys, indices = keys[shared], indices[shared]
     sketches = sketches_of(indices)
     open_places, later, earlier = np.arange(len(keys)), [indices[:0]], [indices[:0]]

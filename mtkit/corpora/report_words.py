@@ -98,6 +98,8 @@ def is_unusual(finding: Finding) -> bool:
 
 def remedy(finding: Finding, corpus: str) -> str:
     """Return the command that mends it; "" if there is none. corpus: its name, as arguments for a shell."""
+    if finding.name == "near repeats":
+        return f"mtkit data clean {corpus} --output clean.tsv --set clean.near_duplicates=true"
     if finding.name in _CLEAN:
         return f"mtkit data clean {corpus} --output clean.tsv"
     if ": " in finding.name:

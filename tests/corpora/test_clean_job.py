@@ -67,6 +67,25 @@ def test_every_pair_is_kept_in_order_or_listed_with_its_line_and_rule(corpus, tm
     assert not (tmp_path / "out.en.mtkit-job").exists()
 
 
+def test_near_duplicates_are_dropped_if_asked_for_and_name_the_earlier_line(tmp_path):
+    pairs = [
+        ("We will meet again at 7 in the morning.", "Wir treffen uns um 7 am Morgen wieder."),
+        ("Nobody knows where the old man has gone.", "Niemand weiß, wohin der alte Mann gegangen ist."),
+        ("WE WILL MEET AGAIN AT 9 IN THE MORNING!", "Wir treffen uns um 9 am Morgen wieder!"),
+        ("Nobody knows where the old man has gone.", "Niemand weiß, wohin der alte Mann gegangen ist."),
+    ]
+    for side, name in enumerate(("a.en", "a.de")):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    corpora = [CorpusFiles(src=tmp_path / "a.en", tgt=tmp_path / "a.de")]
+    result, output = clean(corpora, tmp_path, {"near_duplicates": True})
+    assert rejections(output) == [
+        (3, "near_duplicates", f"nearly the same as {tmp_path}/a.en: line 1"),
+        (4, "duplicates", f"same as {tmp_path}/a.en: line 2"),
+    ]
+    assert (result.n_kept, result.dropped["near_duplicates"]) == (2, 1)
+    assert clean(corpora, tmp_path)[0].n_kept == 3
+
+
 def test_the_first_or_the_most_frequent_translation_of_a_source_stays(corpus, tmp_path):
     _, output = clean([corpus], tmp_path, {"translations": "first"})
     assert {(line, rule) for line, rule, _ in rejections(output)} >= {(4, "translations"), (7, "translations")}

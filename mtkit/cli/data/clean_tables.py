@@ -52,7 +52,7 @@ def sample_table(result: SampleResult, cfg: CleanConfig, n_workers: int) -> Iter
             yield f"    {_shown(example.src)}"
             yield f"    {_shown(example.tgt)}"
     yield ""
-    after = [f"duplicates ({cfg.duplicates})".replace("True", "on").replace("False", "off")]
+    after = [f"{name} ({'on' if getattr(cfg, name) else 'off'})" for name in ("duplicates", "near_duplicates")]
     after += [f"translations ({cfg.translations})"] + (["min_score"] if cfg.score is not None else [])
     yield f"Only the whole cleaning shows: {', '.join(after)}."
     if result.n_pairs:
