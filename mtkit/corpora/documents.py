@@ -20,6 +20,7 @@ from mtkit.translation.segments import sentences
 # Gale and Church 1993, table 5, has 2.3, 4.4 and 4.5 for each line of a gap. These, with which words weigh more against
 # merges, were chosen on aptitude's manual in English and French. A gap costs mostly for being opened: chapters miss.
 PRIORS = Priors(two_one=4.0, two_two=8.0, gap=3.5, gap_line=0.5)
+_TELLING = 100  # sentences that teach enough of a lexicon to tell documents without any relation
 _LEAST_SHARE = 0.3  # of sentences with a partner; 0.02 to 0.06 in documents that have nothing to do with each other
 
 
@@ -51,8 +52,8 @@ class AlignedDocuments:
 
     @property
     def is_related(self) -> bool:
-        """Whether one of the documents is a translation of the other, or of a part of it."""
-        return self.share >= _LEAST_SHARE
+        """Whether one of the documents is a translation of the other, or of a part of it; True if they are short."""
+        return min(len(self.src), len(self.tgt)) < _TELLING or self.share >= _LEAST_SHARE
 
     def pairs(self) -> Iterator[SentencePair]:
         """Yield the pairs in the order of the source."""

@@ -104,6 +104,13 @@ def test_documents_without_any_relation_are_told_from_others(documents):
     assert not align_documents(documents[0], shuffled).is_related
 
 
+def test_short_documents_are_aligned_by_what_little_there_is(documents):
+    src, tgt = (side[:12] for side in documents)
+    aligned = align_documents(src, tgt)
+    assert aligned.beads.src.tolist() == aligned.beads.tgt.tolist() == [[i, i + 1] for i in range(12)]
+    assert aligned.is_related
+
+
 def test_sentences_are_read_from_lines_and_paragraphs(tmp_path):
     path = tmp_path / "doc.en"
     path.write_text("A heading\n\nIt rains. Does it? Mr. Smith says so.\n  \nThe end.\n", encoding="utf-8")

@@ -73,7 +73,7 @@ train: {max_epochs: 10}
 """
 ELSEWHERE = {"mtkit demo": "end_to_end/test_demo.py"}  # lines that another file of tests runs
 INSTALLED = {"source .venv/bin/activate"}  # lines that have been run where tests run
-FURTHER_FILES = {"new": "", "big": ".gz", "mono": ".gz"}
+FURTHER_FILES = {"new": "", "manual": "", "big": ".gz", "mono": ".gz"}
 MAY_FAIL = {"check", "calibrate"}  # with exit code 1, as they should: the tiny model knows nothing
 OPTIONAL = {"--to ctranslate2": "ctranslate2", ".png": "matplotlib", ".svg": "matplotlib"}
 
