@@ -111,7 +111,7 @@ def run_job(
             _wait_for_start(work, output, share)
         else:
             if restart:
-                _remove_folder(work)
+                _discard(work)
             _start(work, inputs, settings)
         digest = _check_identity(work, inputs, settings, restart_hint)
         with open_locked(_path_of_share(work, digest, share.index, "lock")) as lock:
@@ -357,6 +357,15 @@ def _short(value: object) -> str:
     """Return a value for a message; of a checksum the beginning."""
     text = "missing" if value is None else str(value)
     return f"{text[:12]}..." if len(text) == 64 else text
+
+
+def _discard(work: Path) -> None:
+    """Remove the work folder of an interrupted job. Raises MtkitError if a process of this machine works in it."""
+    for path in work.glob("*.lock"):
+        with open_locked(path) as lock:
+            if lock is None:
+                raise MtkitError(f"{work}: another mtkit process is working on this job; end it before --restart")
+    _remove_folder(work)
 
 
 def _remove_folder(work: Path) -> None:

@@ -204,6 +204,8 @@ def test_the_same_share_twice_is_refused(tmp_path):
     second = start(tmp_path / "out", "--shard", "0/2")
     assert "another mtkit process is working on --shard 0/2" in second.communicate(timeout=60)[1]
     assert second.returncode == 1
+    with pytest.raises(MtkitError, match="end it before --restart"):
+        cubes(tmp_path / "out", InProcess(), restart=True)
     other = start(tmp_path / "out", "--shard", "1/2")
     end(first)
     end(other)
