@@ -27,14 +27,15 @@ def convert(
         if (path := read.get(output.resolve())) is not None:
             raise UsageError(f"--output {output}: the same file as the input {path}; give another name")
     total = Tally()
-    with writing(outputs, langs) as write, progress_bar(None, "converting", "pair") as bar:
-        for corpus in corpora:
-            tally, n = Tally(), 0
-            for pair in read_corpus(corpus, tally, encodings):
+    sizes = [corpus.paths[0].stat().st_size for corpus in corpora]
+    options = {"unit_scale": True, "unit_divisor": 1000}
+    with writing(outputs, langs) as write, progress_bar(sum(sizes), "converting", "B", **options) as bar:
+        for corpus, size in zip(corpora, sizes, strict=True):
+            tally, n_bytes_before = Tally(), bar.n
+            for n, pair in enumerate(read_corpus(corpus, tally, encodings), start=1):
                 write(pair.src, pair.tgt)
-                n += 1
                 if n % _SHOWN_EVERY == 0:
-                    bar.update(_SHOWN_EVERY)
-            bar.update(n % _SHOWN_EVERY)
+                    bar.update(n_bytes_before + tally.n_bytes_read() - bar.n)
+            bar.update(n_bytes_before + size - bar.n)
             total.add(tally)
     return total

@@ -79,10 +79,10 @@ def read_corpus(corpus: CorpusFiles, tally: Tally, encodings: Sequence[str] = ()
     if corpus.file:
         yield from read_one_file(corpus.file, corpus.langs, tally, encodings)
         return
-    pairs = read_tsv(corpus.tsv, encodings) if corpus.tsv else read_two_files(*_two_files(corpus), encodings)
-    for pair in pairs:
-        tally.n_units += 1
-        yield pair
+    if corpus.tsv:
+        yield from read_tsv(corpus.tsv, tally, encodings)
+    else:
+        yield from read_two_files(*_two_files(corpus), tally, encodings)
 
 
 def read_side(corpora: Sequence[CorpusFiles], side: Side) -> Iterator[str]:

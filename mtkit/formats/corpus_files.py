@@ -1,8 +1,11 @@
 """Read and write files of parallel text in any format, chosen by the endings of their names."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from mtkit.errors import UsageError
 from mtkit.formats import archive, csv_table, json_lines, moses, one_file, tmx, tsv
@@ -32,23 +35,38 @@ def read_one_file(
         yield from archive.pairs(path, langs, tally)
         return
     with reading(path) as file:
+        tally.n_bytes_read = partial(_position, file)
         text = as_utf8(file, str(path), encodings) if encodings else file
         yield from one_file.pairs(text, ending, str(path), langs, tally)
 
 
-def read_tsv(path: Path, encodings: Sequence[str] = ()) -> Iterator[Pair]:
+def read_tsv(path: Path, tally: Tally, encodings: Sequence[str] = ()) -> Iterator[Pair]:
     """Yield the pairs of a TSV file, whatever its name."""
     with reading(path) as file:
-        yield from tsv.pairs(as_utf8(file, str(path), encodings) if encodings else file, str(path))
+        tally.n_bytes_read = partial(_position, file)
+        for pair in tsv.pairs(as_utf8(file, str(path), encodings) if encodings else file, str(path)):
+            tally.n_units += 1
+            yield pair
 
 
-def read_two_files(src: Path, tgt: Path, encodings: Sequence[str] = ()) -> Iterator[Pair]:
+def read_two_files(src: Path, tgt: Path, tally: Tally, encodings: Sequence[str] = ()) -> Iterator[Pair]:
     """Yield the pairs of two text files. Raises DataError if their numbers of lines differ."""
     with reading(src) as src_file, reading(tgt) as tgt_file:
+        tally.n_bytes_read = partial(_position, src_file)
         files = src_file, tgt_file
         if encodings:
             files = as_utf8(src_file, str(src), encodings), as_utf8(tgt_file, str(tgt), encodings)
-        yield from moses.pairs(files[0], str(src), files[1], str(tgt))
+        for pair in moses.pairs(files[0], str(src), files[1], str(tgt)):
+            tally.n_units += 1
+            yield pair
+
+
+def _position(file: BinaryIO) -> int:
+    """Return how many bytes of the file on disk have been read; 0 for a pipe."""
+    try:
+        return os.lseek(file.fileno(), 0, os.SEEK_CUR)
+    except OSError:
+        return 0
 
 
 def own_languages(path: Path) -> Languages | None:

@@ -1,6 +1,7 @@
 """A sentence pair, as every reader yields it, and what a reader counts beside."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -28,6 +29,7 @@ class Tally:
     left_out: Counter[str] = field(default_factory=Counter)  # units without a pair, by reason
     n_variants: int = 0  # further texts of a unit in a language that it already has; only the first is used
     languages: Counter[str] = field(default_factory=Counter)  # texts by language code, as the file spells it
+    n_bytes_read: Callable[[], int] = lambda: 0  # of the file, on disk; of two files, of the source side's
 
     def __str__(self) -> str:
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.left_out.items())

@@ -5,6 +5,7 @@ from mtkit.formats.compression import pack
 from mtkit.formats.corpus_files import read_one_file, read_two_files
 from mtkit.formats.encodings import check_encodings, likely_encoding
 from mtkit.formats.lines import read_lines
+from mtkit.formats.pairs import Tally
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_text_in_a_named_encoding_is_read(tmp_path, encoding, name):
 def test_several_encodings_are_tried_on_each_line(tmp_path):
     (tmp_path / "a.en").write_bytes("café\n".encode() + "naïve\n".encode("cp1252") + b"x" * 200_000 + "é".encode())
     (tmp_path / "a.de").write_bytes("größer\n".encode("cp1252") + "süß\n".encode() + b"y")
-    pairs = list(read_two_files(tmp_path / "a.en", tmp_path / "a.de", ["utf-8", "cp1252"]))
+    pairs = list(read_two_files(tmp_path / "a.en", tmp_path / "a.de", Tally(), ["utf-8", "cp1252"]))
     assert [pair[:2] for pair in pairs] == [("café", "größer"), ("naïve", "süß"), ("x" * 200_000 + "é", "y")]
 
 

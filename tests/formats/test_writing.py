@@ -5,7 +5,7 @@ from lxml import etree
 
 from mtkit.errors import UsageError
 from mtkit.formats.corpus_files import check_outputs, own_languages, read_one_file, read_two_files, writing
-from mtkit.formats.pairs import segment
+from mtkit.formats.pairs import Tally, segment
 
 # Without what XML cannot hold, what ends a line or a column, and U+FEFF, which at the beginning of a file is a BOM.
 TEXT = st.text(
@@ -32,7 +32,7 @@ def test_two_text_files_are_read_as_they_were_written(tmp_path_factory, pairs):
     with writing([folder / "x.en", folder / "x.de.gz"], ("en", "de")) as write:
         for pair in pairs:
             write(*pair)
-    assert [pair[:2] for pair in read_two_files(folder / "x.en", folder / "x.de.gz")] == pairs
+    assert [pair[:2] for pair in read_two_files(folder / "x.en", folder / "x.de.gz", Tally())] == pairs
 
 
 @given(st.text())

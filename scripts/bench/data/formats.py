@@ -25,9 +25,11 @@ READ = """
 import re, sys, time
 from pathlib import Path
 from mtkit.formats.corpus_files import read_one_file, read_two_files
+from mtkit.formats.pairs import Tally
 path = Path(sys.argv[1])
 begin = time.perf_counter()
-pairs = read_two_files(path, path.with_suffix(".de")) if path.suffix == ".en" else read_one_file(path, ("en", "de"))
+two = path, path.with_suffix(".de"), Tally()
+pairs = read_two_files(*two) if path.suffix == ".en" else read_one_file(path, ("en", "de"))
 n = sum(1 for _ in pairs)
 seconds = time.perf_counter() - begin
 print(n, seconds, int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
