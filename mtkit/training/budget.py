@@ -78,7 +78,7 @@ def shortage(cfg: TrainConfig, timing: Timing, text_s: float = 0.0) -> str:
         f"run the same command again, which finds the text prepared ({duration_of(text_s)}), or raise the budget to "
         f"{enough}"
         if suffices(timing.prepared - text_s)
-        else f"raise it to {enough}, or lower train.validate_sentences"
+        else f"raise the budget to {enough}, or lower train.validate_sentences"
     )
     return (
         f"train.budget={cfg.budget} leaves too little for training: preparation took {duration_of(timing.prepared)}, "
