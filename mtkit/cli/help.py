@@ -41,7 +41,7 @@ class Command(TyperCommand):
         is_option, hint = param.param_type_name == "option", self._hint(param)
         name = max(param.opts, key=len) if is_option else _value_name(param, hint)
         if not values and name == "--config":
-            return f"give the run's YAML file: {ctx.command_path} CONFIG"
+            return f"give one YAML file, the run's config: {ctx.command_path} CONFIG"
         if not values:
             return f"{name} {_value_name(param, hint)} is required" if is_option else f"{name} is missing"
         return f"{name} {' '.join(values)}: must be {_allowed(hint)}"

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 def print_plan(
     config_path: ConfigOption,
     overrides: SetOption = None,
-    seconds: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long the probe runs updates.")] = 30.0,
+    seconds: Annotated[
+        float, typer.Option(min=1, max=3600, metavar="SECONDS", help="How long the probe runs updates.")
+    ] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON, in bytes and seconds.")] = False,
 ) -> None:
     """Predict what training a config takes, from a short probe of real updates on this machine.

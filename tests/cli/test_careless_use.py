@@ -80,9 +80,9 @@ def test_a_command_with_a_sentence_takes_its_config_only_as_an_option():
 @pytest.mark.parametrize(
     ("args", "facts"),
     [
-        (["train"], ["YAML file: ", " train CONFIG"]),
-        (["plan", "x.yaml", "--seconds", "soon"], ["--seconds soon: ", "a number", "at least 1"]),
-        (["plan", "x.yaml", "--seconds", "0"], ["--seconds 0: ", "at least 1"]),
+        (["train"], ["one YAML file", " train CONFIG"]),
+        (["plan", "x.yaml", "--seconds", "soon"], ["--seconds soon: ", "a number", "1 to 3600"]),
+        (["plan", "x.yaml", "--seconds", "inf"], ["--seconds inf: ", "1 to 3600"]),
         (["translate", "--beam-size", "x", "a"], ["--beam-size x: ", "a whole number", "1 to 1000"]),
         (["translate", "--beam-size", "1.5", "a"], ["--beam-size 1.5: ", "a whole number"]),
         (["translate", "--engine", "fast", "a"], ["--engine fast: ", "auto, native, ctranslate2"]),
