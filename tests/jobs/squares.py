@@ -120,16 +120,17 @@ def main() -> None:
     parser.add_argument("--shard", type=Share.parse, default=Share())
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--ray", action="store_true")
+    parser.add_argument("--ray-address")
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--n", type=int, default=7)
     parser.add_argument("--faults", type=Path)
     args = parser.parse_args()
     set_up_logging(quiet=False)
     executor: Executor = Processes(args.workers) if args.workers else InProcess()
-    if args.ray:
+    if args.ray or args.ray_address:
         from mtkit.jobs.on_ray import OnRay
 
-        executor = OnRay(None, 2)
+        executor = OnRay(args.ray_address, 2)
     try:
         print(cubes(args.output, executor, share=args.shard, n=args.n, slow_s=args.slow, faults=args.faults))
     except MtkitError as error:

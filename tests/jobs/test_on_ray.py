@@ -59,6 +59,38 @@ def test_a_driver_of_ray_that_is_killed_resumes(tmp_path):
     assert (tmp_path / "out").read_text() == CUBES_OF_35
 
 
+def test_machines_may_join_and_leave_a_cluster_while_it_works(tmp_path):
+    script = f"""
+import subprocess, sys, time
+from pathlib import Path
+from ray.cluster_utils import Cluster
+
+machine = dict(num_cpus=1, object_store_memory=100_000_000)
+cluster = Cluster(initialize_head=True, head_node_args=dict(include_dashboard=False, **machine))
+folder = Path({str(tmp_path)!r})
+how = ["--ray-address", cluster.address, "--slow", "0.4", "--n", "20"]
+job = subprocess.Popen([sys.executable, {str(Path(__file__).with_name("squares.py"))!r}, folder / "out", *how])
+
+def wait_for(n):
+    while len(list(folder.glob("out.mtkit-job/*/*/0*"))) < n:
+        assert job.poll() is None
+        time.sleep(0.05)
+
+wait_for(3)
+late = cluster.add_node(**machine)
+wait_for(20)
+cluster.remove_node(late, allow_graceful=False)
+print("left")
+sys.exit(job.wait())
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ["PYTHONPATH"]])}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() in (["4950", "left"], ["left", "4950"])
+    assert (tmp_path / "out").read_text() == "".join(f"{number**3}\n" for number in range(100))
+
+
 def test_ray_listens_on_this_machine_only(tmp_path):
     process = start(tmp_path / "out", "--ray", "--slow", 2)
     while not list(tmp_path.glob("out.mtkit-job/*/numbers/.0*")):
