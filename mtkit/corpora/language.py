@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from mtkit.corpora.scripts import scripts_of
 from mtkit.errors import UsageError
 from mtkit.languages import primary_code
 
@@ -90,13 +91,14 @@ def knows(lang: str) -> bool:
 def candidates(lang: str, other: str) -> tuple[str, ...]:
     """Return the languages between which a line that should be in lang is judged, lang first.
 
-    other: the language of the other side of the corpus.
+    other: the language of the other side of the corpus. Lines in another script are left to the rule on scripts.
     """
     own, known_other = _known_code(lang), _known_code(other)
     assert own is not None
     alike = set().union(*(group for group in _ALIKE if own in group)) - {own, known_other}
-    rest = dict.fromkeys([*([known_other] if known_other else []), *_INTRUDERS])
-    return (own, *(code for code in rest if code != own and code not in alike))
+    own_scripts = {*scripts_of(lang)} or {*scripts_of(own)}
+    intruders = [code for code in _INTRUDERS if code not in alike and own_scripts & {*scripts_of(code)}]
+    return tuple(dict.fromkeys([own, *([known_other] if known_other else []), *intruders]))
 
 
 def foreign_lines(texts: Sequence[str], lang: str, other: str, places: Sequence[int]) -> dict[int, str]:

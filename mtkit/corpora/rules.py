@@ -35,6 +35,7 @@ _MEASURE = re.compile(
 )  # that other languages convert
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:_-]{0,30})(?:\s[^<>]{0,500})?/?>")
 _MOST_SHOWN = 60  # characters of a value
+_MAYBE_COPIED = 0.5  # share of the target's words, below which it cannot be a copy
 _LONGEST_PERIOD = 40  # tokens
 
 
@@ -121,7 +122,8 @@ def copies(window: Window, cfg: CleanConfig) -> Verdicts:
     """Drop pairs of which one side is a copy of the other."""
     verdicts: dict[int, str] = {}
     for i, (src, tgt) in enumerate(zip(window.src.words, window.tgt.words, strict=True)):
-        if set(src).isdisjoint(tgt):
+        known = set(src)
+        if known.isdisjoint(tgt) or sum(word in known for word in tgt) < _MAYBE_COPIED * len(tgt):
             continue
         src_text, tgt_text = window.src.texts[i], window.tgt.texts[i]
         if is_copy(words_of(without_urls(src_text)), words_of(without_urls(tgt_text))):

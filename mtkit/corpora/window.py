@@ -108,9 +108,9 @@ class Lines:
         longest_period: the most words of a row to look for. Every loop in the sense of `quality.faults.find_loop`
         with at most so many words a period is in one of these lines.
         """
-        ids: dict[str, int] = {}
-        words = itertools.chain.from_iterable((*words, "\n") for words in self.words)
-        flat = np.fromiter((ids.setdefault(word, len(ids)) for word in words), np.int64)
+        words = [word for words in self.words for word in (*words, "\n")]
+        ids = {word: index for index, word in enumerate(dict.fromkeys(words))}
+        flat = np.fromiter(map(ids.__getitem__, words), np.int64, len(words))
         ends = np.cumsum(np.fromiter((len(words) + 1 for words in self.words), np.int64, len(self.words))) - 1
         flat[ends] = -1 - np.arange(len(ends))  # nothing equals the end of a line
         lines: set[int] = set()
