@@ -66,7 +66,8 @@ def generate(folder: Path, n: int) -> tuple[Path, Path]:
                     continue
                 length = rng.randint(6, 20)
                 number = rng.randint(100, 10**9)
-                pairs.append(tuple(" ".join([*rng.choices(words, k=length), str(number)]) for words in (EN, DE)))
+                src_text, tgt_text = (" ".join([*rng.choices(words, k=length), str(number)]) for words in (EN, DE))
+                pairs.append((src_text, tgt_text))
             kept = kept[-_PIECE:] + pairs[::20]
             src.writelines(f"{pair[0]}\n" for pair in pairs)
             tgt.writelines(f"{pair[1]}\n" for pair in pairs)
