@@ -8,7 +8,7 @@ because the language of a short line is judged with its neighbours.
 import heapq
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -133,7 +133,7 @@ class _Whole:
         """Count a window of MOST_PAIRS pairs; the last may have fewer."""
         texts = [[squeezed(getattr(pair, side)) for pair in window] for side in SIDES]
         for side in range(2):
-            self.n_words[side] += sum(_n_words(text, self._languages[side]) for text in texts[side])
+            self.n_words[side] += sum(_n_words_of(texts[side], self._languages[side]))
             lengths = [len(getattr(pair, SIDES[side])) for pair in window]
             self.n_characters[side] += sum(lengths)
             for i in heapq.nlargest(_N_LONGEST, range(len(window)), key=lengths.__getitem__):
@@ -284,15 +284,17 @@ def _side(whole: _Whole, judged: _Judged, languages: tuple[str, str], side: int)
         whole.n_characters[side],
         _scripts(texts),
         dict(foreign.most_common()),
-        sorted(_n_words(text, languages[side]) for text in texts),
+        sorted(_n_words_of(map(squeezed, texts), languages[side])),
         longest,
         _growth(texts),
     )
 
 
-def _n_words(text: str, language: str) -> int:
-    """Count words between spaces; characters in a language without spaces."""
-    return len("".join(text.split()) if primary_code(language) in WITHOUT_SPACES else text.split())
+def _n_words_of(texts: Iterable[str], language: str) -> list[int]:
+    """Count the words of each squeezed text, between spaces; the characters in a language without spaces."""
+    if primary_code(language) in WITHOUT_SPACES:
+        return [len(text) - text.count(" ") for text in texts]
+    return [text.count(" ") + 1 if text else 0 for text in texts]
 
 
 def _scripts(texts: Sequence[str]) -> dict[str, float]:

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rensa import RMinHash, RMinHashLSH
-
 from mtkit.corpora.near_duplicates import MOST_PAIRS, find_repeats, sketch
 from mtkit.data.near import loose_keys, squeezed
 from mtkit.formats.lines import windows
@@ -135,7 +133,9 @@ def _find_with_mtkit(pairs: list[Pair]) -> dict[int, int]:
 
 
 def _find_with_rensa(pairs: list[Pair]) -> dict[int, int]:
-    """Find repeats with the same 4-grams, bands and values, verified by the 96 MinHash values."""
+    """Find repeats with the same 4-grams, bands and values, verified by the 96 MinHash values (pip install rensa)."""
+    from rensa import RMinHash, RMinHashLSH
+
     lsh, found = RMinHashLSH(threshold=0.8, num_perm=96, num_bands=16), {}
     digests = []
     for n, pair in enumerate(pairs):
