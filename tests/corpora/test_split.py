@@ -113,6 +113,19 @@ def test_a_pair_nearly_like_one_of_dev_or_test_stays_out_of_train(tmp_path):
     assert report.train + 50 + sum(report.left_out.values()) == 1200
 
 
+def test_each_pair_that_is_left_out_says_why(tmp_path):
+    base = big_corpus(100)
+    extra = [(src.upper(), f"{other} eins") for (src, _), (_, other) in zip(base, big_corpus(100, seed=6), strict=True)]
+    extra += [(f"one {other}", tgt.title()) for (_, tgt), (other, _) in zip(base, big_corpus(100, seed=7), strict=True)]
+    report = split_pairs(tmp_path / "out", base + extra, n_dev=5, n_test=10)
+    rows = left_out(tmp_path / "out")
+    assert {row[3] for row in rows} == {"source", "target"} and len(rows) == sum(report.left_out.values())
+    for _, line, name, reason, *texts in rows:
+        side = ("source", "target").index(reason)
+        assert key(texts[side]) in {key(held[side]) for held in part(tmp_path / "out", name)}
+        assert texts == list((base + extra)[int(line) - 1])
+
+
 def test_the_order_of_the_corpus_changes_neither_dev_nor_test(tmp_path):
     texts = [*big_corpus(), *big_corpus()[:100], *((src.upper(), tgt) for src, tgt in big_corpus()[:50])]
     split_pairs(tmp_path / "one", texts, n_dev=20, n_test=30)

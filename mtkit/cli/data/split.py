@@ -72,6 +72,8 @@ def split(
     for code in languages:
         if not re.fullmatch(r"[\w-]+", code):
             raise UsageError(f"--langs: {code!r} is not a language code, such as de or pt-BR")
+    for path in (path for corpus in files for path in corpus.paths):
+        lines.require_regular(path)  # it is read several times
     n_pairs = corpus_files.count_pairs(files)
     sizes = {part: _size(value, n_pairs) for part, value in wanted.items()}
     report = splitting.split(

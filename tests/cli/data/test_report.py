@@ -41,5 +41,7 @@ def test_no_pairs_and_wrong_names_are_errors(tmp_path):
         (tmp_path / name).write_text("", encoding="utf-8")
     done = run(tmp_path / "a.en", tmp_path / "a.de")
     assert done.exit_code == 1 and "no pairs" in done.stderr
+    done = run("/dev/null", "/dev/zero")
+    assert done.exit_code == 1 and "not a regular file" in done.stderr
     done = run(tmp_path / "a.en", tmp_path / "a.de", "-o", tmp_path / "report.pdf")
     assert done.exit_code == 2 and ".html" in done.stderr
