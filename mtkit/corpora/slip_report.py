@@ -49,9 +49,9 @@ def not_related(files: TwoFiles, diagnosis: Diagnosis) -> str:
     """Return the message about files that have nothing to do with each other."""
     few = "; so few lines teach little about two languages" if min(diagnosis.n_src, diagnosis.n_tgt) < 200 else ""
     return (
-        f"{files.paths[0]} and {files.paths[1]} do not look like translations of each other: {diagnosis.related:.0%} "
-        "of the lines fit their partner better than some other line, and chance alone gives 50 %; check that these are "
-        "the right files" + few
+        f"{files.paths[0]} and {files.paths[1]} do not look like translations of each other: {diagnosis.share:.0%} "
+        f"of the lines find a partner, and {diagnosis.related:.0%} of those fit it better than some other line (chance "
+        "alone gives 50 %); check that these are the right files" + few
     )
 
 

@@ -14,6 +14,7 @@ from mtkit.corpora.alignment.words import Floats, Ints, Vocabulary
 
 # Slips are rare: one line with one line needs no proof, everything else about 1 in 10,000 against it.
 PRIORS = Priors(two_one=12.0, two_two=float("inf"), gap=9.0, gap_line=2.0)
+_LEAST_SHARE = 0.3  # of the shorter file's lines that have a partner
 _UNLIKE_LINES = 10  # neighbouring pairs that must be poor before they are reported
 _UNLIKE_SCORE = -1.0  # nats a pair, on average
 
@@ -49,7 +50,12 @@ class Diagnosis:
     @property
     def is_related(self) -> bool:
         """Whether the files are translations of each other, as a whole."""
-        return self.related >= LEAST_RELATED
+        return self.related >= LEAST_RELATED and self.share >= _LEAST_SHARE
+
+    @property
+    def share(self) -> float:
+        """The share of the shorter file's lines that are in a pair."""
+        return min(1.0, len(self.pairs) / max(1, min(self.n_src, self.n_tgt)))
 
     def unplaced(self) -> tuple[list[int], list[int]]:
         """Return the lines of either file, from 0, that are in no pair."""

@@ -106,6 +106,18 @@ def test_files_without_any_relation_are_told_so(sides):
     assert not diagnose(sides[0], shuffled).is_related
 
 
+def test_a_file_in_another_order_is_no_line_by_line_translation(sides):
+    assert not diagnose(sides[0], sides[1][::-1]).is_related
+
+
+def test_lines_copied_from_the_source_are_not_called_swapped(sides):
+    src, tgt = sides
+    rare = [f"Die Straßenbahn {i} hält zwischen Hauptbahnhof und Rathausplatz{i}." for i in range(3)]
+    src[90:90], tgt[90:90] = rare, rare
+    assert diagnose(src, src).slips == []
+    assert "swapped" not in {slip.kind for slip in diagnose(src, tgt).slips}
+
+
 @pytest.mark.parametrize("src", [["One line."], ["", "", ""], ["!" * 5_000]])
 def test_hardly_any_text_against_much_is_no_relation(src, sides):
     diagnosis = diagnose(src, sides[1])

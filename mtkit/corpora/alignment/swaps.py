@@ -12,7 +12,7 @@ _MOST = 3.0  # that one word can say
 def swapped_lines(src: Side, tgt: Side, vocabulary: Vocabulary) -> tuple[Ints, Ints] | None:
     """Return 1 for each line that is clearly in the other text's language, 0 for the rest; None if none is.
 
-    The line itself does not count: a word that stands nowhere else says nothing.
+    The line itself does not count, nor a copy of it in the other text: a word that stands nowhere else says nothing.
     """
     n = len(vocabulary)
     counts = [np.bincount(side.ids, minlength=n) for side in (src, tgt)]
@@ -22,9 +22,8 @@ def swapped_lines(src: Side, tgt: Side, vocabulary: Vocabulary) -> tuple[Ints, I
         mine, theirs = counts[own], counts[1 - own]
         lines = side.line_of_word()
         repeats = _times_in_line(side, lines, n)
-        ratio = np.log((theirs[side.ids] + 0.5) / (mine[side.ids] - repeats + 0.5)) + np.log(
-            max(1, mine.sum()) / max(1, theirs.sum())
-        )
+        here, there = mine[side.ids] - repeats, np.maximum(0, theirs[side.ids] - repeats)
+        ratio = np.log((there + 0.5) / (here + 0.5) * max(1, mine.sum()) / max(1, theirs.sum()))
         evidence = np.where(says[side.ids], np.clip(ratio, -_MOST, _MOST), 0)
         totals = np.bincount(lines, evidence, minlength=len(side))
         n_words = np.bincount(lines, says[side.ids], minlength=len(side))
