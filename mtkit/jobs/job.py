@@ -121,18 +121,19 @@ def run_job(
             if not share.index:
                 _remove_leftovers(output)
             job = Job(work, digest, executor, share)
-            os.utime(job.path_of("lock"))  # says when this share began
-            job.path_of("failed").unlink(missing_ok=True)
             try:
+                job.begin()
                 return make(job)
             except _Ended:
+                _remove_own_lock(work, job.path_of("lock"))
                 if output.exists():
                     log.info(f"--shard {share}: done; --shard 0/{share.n} has written {output}")
                     return None
                 raise MtkitError(f"{work}: removed before {output} was written; start all shares again") from None
             except BaseException as error:
                 if share.n > 1 and isinstance(error, MtkitError) and not isinstance(error, _OtherFailed):
-                    job.path_of("failed").write_text(str(error), encoding="utf-8")
+                    with suppress(OSError):
+                        job.path_of("failed").write_text(str(error), encoding="utf-8")
                 if any(job.folder.glob("*/[0-9]*")):
                     log.warning(f"{work}: keeps what is done; run the same command again to continue")
                 elif share.n == 1:
@@ -160,6 +161,12 @@ class Job:
     def path_of(self, kind: str, index: int | None = None) -> Path:
         """Return the path of a small file that a share has, by default this one."""
         return _path_of_share(self.work, self.folder.name, self.share.index if index is None else index, kind)
+
+    def begin(self) -> None:
+        """Note when this share began, and that it has not failed."""
+        with self._unless_ended():
+            os.utime(self.path_of("lock"))
+            self.path_of("failed").unlink(missing_ok=True)
 
     def run(self, stage: Stage) -> list[Counts]:
         """Make the shards of a stage that are still missing; return the counts of all its shards, in order.
@@ -253,8 +260,9 @@ class Job:
         began = self.path_of("lock").stat().st_mtime_ns
         for index in range(self.share.n):
             note = self.path_of("failed", index)
-            if note.exists() and (note.stat().st_mtime_ns > began or waited_s > _RESTART_S):
-                raise _OtherFailed(f"--shard {index}/{self.share.n} failed: {note.read_text('utf-8')}")
+            with suppress(FileNotFoundError):  # it did not fail, or is started again just now
+                if note.stat().st_mtime_ns > began or waited_s > _RESTART_S:
+                    raise _OtherFailed(f"--shard {index}/{self.share.n} failed: {note.read_text('utf-8')}")
 
     @contextmanager
     def _unless_ended(self) -> Iterator[None]:
@@ -277,8 +285,8 @@ def _start(work: Path, inputs: Sequence[Path], settings: Mapping[str, Any]) -> N
         return
     if work.exists():
         raise MtkitError(f"{work}: exists, but is not the work folder of a job; remove it, or choose another output")
+    stamps = dict(zip(_keys(inputs), map(_stamp, inputs), strict=True))  # first: a file may change meanwhile
     identity = _identity(settings, inputs, {}, {})
-    stamps = dict(zip(_keys(inputs), map(_stamp, inputs), strict=True))
     content = {"mtkit_job": _FORMAT, "identity": identity, "stamps": stamps}
     temporary = work.with_name(f".{work.name}.{uuid.uuid4().hex}{TEMPORARY}")
     (temporary / _digest(identity)).mkdir(parents=True)
@@ -374,6 +382,14 @@ def _remove_folder(work: Path) -> None:
     with suppress(FileNotFoundError):
         work.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove_own_lock(work: Path, lock: Path) -> None:
+    """Remove what locking made again of the work folder of a job that had just ended; others may be doing the same."""
+    if not (work / _JOB_FILE).exists():
+        with suppress(OSError):
+            lock.unlink()
+            work.rmdir()
 
 
 def _remove_leftovers(output: Path) -> None:

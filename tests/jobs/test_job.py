@@ -13,6 +13,8 @@ import pytest
 from jobs.squares import Products, cubes, loads
 
 from mtkit.errors import MtkitError, UsageError
+from mtkit.files import sha256_file
+from mtkit.jobs import job
 from mtkit.jobs.executors import InProcess, Processes
 from mtkit.jobs.job import Share
 
@@ -283,6 +285,34 @@ def test_a_share_does_not_wait_for_one_that_failed_before_and_stays_away(tmp_pat
     monkeypatch.setattr("mtkit.jobs.job._RESTART_S", 0.2)
     with pytest.raises(MtkitError, match="--shard 0/2 failed: line 17 is bad"):
         cubes(tmp_path / "out", InProcess(), share=Share(1, 2), faults=faults)
+
+
+def test_a_share_that_starts_while_the_job_ends_leaves_nothing(tmp_path, monkeypatch):
+    def end_job(work, *args):
+        digest = check_identity(work, *args)
+        work.rename(tmp_path / "gone")
+        (tmp_path / "out").write_text("done")
+        return digest
+
+    interrupted(tmp_path / "out")
+    check_identity = job._check_identity
+    monkeypatch.setattr(job, "_check_identity", end_job)
+    assert cubes(tmp_path / "out", InProcess(), share=Share(1, 2)) is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gone", "out"]
+
+
+def test_input_that_changes_while_it_is_read_is_noticed(tmp_path, monkeypatch):
+    def read_before_a_change(path):
+        checksum = sha256_file(path)
+        path.write_text("longer\n")
+        return checksum
+
+    (text := tmp_path / "a.en").write_text("one\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "sha256_file", read_before_a_change)
+        job._start(work_of(tmp_path / "out"), [text], {"n": 7})
+    with pytest.raises(MtkitError, match=r"a\.en was .*, now"):
+        cubes(tmp_path / "out", InProcess(), inputs=(text,))
 
 
 def alive(pid):
