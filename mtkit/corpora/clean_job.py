@@ -86,6 +86,7 @@ def run_clean(
         inputs=_files_of(corpora, cfg),
         settings={
             "langs": langs,
+            "read": [corpus.langs for corpus in corpora],  # of the files' languages
             "clean": cfg.model_dump(mode="json", exclude={"score"}),
             "outputs": [[*output.shard_names, output.rejected_name, str(output.corpora)] for output in outputs],
             "packages": {name: importlib.metadata.version(name) for name in _packages(cfg)},
@@ -242,7 +243,8 @@ def _join(job: Job, outputs: Sequence[Output], windows: Windows) -> None:
             "write", shards, output.rejected_name, output.rejected, header=pack(header, packing(output.rejected))
         )
         for name, path in reversed([*zip(output.shard_names, output.kept, strict=True)]):  # the first file comes last
-            job.concatenate("write", shards, name, path)
+            empty = b"" if shards else pack(b"", packing(path))  # an empty compressed file still has a header
+            job.concatenate("write", shards, name, path, header=empty)
 
 
 def _result(n_pairs: int, cfg: CleanConfig, judged: Sequence[Counts], written: Sequence[Counts]) -> CleanResult:

@@ -15,7 +15,8 @@ from mtkit.config.schema import CorpusFiles
 from mtkit.corpora import clean_job, translations
 from mtkit.corpora.clean_outputs import one_output
 from mtkit.corpora.translations import find_translations, write_sources
-from mtkit.errors import DataError
+from mtkit.errors import DataError, MtkitError
+from mtkit.formats.lines import read_lines
 from mtkit.jobs.executors import InProcess, Processes
 from mtkit.jobs.job import Job, Stage, run_job
 
@@ -119,6 +120,31 @@ def test_scores_are_those_of_the_pairs_of_all_corpora_in_order(corpus, tmp_path,
     scores.write_text("1\nx\n" * 8)
     with pytest.raises(DataError, match=r"line 2: 'x'"):
         clean([corpus, corpus], tmp_path, keys)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_an_empty_corpus_gives_files_that_can_be_read(tmp_path, ending):
+    for name in ("a.en", "a.de"):
+        (tmp_path / name).touch()
+    corpora = [CorpusFiles(src=tmp_path / "a.en", tgt=tmp_path / "a.de")]
+    _, output = clean(corpora, tmp_path, names=(f"out.en{ending}", f"out.de{ending}"))
+    assert [path.stat().st_size > 0 for path in output.kept] == [True, True]
+    assert [list(read_lines(path)) for path in output.kept] == [[], []]
+
+
+def test_an_interrupted_cleaning_of_other_languages_of_a_file_is_refused(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "a.csv"
+    path.write_text("en,de,fr\nHouse,Haus,maison\n")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(clean_job, "_join", interrupt)
+        clean([CorpusFiles(file=path, langs=("en", "fr"))], tmp_path)
+    corpora = [CorpusFiles(file=path, langs=("en", "de"))]
+    output = one_output([tmp_path / "out.en", tmp_path / "out.de"], None, corpora)
+    with pytest.raises(MtkitError, match=r"differs: settings\.read.*fr.*de"):
+        clean_job.run_clean(corpora, ("en", "de"), CleanConfig(), [output], executor=InProcess())
 
 
 @dataclass(frozen=True)
