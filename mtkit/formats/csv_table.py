@@ -9,7 +9,7 @@ from typing import BinaryIO, TextIO
 from mtkit.errors import DataError
 from mtkit.formats.lines import lines_of, max_line_bytes
 from mtkit.formats.pairs import Languages, Tally
-from mtkit.formats.units import Unit, language_of_column
+from mtkit.formats.units import Unit, language_of_column, names_of_columns
 
 _DELIMITERS = ",;\t"
 
@@ -53,11 +53,18 @@ def _header(row: list[str]) -> list[str] | None:
 
 def _delimiter(first_line: str) -> str:
     """Return what separates the columns of the first line: the one with which it is a header, or has two columns."""
-    split = {delimiter: next(csv.reader([first_line], delimiter=delimiter), []) for delimiter in _DELIMITERS}
+    split = {delimiter: _split(first_line, delimiter) for delimiter in _DELIMITERS}
     headers = [delimiter for delimiter, row in split.items() if _header(row)]
     in_two = [delimiter for delimiter, row in split.items() if len(row) == 2 and row[1][:1] != " "]
     several = [delimiter for delimiter, row in split.items() if len(row) > 1]
     return [*headers, *in_two, *several, ","][0]
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # which `_rows` reports with its place
+        return []
 
 
 def _rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -89,7 +96,7 @@ def _rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[tuple[int
 
 @contextmanager
 def writing(file: TextIO, langs: Languages) -> Iterator[Callable[[str, str], None]]:
-    """Give a function that writes a pair as a row; the header has the languages."""
+    """Give a function that writes a pair as a row; the header has the languages, or src and tgt."""
     table = csv.writer(file, lineterminator="\n")
-    table.writerow(langs)
+    table.writerow(names_of_columns(langs))
     yield lambda src, tgt: table.writerow((src, tgt)) and None

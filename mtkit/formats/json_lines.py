@@ -9,7 +9,7 @@ from mtkit.errors import DataError
 from mtkit.files import parse_json
 from mtkit.formats.lines import lines_of
 from mtkit.formats.pairs import Languages, Tally
-from mtkit.formats.units import Unit, language_of_column
+from mtkit.formats.units import Unit, language_of_column, names_of_columns
 
 
 def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
@@ -70,10 +70,11 @@ def _object(line: str, name: str, number: int) -> dict[str, Any]:
 
 @contextmanager
 def writing(file: TextIO, langs: Languages) -> Iterator[Callable[[str, str], None]]:
-    """Give a function that writes a pair as a line: the languages are its keys."""
+    """Give a function that writes a pair as a line: the languages, or src and tgt, are its keys."""
+    src_key, tgt_key = names_of_columns(langs)
 
     def write(src: str, tgt: str) -> None:
-        json.dump({langs[0]: src, langs[1]: tgt}, file, ensure_ascii=False)
+        json.dump({src_key: src, tgt_key: tgt}, file, ensure_ascii=False)
         file.write("\n")
 
     yield write

@@ -11,7 +11,8 @@ from mtkit.formats.pairs import Tally
 from mtkit.formats.units import ANY, Unit
 
 _ENTRY = re.compile(rb'(?:(msgctxt|msgid_plural|msgid|domain|msgstr(?:\[\d{1,3}\])?)\s*)?"(.*)"$', re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|(.))", re.DOTALL)
+_BYTE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2}))")
+_ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2}))+)|\\(.)", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
@@ -128,13 +129,19 @@ class _Po:
         raw = b"".join(self._fields[key])
         try:
             text = raw.decode(self._encoding)
+            return _ESCAPE.sub(self._unescape, text) if "\\" in text else text
         except UnicodeDecodeError as error:
             raise self._error(
                 self._lines[key],
-                f"{key}: byte 0x{raw[error.start]:02x} is not {self._encoding.upper()}, the encoding "
+                f"{key}: byte 0x{error.object[error.start]:02x} is not {self._encoding.upper()}, the encoding "
                 "that the header names (charset=) or, without one, UTF-8; correct the charset in the header",
             ) from None
-        return _ESCAPE.sub(_unescape, text) if "\\" in text else text
+
+    def _unescape(self, escape: re.Match[str]) -> str:
+        """Return the character of an escape, or the text of several that are bytes, as msgcat --escape writes them."""
+        if not escape[1]:
+            return _LETTERS.get(escape[2], escape[2])
+        return _BYTE.sub(_byte, escape[1].encode("ascii")).decode(self._encoding)
 
     def _read_header(self, text: str) -> None:
         fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
@@ -148,7 +155,5 @@ class _Po:
                 raise self._error(self._lines["msgid"], f"charset={charset[1]} is not a known encoding") from None
 
 
-def _unescape(escape: re.Match[str]) -> str:
-    if escape[1]:
-        return chr(int(escape[1], 8))
-    return chr(int(escape[2], 16)) if escape[2] else _LETTERS.get(escape[3], escape[3])
+def _byte(escape: re.Match[bytes]) -> bytes:
+    return bytes([(int(escape[1], 8) if escape[1] else int(escape[2], 16)) & 0xFF])

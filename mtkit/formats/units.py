@@ -63,6 +63,11 @@ def language_of_column(name: str) -> str:
     return "tgt" if word in ("tgt", "trg", "target") else name if is_code(word) else ""
 
 
+def names_of_columns(langs: Languages) -> Languages:
+    """Return names of columns or keys that are read again: the languages, or src and tgt if a code is not known."""
+    return langs if all(language_of_column(lang) == lang for lang in langs) else ("src", "tgt")
+
+
 def own_languages(units: Iterable[Unit]) -> Languages | None:
     """Return the two languages of these units, the first one's first text being the source; None if not just two."""
     codes: dict[str, None] = {}

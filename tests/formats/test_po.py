@@ -99,6 +99,17 @@ def test_the_charset_of_the_header_is_used(tmp_path):
         list(read_one_file(write(tmp_path, PO.replace("UTF-8", "XX")), ("en", "de")))
 
 
+@pytest.mark.parametrize("charset", ["UTF-8", "ISO-8859-1"])
+def test_octal_and_hexadecimal_escapes_are_bytes_of_the_charset(tmp_path, charset):
+    octal = "".join(f"\\{byte:03o}" for byte in "é€"[: 1 + (charset == "UTF-8")].encode(charset))
+    hexadecimal = "".join(f"\\x{byte:x}" for byte in "ß".encode(charset))
+    text = f'{HEADER.replace("UTF-8", charset)}msgid "Caf{octal}\\tx"\nmsgstr "Stra{hexadecimal}."\n'
+    [pair] = read_one_file(write(tmp_path, text), ("en", "de"))
+    assert pair[:2] == ("Café€ x" if charset == "UTF-8" else "Café x", "Straß.")
+    with pytest.raises(DataError, match=r"line \d+: msgid: byte 0xff is not UTF-8"):
+        list(read_one_file(write(tmp_path, HEADER + 'msgid "Caf\\377"\nmsgstr "x"\n'), ("en", "de")))
+
+
 @pytest.mark.parametrize(("n_forms", "last"), [(1, "%d 0"), (3, "%d 2")])
 def test_the_last_plural_form_translates_the_plural(tmp_path, n_forms, last):
     forms = "".join(f'msgstr[{i}] "%d {i}"\n' for i in range(n_forms))

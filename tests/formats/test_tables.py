@@ -52,6 +52,7 @@ def test_a_row_of_a_csv_has_the_number_of_its_first_line_and_empty_sides_are_cou
         ('a,b\n"c,d\ne,f\n', None, "line 2: not a row of CSV"),
         ('a,b\n"c"x,d\n', None, "line 2: not a row of CSV"),
         ("a\nb\n", None, "line 1: one column"),
+        ("a\rb,c\n", None, "line 1: not a row of CSV"),
         ("en,fr\na,b\n", ("en", "de"), r"en and de; .*en \(1\), fr \(1\)"),
         ("en,fr,de\na,b,c\n", None, r"which two.*en \(1\), fr \(1\), de \(1\)"),
         ('a,b\n"c' + "\nd" * 2000, None, "line 2: a row of more than 1,000 characters"),

@@ -43,6 +43,16 @@ def test_a_segment_is_one_line_without_tabs_for_every_program(text):
     assert segment(segment(text)) == segment(text)
 
 
+@pytest.mark.parametrize("langs", [("eng", "deu"), ("en", "deu"), ("source", "en"), ("x", "y")])
+@pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
+def test_codes_that_do_not_look_like_languages_are_written_as_src_and_tgt(tmp_path, name, langs):
+    with writing([tmp_path / name], langs) as write:
+        write("a", "b")
+    assert own_languages(tmp_path / name) == ("src", "tgt")
+    for read_as in (langs, None):
+        assert [pair[:2] for pair in read_one_file(tmp_path / name, read_as)] == [("a", "b")]
+
+
 def test_a_segment_without_line_breaks_and_tabs_stays_as_it_is():
     assert segment("  a\u00a0b  c\u202f! ") == "  a\u00a0b  c\u202f! "
     assert segment(" a \r\n b\t\tc\n") == "a b c"
