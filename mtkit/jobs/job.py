@@ -26,7 +26,7 @@ from mtkit.errors import MtkitError, UsageError
 from mtkit.files import TEMPORARY, atomic_file, open_locked, parse_json, sha256_file
 from mtkit.jobs.executors import Executor
 from mtkit.jobs.interrupts import termination_as_interrupt
-from mtkit.jobs.shards import MakeShard, ShardTask, finished_shards, read_done, shard_folder
+from mtkit.jobs.shards import Done, MakeShard, ShardTask, finished_shards, read_done, shard_folder
 from mtkit.version import __version__
 
 _FORMAT = 1
@@ -187,11 +187,18 @@ class Job:
                 bar.update(sizes[index])
         self._wait_for_others(stage, stage_folder)
         with self._unless_ended():
-            return [read_done(shard_folder(stage_folder, index)).counts for index in range(stage.n_shards)]
+            return [_done_of(shard_folder(stage_folder, index)).counts for index in range(stage.n_shards)]
 
     def shard(self, stage: str, index: int) -> Path:
         """Return the folder of a finished shard."""
         return shard_folder(self.folder / stage, index)
+
+    def intact(self, stage: str, index: int, name: str) -> Path:
+        """Return the path of a file of a finished shard. Raises MtkitError if it differs from its checksum."""
+        folder = self.shard(stage, index)
+        if sha256_file(folder / name) != _done_of(folder).files.get(name):
+            raise _damaged(folder)
+        return folder / name
 
     def finish(self, write: Callable[[], None]) -> None:
         """Let one process, that of share 0, write the outputs and remove the work folder; only there this returns.
@@ -219,8 +226,8 @@ class Job:
                     while data := file.read(_COPY_CHUNK):
                         checksum.update(data)
                         out.write(data)
-                if checksum.hexdigest() != read_done(folder).files[name]:
-                    raise MtkitError(f"{folder / name}: damaged; run the same command again, which makes it again")
+                if checksum.hexdigest() != _done_of(folder).files.get(name):
+                    raise _damaged(folder)
 
     def _wait_for_others(self, stage: Stage, stage_folder: Path) -> None:
         missing = set(range(stage.n_shards))
@@ -273,6 +280,20 @@ class Job:
             if self.folder.is_dir():
                 raise
             raise _Ended from error
+
+
+def _done_of(folder: Path) -> Done:
+    """Return what a finished shard holds. Raises MtkitError if its done file is damaged."""
+    try:
+        return read_done(folder)
+    except ValueError:
+        raise _damaged(folder) from None
+
+
+def _damaged(folder: Path) -> MtkitError:
+    """Return the error for a damaged shard, and remove it, so that the share that made it makes it again."""
+    _remove_folder(folder)
+    return MtkitError(f"{folder}: damaged; run the same command, of every share, again, which makes it again")
 
 
 def _path_of_share(work: Path, digest: str, index: int, kind: str) -> Path:
@@ -376,11 +397,11 @@ def _discard(work: Path) -> None:
     _remove_folder(work)
 
 
-def _remove_folder(work: Path) -> None:
-    """Remove the work folder; others see it vanish at once."""
-    aside = work.with_name(f".{work.name}.{uuid.uuid4().hex}{TEMPORARY}")
+def _remove_folder(folder: Path) -> None:
+    """Remove a work folder, or a shard; others see it vanish at once."""
+    aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{TEMPORARY}")
     with suppress(FileNotFoundError):
-        work.rename(aside)
+        folder.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 
 

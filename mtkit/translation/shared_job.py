@@ -162,6 +162,6 @@ class _Translate:
 
 def _output_lines(job: Job, n_shards: int, suffix: str) -> Iterator[str]:
     for index in range(n_shards):
-        with (job.shard("translate", index) / _OUTPUT).open("rb") as raw, unpacked(raw, suffix) as file:
+        with job.intact("translate", index, _OUTPUT).open("rb") as raw, unpacked(raw, suffix) as file:
             for line in file:
                 yield line.decode("utf-8").removesuffix("\n")

@@ -16,7 +16,7 @@ from mtkit.errors import MtkitError, UsageError
 from mtkit.files import sha256_file
 from mtkit.jobs import job
 from mtkit.jobs.executors import InProcess, Processes
-from mtkit.jobs.job import Share
+from mtkit.jobs.job import Job, Share
 
 SCRIPT = Path(__file__).with_name("squares.py")
 CUBES_OF_35 = "".join(f"{number**3}\n" for number in range(35))
@@ -313,6 +313,24 @@ def test_input_that_changes_while_it_is_read_is_noticed(tmp_path, monkeypatch):
         job._start(work_of(tmp_path / "out"), [text], {"n": 7})
     with pytest.raises(MtkitError, match=r"a\.en was .*, now"):
         cubes(tmp_path / "out", InProcess(), inputs=(text,))
+
+
+@pytest.mark.parametrize("damaged", ["numbers", "done.json"])
+def test_a_damaged_shard_of_another_share_is_removed_and_made_again(tmp_path, monkeypatch, damaged):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Job, "finish", interrupt)
+        cubes(tmp_path / "out", InProcess())
+    [folder] = work_of(tmp_path / "out").glob("*/cubes/000003")  # of share 1
+    (folder / damaged).write_text("7\n")
+    with pytest.raises(MtkitError, match=r"cubes/000003: damaged; .* of every share"):
+        cubes(tmp_path / "out", InProcess(), share=Share(0, 2))
+    assert not (tmp_path / "out").exists()
+    for share in [start(tmp_path / "out", "--shard", f"{index}/2") for index in (0, 1)]:
+        end(share)
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
 
 
 def alive(pid):
