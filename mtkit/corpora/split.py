@@ -33,6 +33,7 @@ LEFT_OUT = "left-out.tsv.gz"
 REPORT = "split.json"
 _COLUMNS = "file", "line", "like a pair of", "by its", "source", "target"  # of LEFT_OUT
 _SPARE = 1000  # candidates beyond twice those needed
+_FIRST_BLOCK = 64  # candidates
 
 ReadPairs = Callable[[], Iterator[Pair]]
 ReadDocuments = Callable[[], Iterator[str]]
@@ -211,24 +212,39 @@ def _smallest(read: ReadPairs, n_kept: int, n_pairs: int, seed: int) -> tuple[li
 
 
 def _unlike_each_other(candidates: Sequence[Pair]) -> list[Pair]:
-    """Return the candidates in order, without those that are like an earlier one that is returned."""
-    likes: list[set[int]] = [set() for _ in candidates]
-    for side in SIDES:
+    """Return the candidates in order, without those that are like an earlier one that is returned.
+
+    A block of candidates is compared with the chosen ones first, and only those that are left with each other: so a
+    thousand variants of a sentence are compared with the first one, not each with each.
+    """
+    keys = [_keys_of(candidates, side) for side in SIDES]
+    chosen: list[int] = []
+    start = 0
+    while start < len(candidates):
+        block = range(start, min(start + max(_FIRST_BLOCK, len(chosen)), len(candidates)))
+        start = block.stop
+        known = _likes_among(keys, block, chosen)
+        left = [index for index in block if index not in known]
+        likes, added = _likes_among(keys, left, left), set[int]()
+        for index in left:
+            if added.isdisjoint(likes[index]):
+                added.add(index)
+                chosen.append(index)
+    return [candidates[index] for index in chosen]
+
+
+def _likes_among(keys: Sequence[Sequence[str]], indices: Sequence[int], others: Sequence[int]) -> dict[int, set[int]]:
+    """Return for each of these indices that has any the others that are like it on either side, by their keys."""
+    likes: dict[int, set[int]] = {}
+    for side_keys in keys:
         owners: dict[str, list[int]] = {}
-        keys = _keys_of(candidates, side)
-        for index, key in enumerate(keys):
-            owners.setdefault(key, []).append(index)
+        for other in others:
+            owners.setdefault(side_keys[other], []).append(other)
         near = NearTexts(list(owners))
-        for start in range(0, len(keys), MOST_TEXTS):
-            for i, text in near.find(keys[start : start + MOST_TEXTS]):
-                likes[start + i].update(owners[text])
-    chosen: list[Pair] = []
-    is_chosen = [False] * len(candidates)
-    for index, pair in enumerate(candidates):
-        if not any(is_chosen[other] for other in likes[index]):
-            is_chosen[index] = True
-            chosen.append(pair)
-    return chosen
+        for window in windows(indices, MOST_TEXTS):
+            for i, text in near.find([side_keys[index] for index in window]):
+                likes.setdefault(window[i], set()).update(owners[text])
+    return likes
 
 
 def _choose_documents(

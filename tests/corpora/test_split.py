@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.corpora.split import LEFT_OUT, REPORT, split
+from mtkit.corpora.split import LEFT_OUT, REPORT, _unlike_each_other, split
+from mtkit.data import near
 from mtkit.errors import DataError
 from mtkit.formats.pairs import Pair
 
@@ -188,3 +189,20 @@ def test_the_report_is_written_beside_the_text(tmp_path):
 def test_a_sentence_of_two_lines_is_written_as_one(tmp_path):
     split_pairs(tmp_path / "out", [*big_corpus(), ("one\ntwo\tthree", "eins\r\nzwei")])
     assert ("one two\tthree", "eins  zwei") in part(tmp_path / "out", "train")
+
+
+def test_candidates_that_are_all_alike_are_not_compared_each_with_each(monkeypatch):
+    n_compared = 0
+    one_of_two = near._ngrams
+
+    def counting(text):
+        nonlocal n_compared
+        n_compared += 1
+        return one_of_two(text)
+
+    monkeypatch.setattr(near, "_ngrams", counting)
+    variants = [chr(97 + i % 26) + chr(97 + i // 26 % 26) for i in range(600)]
+    sources = [f"The product that you are looking for is not to be had in the colour {name}." for name in variants]
+    pairs = [Pair(src, "Nicht verfügbar.", "a.en", line) for line, src in enumerate(sources, start=1)]
+    assert _unlike_each_other(pairs) == pairs[:1]
+    assert n_compared < 30_000  # each with each would be 720,000
