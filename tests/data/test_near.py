@@ -2,8 +2,10 @@
 
 import random
 
+import pytest
+
 from mtkit.data import near
-from mtkit.data.near import NearTexts
+from mtkit.data.near import NearTexts, loose_keys
 
 
 def ngrams(text: str) -> set[str]:
@@ -40,3 +42,10 @@ def test_the_pairs_are_those_that_comparing_all_finds(monkeypatch):
 def test_without_texts_nothing_is_found():
     assert not list(NearTexts([]).find(["a"]))
     assert not list(NearTexts(["a"]).find([]))
+
+
+@pytest.mark.parametrize(("one", "other"), [("दिन", "दान"), ("मैं जाता हूँ", "मैं जाती हूँ"), ("ใกล้", "ไกล"), ("น้ำมัน", "นำมน")])
+def test_words_that_differ_in_a_vowel_sign_are_different(one, other):
+    keys = loose_keys([f"{one}!", one, other])
+    assert keys[0] == keys[1] != keys[2]
+    assert keys[1] == one
