@@ -104,7 +104,14 @@ def min_script_share(window: Window, cfg: CleanConfig) -> Verdicts:
             continue
         share = side.n_in(names) / np.maximum(side.n_alphabetic, 1)
         wrong = (share < cfg.min_script_share) & (side.n_alphabetic >= _FEW_LETTERS)
-        verdicts.update((int(i), f"{name}: {share[i]:.2f} {'/'.join(names)}") for i in np.flatnonzero(wrong))
+        candidates = np.flatnonzero(wrong).tolist()
+        bare = Lines([without_urls(side.texts[i]) for i in candidates], side.lang)  # addresses are Latin everywhere
+        is_mixed = bare.n_in(names) < cfg.min_script_share * bare.n_alphabetic
+        verdicts.update(
+            (i, f"{name}: {share[i]:.2f} {'/'.join(names)}")
+            for i, still in zip(candidates, is_mixed & (bare.n_alphabetic >= _FEW_LETTERS), strict=True)
+            if still
+        )
     return verdicts
 
 
@@ -168,13 +175,24 @@ def urls(window: Window, cfg: CleanConfig) -> Verdicts:
 
 def placeholders(window: Window, cfg: CleanConfig) -> Verdicts:
     """Drop pairs with different placeholders of programs."""
-    return _differing(window, "%{$", lambda text: Counter(match[0] for match in _PLACEHOLDER.finditer(text)))
+
+    def placeholders_of(text: str, other: str) -> Counter[str]:
+        found = (match[0] for match in _PLACEHOLDER.finditer(text))
+        return Counter(part for part in found if not _is_percentage(part, other))
+
+    return _differing(window, "%{$", placeholders_of)
+
+
+def _is_percentage(placeholder: str, other: str) -> bool:
+    """Return whether %5 means 5 %, as in Turkish and Basque, because the other side has a plain 5."""
+    number = placeholder[1:]
+    return number.isdecimal() and bool(re.search(rf"(?<![\d%]){number}(?!\d)", other))
 
 
 def tags(window: Window, cfg: CleanConfig) -> Verdicts:
     """Drop pairs with different markup, whatever its attributes."""
 
-    def tags_of(text: str) -> Counter[str]:
+    def tags_of(text: str, other: str) -> Counter[str]:
         return Counter(f"<{match[1]}{match[2].lower()}>" for match in _TAG.finditer(text))
 
     return _differing(window, "<", tags_of)
@@ -229,12 +247,16 @@ def _where(
     return verdicts
 
 
-def _differing(window: Window, marks: str, parts_of: Callable[[str], Counter[str]]) -> Verdicts:
-    """Drop pairs whose sides differ in these parts, looking only at lines with one of the marks."""
+def _differing(window: Window, marks: str, parts_of: Callable[[str, str], Counter[str]]) -> Verdicts:
+    """Drop pairs whose sides differ in these parts, looking only at lines with one of the marks.
+
+    parts_of: returns those of a text; its second argument is the text of the other side.
+    """
     verdicts: dict[int, str] = {}
     codes = np.array([ord(mark) for mark in marks], np.uint32)
     for i in sorted({i for side, _ in _sides(window) for i in side.holding(np.isin(side.characters, codes))}):
-        src, tgt = parts_of(window.src.texts[i]), parts_of(window.tgt.texts[i])
+        texts = window.src.texts[i], window.tgt.texts[i]
+        src, tgt = parts_of(*texts), parts_of(*reversed(texts))
         if src != tgt:
             verdicts[i] = _only(list((src - tgt).elements()), list((tgt - src).elements()))
     return verdicts

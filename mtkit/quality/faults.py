@@ -28,10 +28,16 @@ _WIDE = (
 )
 _END = re.compile(r"[.!?…。！？؟।۔։።။។][\"'”’»›)\]」』\s]*$")
 _NO_FULL_STOP = re.compile(r"[\u0e00-\u0eff]\s*$")  # Thai and Lao
+# A character of an address: no space of any kind, quote or apostrophe (www.x.com'da), and none of the scripts without
+# spaces or of Korean, whose words follow an address at once.
+_IN_URL = (
+    r"[^\s<>\"“”«»'’\u00a0\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2000-\u200a\u202f\u3000-\u30ff\u3400-\u9fff"
+    r"\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]"
+)
 # Bounded repetitions: a line may be very long and have no spaces.
 _URL = re.compile(
-    r"(?:https?://|ftp://|www\.)[^\s<>\"“”«»]+|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}"
-    r"|\b(?:[\w-]{1,63}\.){1,5}(?:com|org|net|edu|gov|info|io|eu|de|fr|pt|br|es|it|nl|uk|ch|at|be|jp|cn|ru)\b(?:/[^\s<>\"“”«»]*)?",
+    rf"(?:https?://|ftp://|www\.){_IN_URL}+|[\w.+-]{{1,64}}@[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,5}}"
+    rf"|\b(?:[\w-]{{1,63}}\.){{1,5}}(?:com|org|net|edu|gov|info|io|eu|de|fr|pt|br|es|it|nl|uk|ch|at|be|jp|cn|ru)\b(?:/{_IN_URL}*)?",
     re.IGNORECASE | re.ASCII,
 )
 _URL_TAIL = ".,;:!?…'\"”’»›)]}"

@@ -124,6 +124,13 @@ def test_a_rule_drops_what_it_is_for(src, tgt, rule, value):
             ("en", "de"),
         ),
         ("ThinkPad x200", "ThinkPad x200", ("xx", "yy")),
+        ("A 50% discount on everything!", "Her şeyde %50 indirim!", ("en", "tr")),
+        ("The rate rose by 2.5%.", "Oran %2,5 arttı.", ("en", "tr")),
+        ("Please visit www.example.com today.", "www.example.comをご覧ください。", ("en", "ja")),
+        ("See http://example.com/b for more.", "更多信息请见http://example.com/b。", ("en", "zh")),
+        ("Mail me at joe@example.com today.", "今天发邮件到joe@example.com。", ("en", "zh")),
+        ("Visit www.example.com now.", "Şimdi www.example.com'u ziyaret edin.", ("en", "tr")),
+        ("See http://example.com/b: it is new.", "Voir http://example.com/b\u00a0: c'est nouveau.", ("en", "fr")),
     ],
 )
 def test_good_pairs_stay(src, tgt, langs):
