@@ -35,6 +35,12 @@ def test_the_reference_of_commands_is_up_to_date(reference):
     assert reference.command_reference() == (ROOT / "docs/commands.md").read_text(encoding="utf-8"), REMEDY
 
 
+def test_no_usage_doubles_the_dots_of_arguments_that_may_be_several(reference):
+    usages = re.findall(r"^`mtkit .*`$", reference.command_reference(), flags=re.MULTILINE)
+    assert any("CORPUS..." in usage for usage in usages)
+    assert not [usage for usage in usages if "...." in usage or "...]..." in usage]
+
+
 def test_the_page_of_the_api_is_up_to_date(reference):
     assert reference.api_reference() == (ROOT / "docs/api.md").read_text(encoding="utf-8"), REMEDY
 

@@ -34,7 +34,7 @@ def clean(
     corpora: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[CORPUS...]",
+            metavar="CORPUS",
             help="Files with both sides (.tsv, .tmx, .zip as from OPUS, ...), or two text files in a row "
             "(train.en train.de). Default: data.train of --config.",
         ),

@@ -10,7 +10,7 @@ from mtkit.cli.options import file_named
 CorporaArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="CORPUS...",
+        metavar="CORPUS",
         help="Files with both sides (.tsv, .csv, .jsonl, .tmx, .xlf, .xliff, .po, .zip as from OPUS), two text files "
         "in a row (train.en train.de), or configs (.yaml), whose data.train is meant. All but .zip may end in .gz, "
         ".xz or .zst.",
