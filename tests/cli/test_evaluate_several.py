@@ -175,7 +175,7 @@ def test_one_system_has_the_mean_of_its_given_scores_with_an_interval():
         (["1", "2", "3", "0,85"], "C=s", 1, "s: line 4: '0,85' is not a finite number"),
         (["1", "", "3", "4"], "C=s", 1, "s: line 2: '' is not a finite number"),
         (["1_5", "2", "3", "4"], "C=s", 1, "s: line 1: '1_5' is not a finite number"),
-        (["1", "2", "3", "4"], "C=s,s", 2, "--scores C=s,s: 2 files, but 1 needed"),
+        (["1", "2", "3", "4"], "C=s,s", 2, "--scores C=s,s: 2 files for 1 system"),
         (["1", "2", "3", "4"], "s", 2, "--scores s: write NAME=FILE"),
         (["1", "2", "3", "4"], "=s", 2, "--scores =s: write NAME=FILE"),
         (["1", "2", "3", "4"], "C=", 2, "--scores C=: write NAME=FILE"),

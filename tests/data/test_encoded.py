@@ -236,7 +236,7 @@ def test_unequal_files_are_an_error_before_anything_is_encoded(encode, write_cor
     [
         ([], [], "0 of 0 pairs"),
         (["", " "], ["x", ""], r"0 of 2 pairs .*2 with a blank side"),
-        (["cat " * 99], ["chat"], r"0 of 1 pair  .*1 too long"),
+        (["cat " * 99], ["chat"], r"0 of 1 pair kept .*1 too long"),
     ],
 )
 def test_a_corpus_without_a_usable_pair_is_an_error(encode, write_corpus, tmp_path, src, tgt, message):

@@ -150,7 +150,7 @@ def test_neighbours_make_a_map_of_a_single_word(run):
             "3 points, not 2; give more words, or raise --top",
         ),
         (["cat", "--neighbours"], 2, "--neighbours adds tokens to the map: give --output PICTURE, or --json"),
-        (["cat", "--side", "middle"], 2, "'middle' is not one of 'src', 'tgt'"),
+        (["cat", "--side", "middle"], 2, "--side middle: must be one of src, tgt"),
     ],
 )
 def test_mistakes_are_explained(run, args, exit_code, message):
