@@ -1,5 +1,6 @@
 """Say in words where two files slip, and write them repaired."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from mtkit.formats.pairs import Languages, segment
 
 _SHOWN = 3  # lines of a block
 _LONGEST = 90  # characters of a line
+_LISTED = 500  # slips of a kind as line numbers
+_WIDTH = 110  # characters of a line of them
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,22 @@ def describe(slip: Slip, files: TwoFiles) -> Iterator[str]:
             yield _line("  ", f"{name}:{after + 1}", lines[after], width)
 
 
+def listed(slips: Sequence[Slip], files: TwoFiles) -> Iterator[str]:
+    """Yield slips of one kind as line numbers: source=target, - where a side has no line."""
+    head = f"another {len(slips):,} {slips[0].kind}, lines of {' = '.join(files.names)}: "
+    places = ", ".join(f"{_numbers(slip.src)}={_numbers(slip.tgt)}" for slip in slips[:_LISTED])
+    yield from textwrap.wrap(head + places, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    if len(slips) > _LISTED:
+        yield f"... and {len(slips) - _LISTED:,} more; --json has all"
+
+
+def _numbers(span: Span) -> str:
+    first, end = span
+    if first == end:
+        return "-"
+    return f"{first + 1}" if end - first == 1 else f"{first + 1}-{end}"
+
+
 def _line(mark: str, place: str, text: str, width: int) -> str:
     return f"  {mark}{place:<{width}} | {text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'}"
 
@@ -83,7 +102,7 @@ def _headline(slip: Slip, names: tuple[str, str]) -> str:
     src, tgt = _place(names[0], slip.src), _place(names[1], slip.tgt)
     n_src, n_tgt = slip.src[1] - slip.src[0], slip.tgt[1] - slip.tgt[0]
     if slip.kind == "missing" and n_src and n_tgt:
-        return f"no match: {src} and {tgt} have no partners"
+        return f"missing: {src} and {tgt} stand at the same place, and neither has a partner"
     if slip.kind == "missing":
         alone, other, place, n = (src, names[1], slip.tgt[0], n_src) if n_src else (tgt, names[0], slip.src[0], n_tgt)
         after = f"after line {place:,}" if place else "at the start"

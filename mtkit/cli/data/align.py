@@ -27,7 +27,9 @@ def align(
     ] = False,
     aside: Annotated[
         Path | None,
-        typer.Option(callback=file_named(), help="TSV for the sentences that are in no pair: file, number, text."),
+        typer.Option(
+            callback=file_named(), help="TSV for the sentences in no pair: file, which sentence (from 1), text."
+        ),
     ] = None,
     langs: LangsOption = None,
     model: Annotated[
@@ -40,7 +42,7 @@ def align(
     It splits lines into sentences and pairs one or two with one or two, in order, by lengths (Gale and Church), words
     spelled alike and a lexicon that it learns from the documents. Sentences without a translation are left out and
     counted; parts that stand elsewhere in the other document are found. The score of a pair is in nats; below 0 the
-    pair is rather no translation.
+    words alone do not speak for a translation, which is usual for short headings: look before you drop such pairs.
     """
     languages = sources.languages_of(src, tgt, langs)
     corpus_files.check_outputs(output, languages)

@@ -41,7 +41,12 @@ def doctor(
         ),
     ] = None,
     langs: LangsOption = None,
-    show: Annotated[int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Slips to show.")] = 100,
+    show: Annotated[
+        int,
+        typer.Option(
+            min=0, rich_help_panel=OUTPUT, help="Slips of each kind to show with their lines; the rest as line numbers."
+        ),
+    ] = 5,
     as_json: JsonOption = False,
 ) -> None:
     """Say where line n of one file stops being the translation of line n of the other.
@@ -86,9 +91,20 @@ def _print(diagnosis: slips.Diagnosis, files: slip_report.TwoFiles, show: int) -
     kinds = ", ".join(f"{n:,} {kind}" for kind, n in counts.most_common())
     sizes = [f"{name} ({n:,} lines)" for name, n in zip(files.names, (diagnosis.n_src, diagnosis.n_tgt), strict=True)]
     print(f"{' and '.join(sizes)}: {f'slips: {kinds}' if kinds else 'no slips'}")
-    for slip in diagnosis.slips[:show]:
+    rest: dict[str, list[slips.Slip]] = {kind: [] for kind in counts}
+    shown: Counter[str] = Counter()
+    for slip in diagnosis.slips:
+        if shown[slip.kind] == show:
+            rest[slip.kind].append(slip)
+            continue
+        shown[slip.kind] += 1
         print()
         for line in slip_report.describe(slip, files):
             print(line)
-    if len(diagnosis.slips) > show:
-        print(f"\n... and {len(diagnosis.slips) - show:,} more; --show N shows N")
+    others = [of_kind for of_kind in rest.values() if of_kind]
+    for of_kind in others:
+        print()
+        for line in slip_report.listed(of_kind, files):
+            print(line)
+    if others:
+        print("\n--show N shows N of each kind with their lines")

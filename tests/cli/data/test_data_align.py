@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mtkit.cli import app
+from mtkit.corpora.documents import read_sentences
 from mtkit.data.sample import read_sample
 from mtkit.translation.segments import sentences
 
@@ -38,7 +39,9 @@ def test_two_documents_become_pairs(documents: tuple[Path, Path], tmp_path: Path
     assert {len(row) for row in rows} == {4}
     truth = set(read_sample()["train"])
     assert sum((row[0], row[1]) in truth for row in rows) >= 0.98 * 316
-    assert len(rest.read_text(encoding="utf-8").splitlines()) in range(4, 10)
+    left = [line.split("\t") for line in rest.read_text(encoding="utf-8").splitlines()]
+    assert len(left) in range(4, 10)
+    assert all(read_sentences(Path(path))[int(number) - 1] == text for path, number, text in left)
     assert "316 pairs" in result.stderr and "of 320 sentences" in result.stderr
 
 

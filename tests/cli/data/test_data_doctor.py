@@ -8,6 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mtkit.cli import app
+from mtkit.corpora.slip_report import TwoFiles, describe
+from mtkit.corpora.slips import Slip
 from mtkit.data.sample import read_sample
 
 
@@ -35,6 +37,26 @@ def test_a_slip_is_shown_with_its_lines(files: tuple[Path, Path]) -> None:
     [slip] = json.loads(run(*files, "--json").stdout)["slips"]
     assert (slip["kind"], slip["src"]["first"], slip["src"]["last"], slip["tgt"]) == ("missing", 101, 101, None)
     assert slip["src"]["text"] == lines[100]
+
+
+def test_few_slips_of_a_kind_are_shown_in_full_and_the_rest_as_line_numbers(tmp_path: Path) -> None:
+    long = [list(pair) for pair in read_sample()["train"] if min(map(len, pair)) > 25]
+    pairs = random.Random(3).sample(long, 400)
+    for index in range(9, 400, 40):  # lines 10, 50, ..., 370
+        pairs[index].reverse()
+    files = tmp_path / "text.en", tmp_path / "text.fr"
+    for side, path in enumerate(files):
+        path.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+    default, three, every = (run(*files, *args).stdout for args in ((), ("--show", 3), ("--show", 100)))
+    assert "slips: 10 swapped" in default
+    assert [text.count("\nswapped: ") for text in (default, three, every)] == [5, 3, 10]
+    assert "\nanother 5 swapped, lines of text.en = text.fr: 210=210, 250=250, 290=290, 330=330, 370=370\n" in default
+    assert "another 7 swapped" in three and "another" not in every
+
+
+def test_lines_without_a_match_have_the_name_that_they_are_counted_by(tmp_path: Path) -> None:
+    files = TwoFiles((tmp_path / "a.en", tmp_path / "a.fr"), (["One"] * 9, ["Un"] * 9))
+    assert next(describe(Slip("missing", (2, 3), (2, 4)), files)).startswith("missing: a.en:3 and a.fr:3-4 ")
 
 
 def test_fix_writes_pairs_and_puts_the_rest_aside(files: tuple[Path, Path], tmp_path: Path) -> None:
