@@ -42,8 +42,16 @@ _CLEAN = {
         0.0005,
     ),
     "min_letters_share": _Words("few letters", "A side is mostly digits and marks: tables, codes, prices.", 0.0005),
-    "min_script_share": _Words("another script", "A side is not in the script of its language.", 0.0005),
-    "language": _Words("another language", "A side is in another language than it should be.", 0.0005),
+    "min_script_share": _Words(
+        "another script",
+        "A side is not in the script of its language, perhaps because the two have changed places.",
+        0.0005,
+    ),
+    "language": _Words(
+        "another language",
+        "A side is in another language than it should be, perhaps because the two have changed places.",
+        0.0005,
+    ),
     "copies": _Words("copies", "Both sides have the same words: not translated.", 0.0005),
     "numbers": _Words(
         "numbers differ", "A number of one side is in no form on the other. Many: lines have slipped.", 0.01
@@ -67,6 +75,7 @@ _CLEAN = {
         "near repeats", "An earlier pair has 80 % of the same character 4-grams, numbers aside.", 0.1
     ),
 }
+_SWAPPED = ("min_script_share", "language")  # what pairs whose sides have changed places are found as
 _OTHERS = {
     "end": _Words("ends differ", "One side ends as a question or a sentence, the other does not.", 0.05),
     "several translations": _Words(
@@ -96,10 +105,16 @@ def is_unusual(finding: Finding) -> bool:
     return usual is not None and finding.share.n > 0 and (share.value if share.low is None else share.low) > usual
 
 
-def remedy(finding: Finding, corpus: str) -> str:
-    """Return the command that mends it; "" if there is none. corpus: its name, as arguments for a shell."""
+def remedy(finding: Finding, corpus: str, is_two_files: bool = False) -> str:
+    """Return the commands that help, one a line; "" if there is none.
+
+    corpus: its name and languages, as arguments for a shell. is_two_files: it is two text files, which `mtkit data
+    doctor` reads.
+    """
     if finding.name == "near repeats":
         return f"mtkit data clean {corpus} --output clean.tsv --set clean.near_duplicates=true"
+    if finding.name in _SWAPPED and is_two_files:
+        return f"mtkit data doctor {corpus}\nmtkit data clean {corpus} --output clean.tsv"
     if finding.name in _CLEAN:
         return f"mtkit data clean {corpus} --output clean.tsv"
     if ": " in finding.name:
@@ -146,6 +161,10 @@ def notes(report: CorpusReport) -> list[str]:
         "and repeats are counted over all.",
     ]
     found += [f"{words_of_finding(one.name).title}: {one.note}." for one in report.findings if one.note]
+    found.append(
+        "Rules cannot see a fluent translation of another sentence; after training, mtkit inspect errors lists the "
+        "pairs that the model finds least likely."
+    )
     if has_slipped(report):
         found.append("Many lengths or numbers differ: lines may have slipped; mtkit data doctor says where.")
     return found
@@ -181,8 +200,8 @@ def _quantiles(values: Sequence[float]) -> dict[str, float]:
     return {f"{q}": values[min(len(values) - 1, q * len(values) // 100)] for q in (1, 5, 25, 50, 75, 95, 99)}
 
 
-def write_report_page(path: Path, report: CorpusReport, name: str, corpus: str) -> None:
-    """Write the page. name: of the corpus; corpus: the arguments that name it, for commands to copy."""
+def write_report_page(path: Path, report: CorpusReport, name: str, corpus: str, is_two_files: bool = False) -> None:
+    """Write the page. name: of the corpus; corpus, is_two_files: as for `remedy`."""
     write_page(
         path,
         "corpus",
@@ -197,7 +216,7 @@ def write_report_page(path: Path, report: CorpusReport, name: str, corpus: str) 
                 "share": percent(finding.share.value),
                 "interval": interval(finding.share),
                 "usual": _DASH if (usual := words_of_finding(finding.name).usual) is None else percent(usual),
-                "remedy": remedy(finding, corpus),
+                "remedy": remedy(finding, corpus, is_two_files),
                 "examples": [_shown(one) for one in finding.examples],
             }
             for finding in ordered(report.findings)

@@ -116,7 +116,14 @@ def _config(languages: tuple[str, str], report: SplitReport) -> str:
         if n
     ]
     train = f"  train: [{{src: train.{src}, tgt: train.{tgt}}}]"
-    lines = ["data:", *named, train, *held_out, "train:", "  budget: 30m  # of wall time"]
+    lines = [
+        "data:",
+        *named,
+        train,
+        *held_out,
+        "train:",
+        "  budget: 30m  # of wall time; for a short trial: --set train.budget=1m",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,13 +1,14 @@
 """Choose the two languages wanted among the texts of each unit of a multilingual file."""
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mtkit.errors import DataError
 from mtkit.formats.pairs import Languages, Pair, Tally, segment
-from mtkit.languages import are_one_language, is_code
+from mtkit.languages import CHINESE, are_one_language, is_code, primary_code
 
 ANY = "*"  # the code of a text whose language the file does not tell
 _LOOKED_AT = 1000  # units, to see which languages a file has
@@ -69,16 +70,31 @@ def names_of_columns(langs: Languages) -> Languages:
 
 
 def own_languages(units: Iterable[Unit]) -> Languages | None:
-    """Return the two languages of these units, the first one's first text being the source; None if not just two."""
+    """Return the two languages of these units, the first one's first text being the source; None if not just two.
+
+    Codes that differ by region alone are one language, en for en-US and en-GB, unless a unit has text in both.
+    """
     codes: dict[str, None] = {}
+    has_variants = False
     for unit in itertools.islice(units, _LOOKED_AT):
-        codes |= dict.fromkeys(_code(index, code) for index, (code, _) in enumerate(unit.texts))
+        own = dict.fromkeys(_code(index, code) for index, (code, _) in enumerate(unit.texts))
+        has_variants |= len({*map(_without_region, own)}) < len(own)
+        codes |= own
+    if len(codes) > 2 and not has_variants:
+        codes = dict.fromkeys(map(_without_region, codes))
     if codes.keys() == {"src", "tgt"}:
         return "src", "tgt"
     if len(codes) != 2:
         return None
     src, tgt = codes
     return src, tgt
+
+
+def _without_region(code: str) -> str:
+    """Return the language of a code; the whole code if it names a script, or a region that may stand for one."""
+    bare = primary_code(code)
+    has_script = re.search(r"[-_][a-z]{4}\b", code, re.ASCII | re.IGNORECASE)
+    return code if has_script or bare in CHINESE else bare
 
 
 def _code(index: int, code: str) -> str:
@@ -90,8 +106,9 @@ def _only_two(units: list[Unit], name: str) -> Languages:
         return "src", "tgt"
     if (langs := own_languages(units)) is None:
         listed = _listed(Counter(code for unit in units for code, _ in unit.texts))
+        of = f" in its first {_LOOKED_AT:,} units" if len(units) == _LOOKED_AT else ""
         raise DataError(
-            f"{name}: which two of its languages are meant? They are {listed}. Name them, source first: "
+            f"{name}: which two of its languages are meant? They are {listed}{of}. Name them, source first: "
             "--langs en-de, or data.src_lang and data.tgt_lang in a config"
         )
     return langs

@@ -83,8 +83,34 @@ def test_a_file_without_the_language_asked_for_lists_its_languages_with_counts(t
     path = tmx(tmp_path, unit(en="a", de="b"), unit(en="a", de_AT="b"))
     with pytest.raises(DataError, match=r"m\.tmx: .*en and it; .* en \(2\), de \(1\), de-AT \(1\)"):
         texts(path, ("en", "it"))
+
+
+def test_codes_that_differ_by_region_alone_are_one_language(tmp_path):
+    path = tmx(tmp_path, unit(en_US="a", de_DE="b"), unit(EN_GB="c", DE_AT="d"), unit(en_US="e", DE_AT="f"))
+    assert own_languages(path) == ("en", "de")
+    assert texts(path, None) == [("a", "b"), ("c", "d"), ("e", "f")]
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        [unit(en="a", de="b"), unit(en="a", fr="b")],
+        [unit(en="a", pt_PT="b", pt_BR="c")],  # two translations of each unit
+        [unit(en="a", zh_Hans="b"), unit(en="a", zh_Hant="c")],
+        [unit(en="a", zh_CN="b"), unit(en="a", zh_TW="c")],
+        [unit(en_US="a", sr_Latn_RS="b"), unit(en_US="a", sr_Cyrl_RS="c")],
+    ],
+)
+def test_three_languages_or_scripts_are_not_chosen_from(tmp_path, units):
+    path = tmx(tmp_path, *units)
     assert own_languages(path) is None
-    with pytest.raises(DataError, match=r"which two.*en \(2\).*--langs"):
+    with pytest.raises(DataError, match=r"which two.*en.*\(\d\)\. Name.*--langs"):
+        texts(path, None)
+
+
+def test_counts_of_the_beginning_of_a_file_are_called_so(tmp_path):
+    path = tmx(tmp_path, *[unit(en="a", de="b", fr="c")] * 1001)
+    with pytest.raises(DataError, match=r"en \(1,000\), .* in its first 1,000 units\. Name"):
         texts(path, None)
 
 

@@ -130,12 +130,16 @@ def _one_config(config_path: Path | None, corpora: Sequence[Path]) -> tuple[Path
 def _check(cfg: Any, languages: tuple[str, str]) -> None:
     """Check, before any work, that the packages are installed, and say what cannot be judged."""
     repair.check_steps(cfg.repair)
-    for lang in dict.fromkeys(languages):
-        if cfg.language and not language.knows(lang):
-            what = "no language is named" if lang in sources.UNNAMED else f"{lang} is not known"
-            log.warning(
-                f"the rule language judges nothing on one side, because {what}; name the languages with --langs"
-            )
+    unjudged = {
+        side: "no language is named" if lang in sources.UNNAMED else f"it does not know {lang}"
+        for side, lang in zip(("source", "target"), languages, strict=True)
+        if cfg.language and not language.knows(lang)
+    }
+    if unjudged:
+        sides = "neither side" if len(unjudged) == 2 else f"no {next(iter(unjudged))}"
+        why = " and ".join(dict.fromkeys(unjudged.values()))
+        advice = "; name both with, say, --langs en-de" if {*languages} & {*sources.UNNAMED} else ""
+        log.warning(f"the rule language judges {sides}, because {why}{advice}")
 
 
 def _show_sample(

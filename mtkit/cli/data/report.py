@@ -58,6 +58,8 @@ def report(
         raise DataError(f"{' '.join(map(str, corpora))}: no pairs")
     if output is not None:
         name = " ".join(str(path) for path in corpora)
-        report_words.write_report_page(output, result, name, shlex.join(map(str, corpora)))
+        arguments = shlex.join([*map(str, corpora), *(["--langs", langs] if langs else [])])
+        is_two_files = len(corpora) == 2 and len(files) == 1  # one file a side
+        report_words.write_report_page(output, result, name, arguments, is_two_files)
         log.info(f"{output}: written; open it in a browser")
     print(report_words.dump(result) if as_json else report_words.text_table(result))

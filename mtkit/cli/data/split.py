@@ -12,6 +12,7 @@ import typer
 
 from mtkit.cli.data.shared import CorporaArgument, LangsOption
 from mtkit.cli.options import OUTPUT, JsonOption
+from mtkit.console import log
 from mtkit.corpora import sources
 from mtkit.corpora import split as splitting
 from mtkit.data import corpus as corpus_files
@@ -74,6 +75,11 @@ def split(
             raise UsageError(f"--langs: {code!r} is not a language code, such as de or pt-BR")
     for path in (path for corpus in files for path in corpus.paths):
         lines.require_regular(path)  # it is read several times
+    if languages == sources.UNNAMED:
+        log.warning(
+            "no language is named, so the files are called train.src, train.tgt and so on, and their config names "
+            "none; name both with, say, --langs en-de"
+        )
     n_pairs = corpus_files.count_pairs(files)
     sizes = {part: _size(value, n_pairs) for part, value in wanted.items()}
     report = splitting.split(

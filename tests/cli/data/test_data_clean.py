@@ -114,4 +114,11 @@ def test_unequal_files_are_refused_with_their_numbers_of_lines():
 def test_languages_that_nothing_names_are_said_to_be_unjudged():
     Path("a.en").rename("x.txt")
     Path("a.de").rename("y.txt")
-    assert "warning: the rule language judges nothing" in clean("x.txt", "y.txt", "-o", "b.tsv").stderr
+    said = clean("x.txt", "y.txt", "-o", "b.tsv").stderr
+    assert said.count("warning: the rule language") == 1
+    assert "judges neither side, because no language is named; name both with, say, --langs en-de" in said
+
+
+def test_a_language_that_is_not_known_is_said_with_its_side():
+    said = clean("a.en", "a.de", "--langs", "en-xx", "-o", "b.tsv").stderr
+    assert "the rule language judges no target, because it does not know xx\n" in said

@@ -21,6 +21,32 @@ def test_the_table_and_the_page_name_what_is_wrong(tmp_path):
     assert "mtkit data clean" in page and "all.en:" in page
 
 
+def test_the_commands_on_the_page_name_the_languages_given(tmp_path):
+    pairs = "".join(f"A cat sits here {i}.\tEine Katze sitzt hier {i + 1}.\n" for i in range(20))
+    (tmp_path / "all.tsv").write_text(pairs, encoding="utf-8")
+    done = run(tmp_path / "all.tsv", "--langs", "en-de", "-o", tmp_path / "report.html")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"mtkit data clean {tmp_path}/all.tsv --langs en-de --output clean.tsv" in page
+    assert f"mtkit data doctor {tmp_path}" not in page  # it reads two text files
+
+
+def test_for_swapped_sides_the_page_names_the_doctor_of_two_text_files(tmp_path):
+    en, ru = "The weather is nice today, my friend.", "Сегодня хорошая погода, мой друг."
+    (tmp_path / "a.en").write_text(f"{en}\n{ru}\n", encoding="utf-8")
+    (tmp_path / "a.ru").write_text(f"{ru}\n{en}\n", encoding="utf-8")
+    assert run(tmp_path / "a.en", tmp_path / "a.ru", "-o", tmp_path / "report.html").exit_code == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"mtkit data doctor {tmp_path}/a.en {tmp_path}/a.ru" in page
+
+
+def test_the_table_and_the_page_say_what_rules_cannot_see(tmp_path):
+    corpus = write_corpus(tmp_path, "all", 20, seed=1)
+    done = run(corpus["src"], corpus["tgt"], "-o", tmp_path / "report.html")
+    for text in (done.stdout, (tmp_path / "report.html").read_text(encoding="utf-8")):
+        assert "Rules cannot see a fluent translation of another sentence" in text and "mtkit inspect errors" in text
+
+
 def test_a_config_compares_dev_and_test_with_train(tmp_path):
     train = write_corpus(tmp_path, "train", 40, seed=1)
     dev = write_corpus(tmp_path, "dev", 10, seed=1)  # the first ten of train

@@ -43,6 +43,24 @@ def test_a_small_corpus_gives_a_share(tmp_path):
     assert json.loads(done.stdout)["dev"] == json.loads(done.stdout)["test"] == 3
 
 
+def test_without_known_languages_a_warning_says_how_the_files_are_called(tmp_path):
+    en, fr = write_texts(tmp_path)
+    named = run(en, fr, "-o", tmp_path / "named")
+    assert "warning" not in named.stderr
+    unnamed = run(en.rename(tmp_path / "a.txt"), fr.rename(tmp_path / "b.txt"), "-o", tmp_path / "parts")
+    assert unnamed.stderr.count("warning") == 1
+    assert "train.src" in unnamed.stderr and "--langs en-de" in unnamed.stderr
+    assert (tmp_path / "parts" / "train.src").exists()
+
+
+def test_the_config_says_how_to_try_it_for_a_short_time(tmp_path):
+    run(*write_texts(tmp_path), "-o", tmp_path / "parts")
+    path = tmp_path / "parts" / "parts.yaml"
+    override = "train.budget=1m"
+    assert f"--set {override}" in path.read_text(encoding="utf-8")
+    assert load_config(path, [override]).train.budget == "1m"
+
+
 def test_documents_are_held_out_whole(tmp_path):
     names = tmp_path / "names.txt"
     names.write_text("".join(f"d{i // 6}\n" for i in range(60)), encoding="utf-8")
