@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiprocessing.context import SpawnContext
 
 _PROC = Path("/proc")
 
@@ -113,6 +117,18 @@ def let_threads_sleep() -> None:
     """
     if not any(name in os.environ for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")):
         os.environ["GOMP_SPINCOUNT"] = "500"
+
+
+def spawn_context() -> "SpawnContext":
+    """Return multiprocessing's way to start fresh processes; threads, as torch has them, do not survive a fork.
+
+    The processes look for modules where this one does: without PYTHONSAFEPATH they would first look in the current
+    folder, and run a file there that is named like a module of Python.
+    """
+    import multiprocessing  # here: few commands need it
+
+    os.environ["PYTHONSAFEPATH"] = "1"
+    return multiprocessing.get_context("spawn")
 
 
 @cache

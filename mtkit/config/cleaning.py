@@ -27,7 +27,7 @@ class CleanConfig(Section):
         ge=1,
         le=10**9,
         description="drop pairs with a side of more letters than this, spaces and marks included; a Chinese character "
-        "counts as 3, kana and Hangul as 2; null: off",
+        "counts as 3, kana and Hangul as 2; null: only those with a side of more than 20,000 characters",
     )
     max_word_letters: int | None = Field(
         60,

@@ -10,6 +10,9 @@ from mtkit.corpora.rules import RULES, Verdicts, active_rules
 from mtkit.corpora.window import Lines, Window
 from mtkit.formats.pairs import Pair
 
+# Characters of a side: what is longer is no sentence, and some rules take quadratic time.
+LONGEST_JUDGED = 20_000
+
 
 class Rejection(NamedTuple):
     """Why a pair is dropped: the first rule that says so, and the value it saw."""
@@ -32,14 +35,34 @@ class Judged:
 def judge(
     pairs: Sequence[Pair], langs: tuple[str, str], cfg: CleanConfig, scores: Sequence[float] | None = None
 ) -> Judged:
-    """Repair and judge pairs in a row, of one file. scores: of each pair, for the rule min_score."""
-    src = repair([pair.src for pair in pairs], cfg.repair)
-    tgt = repair([pair.tgt for pair in pairs], cfg.repair)
+    """Repair and judge pairs in a row, of one file. scores: of each pair, for the rule min_score.
+
+    A pair with a side of more than LONGEST_JUDGED characters is neither repaired nor judged: max_letters drops it, even
+    where it is off.
+    """
+    long = _too_long(pairs)
+    src = repair(["" if i in long else pair.src for i, pair in enumerate(pairs)], cfg.repair)
+    tgt = repair(["" if i in long else pair.tgt for i, pair in enumerate(pairs)], cfg.repair)
     window = Window(Lines(src, langs[0]), Lines(tgt, langs[1]), [pair.line for pair in pairs], scores)
     alone = {name: RULES[name](window, cfg) if pairs else {} for name in active_rules(cfg)}
+    if long:
+        alone = {name: {i: why for i, why in found.items() if i not in long} for name, found in alone.items()}
+        alone["max_letters"] = {**alone["max_letters"], **long}
+        for i in long:
+            src[i], tgt[i] = pairs[i].src, pairs[i].tgt
     rejections: list[Rejection | None] = [None] * len(pairs)
     for name, verdicts in reversed(alone.items()):  # the first rule has the last word
         for i, value in verdicts.items():
             rejections[i] = Rejection(name, value)
     n_changed = sum(pair[:2] != texts for pair, texts in zip(pairs, zip(src, tgt, strict=True), strict=True))
     return Judged(src, tgt, rejections, alone, n_changed)
+
+
+def _too_long(pairs: Sequence[Pair]) -> dict[int, str]:
+    """Return the pairs with a side of more than LONGEST_JUDGED characters, with the side and its length."""
+    return {
+        i: f"{name}: {len(text):,} characters"
+        for i, pair in enumerate(pairs)
+        for name, text in (("target", pair.tgt), ("source", pair.src))
+        if len(text) > LONGEST_JUDGED
+    }

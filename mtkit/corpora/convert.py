@@ -6,8 +6,7 @@ from pathlib import Path
 from mtkit.config.schema import CorpusFiles
 from mtkit.console import progress_bar
 from mtkit.data.corpus import read_corpus
-from mtkit.errors import UsageError
-from mtkit.formats.corpus_files import check_outputs, writing
+from mtkit.formats.corpus_files import check_distinct, check_outputs, writing
 from mtkit.formats.pairs import Languages, Tally
 
 _SHOWN_EVERY = 1000  # pairs
@@ -22,10 +21,7 @@ def convert(
     several, the first that fits each line. The outputs appear when all is written.
     """
     check_outputs(outputs, langs)
-    read = {path.resolve(): path for corpus in corpora for path in corpus.paths}
-    for output in outputs:
-        if (path := read.get(output.resolve())) is not None:
-            raise UsageError(f"--output {output}: the same file as the input {path}; give another name")
+    check_distinct([("--output", path) for path in outputs], [path for corpus in corpora for path in corpus.paths])
     total = Tally()
     sizes = [corpus.paths[0].stat().st_size for corpus in corpora]
     options = {"unit_scale": True, "unit_divisor": 1000}

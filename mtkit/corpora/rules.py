@@ -227,7 +227,8 @@ RULES: dict[str, Rule] = {
 
 def active_rules(cfg: CleanConfig) -> list[str]:
     """Return the names of the rules that the settings do not switch off."""
-    return [name for name in RULES if name == "empty" or getattr(cfg, name) not in (None, False)]
+    always = ("empty", "max_letters")  # without a limit of the config, max_letters still drops what is no sentence
+    return [name for name in RULES if name in always or getattr(cfg, name) not in (None, False)]
 
 
 def _sides(window: Window) -> Iterator[tuple[Lines, str]]:

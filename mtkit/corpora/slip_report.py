@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.corpora.slips import Diagnosis, Slip, Span
-from mtkit.errors import DataError, UsageError
+from mtkit.errors import DataError
 from mtkit.formats import corpus_files
 from mtkit.formats.compression import open_output
 from mtkit.formats.lines import count_lines, read_lines
@@ -38,14 +38,6 @@ class TwoFiles:
         """What the files are called: their names, or paths where those are the same."""
         src, tgt = self.paths
         return (str(src), str(tgt)) if src.name == tgt.name else (src.name, tgt.name)
-
-
-def check_output(output: Path, inputs: Sequence[Path]) -> None:
-    """Raise UsageError if an output cannot be written, or is one of the inputs."""
-    if any(output.resolve() == path.resolve() for path in inputs):
-        raise UsageError(f"--output {output}: this is one of the files to repair; give another name")
-    if output.is_dir() or not output.parent.is_dir():
-        raise UsageError(f"--output {output}: not a file in an existing folder; correct the name")
 
 
 def not_related(files: TwoFiles, diagnosis: Diagnosis) -> str:

@@ -1,7 +1,6 @@
 """An engine that spreads its segments over processes, each with its own engine. Nothing here needs torch."""
 
 import logging
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 from mtkit.bundle import read_bundle
 from mtkit.config.schema import DecodeConfig
 from mtkit.console import log
+from mtkit.cores import spawn_context
 from mtkit.errors import MtkitError
 from mtkit.jobs.interrupts import interrupt_held_back
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
@@ -71,7 +71,7 @@ class ParallelEngine:
             raise ValueError(f"n_workers={n_workers} is not at least 1")
         self._task = 0
         self._workers: list[_Worker] = []
-        context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
+        context = spawn_context()
         try:
             with interrupt_held_back():  # a process that is still starting would print a traceback
                 for _ in range(n_workers):

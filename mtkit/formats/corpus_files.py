@@ -95,6 +95,20 @@ def check_outputs(outputs: Sequence[Path], langs: Languages) -> None:
     )
 
 
+def check_distinct(outputs: Sequence[tuple[str, Path | None]], inputs: Sequence[Path]) -> None:
+    """Raise UsageError if an output is one of the inputs, or the same file as another output.
+
+    outputs: the option that names each, and its path; None: it is not written.
+    """
+    taken = {path.resolve(): f"the input {path}" for path in inputs}
+    for option, path in outputs:
+        if path is None:
+            continue
+        if (other := taken.get(path.resolve())) is not None:
+            raise UsageError(f"{option} {path}: the same file as {other}; give another name")
+        taken[path.resolve()] = f"{option} {path}"
+
+
 @contextmanager
 def writing(outputs: Sequence[Path], langs: Languages) -> Iterator[Callable[[str, str], None]]:
     """Give a function that writes a source and a target text; the files appear when the block ends.

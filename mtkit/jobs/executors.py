@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Protocol
 
 from mtkit.console import log
+from mtkit.cores import spawn_context
 from mtkit.errors import MtkitError
 from mtkit.jobs.interrupts import interrupt_held_back
 from mtkit.jobs.shards import MakeShard
@@ -78,7 +79,7 @@ class Processes:
         if n_workers < 1:
             raise ValueError(f"n_workers={n_workers} is not at least 1")
         self._n_workers = n_workers
-        self._context = multiprocessing.get_context("spawn")  # threads do not survive a fork
+        self._context = spawn_context()
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> "Processes":

@@ -152,9 +152,19 @@ def test_scores_below_the_minimum_drop_a_pair(tmp_path):
     assert [r and tuple(r) for r in judged.rejections] == [None, ("min_score", "0.49"), ("min_score", "-3")]
 
 
-def test_every_rule_but_empty_can_be_switched_off():
+@pytest.mark.parametrize("keys", [{}, {"max_letters": None}])
+@pytest.mark.parametrize("long", ["1,234 " * 50_000, "a" + "\u0316\u0301" * 150_000])
+def test_what_is_far_too_long_is_dropped_without_judging_it(long, keys):
+    pairs = [Pair("Go.", "Geh.", "a", 1), Pair("x", long, "a", 2), Pair(long[::-1], long, "a", 3)]
+    judged = judge(pairs, ("en", "de"), CleanConfig.model_validate(keys))
+    first, second, third = judged.rejections
+    assert first is None and second == ("max_letters", f"target: {len(long):,} characters")
+    assert third is not None and third.rule == "max_letters" and judged.tgt[1] == long
+
+
+def test_every_rule_but_two_can_be_switched_off():
     off = {name: None if name.startswith("m") else False for name in RULES if name not in ("empty", "min_score")}
-    assert active_rules(CleanConfig.model_validate(off)) == ["empty"]
+    assert active_rules(CleanConfig.model_validate(off)) == ["empty", "max_letters"]
 
 
 WORDS = [

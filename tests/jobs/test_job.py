@@ -153,6 +153,15 @@ def test_a_process_that_dies_is_replaced(tmp_path, caplog):
     assert len([path for path in faults.iterdir() if path.name.startswith("made-3-")]) == 3
 
 
+def test_processes_run_no_module_of_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "re.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\nraise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    assert cubes(tmp_path / "out", Processes(1)) == sum(range(35))
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_process_loads_what_its_shards_need_once(tmp_path):
     assert loads(tmp_path / "out", Processes(2), 12) in (1, 2)
 

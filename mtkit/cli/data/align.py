@@ -46,6 +46,7 @@ def align(
     """
     languages = sources.languages_of(src, tgt, langs)
     corpus_files.check_outputs(output, languages)
+    corpus_files.check_distinct([*(("--output", path) for path in output), ("--aside", aside)], [src, tgt])
     documents.check_details(output, details)
     sides = documents.read_sentences(src), documents.read_sentences(tgt)
     translations = None

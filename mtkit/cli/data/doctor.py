@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.data.shared import LangsOption
+from mtkit.cli.data.shared import LangsOption, files_named
 from mtkit.cli.options import OUTPUT, JsonOption, file_named
 from mtkit.console import counted, log
 from mtkit.corpora import slip_report, slips, sources
@@ -28,6 +28,7 @@ def doctor(
         typer.Option(
             "--output",
             "-o",
+            callback=files_named,
             rich_help_panel=OUTPUT,
             help="With --fix: .tsv, .csv, .jsonl or .tmx; or twice, two text files, source first.",
         ),
@@ -62,8 +63,8 @@ def doctor(
         raise UsageError("--fix and --output go together: --fix -o FIXED.SRC -o FIXED.TGT, or --fix -o FIXED.tsv")
     if fix:
         corpus_files.check_outputs(outputs, languages)
-    for path in outputs:
-        slip_report.check_output(path, (src, tgt))
+        aside = aside or outputs[0].with_name(f"{outputs[0].name}.aside.tsv")
+        corpus_files.check_distinct([*(("--output", path) for path in outputs), ("--aside", aside)], [src, tgt])
     files = slip_report.TwoFiles.read(src, tgt)
     diagnosis = slips.diagnose(*files.lines, progress=lambda stage: log.info(f"looking for {stage}"))
     if not diagnosis.is_related:
@@ -74,8 +75,7 @@ def doctor(
         print(json.dumps({**record, "slips": slip_report.records(diagnosis, files)}, ensure_ascii=False))
     else:
         _print(diagnosis, files, show)
-    if fix:
-        aside = aside or outputs[0].with_name(f"{outputs[0].name}.aside.tsv")
+    if aside is not None and fix:
         n_pairs = slip_report.write_repaired(diagnosis, files, outputs, aside, languages)
         rest = [len(lines) for lines in diagnosis.unplaced()]
         log.info(

@@ -18,8 +18,9 @@ CorporaArgument = Annotated[
 ]
 
 
-def _check_outputs(param: typer.CallbackParam, outputs: list[Path]) -> list[Path]:
-    for path in outputs:
+def files_named(param: typer.CallbackParam, outputs: list[Path] | None) -> list[Path] | None:
+    """Check the names and folders of output files, so that a mistake shows before long work."""
+    for path in outputs or []:
         file_named()(param, path)
     return outputs
 
@@ -29,7 +30,7 @@ OutputsOption = Annotated[
     typer.Option(
         "--output",
         "-o",
-        callback=_check_outputs,
+        callback=files_named,
         help="File to write: .tsv, .csv, .jsonl or .tmx. Or, with the option given twice, two text files, source "
         "first. May end in .gz, .xz or .zst, too.",
     ),

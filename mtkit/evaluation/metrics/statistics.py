@@ -6,7 +6,6 @@ Draws, and the order and precision of each sum, are sacreBLEU's: scores, interva
 Scores from elsewhere, one a sentence, have rows of their own, the score and 1; the corpus score is their mean.
 """
 
-import multiprocessing
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.console import progress_bar
+from mtkit.cores import spawn_context
 from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings
 from mtkit.evaluation.metrics.sums import MeanOfGiven, scores_of_sums
 
@@ -120,7 +120,7 @@ def _mapper(jobs: int) -> Iterator[Any]:
     if jobs == 1:
         yield map
         return
-    context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
+    context = spawn_context()
     ignore_interrupt = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
     executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=ignore_interrupt)
     try:

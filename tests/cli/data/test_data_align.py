@@ -62,6 +62,9 @@ def test_wrong_use_and_bad_files_are_named(documents: tuple[Path, Path], tmp_pat
         (1, "empty.fr: no text", (documents[0], empty, "-o", out)),
         (1, "binary.fr", (documents[0], binary, "-o", out)),
         (1, "missing.fr", (documents[0], tmp_path / "missing.fr", "-o", out)),
+        (2, "--output", (*documents, "-o", documents[0], "-o", tmp_path / "y.fr")),
+        (2, "--aside", (*documents, "-o", tmp_path / "y.tsv", "--aside", documents[1])),
+        (2, "--aside", (*documents, "-o", tmp_path / "y.tsv", "--aside", tmp_path / "y.tsv")),
         (2, "give one name", (*documents, "-o", tmp_path / "o.txt")),
         (2, "--details", (*documents, "-o", tmp_path / "o.en", "-o", tmp_path / "o.fr", "--details")),
     ]

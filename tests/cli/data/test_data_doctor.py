@@ -94,7 +94,9 @@ def test_wrong_use_and_bad_files_are_named(files: tuple[Path, Path], tmp_path: P
         (2, "--fix and --output", (*files, "--fix")),
         (2, "--fix and --output", (*files, "-o", tmp_path / "x", "-o", tmp_path / "y")),
         (2, "give one name", (*files, "--fix", "-o", tmp_path / "x")),
-        (2, "one of the files to repair", (*files, "--fix", "-o", files[0], "-o", tmp_path / "y")),
+        (2, "--aside", (*files, "--fix", "-o", tmp_path / "y.tsv", "--aside", files[0])),
+        (2, "--aside", (*files, "--fix", "-o", tmp_path / "y.tsv", "--aside", tmp_path / "y.tsv")),
+        (2, "the same file as the input", (*files, "--fix", "-o", files[0], "-o", tmp_path / "y")),
         (2, "no-folder", (*files, "--fix", "-o", tmp_path / "no-folder" / "x", "-o", tmp_path / "y")),
     ]
     for code, message, args in cases:
