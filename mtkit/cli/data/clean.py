@@ -28,6 +28,7 @@ from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.corpora import clean_job, clean_outputs, clean_sample, language, repair, sources
 from mtkit.errors import UsageError
+from mtkit.formats import lines
 
 
 def clean(
@@ -83,6 +84,8 @@ def clean(
         cfg = config.clean
     files, languages = sources.find_corpora(corpora or [config_path or Path()], langs)
     _check(cfg, languages)
+    for path in (path for corpus in files for path in corpus.paths):
+        lines.require_regular(path)  # it is read several times
     if dry_run:
         _show_sample(files, languages, cfg, workers, as_json)
         return

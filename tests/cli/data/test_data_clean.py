@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,11 @@ def test_the_corpora_of_a_config_go_to_a_folder_and_stdout_has_their_entries(tmp
         (["a.en", "a.de", "-o", "b.tsv", "--set", "train.lr=1"], "only keys of clean"),
         (["a.en", "a.de", "-o", "b.tsv", "--set", "clean.min_score=1"], "set both"),
         (["a.en", "missing.de", "-o", "b.tsv"], "no such file"),
+        (["pipe.en", "a.de", "-o", "b.tsv"], "pipe.en: not a regular file"),
     ],
 )
 def test_a_mistake_is_explained_and_writes_nothing(arguments, message):
+    os.mkfifo("pipe.en")
     before = sorted(Path().iterdir())
     result = clean(*arguments)
     assert result.exit_code in (1, 2)
