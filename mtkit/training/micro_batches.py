@@ -22,7 +22,9 @@ from mtkit.data.batching import Batch
 from mtkit.data.special_ids import PAD_ID
 from mtkit.model.transformer import Transformer
 
-_SHARE_TOKENS = 1024  # the least for a thread: matrix products of few rows are slow
+# The least for a thread: matrix products of few rows are slow, but threads that share a batch wait for each other in
+# every operation. Batches of 1,024 tokens in two shares are 9 % faster than in one, beside other programs 17 to 39 %.
+_SHARE_TOKENS = 384
 
 _T = TypeVar("_T")
 CutPath = tuple[int, ...]  # the half, 1 or 2, of each split; () is the whole batch
