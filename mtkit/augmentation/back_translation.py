@@ -25,7 +25,7 @@ from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import UsageError
 from mtkit.files import parse_json, sha256_file
 from mtkit.formats.compression import open_output
-from mtkit.formats.lines import as_one_line, read_lines
+from mtkit.formats.lines import as_column, read_lines
 from mtkit.jobs.executors import Executor, InProcess
 from mtkit.jobs.job import Share
 from mtkit.languages import WITHOUT_SPACES, primary_code
@@ -298,7 +298,7 @@ def _pair_writer(corpus: CorpusFiles) -> Iterator[Callable[[str, str], object]]:
 
 def _one_column(text: str) -> str:
     """Replace line breaks and tabs, which would break the TSV."""
-    return as_one_line(text).replace("\t", " ").strip()
+    return as_column(text).strip()
 
 
 def _check_paths(text: Path, corpus: CorpusFiles, rejected: Path | None) -> None:

@@ -17,15 +17,15 @@ import numpy as np
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.schema import CorpusFiles
 from mtkit.corpora.clean import judge
-from mtkit.corpora.clean_outputs import Output, packing
+from mtkit.corpora.clean_outputs import Output
 from mtkit.corpora.cutting import Windows, cut
 from mtkit.corpora.near_repeats import NearRepeats, find_near_repeats, write_sketches
 from mtkit.corpora.repeats import Repeats, find_repeats, write_keys
 from mtkit.corpora.rules import active_rules
 from mtkit.corpora.translations import Translations, find_translations, write_sources
 from mtkit.errors import DataError
-from mtkit.formats.compression import open_output, pack
-from mtkit.formats.lines import as_one_line, read_lines
+from mtkit.formats.compression import open_output, pack, packing
+from mtkit.formats.lines import as_column, read_lines
 from mtkit.formats.pairs import Pair
 from mtkit.jobs.executors import Executor
 from mtkit.jobs.job import Counts, Job, Share, Stage, run_job
@@ -207,7 +207,7 @@ class _Write:
 
     def _write_kept(self, folder: Path, output: Output, kept: Sequence[tuple[str, str]]) -> None:
         names = output.shard_names
-        columns = [[f"{_cell(s)}\t{_cell(t)}\n" for s, t in kept]] if len(names) == 1 else []
+        columns = [[f"{as_column(s)}\t{as_column(t)}\n" for s, t in kept]] if len(names) == 1 else []
         columns = columns or [[f"{pair[side]}\n" for pair in kept] for side in (0, 1)]
         for name, lines in zip(names, columns, strict=True):
             with open_output(folder / name) as out:
@@ -225,13 +225,8 @@ def read_texts(path: Path) -> list[str]:
         return file.read().split("\n")[:-1]
 
 
-def _cell(text: str) -> str:
-    """Return the text as a cell of a TSV."""
-    return as_one_line(text).replace("\t", " ")
-
-
 def _row(pair: Pair, rule: str, value: str) -> str:
-    return "\t".join([pair.file, str(pair.line), rule, *map(_cell, (value, pair.src, pair.tgt))]) + "\n"
+    return "\t".join([pair.file, str(pair.line), rule, *map(as_column, (value, pair.src, pair.tgt))]) + "\n"
 
 
 def _join(job: Job, outputs: Sequence[Output], windows: Windows) -> None:

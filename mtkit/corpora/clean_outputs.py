@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mtkit.config.schema import CorpusFiles
 from mtkit.errors import UsageError
-from mtkit.formats.compression import MAGIC
+from mtkit.formats.compression import packing
 
 _REJECTED = ".rejected.tsv.gz"
 
@@ -29,11 +29,6 @@ class Output:
     def rejected_name(self) -> str:
         """Return the name of the file of dropped pairs in a shard."""
         return f"rejected{packing(self.rejected)}"
-
-
-def packing(path: Path) -> str:
-    """Return the ending of a compressed file; "" if it is not one."""
-    return path.suffix if path.suffix in MAGIC else ""
 
 
 def one_output(kept: Sequence[Path], rejected: Path | None, corpora: Sequence[CorpusFiles]) -> Output:

@@ -7,6 +7,7 @@ from mtkit.config.loading import load_config
 from mtkit.config.schema import CorpusFiles
 from mtkit.errors import DataError, UsageError
 from mtkit.formats.corpus_files import own_languages
+from mtkit.formats.lines import require_regular
 from mtkit.formats.one_file import ENDINGS, ending
 from mtkit.formats.pairs import Languages
 from mtkit.languages import are_one_language, language_in_name, languages_in_name
@@ -41,6 +42,12 @@ def find_corpora(arguments: Sequence[Path], langs: str | None = None) -> tuple[l
             raise DataError(f"{path}: no such file")
     found = wanted or _common([*configured, *(named for corpus in files if (named := _languages(corpus)))])
     return [_with_languages(corpus, found) for corpus in files], found
+
+
+def require_regular_files(corpora: Sequence[CorpusFiles]) -> None:
+    """Raise DataError for what can be read only once, such as a pipe."""
+    for path in (path for corpus in corpora for path in corpus.paths):
+        require_regular(path)
 
 
 def languages_of(src: Path, tgt: Path, langs: str | None) -> Languages:

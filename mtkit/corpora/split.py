@@ -22,7 +22,7 @@ from mtkit.data.near import MOST_TEXTS, NearTexts, loose_keys, squeezed
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, write_text
 from mtkit.formats.compression import open_output
-from mtkit.formats.lines import as_one_line, windows
+from mtkit.formats.lines import as_column, as_one_line, windows
 from mtkit.formats.pairs import SIDES, Pair
 
 HeldOutPart = Literal["test", "dev"]
@@ -336,4 +336,4 @@ def _write_pair(files: Sequence[TextIO], pair: Pair) -> None:
 
 def _left_out_line(pair: Pair, like: Like) -> str:
     columns = pair.file, str(pair.line), like.part, like.reason, pair.src, pair.tgt
-    return "\t".join(as_one_line(column).replace("\t", " ") for column in columns) + "\n"
+    return "\t".join(map(as_column, columns)) + "\n"

@@ -17,6 +17,11 @@ _NAMES = {".gz": "a gzip file", ".xz": "an xz file", ".zst": "a Zstandard file"}
 _PIECE_BYTES = 1 << 9  # of Zstandard, unpacked at a time: can become 17 MB at most
 
 
+def packing(path: Path) -> str:
+    """Return the ending of a compressed file; "" if it is not one."""
+    return path.suffix if path.suffix in MAGIC else ""
+
+
 class _BadZstandard(Exception):
     """The data is not Zstandard."""
 

@@ -99,6 +99,11 @@ def as_one_line(text: str) -> str:
     return text.translate(_LINE_BREAKS)
 
 
+def as_column(text: str) -> str:
+    """Replace line breaks and tabs, which would break the line of a TSV, by spaces."""
+    return as_one_line(text).replace("\t", " ")
+
+
 def check_text(text: object, number: int) -> None:
     """Raise DataError, which names line `number`, for what a caller passes as text and cannot be encoded as UTF-8."""
     if not isinstance(text, str):

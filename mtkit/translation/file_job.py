@@ -22,7 +22,7 @@ from mtkit.config.differences import differences
 from mtkit.console import counted, log, progress_bar, redraw
 from mtkit.errors import MtkitError, UsageError
 from mtkit.files import open_locked, parse_json, sha256_file, sync
-from mtkit.formats.compression import MAGIC, pack, unpacked
+from mtkit.formats.compression import pack, packing, unpacked
 from mtkit.formats.lines import read_windows
 from mtkit.jobs.interrupts import termination_as_interrupt
 
@@ -75,8 +75,7 @@ def run_job(
     another process is writing it now, or if the disk is full. After any exception, including KeyboardInterrupt (also
     from SIGTERM) and errors in translate_window and the input, the work done so far is kept and logged.
     """
-    suffix = output_path.suffix  # of the name as given, not of a link's target, as for reading
-    compressed = suffix if suffix in MAGIC else ""
+    compressed = packing(output_path)  # of the name as given, not of a link's target, as for reading
     output_path = output_path.resolve()
     if output_path.exists() and input_path.exists() and output_path.samefile(input_path):
         raise UsageError(f"{output_path} is the input file {input_path}: give another --output")

@@ -11,7 +11,7 @@ from typing import Any
 
 from mtkit.bundle import read_bundle
 from mtkit.errors import UsageError
-from mtkit.formats.compression import MAGIC, pack, unpacked
+from mtkit.formats.compression import pack, packing, unpacked
 from mtkit.formats.lines import read_windows, windows
 from mtkit.jobs.executors import Executor
 from mtkit.jobs.job import Job, Share, Stage
@@ -64,7 +64,7 @@ def run_job(
     """
     if output_path.exists() and input_path.exists() and output_path.samefile(input_path):
         raise UsageError(f"{output_path} is the input file {input_path}: give another --output")
-    suffix = output_path.suffix if output_path.suffix in MAGIC else ""
+    suffix = packing(output_path)
 
     def make(job: Job) -> JobResult:
         job.run(Stage("cut", _Cut(input_path, _SHARD_WINDOWS * window_lines), 1))

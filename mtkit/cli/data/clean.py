@@ -28,7 +28,6 @@ from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.corpora import clean_job, clean_outputs, clean_sample, language, repair, sources
 from mtkit.errors import UsageError
-from mtkit.formats import lines
 
 
 def clean(
@@ -84,19 +83,17 @@ def clean(
         cfg = config.clean
     files, languages = sources.find_corpora(corpora or [config_path or Path()], langs)
     _check(cfg, languages)
-    for path in (path for corpus in files for path in corpus.paths):
-        lines.require_regular(path)  # it is read several times
+    sources.require_regular_files(files)  # it is read several times
     if dry_run:
         _show_sample(files, languages, cfg, workers, as_json)
         return
     if not output:
         raise UsageError("no --output: name the files for the kept pairs, or try the rules first with --dry-run")
-    if corpora:
-        outputs = [clean_outputs.one_output(output, rejected, files)]
-    else:
-        if rejected is not None:
-            raise UsageError("--rejected: the corpora of a config have a file of dropped pairs each, in the folder")
-        outputs = clean_outputs.output_for_each(output, files)
+    if rejected is not None and not corpora:
+        raise UsageError("--rejected: the corpora of a config have a file of dropped pairs each, in the folder")
+    outputs = (
+        [clean_outputs.one_output(output, rejected, files)] if corpora else clean_outputs.output_for_each(output, files)
+    )
     result = clean_job.run_clean(
         files,
         languages,
@@ -110,14 +107,8 @@ def clean(
         return
     _report(result, outputs, as_json)
     if not corpora and not as_json:
-        cleaned = [
-            corpus.model_copy(update=dict(zip(("src", "tgt"), out.kept, strict=True)))
-            if len(out.kept) == 2
-            else schema.TrainCorpus(tsv=out.kept[0], tag=corpus.tag, weight=corpus.weight)
-            for corpus, out in zip(config.data.train, outputs, strict=True)
-        ]
         log.info(f"to train on the kept pairs, write below data.train of {config_path}, instead of what is there:")
-        print(back_translation.as_entries(cleaned), end="")
+        print(_entries(config.data.train, outputs), end="")
 
 
 def _one_config(config_path: Path | None, corpora: Sequence[Path]) -> tuple[Path | None, list[Path]]:
@@ -128,6 +119,17 @@ def _one_config(config_path: Path | None, corpora: Sequence[Path]) -> tuple[Path
     if len(corpora) > 1 or config_path is not None:
         raise UsageError(f"{configs[0]}: clean the corpora of one config at a time, without other corpora")
     return configs[0], []
+
+
+def _entries(corpora: Sequence[Any], outputs: Sequence[clean_outputs.Output]) -> str:
+    """Return the corpora of a config's data.train as YAML, with the kept pairs instead of all."""
+    cleaned = [
+        corpus.model_copy(update=dict(zip(("src", "tgt"), output.kept, strict=True)))
+        if len(output.kept) == 2
+        else schema.TrainCorpus(tsv=output.kept[0], tag=corpus.tag, weight=corpus.weight)
+        for corpus, output in zip(corpora, outputs, strict=True)
+    ]
+    return back_translation.as_entries(cleaned)
 
 
 def _check(cfg: Any, languages: tuple[str, str]) -> None:

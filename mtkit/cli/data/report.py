@@ -16,7 +16,6 @@ from mtkit.corpora import report as reporting
 from mtkit.corpora import report_words, sources
 from mtkit.data import corpus as corpus_files
 from mtkit.errors import DataError
-from mtkit.formats import lines
 
 
 def report(
@@ -42,8 +41,7 @@ def report(
     take some minutes: the cleaning rules are tried on an even sample of a large corpus.
     """
     files, languages = sources.find_corpora(corpora, langs)
-    for path in (path for corpus in files for path in corpus.paths):
-        lines.require_regular(path)  # examples are read a second time
+    sources.require_regular_files(files)  # examples are read a second time
     held_out = {}
     for path in corpora:
         if path.suffix in (".yaml", ".yml"):

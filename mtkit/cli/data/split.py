@@ -73,8 +73,7 @@ def split(
     for code in languages:
         if not re.fullmatch(r"[\w-]+", code):
             raise UsageError(f"--langs: {code!r} is not a language code, such as de or pt-BR")
-    for path in (path for corpus in files for path in corpus.paths):
-        lines.require_regular(path)  # it is read several times
+    sources.require_regular_files(files)  # it is read several times
     if languages == sources.UNNAMED:
         log.warning(
             "no language is named, so the files are called train.src, train.tgt and so on, and their config names "
@@ -95,14 +94,18 @@ def split(
     if as_json:
         print(json.dumps(asdict(report), ensure_ascii=False))
         return
+    _print(report, n_pairs)
+    config = output / splitting.config_name(output)
+    print(f"\n{config}:\n\n{config.read_text(encoding='utf-8')}\nmtkit train {config}")
+
+
+def _print(report: splitting.SplitReport, n_pairs: int) -> None:
     for name, n in (("train", report.train), ("dev", report.dev), ("test", report.test)):
         print(f"{name:<9} {n:>12,}  {n / n_pairs:>6.1%}")
     print(f"{'left out':<9} {sum(report.left_out.values()):>12,}  {1 - report.kept / n_pairs:>6.1%}")
     for reason, n in report.left_out.items():
         part, _, why = reason.partition(": ")
         print(f"  {n:>18,}  {_WHY[why]} {part}")
-    config = output / splitting.config_name(output)
-    print(f"\n{config}:\n\n{config.read_text(encoding='utf-8')}\nmtkit train {config}")
 
 
 def _parse_size(option: str, text: str | None) -> int | float | None:

@@ -275,4 +275,4 @@ def _number(value: float) -> float | None:
 
 def _cell(value: object) -> str:
     """Return the value as a column of a TSV line."""
-    return text_lines.as_one_line(str(value)).replace("\t", " ")
+    return text_lines.as_column(str(value))
