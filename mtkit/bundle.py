@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.config.loading import dump_config, load_config
+from mtkit.config.model import ModelConfig
 from mtkit.config.problems import Override
-from mtkit.config.schema import Config, ModelConfig
+from mtkit.config.schema import Config
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import BundleError, UsageError
 from mtkit.files import atomic_file, atomic_folder, parse_json, sha256_file, write_text

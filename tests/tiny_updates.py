@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtkit.config.schema import ModelConfig, TrainConfig
+from mtkit.config.model import ModelConfig
+from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.model.transformer import Transformer

@@ -23,8 +23,12 @@ from mtkit.augmentation.back_translation import (
     write_corpus,
 )
 from mtkit.bundle import BundleFiles, find_model, read_bundle
+from mtkit.config.data import TrainCorpus
+from mtkit.config.decoding import DecodeConfig
 from mtkit.config.differences import differences
-from mtkit.config.schema import Config, DecodeConfig, DistillConfig, TrainCorpus, tags_of
+from mtkit.config.distillation import DistillConfig
+from mtkit.config.schema import Config
+from mtkit.config.tags import tags_of
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, read_side, text_checksums

@@ -10,7 +10,7 @@ import typer
 from mtkit import bundle
 from mtkit.cli.options import TEXT, DecodeSetOption, DeviceOption, ModelOption
 from mtkit.cli.translating import load_translator, with_bar
-from mtkit.config import schema
+from mtkit.config.data import CorpusFiles
 from mtkit.console import counted
 from mtkit.data import corpus
 from mtkit.errors import UsageError
@@ -43,7 +43,7 @@ def calibrate(
         raise UsageError("give both --src and --ref, or neither for the dev set of the model's config")
 
     folder = bundle.find_model(model)
-    files = schema.CorpusFiles(src=src, tgt=ref) if src else bundle.read_bundle(folder).config.data.dev
+    files = CorpusFiles(src=src, tgt=ref) if src else bundle.read_bundle(folder).config.data.dev
     if src is None:
         corpus.require_files("data.dev", [files], config=folder / "config.yaml", remedy="give --src and --ref")
         overrides = [f"decode.tag={files.tag or 'null'}", *(overrides or [])]

@@ -21,7 +21,7 @@ from mtkit.runs import replay
 from mtkit.translation import consistency
 
 if TYPE_CHECKING:
-    from mtkit.config.schema import CorpusFiles
+    from mtkit.config.data import CorpusFiles
 
 
 def _one_of(option: str, *names: str) -> Callable[[list[str] | None], list[str] | None]:

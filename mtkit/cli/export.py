@@ -11,7 +11,7 @@ import typer
 
 from mtkit import bundle, runtime
 from mtkit.cli.options import JsonOption, ModelOption, check_new_folder, check_other_folder
-from mtkit.config import schema
+from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log, progress_bar
 from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
@@ -137,7 +137,7 @@ def _lines(
         return _some(list(text_lines.read_lines(src)), n_lines), None
     if ref is not None and src is None:
         raise UsageError("--ref needs --src: the text that it translates")
-    corpus = files.config.data.dev if src is None else schema.CorpusFiles(src=src, tgt=ref)
+    corpus = files.config.data.dev if src is None else CorpusFiles(src=src, tgt=ref)
     if src is None:
         remedy = "give text to compare on with --src and --ref"
         corpora.require_files("data.dev", [corpus], config=files.folder / "config.yaml", remedy=remedy)

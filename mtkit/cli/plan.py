@@ -17,7 +17,7 @@ from mtkit.interop.support import Target, export_problems
 from mtkit.runs import plan as plans
 
 if TYPE_CHECKING:
-    from mtkit.config.schema import ModelConfig
+    from mtkit.config.model import ModelConfig
 
 
 def print_plan(

@@ -15,7 +15,7 @@ import typer
 from mtkit import bundle, runtime
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import OUTPUT, TEXT, DecodeSetOption, DeviceOption, ModelOption, OutputOption
-from mtkit.config import schema
+from mtkit.config.data import CorpusFiles
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
@@ -92,7 +92,7 @@ def score(
 def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str]]]:
     """Yield the pairs in windows; from standard input, as many as have arrived."""
     if src is not None and tgt is not None:
-        pairs = corpus.read_pairs([schema.CorpusFiles(src=src, tgt=tgt)])
+        pairs = corpus.read_pairs([CorpusFiles(src=src, tgt=tgt)])
         yield from text_lines.windows(((pair.src, pair.tgt) for pair in pairs), _WINDOW_PAIRS)
         return
 

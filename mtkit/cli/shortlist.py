@@ -10,7 +10,7 @@ import typer
 from mtkit import bundle
 from mtkit.cli.options import TEXT, ModelOption
 from mtkit.cli.translating import with_bar
-from mtkit.config import schema
+from mtkit.config.data import CorpusFiles
 from mtkit.console import log
 from mtkit.data import corpus
 from mtkit.engines import lexicon, shortlist
@@ -36,7 +36,7 @@ def add_shortlist(
 
     folder = bundle.find_model(model)
     files = bundle.read_bundle(folder)
-    corpora = [schema.CorpusFiles(src=src, tgt=tgt)] if src else files.config.data.train
+    corpora = [CorpusFiles(src=src, tgt=tgt)] if src else files.config.data.train
     if src is None:
         corpus.require_files("data.train", corpora, config=folder / "config.yaml", remedy="give --src and --tgt")
     n_pairs = corpus.count_pairs(corpora)

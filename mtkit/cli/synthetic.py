@@ -13,7 +13,8 @@ from mtkit.augmentation import back_translation
 from mtkit.cli.options import OUTPUT, TEXT, BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption, output_option
 from mtkit.cli.sharing import ExecutorOption, RayAddressOption, ShardOption, executor_of, share_of
 from mtkit.cli.translating import load_translator, model_folders, option_overrides
-from mtkit.config import schema
+from mtkit.config.data import TrainCorpus
+from mtkit.config.tags import check_tag
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
 from mtkit.translation import shared_job
@@ -137,17 +138,17 @@ def _settings(overrides: list[str] | None, beam_size: int | None) -> list[str]:
     return [*(overrides or []), *option_overrides({"beam_size": beam_size})]
 
 
-def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | None) -> schema.TrainCorpus:
+def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | None) -> TrainCorpus:
     """Return the entry of data.train for the files to write."""
     if (tsv is None) == (src is None and tgt is None) or (src is None) != (tgt is None):
         raise UsageError("give either --output, or both --out-src and --out-tgt")
     files = {"src": src, "tgt": tgt, "tsv": tsv}
     absolute = {role: path.absolute() for role, path in files.items() if path is not None}
     try:
-        schema.check_tag(tag)
+        check_tag(tag)
     except ValueError as error:
         raise UsageError(f"--tag {tag}: {str(error).partition(': ')[2]}") from None
-    return schema.TrainCorpus(tag=tag, **absolute)
+    return TrainCorpus(tag=tag, **absolute)
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class _Where:
 
 def _synthesize(
     text: Path,
-    corpus: schema.TrainCorpus,
+    corpus: TrainCorpus,
     models: list[Path] | None,
     how: back_translation.Synthesis,
     settings: list[str],

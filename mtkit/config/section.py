@@ -25,6 +25,11 @@ class Section(BaseModel):
                 self.__dict__[key] = value  # frozen, and not to be taken for written
 
 
+def is_part(info: ValidationInfo) -> bool:
+    """Return whether train.init_from will provide missing keys, so that sections cannot be checked yet."""
+    return bool((info.context or {}).get("is_part"))
+
+
 def _resolve(path: Path, info: ValidationInfo) -> Path:
     base = (info.context or {}).get("base")
     try:

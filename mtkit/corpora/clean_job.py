@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from mtkit.config.cleaning import CleanConfig
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.corpora.clean import judge
 from mtkit.corpora.clean_outputs import Output
 from mtkit.corpora.cutting import Windows, cut

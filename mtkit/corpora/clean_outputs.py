@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.errors import UsageError
 from mtkit.formats.compression import packing
 

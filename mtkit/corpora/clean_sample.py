@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.config.cleaning import CleanConfig
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.console import progress_bar
 from mtkit.corpora.clean import Judged, judge
 from mtkit.corpora.language import BLOCK

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.console import progress_bar
 from mtkit.data.corpus import read_corpus
 from mtkit.formats.corpus_files import check_distinct, check_outputs, writing

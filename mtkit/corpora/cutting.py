@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.data.corpus import corpus_name, read_pairs
 from mtkit.formats.compression import MAGIC, reading
 from mtkit.formats.lines import LINE_FRAME, decode_line, max_line_bytes

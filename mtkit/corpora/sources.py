@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from mtkit.config.data import CorpusFiles
 from mtkit.config.loading import load_config
-from mtkit.config.schema import CorpusFiles
 from mtkit.errors import DataError, UsageError
 from mtkit.formats.corpus_files import own_languages
 from mtkit.formats.lines import require_regular

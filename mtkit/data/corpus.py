@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.errors import DataError

@@ -14,7 +14,8 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.config.schema import CorpusFiles, tags_of
+from mtkit.config.data import CorpusFiles
+from mtkit.config.tags import tags_of
 from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, text_checksums

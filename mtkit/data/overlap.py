@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.console import log, progress_bar
 from mtkit.data.corpus import read_pairs, text_checksums
 from mtkit.data.near import MOST_TEXTS, NearTexts, loose_keys, squeezed

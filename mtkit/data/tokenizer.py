@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import sentencepiece
 
-from mtkit.config.schema import TokenizerConfig, tags_of
+from mtkit.config.tags import tags_of
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.console import log
 from mtkit.data.sentencepiece_file import PieceType, parse
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # torch takes a second to load; a command reports a wrong con
     import torch
     from torch import Tensor
 
-    from mtkit.config.schema import TrainConfig
+    from mtkit.config.training import TrainConfig
     from mtkit.data.batching import Batch
     from mtkit.model.transformer import Transformer
 

@@ -18,7 +18,7 @@ from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # publi
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from mtkit.config.schema import TrainConfig
+from mtkit.config.training import TrainConfig
 from mtkit.cores import usable_cores
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID

@@ -10,7 +10,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from mtkit.config.schema import TrainConfig
+from mtkit.config.training import TrainConfig
 from mtkit.errors import ConfigError
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import choose_precision

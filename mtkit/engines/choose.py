@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mtkit.bundle import BundleFiles, bundle_file
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.engines.ctranslate2 import CTranslate2Engine, unsupported

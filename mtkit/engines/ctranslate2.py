@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.cores import usable_cores
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.errors import BundleError, MtkitError

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mtkit.bundle import BundleFiles, load_model
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.console import counted, log
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.engines.shortlist import Shortlist, shortlist_of

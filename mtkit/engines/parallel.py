@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.bundle import read_bundle
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log
 from mtkit.cores import spawn_context
 from mtkit.errors import MtkitError

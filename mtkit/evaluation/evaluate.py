@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.bundle import find_model
+from mtkit.config.data import CorpusFiles
+from mtkit.config.decoding import DecodeConfig
 from mtkit.config.loading import load_config
-from mtkit.config.schema import Config, CorpusFiles, DecodeConfig
+from mtkit.config.schema import Config
 from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import first_missing, read_side, require_files

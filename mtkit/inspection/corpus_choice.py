@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log, progress_bar
 from mtkit.data.corpus import count_pairs, read_pairs
 from mtkit.errors import UsageError

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mtkit.bundle import Bundle
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.engines.native import NativeEngine
 from mtkit.formats.pairs import Pair
 from mtkit.inspection.corpus_choice import Skipped, windows_of

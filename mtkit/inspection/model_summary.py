@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.bundle import BundleFiles
-from mtkit.config.schema import Config, ModelConfig
+from mtkit.config.model import ModelConfig
+from mtkit.config.schema import Config
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import ConfigError, UsageError
 from mtkit.formats.lines import as_one_line

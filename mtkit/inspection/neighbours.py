@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.bundle import Bundle
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.data.batching import plan_epoch
 from mtkit.data.special_ids import EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.errors import UsageError
 from mtkit.inspection.sentence_pair import SentencePair
 from mtkit.model.attention import CrossAttention, SelfAttention, join_heads, split_heads

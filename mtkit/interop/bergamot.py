@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.bundle import add_to_bundle
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.config.yaml_text import yaml_value
 from mtkit.data.special_ids import UNK_ID
 from mtkit.engines.shortlist import SHORTLIST, Shortlist

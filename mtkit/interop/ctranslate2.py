@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.bundle import BundleFiles, add_to_bundle, load_model
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, UNK_ID
 from mtkit.engines.ctranslate2 import ABOUT, CTranslate2Engine, ctranslate2_library
 from mtkit.engines.native import NativeEngine

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mtkit.bundle import Bundle, load_bundle
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
 from mtkit.errors import MtkitError
 from mtkit.files import parse_json
 from mtkit.interop.imported import checked, number

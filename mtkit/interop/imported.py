@@ -11,7 +11,10 @@ from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
 from mtkit.bundle import Bundle, save_bundle
-from mtkit.config.schema import Config, DecodeConfig, ModelConfig, TokenizerConfig
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
+from mtkit.config.schema import Config
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.sentencepiece_file import parse
 from mtkit.errors import DataError
 from mtkit.files import sha256_file

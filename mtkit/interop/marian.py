@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.bundle import Bundle, load_bundle
-from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
 from mtkit.data.arrays import read_arrays
 from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import MtkitError

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.config.yaml_text import yaml_value
 from mtkit.console import log
 from mtkit.errors import DataError, MtkitError

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from mtkit.config.schema import ModelConfig
+    from mtkit.config.model import ModelConfig
     from mtkit.model.transformer import Transformer
 
 Target = Literal["ctranslate2", "marian", "hf"]

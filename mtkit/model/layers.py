@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.model.attention import Ancestry, CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout
 from mtkit.model.linear import Linear

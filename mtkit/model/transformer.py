@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.model.attention import BLOCK, Ancestry, CrossAttention, KeyValueCache, SelfAttention, init_packed
 from mtkit.model.dropout import Dropout, WordDropout
 from mtkit.model.layers import DecoderLayer, EncoderLayer, FeedForward, make_norm, stacked

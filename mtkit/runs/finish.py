@@ -8,7 +8,8 @@ from safetensors import SafetensorError
 
 from mtkit.bundle import MANIFEST, add_to_bundle, load_bundle, save_bundle
 from mtkit.config.differences import differences
-from mtkit.config.schema import Config, TrainConfig
+from mtkit.config.schema import Config
+from mtkit.config.training import TrainConfig
 from mtkit.console import counted, log
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.data.sides import Sides, save_counts

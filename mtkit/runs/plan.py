@@ -13,8 +13,10 @@ from pathlib import Path
 
 import torch
 
+from mtkit.config.distillation import DistillConfig
 from mtkit.config.durations import seconds_of
-from mtkit.config.schema import Config, DistillConfig, TrainConfig
+from mtkit.config.schema import Config
+from mtkit.config.training import TrainConfig
 from mtkit.console import progress_bar
 from mtkit.cores import CpuTime, use_of_others
 from mtkit.data.special_ids import UNK_ID

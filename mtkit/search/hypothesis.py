@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 
 if TYPE_CHECKING:
     from mtkit.search.constraints import Constraints

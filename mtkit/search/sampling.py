@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.search.rows import IndependentHypotheses
 from mtkit.search.rules import NO_RULES, Rules
 from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-from mtkit.config.schema import DecodeConfig, tags_of
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.tags import tags_of
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis, length_divisor
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mtkit.config.durations import duration_of, seconds_of
-from mtkit.config.schema import TrainConfig
+from mtkit.config.training import TrainConfig
 from mtkit.errors import TrainingError
 
 VALIDATE_EVERY = 500  # updates, unless the config or a budget says otherwise

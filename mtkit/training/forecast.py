@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.data.batching import make_batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine

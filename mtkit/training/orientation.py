@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from mtkit.config.schema import Config, CorpusFiles
+from mtkit.config.data import CorpusFiles
+from mtkit.config.schema import Config
 from mtkit.data.corpus import corpus_name, read_side
 from mtkit.data.encoded import EncodedCorpus, EncodedSide
 from mtkit.data.sides import Resemblance, Sides

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mtkit.config.durations import duration_of
-from mtkit.config.schema import DEFAULT_BATCH_TOKENS, Config
+from mtkit.config.schema import Config
+from mtkit.config.training import DEFAULT_BATCH_TOKENS
 from mtkit.console import counted, log
 from mtkit.data.batching import make_batch
 from mtkit.data.encoded import EncodedCorpus

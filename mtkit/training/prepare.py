@@ -8,8 +8,9 @@ from pathlib import Path
 
 import torch
 
+from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import seconds_of
-from mtkit.config.schema import Config, CorpusFiles
+from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.data.corpus import first_missing, read_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, encode_corpus

@@ -4,7 +4,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from mtkit.config.schema import TrainConfig
+from mtkit.config.training import TrainConfig
 from mtkit.console import progress_bar
 from mtkit.training.schedule import Progress, fraction_done
 from mtkit.training.state import UpdateStats

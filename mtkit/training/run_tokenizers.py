@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mtkit.config.data import CorpusFiles
 from mtkit.config.differences import differences
-from mtkit.config.schema import Config, CorpusFiles, TokenizerConfig, tags_of
+from mtkit.config.schema import Config
+from mtkit.config.tags import tags_of
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.console import counted, log
 from mtkit.data.corpus import count_pairs, read_side, text_checksums
 from mtkit.data.tokenizer import Tokenizer, learn_model, load_tokenizers, sample

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from mtkit.config.schema import TrainConfig
+from mtkit.config.training import TrainConfig
 from mtkit.training.budget import Timing, share_used
 
 _LONGEST_WARMUP = 0.1  # of a budget

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtkit.config.schema import TrainConfig
+from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import PAD_ID
 from mtkit.distributed.communicator import ALONE, Communicator

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from mtkit.config.schema import Config, TrainConfig
+from mtkit.config.schema import Config
+from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch, make_batch, plan_epoch
 from mtkit.data.corpus import evenly_spaced
 from mtkit.data.encoded import EncodedCorpus

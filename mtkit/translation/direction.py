@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mtkit.bundle import BundleFiles, bundle_file
-from mtkit.config.schema import DataConfig
+from mtkit.config.data import DataConfig
 from mtkit.console import log
 from mtkit.data.sides import FEW_WORDS, FILE, Resemblance, Sides, Verdict, load_counts
 from mtkit.errors import DataError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.translation.candidates import Candidate
 
 Utility = Callable[[str, Sequence[str]], Sequence[float]]  # source and draws to a number for each draw; highest wins

@@ -8,7 +8,7 @@ wrecked, is not worth it: then the phrase is left out. Forbidden phrases stay fo
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.quality.faults import find_faults
 from mtkit.search.constraints import Constraints, Requirement

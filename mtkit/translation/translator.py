@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
+from mtkit.config.decoding import DecodeConfig
 from mtkit.config.problems import Setting
-from mtkit.config.schema import DecodeConfig
 from mtkit.console import counted, log
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.choose import choose_engine

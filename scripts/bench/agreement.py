@@ -27,7 +27,11 @@ from operator_groups import text_batches
 from plain_transformer import PlainTransformer
 from torch import nn
 
-from mtkit.config.schema import CorpusFiles, DecodeConfig, ModelConfig, TokenizerConfig, TrainConfig
+from mtkit.config.data import CorpusFiles
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
+from mtkit.config.tokenizer import TokenizerConfig
+from mtkit.config.training import TrainConfig
 from mtkit.console import set_up_logging
 from mtkit.data.batching import Batch
 from mtkit.data.corpus import read_pairs

@@ -91,7 +91,8 @@ def measure_native(task: dict[str, Any], precision: str) -> dict[str, float]:
     """In its own process: mtkit's engine on the task."""
     import torch
 
-    from mtkit.config.schema import DecodeConfig, ModelConfig
+    from mtkit.config.decoding import DecodeConfig
+    from mtkit.config.model import ModelConfig
     from mtkit.data.special_ids import EOS_ID
     from mtkit.engines.native import NativeEngine
     from mtkit.model.transformer import Transformer

@@ -24,7 +24,8 @@ from statistics import median
 from typing import Any
 
 from mtkit.bundle import find_model, load_bundle, read_bundle
-from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.engines.parallel import NativeInWorker, ParallelEngine
 from mtkit.formats.lines import read_lines

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.data.corpus import evenly_spaced, read_pairs
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind, find_faults

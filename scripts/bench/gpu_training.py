@@ -13,7 +13,7 @@ from model_flops import measure, overall_rate, products, training_flops
 from synthetic import Shape, now, synthetic_batches
 from torch import nn
 
-from mtkit.config.schema import TrainConfig
+from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.distributed.communicator import ALONE, Communicator

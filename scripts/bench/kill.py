@@ -28,7 +28,7 @@ from typing import Any
 from sample_part import write_sample_part
 
 from mtkit.config.loading import load_config
-from mtkit.config.schema import TrainConfig
+from mtkit.config.training import TrainConfig
 
 PHASES = {"training": 5, "validation": 3, "saving": 3, "start": 1, "model": 1}  # and how often each is aimed at
 SECONDS = {"training": 0.1, "validation": 0.05, "saving": 0.01, "start": 4.0, "model": 0.3}  # a kill falls within these

@@ -17,7 +17,9 @@ from typing import Any
 import sentencepiece
 import yaml
 
-from mtkit.config.schema import Config, DecodeConfig, ModelConfig
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
+from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.errors import MtkitError
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.model.cpu.products import onednn_multiplies, onednn_product
 from mtkit.training.loss import chunk_size
 

@@ -21,7 +21,7 @@ import marian
 import torch
 
 from mtkit.bundle import load_bundle
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log, set_up_logging
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.errors import MtkitError

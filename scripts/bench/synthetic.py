@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.data.batching import Batch, plan_epoch
 from mtkit.data.encoded import Lengths
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID

@@ -316,7 +316,7 @@ def measure_products(task: dict[str, Any]) -> float:
     import torch
     from model_flops import measure, overall_rate, products
 
-    from mtkit.config.schema import ModelConfig
+    from mtkit.config.model import ModelConfig
 
     torch.set_num_threads(task["threads"])
     shape, device = task["shape"], torch.device("cpu")

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.config.schema import TokenizerConfig
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.sides import FEW_WORDS, Resemblance, Sides
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.formats.lines import read_lines, windows

@@ -16,7 +16,7 @@ from mtkit.augmentation import back_translation
 from mtkit.augmentation.back_translation import identity_of, noised
 from mtkit.bundle import add_to_bundle, read_bundle
 from mtkit.cli import app
-from mtkit.config.schema import TrainCorpus
+from mtkit.config.data import TrainCorpus
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.shortlist import SHORTLIST, Shortlist

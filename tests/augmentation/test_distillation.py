@@ -14,8 +14,11 @@ from mtkit.augmentation import distillation
 from mtkit.augmentation.distillation import with_teachers_text
 from mtkit.bundle import save_bundle
 from mtkit.cli import app
+from mtkit.config.data import TrainCorpus
+from mtkit.config.distillation import DistillConfig
 from mtkit.config.loading import dump_config, load_config
-from mtkit.config.schema import Config, DistillConfig, TrainCorpus, tags_of
+from mtkit.config.schema import Config
+from mtkit.config.tags import tags_of
 from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import BundleError, ConfigError, DataError, MtkitError

@@ -9,7 +9,8 @@ from sacrebleu.metrics.bleu import BLEU
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.schema import Config, CorpusFiles
+from mtkit.config.data import CorpusFiles
+from mtkit.config.schema import Config
 from mtkit.evaluation.comparison.systems import read_test_set
 from mtkit.evaluation.evaluate import find_languages
 from mtkit.translation.translator import Translator

@@ -13,7 +13,7 @@ from tiny_models import REF, SRC, save_tiny_bundle, write_lines
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.data.overlap import overlap_file, overlaps_of
 from mtkit.evaluation.metrics.scores import evaluate
 from mtkit.translation.translator import Translator

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import save_bundle
 from mtkit.cli import app
-from mtkit.config.schema import Config, TokenizerConfig
+from mtkit.config.schema import Config
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import train_tokenizer
 from mtkit.errors import BundleError, MtkitError

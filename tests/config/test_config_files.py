@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.config.data import CorpusFiles, TrainCorpus
 from mtkit.config.loading import load_config
-from mtkit.config.schema import Config, CorpusFiles, TrainCorpus
+from mtkit.config.schema import Config
 from mtkit.config.section import Section
 from mtkit.config.yaml_text import parse_yaml
 

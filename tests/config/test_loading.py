@@ -6,9 +6,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mtkit.config.data import DataConfig, TrainCorpus
 from mtkit.config.loading import dump_config, json_schema, load_config
 from mtkit.config.problems import _NAMES_ELSEWHERE, Setting, _leaf_keys, describe_values, field_at
-from mtkit.config.schema import Config, DataConfig, TrainConfig, TrainCorpus
+from mtkit.config.schema import Config
+from mtkit.config.training import TrainConfig
 from mtkit.config.yaml_text import format_yaml, parse_yaml
 from mtkit.errors import ConfigError
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.cleaning import CleanConfig
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.corpora import clean_job, translations
 from mtkit.corpora.clean_outputs import one_output
 from mtkit.corpora.translations import find_translations, write_sources

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.corpora import cutting
 from mtkit.corpora.cutting import cut
 from mtkit.data.corpus import read_pairs

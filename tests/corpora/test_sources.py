@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.corpora.sources import UNNAMED, find_corpora, parse_langs
 from mtkit.errors import DataError, UsageError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.data import corpus
 from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, read_side, require_files, text_checksums
 from mtkit.errors import DataError

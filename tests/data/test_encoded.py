@@ -6,7 +6,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from mtkit.config.schema import CorpusFiles, TokenizerConfig
+from mtkit.config.data import CorpusFiles
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data import encoded as encoded_module
 from mtkit.data.corpus import read_pairs
 from mtkit.data.encoded import EncodeCounts, concatenate, encode_corpus

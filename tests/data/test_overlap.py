@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.data import overlap
 from mtkit.data.overlap import find_overlaps, known_overlap, overlap_file, overlaps_of
 from mtkit.formats.pairs import Pair

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny_corpus import WORDS
 
-from mtkit.config.schema import TokenizerConfig
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.sides import Resemblance, Sides, load_counts, save_counts
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from mtkit.config.schema import Config, TokenizerConfig, TokenizersConfig
+from mtkit.config.schema import Config
+from mtkit.config.tokenizer import TokenizerConfig, TokenizersConfig
 from mtkit.data.encoded import EncodedSide, PairsInMemory
 from mtkit.data.segmentation import UnigramSegmentation
 from mtkit.data.sentencepiece_file import Piece

@@ -7,7 +7,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.config.schema import TokenizerConfig
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers, sample, train_tokenizer
 from mtkit.data.tokenizer_report import report

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.config.schema import TokenizerConfig
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.data.unseen_characters import UnknownCharacters, characters, table
 

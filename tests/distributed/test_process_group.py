@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import load_file
 
 from mtkit.config.loading import dump_config
-from mtkit.config.schema import ModelConfig, TrainConfig
+from mtkit.config.model import ModelConfig
+from mtkit.config.training import TrainConfig
 from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.distributed import sharding
 from mtkit.distributed.communicator import Communicator

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from mtkit.bundle import read_bundle
-from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines import native
 from mtkit.engines.native import NativeEngine, native_engine

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log
 from mtkit.engines.parallel import ParallelEngine
 from mtkit.errors import BundleError, MtkitError

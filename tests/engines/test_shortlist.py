@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.engines.lexicon import learn_lexicon
 from mtkit.engines.native import NativeEngine

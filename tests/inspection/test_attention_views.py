@@ -11,7 +11,7 @@ import torch
 from browsing import check_page, open_page
 from tiny_models import tiny_bundle, tiny_config, tiny_tokenizer
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.inspection.attention_views import write_attention_page
 from mtkit.inspection.sentence_pair import SentencePair, Subject, Tokens
 from mtkit.inspection.trace import AttentionTrace, trace_pair

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mtkit.bundle import MANIFEST, load_bundle
-from mtkit.config.schema import TokenizerConfig
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
 from mtkit.files import sha256_file

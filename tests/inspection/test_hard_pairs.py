@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mtkit.bundle import load_bundle
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.inspection.hard_pairs import rank_pairs, with_own_translations
 from mtkit.scoring.scoring import BLANK, Scorer
 

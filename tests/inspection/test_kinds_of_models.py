@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from mtkit.bundle import Bundle, load_bundle, save_bundle
-from mtkit.config.schema import Config, CorpusFiles
+from mtkit.config.data import CorpusFiles
+from mtkit.config.schema import Config
 from mtkit.data.special_ids import EOS_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import UsageError

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.config.loading import dump_config
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.errors import ConfigError, UsageError
 from mtkit.inspection.model_summary import Architecture, part_of, summarize
 from mtkit.model.attention import CrossAttention, SelfAttention

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mtkit.bundle import load_bundle
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.data.special_ids import EOS_ID
 from mtkit.errors import DataError, UsageError
 from mtkit.inspection.neighbours import mean_states, nearest_sentences

@@ -11,7 +11,7 @@ from browsing import check_page, open_page
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.errors import MtkitError
 from mtkit.inspection.positions import (
     Side,

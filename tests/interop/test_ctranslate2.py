@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.engines.ctranslate2 import CTranslate2Engine, unsupported
 from mtkit.engines.native import NativeEngine

@@ -15,7 +15,7 @@ import torch
 import yaml
 
 from mtkit.bundle import load_bundle
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.errors import MtkitError
 from mtkit.interop import marian, marian_options
 from mtkit.interop.marian_options import DESCRIPTION

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.data.special_ids import BOS_ID
 from mtkit.interop.support import export_problems
 from mtkit.model.transformer import Transformer

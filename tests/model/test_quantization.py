@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.model import ops
 from mtkit.model.cpu.packed import Int8Linear, PackedLinear
 from mtkit.model.quantization import quantize, supported_precision

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.model.ssru import SSRU
 from mtkit.model.transformer import Transformer
 

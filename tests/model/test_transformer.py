@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.model.transformer import Transformer, count_weights
 
 SRC_VOCAB, TGT_VOCAB, PAD = 13, 11, 0

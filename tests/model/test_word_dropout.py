@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.model.dropout import WordDropout
 from mtkit.model.transformer import Transformer
 

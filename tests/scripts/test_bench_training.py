@@ -12,7 +12,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from mtkit.config.schema import Config, ModelConfig, TrainConfig
+from mtkit.config.model import ModelConfig
+from mtkit.config.schema import Config
+from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.model.cpu.products import has_onednn, onednn_multiplies
 from mtkit.model.transformer import Transformer

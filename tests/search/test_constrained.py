@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.errors import MtkitError
 from mtkit.search.constrained import _Extensions, _Live, beam_size_for, constrained_search
 from mtkit.search.constraints import Constraints, Form, Phrase, Requirement, Spelling

@@ -9,7 +9,7 @@ import torch
 from tables import BOS, EOS, Prefix, RandomTable, TableStep
 from torch import Tensor
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.search.beam import beam_search, search
 from mtkit.search.hypothesis import Segment
 from mtkit.search.rules import make_rules

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import BOS, EOS, RandomTable, TableStep
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.errors import MtkitError
 from mtkit.search.greedy import greedy
 from mtkit.search.sampling import Truncation, sample, uniform_numbers

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from mtkit.config.durations import seconds_of
 from mtkit.config.loading import load_config
-from mtkit.config.schema import Config, TrainConfig
+from mtkit.config.schema import Config
+from mtkit.config.training import TrainConfig
 from mtkit.errors import TrainingError
 from mtkit.runs.train import train
 from mtkit.training import pace, prepare, trainer

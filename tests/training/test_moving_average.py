@@ -4,7 +4,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
 from mtkit.training.checkpoint import Checkpoints

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.config.schema import TrainConfig
+from mtkit.config.training import TrainConfig
 from mtkit.training.run_bar import estimated_steps
 from mtkit.training.schedule import Progress
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.config.schema import Config, TokenizerConfig
+from mtkit.config.schema import Config
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.tokenizer import load_tokenizers, train_tokenizer
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import write_bytes

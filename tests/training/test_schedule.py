@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.config.schema import TrainConfig
+from mtkit.config.training import TrainConfig
 from mtkit.training.schedule import Progress, fraction_done, learning_rate, limits_reached, r_drop_shares, r_drop_weight
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from tiny_updates import gradient, weights
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import TrainingError
 from mtkit.model.transformer import Transformer

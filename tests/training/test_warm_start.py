@@ -10,8 +10,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mtkit.bundle import add_to_bundle, find_model, load_bundle, save_bundle
+from mtkit.config.decoding import DecodeConfig
 from mtkit.config.loading import load_config
-from mtkit.config.schema import Config, DecodeConfig, ModelConfig
+from mtkit.config.model import ModelConfig
+from mtkit.config.schema import Config
 from mtkit.data.special_ids import BOS_ID
 from mtkit.errors import BundleError, ConfigError
 from mtkit.model.transformer import Transformer

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.errors import BundleError, DataError
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.confidence import (

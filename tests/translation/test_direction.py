@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import add_to_bundle, read_bundle, save_bundle
 from mtkit.cli import app
-from mtkit.config.schema import TokenizerConfig
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.sides import FILE, save_counts
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError

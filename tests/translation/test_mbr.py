@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.mbr import expected_chrf, pairwise_chrf, rank, sampling_settings
 from mtkit.translation.translator import Translator

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.quality.faults import Fault
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.review import Review, Tally, marked

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mtkit.config.schema import DecodeConfig
+from mtkit.config.decoding import DecodeConfig
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.search.constraints import Constraints, Phrase, Requirement, Spelling
 from mtkit.search.hypothesis import Hypothesis, Segment

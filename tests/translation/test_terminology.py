@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from mtkit.config.schema import TokenizerConfig
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
 from mtkit.translation.terminology import Terminology, TermReport

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from mtkit.bundle import read_bundle
 from mtkit.cli.translating import load_translator
-from mtkit.config.schema import DecodeConfig, ModelConfig
+from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer

@@ -23,7 +23,8 @@ from mtkit.cli.sharing import (
     executor_of,
     share_of,
 )
-from mtkit.config import loading, schema
+from mtkit.config import loading
+from mtkit.config.data import TrainCorpus
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.corpora import clean_job, clean_outputs, clean_sample, language, repair, sources
@@ -126,7 +127,7 @@ def _entries(corpora: Sequence[Any], outputs: Sequence[clean_outputs.Output]) ->
     cleaned = [
         corpus.model_copy(update=dict(zip(("src", "tgt"), output.kept, strict=True)))
         if len(output.kept) == 2
-        else schema.TrainCorpus(tsv=output.kept[0], tag=corpus.tag, weight=corpus.weight)
+        else TrainCorpus(tsv=output.kept[0], tag=corpus.tag, weight=corpus.weight)
         for corpus, output in zip(corpora, outputs, strict=True)
     ]
     return back_translation.as_entries(cleaned)

@@ -22,7 +22,7 @@ from mtkit.cli.options import (
     output_option,
     valid_text,
 )
-from mtkit.config import schema
+from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
@@ -100,7 +100,7 @@ def show_errors(
 
     loaded = load_model(model, overrides)
 
-    own_text = [] if src is None else [schema.CorpusFiles(src=src, tgt=tgt, tag=loaded.config.decode.tag)]
+    own_text = [] if src is None else [CorpusFiles(src=src, tgt=tgt, tag=loaded.config.decode.tag)]
     corpora = own_text or _corpora(loaded, part)
     chosen = runtime.choose_device(device)
     if sample is None and near is None and not take_all:
@@ -125,9 +125,9 @@ def show_errors(
         log_written(output)
 
 
-def _corpora(files: BundleFiles, part: Part) -> list[schema.CorpusFiles]:
+def _corpora(files: BundleFiles, part: Part) -> list[CorpusFiles]:
     data = files.config.data
-    parts: dict[Part, list[schema.CorpusFiles]] = {
+    parts: dict[Part, list[CorpusFiles]] = {
         "train": [*data.train],
         "dev": [data.dev],
         "test": [data.test] if data.test else [],

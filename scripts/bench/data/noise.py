@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from mtkit.config.cleaning import CleanConfig
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.data.corpus import read_pairs
 from mtkit.formats.lines import windows
 from mtkit.languages import language_in_name

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.config.schema import CorpusFiles
+from mtkit.config.data import CorpusFiles
 from mtkit.corpora.cutting import Windows, cut
 from mtkit.corpora.repeats import Repeats, find_repeats, write_keys
 from mtkit.jobs.executors import Executor, InProcess, Processes

@@ -282,7 +282,7 @@ def test_an_empty_tensor_stays_empty():
 def test_translating_does_not_wait_for_numba():
     program = """
 import sys, torch
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.model.transformer import Transformer
 model = Transformer(ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), 9, 9).eval()
 with torch.no_grad():

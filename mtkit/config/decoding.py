@@ -1,0 +1,136 @@
+"""The `decode` section of the config: how a trained model translates."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from mtkit.config.section import ConfigPath, Section
+from mtkit.config.tags import check_tag
+
+
+class DecodeConfig(Section):
+    """How a trained model translates; `mtkit translate --set decode.KEY=VALUE` changes a key for one call."""
+
+    beam_size: int = Field(4, ge=1, le=1000, description="hypotheses kept per step; 1 is greedy search")
+    length_normalization: Literal["gnmt", "average", "none"] = Field(
+        "gnmt",
+        description="divisor of a log-probability of n tokens. gnmt: ((5 + n) / 6)^length_penalty (Wu et al. 2016); "
+        "average: n; none: 1",
+    )
+    length_penalty: float = Field(0.6, ge=0, le=100, description="gnmt: its exponent alpha; 0: no normalisation")
+    coverage_penalty: float = Field(
+        0.0, ge=0, le=1000, description="beta: penalty for source tokens with little attention (Wu et al. 2016); 0: off"
+    )
+    max_len_factor: float = Field(
+        2.0,
+        gt=0,
+        le=100,
+        description="longest translation: max_len_factor x source tokens + max_len_constant, in tokens",
+    )
+    max_len_constant: int = Field(20, ge=0, le=10_000, description="see max_len_factor; in tokens")
+    max_len: int | None = Field(
+        None, ge=1, le=100_000, description="longest translation in tokens, whatever the length of the source"
+    )
+    min_len_factor: float = Field(
+        0.0, ge=0, le=100, description="shortest translation: min_len_factor x source tokens, in tokens"
+    )
+    min_len: int = Field(
+        0, ge=0, le=100_000, description="shortest translation in tokens, unless the upper limit is lower"
+    )
+    no_repeat_ngram: int = Field(
+        0, ge=0, le=1000, description="forbid a repeated n-gram of this many target tokens; 0: off"
+    )
+    repetition_penalty: float = Field(
+        1.0, ge=1, le=1000, description="factor on the log-probabilities of tokens already in the translation; 1: off"
+    )
+    beam_groups: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="diverse beam search (Vijayakumar et al. 2018): number of groups; must divide beam_size",
+    )
+    diversity_penalty: float = Field(
+        0.5,
+        ge=0,
+        le=1000,
+        description="penalty in nats on a token for each hypothesis of earlier groups with the same token at this step",
+    )
+    sampling: bool = Field(
+        False, description="draw tokens at random instead of searching; for n-best lists, draw n times"
+    )
+    temperature: float = Field(
+        1.0, gt=0, le=1000, description="sampling: divisor of the log-probabilities; above 1 is more random"
+    )
+    top_k: int = Field(0, ge=0, le=10**9, description="sampling: draw among the k likeliest tokens; 0: all")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="sampling: draw among the likeliest tokens with this total probability"
+    )
+    epsilon: float = Field(0.0, ge=0, lt=1, description="sampling: draw among tokens of at least this probability")
+    seed: int = Field(
+        1, ge=0, lt=2**32, description="sampling: random seed; a sentence's draws do not depend on its batch"
+    )
+    mbr_samples: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="minimum Bayes risk decoding: draw this many samples a line (with epsilon=0.02 unless top_k, "
+        "top_p or epsilon limits them) and return the one closest to the others (chrF); 0: off",
+    )
+    terminology: ConfigPath | None = Field(
+        None, description="TSV with the columns source, target, forbidden: phrases that must or must not appear"
+    )
+    tag: str | None = Field(
+        None, description="tag before each text, such as <2de>: one or several that the model was trained with"
+    )
+    on_suspect: Literal["retry", "warn", "mark", "off"] = Field(
+        "retry",
+        description="translations that look wrong (empty, looping, far too short or long, copied, or without a "
+        "number or URL of the source): translate again with other settings and warn (retry), only warn, mark them "
+        "in the output, or do not check (off)",
+    )
+    engine: Literal["auto", "native", "ctranslate2"] = Field(
+        "auto", description="auto: CTranslate2 if the bundle holds its model and it supports all options, else native"
+    )
+    precision: Literal["fp32", "bf16", "int8"] = Field(
+        "fp32",
+        description="number format of the native engine's matrix products: fp32 is exact, int8 the fastest on a CPU "
+        "with VNNI or AMX; if the device lacks a format, the next more precise one is used, with a warning",
+    )
+    threads: int | None = Field(
+        None, ge=1, le=1024, description="CPU threads; default: one per core that mtkit may use"
+    )
+    workers: int = Field(
+        1, ge=1, le=1024, description="processes that translate files in parallel, each with its share of the threads"
+    )
+    shortlist: bool = Field(
+        False, description="consider only the target tokens that the bundle's lexicon lists for the source; faster"
+    )
+    batch_sentences: int = Field(64, ge=1, le=100_000, description="most sentences in a batch")
+    batch_tokens: int = Field(
+        4096, ge=1, le=10_000_000, description="most source tokens in a batch, padding included; limits the memory"
+    )
+    max_src_tokens: int = Field(
+        200,
+        ge=8,
+        le=10_000,
+        description="most source tokens to translate at once; longer input is split at sentence ends or clauses and "
+        "rejoined, never cut off",
+    )
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> Self:
+        check_tag(self.tag)
+        self._give_way(beam_size=-(-self.beam_size // self.beam_groups) * self.beam_groups)
+        if self.beam_size % self.beam_groups:
+            raise ValueError(f"beam_groups={self.beam_groups} does not divide beam_size={self.beam_size}")
+        if self.sampling and self.mbr_samples:
+            raise ValueError(f"mbr_samples={self.mbr_samples} draws its own samples: set sampling to false")
+        if self.terminology and (self.sampling or self.mbr_samples):
+            raise ValueError(
+                f"terminology={self.terminology} needs a search: set sampling to false and mbr_samples to 0"
+            )
+        if self.terminology and (self.coverage_penalty or self.beam_groups > 1):
+            raise ValueError(
+                f"terminology={self.terminology} does not work with coverage_penalty or beam_groups: leave both out"
+            )
+        return self

@@ -1,0 +1,65 @@
+"""The `model` section of the config: the network's architecture."""
+
+from typing import Literal, Self
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from mtkit.config.section import Section, is_part
+
+
+class ModelConfig(Section):
+    """The encoder-decoder Transformer (Vaswani et al. 2017) and its variants."""
+
+    d_model: int = Field(256, ge=8, le=65_536, description="width of embeddings and of the residual stream")
+    d_ff: int = Field(1024, ge=8, le=1_048_576, description="inner width of the feed-forward layers")
+    n_heads: int = Field(4, ge=1, le=4096, description="attention heads per layer; must divide d_model")
+    n_encoder_layers: int = Field(3, ge=1, le=256, description="layers of the encoder")
+    n_decoder_layers: int = Field(3, ge=1, le=256, description="layers of the decoder")
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
+        "relu", description="activation function of the feed-forward layers; silu is also called swish"
+    )
+    decoder: Literal["attention", "ssru"] = Field(
+        "attention",
+        description="how the decoder uses earlier target positions: self-attention, or a recurrent unit (SSRU), "
+        "which decodes faster",
+    )
+    norm: Literal["layernorm", "rmsnorm"] = Field("layernorm", description="type of layer normalisation")
+    norm_position: Literal["pre", "post"] = Field(
+        "pre",
+        description="normalise before each sublayer (stable), or after it (as in the paper; needs a longer warm-up)",
+    )
+    positions: Literal["sinusoidal", "marian", "learned", "rotary"] = Field(
+        "sinusoidal",
+        description="position encoding; marian: sinusoids at Marian's rates and a decoder that starts from zeros, for "
+        "models imported from Marian or to be exported to it",
+    )
+    max_positions: int = Field(
+        1024,
+        ge=8,
+        le=1_000_000,
+        description="learned positions: number of positions, and so the longest sentence in tokens, including <end>",
+    )
+    embedding_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the sum of embeddings and positions")
+    residual_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the output of each sublayer")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on attention weights")
+    ffn_dropout: float = Field(0.0, ge=0, lt=1, description="dropout in the feed-forward layers, after the activation")
+    word_dropout: float = Field(
+        0.0, ge=0, lt=1, description="probability of dropping a token's whole embedding in training, on both sides"
+    )
+    tie: Literal["none", "decoder", "all"] = Field(
+        "decoder",
+        description="share one matrix between decoder embedding and output (decoder), and encoder embedding, too "
+        "(all; needs tokenizer.shared)",
+    )
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self, info: ValidationInfo) -> Self:
+        if is_part(info):
+            return self
+        if self.d_model % self.n_heads:
+            raise ValueError(f"d_model={self.d_model} is not divisible by n_heads={self.n_heads}")
+        if self.positions == "rotary" and (self.d_model // self.n_heads) % 2:
+            raise ValueError(f"positions=rotary needs an even d_model / n_heads, not {self.d_model // self.n_heads}")
+        if self.positions in ("sinusoidal", "marian") and self.d_model % 2:
+            raise ValueError(f"positions={self.positions} needs an even d_model, not {self.d_model}")
+        return self

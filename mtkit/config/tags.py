@@ -1,0 +1,22 @@
+"""Tags before source sentences, such as <2de>: check them, and list those in a value."""
+
+import re
+
+
+def check_tag(tag: str | None) -> None:
+    """Raise ValueError if this is not one tag or several, such as <2de> or <2de> <news>."""
+    if tag is None:
+        return
+    if not re.fullmatch(r"<[^\s<>\u2581]+>( <[^\s<>\u2581]+>)*", tag):
+        raise ValueError(
+            f"tag={tag}: must be a name without spaces in angle brackets, such as <2de>; several are separated by "
+            "spaces, such as <2de> <news>"
+        )
+    for single in tags_of(tag):
+        if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", single):
+            raise ValueError(f"tag={tag}: every tokenizer has a special piece {single}; choose another name")
+
+
+def tags_of(tag: str | None) -> list[str]:
+    """Return the tags in a value with none, one, or several separated by spaces."""
+    return (tag or "").split()

@@ -1,0 +1,62 @@
+"""The `tokenizer` section of the config: how text is split into pieces."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from mtkit.config.section import Section
+
+
+class TokenizerConfig(Section):
+    """One side's SentencePiece model."""
+
+    type: Literal["unigram", "bpe", "char"] = Field("unigram", description="algorithm that splits text into pieces")
+    vocab_size: int = Field(
+        8000,
+        ge=264,
+        le=1_000_000,
+        description="number of pieces, including 4 special ones and 256 bytes; lowered if the text is too short for it",
+    )
+    character_coverage: float = Field(
+        0.9995,
+        ge=0.98,
+        le=1,
+        description="share of the text's characters that get their own pieces; the others become bytes",
+    )
+    byte_fallback: bool = Field(
+        True, description="split characters without a piece into UTF-8 bytes, so that nothing is unknown"
+    )
+    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = Field(
+        "nmt_nfkc",
+        description="SentencePiece rule for cleaning text; _cf also lower-cases it, identity changes nothing",
+    )
+    max_sentences: int = Field(
+        1_000_000, ge=1, le=10**9, description="lines to train the tokenizer on; evenly sampled if the text has more"
+    )
+    sampling: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="subword regularisation: split training text at random in each epoch. bpe: probability of "
+        "skipping a merge (BPE-dropout); unigram: alpha, smaller is more random; 0: off. With tokenizer.shared, "
+        "src's value applies to both sides",
+    )
+
+    @model_validator(mode="after")
+    def _sampling_has_a_choice(self) -> Self:
+        if self.sampling and self.type == "char":
+            raise ValueError(
+                f"sampling={self.sampling} needs several ways to cut a word, and type=char has one: set type to bpe or "
+                "unigram, or sampling to 0"
+            )
+        return self
+
+
+class TokenizersConfig(Section):
+    """The source and target tokenizers, or one for both."""
+
+    src: TokenizerConfig = Field(TokenizerConfig(), description="tokenizer of the source side")
+    tgt: TokenizerConfig = Field(TokenizerConfig(), description="tokenizer of the target side")
+    shared: bool = Field(
+        False, description="use one tokenizer for both sides, trained on both with the settings of src"
+    )
