@@ -25,3 +25,50 @@ def has_negation(text: str, lang: str) -> bool | None:
     """Return whether the text contains a negating word; None for a language (such as "sv") not covered here."""
     pattern = _PATTERNS.get(primary_code(lang))
     return None if pattern is None else pattern.search(text) is not None
+
+
+def without_negation(text: str, lang: str) -> str | None:
+    """Return the text without its negating words; None if it has none, or for a language not covered here.
+
+    What is left is a sentence only roughly: "I don't know" becomes "I do know", "je ne sais pas" "je sais".
+    """
+    pattern = _PATTERNS.get(primary_code(lang))
+    if pattern is None or not pattern.search(text):
+        return None
+    return re.sub(rf"(\s*){pattern.pattern}", _affirmed, text, flags=re.IGNORECASE).strip()
+
+
+def _affirmed(negation: re.Match[str]) -> str:
+    """Return what a negating word says without its negation, and the space before it if anything is left."""
+    space, word = negation[1], negation[0].strip()
+    is_title, word = word[0].isupper(), word.lower()
+    left = _AFFIRMED.get(word, "")
+    if contraction := re.fullmatch(r"(\w+)n['’]t", word):
+        left = {"ca": "can", "wo": "will", "sha": "shall"}.get(contraction[1], contraction[1])
+    elif elided := re.fullmatch(r"n['’](\w+)", word):
+        left = elided[1]
+    elif article := re.fullmatch(r"kein(\w*)", word):
+        left = f"ein{article[1]}"
+    return space + (left[:1].upper() + left[1:] if is_title else left) if left else ""
+
+
+_AFFIRMED = {
+    "cannot": "can",
+    "never": "always",
+    "nothing": "everything",
+    "nobody": "everybody",
+    "nichts": "alles",
+    "niemand": "jeder",
+    "nie": "immer",
+    "niemals": "immer",
+    "jamais": "toujours",
+    "rien": "tout",
+    "nunca": "siempre",
+    "nadie": "todos",
+    "nada": "todo",
+    "mai": "sempre",
+    "niente": "tutto",
+    "nooit": "altijd",
+    "niets": "alles",
+    "geen": "een",
+}
