@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # torch takes a second to load; a command reports a wrong con
 
     from mtkit.config.training import TrainConfig
     from mtkit.data.batching import Batch
-    from mtkit.model.transformer import Transformer
+    from mtkit.model.network import Network
 
     BatchLoss = Callable[..., tuple[Tensor, Tensor]]  # the summed loss, with a gradient, and the unsmoothed one
 
@@ -84,7 +84,7 @@ class Communicator:
         """Return the text of the first process where is_mine is true; without any, that of process 0."""
         return text
 
-    def parallel(self, model: "Transformer", loss: "BatchLoss", cfg: "TrainConfig") -> "BatchLoss":
+    def parallel(self, model: "Network", loss: "BatchLoss", cfg: "TrainConfig") -> "BatchLoss":
         """Return loss(model, ...) without its first argument; `summing` averages its gradients over the processes.
 
         Call it before you give the model's parameters to an optimizer.
@@ -107,11 +107,11 @@ class Communicator:
         """Return the norm of the whole gradient, given what clip_grad_norm_ returned."""
         return norm
 
-    def whole(self, model: "Transformer") -> "Transformer":
+    def whole(self, model: "Network") -> "Network":
         """Return the model with all of its weights in process 0; in the others it may lack some."""
         return model
 
-    def weights(self, model: "Transformer") -> dict[str, "Tensor"]:
+    def weights(self, model: "Network") -> dict[str, "Tensor"]:
         """Return the model's weights by name, all of them in process 0; a shared matrix comes once."""
         return {name: weight.detach() for name, weight in model.named_parameters()}
 
@@ -119,7 +119,7 @@ class Communicator:
         """Return the state_dict that a single process would have, in process 0."""
         return optimizer.state_dict()
 
-    def load_weights(self, model: "Transformer", weights: Mapping[str, "Tensor"]) -> None:
+    def load_weights(self, model: "Network", weights: Mapping[str, "Tensor"]) -> None:
         """Copy the weights of process 0, as from `weights`, into the model.
 
         Raises CheckpointError if they are of a model with other parts.
@@ -131,11 +131,11 @@ class Communicator:
         """Give the optimizer a state as from `optimizer_state`; every process needs it."""
         optimizer.load_state_dict(state)
 
-    def check_equal(self, model: "Transformer", step: int) -> None:
+    def check_equal(self, model: "Network", step: int) -> None:
         """Raise TrainingError if processes that each hold all weights differ in a bit of them."""
 
 
-def check_names(model: "Transformer", weights: Mapping[str, "Tensor"]) -> None:
+def check_names(model: "Network", weights: Mapping[str, "Tensor"]) -> None:
     """Raise CheckpointError if the weights do not have the names of the model's."""
     names = {name for name, _ in model.named_parameters()}
     if names != weights.keys():

@@ -24,7 +24,7 @@ from mtkit.data.batching import Batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.distributed.communicator import Communicator, check_names
 from mtkit.errors import ConfigError, MtkitError, TrainingError
-from mtkit.model.transformer import Transformer
+from mtkit.model.network import Network
 
 if TYPE_CHECKING:
     from mtkit.distributed.communicator import BatchLoss
@@ -136,7 +136,7 @@ class ProcessGroup(Communicator):
         chosen: str = next((text for is_so, text in texts if is_so), texts[0][1])
         return chosen
 
-    def parallel(self, model: Transformer, loss: "BatchLoss", cfg: TrainConfig) -> "BatchLoss":
+    def parallel(self, model: Network, loss: "BatchLoss", cfg: TrainConfig) -> "BatchLoss":
         """Use DDP, or FSDP2 if the model is larger than train.shard_above_gib."""
         module = _LossModule(model, loss)
         if must_shard(model, cfg):
@@ -174,11 +174,11 @@ class ProcessGroup(Communicator):
         """With FSDP2 each process knows a part of the norm."""
         return self._sharding.whole_norm(norm) if self._sharding else norm
 
-    def whole(self, model: Transformer) -> Transformer:
+    def whole(self, model: Network) -> Network:
         """With FSDP2, gather the parts of all processes."""
         return self._sharding.whole(model) if self._sharding else model
 
-    def weights(self, model: Transformer) -> dict[str, Tensor]:
+    def weights(self, model: Network) -> dict[str, Tensor]:
         """With FSDP2, gather the parts of all processes."""
         return self._sharding.weights(model) if self._sharding else super().weights(model)
 
@@ -188,7 +188,7 @@ class ProcessGroup(Communicator):
             return self._sharding.optimizer_state(optimizer, here=self.is_main)
         return super().optimizer_state(optimizer)
 
-    def load_weights(self, model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    def load_weights(self, model: Network, weights: Mapping[str, Tensor]) -> None:
         """With FSDP2, process 0 sends each process its parts."""
         if self._sharding:
             if self.is_main:
@@ -203,7 +203,7 @@ class ProcessGroup(Communicator):
             state = self._sharding.own_optimizer_state(optimizer, state)
         super().load_optimizer_state(optimizer, state)
 
-    def check_equal(self, model: Transformer, step: int) -> None:
+    def check_equal(self, model: Network, step: int) -> None:
         """Compare checksums; with FSDP2 there is nothing to compare."""
         if self._sharding:
             return
@@ -283,7 +283,7 @@ class ProcessGroup(Communicator):
 class _LossModule(nn.Module):
     """The loss of a batch as a module, because DDP and FSDP2 act in a module's forward pass."""
 
-    def __init__(self, model: Transformer, loss: "BatchLoss") -> None:
+    def __init__(self, model: Network, loss: "BatchLoss") -> None:
         super().__init__()
         self.model = model
         self.loss = loss
@@ -293,7 +293,7 @@ class _LossModule(nn.Module):
         return self.loss(self.model, *args)
 
 
-def must_shard(model: Transformer, cfg: TrainConfig) -> bool:
+def must_shard(model: Network, cfg: TrainConfig) -> bool:
     """Whether training the model needs more memory than train.shard_above_gib."""
     device = next(model.parameters()).device
     limit = cfg.shard_above_gib

@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from mtkit.config.training import TrainConfig
 from mtkit.errors import ConfigError
-from mtkit.model.transformer import Transformer
+from mtkit.model.network import Network
 from mtkit.runtime import choose_precision
 
 
@@ -23,7 +23,7 @@ class Sharding:
     Files are those of a single process.
     """
 
-    def __init__(self, module: nn.Module, model: Transformer, size: int, cfg: TrainConfig) -> None:
+    def __init__(self, module: nn.Module, model: Network, size: int, cfg: TrainConfig) -> None:
         """Shard the weights of the model, which the module holds and calls, over `size` processes."""
         device = next(model.parameters()).device
         precision = choose_precision("auto", device) if cfg.precision == "auto" else cfg.precision
@@ -34,10 +34,10 @@ class Sharding:
                 "train.shard_above_gib if each process has memory for the whole model"
             )
         mesh = init_device_mesh(device.type, (size,))
-        for layer in (*model.encoder_layers, *model.decoder_layers):
+        for layer in model.layers():
             fully_shard(layer, mesh=mesh)
         self._root: Any = fully_shard(module, mesh=mesh)
-        self._whole: Transformer | None = None
+        self._whole: Network | None = None
 
     def sum_gradients(self, wanted: bool) -> None:
         """Choose whether the next backward pass sums gradients over the processes or only accumulates its own."""
@@ -55,25 +55,24 @@ class Sharding:
         """Return the norm over all parts."""
         return _full(norm)
 
-    def whole(self, model: Transformer) -> Transformer:
+    def whole(self, model: Network) -> Network:
         """Return an unsharded copy in process 0, on the model's device; the others get the model as it is."""
         weights = self.weights(model)
         if not weights:
             return model
         if self._whole is None:
-            sizes = model.src_embedding.num_embeddings, model.tgt_embedding.num_embeddings
-            self._whole = Transformer(model.cfg, *sizes, model.pad_id).to(next(model.parameters()).device)
+            self._whole = model.new_like().to(next(model.parameters()).device)
         self._whole.load_state_dict(weights, strict=False)
         return self._whole
 
-    def weights(self, model: Transformer) -> dict[str, Tensor]:
+    def weights(self, model: Network) -> dict[str, Tensor]:
         """Return all weights in process 0, on the CPU; the others get none."""
         weights: dict[str, Any] = get_model_state_dict(
             model, options=StateDictOptions(full_state_dict=True, cpu_offload=True)
         )
         return {name: weights[name] for name, _ in model.named_parameters()} if weights else {}
 
-    def load_weights(self, model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    def load_weights(self, model: Network, weights: Mapping[str, Tensor]) -> None:
         """Give each process its parts of process 0's weights."""
         options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True, strict=False)
         set_model_state_dict(model, dict(weights), options=options)

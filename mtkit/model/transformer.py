@@ -1,6 +1,5 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017), from token ids to logits over the target vocabulary."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,13 +8,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.config.model import ModelConfig
-from mtkit.model.attention import BLOCK, Ancestry, CrossAttention, KeyValueCache, SelfAttention, init_packed
+from mtkit.model.attention import BLOCK, Ancestry, KeyValueCache
 from mtkit.model.dropout import Dropout, WordDropout
-from mtkit.model.layers import DecoderLayer, EncoderLayer, FeedForward, make_norm, stacked
+from mtkit.model.layers import DecoderLayer, EncoderLayer, make_norm, stacked
 from mtkit.model.linear import Linear
-from mtkit.model.masks import BLOCKED, causal_bias, padding_bias
-from mtkit.model.positions import LearnedPositions, added_positions
-from mtkit.model.ssru import SSRU, CellCache
+from mtkit.model.masks import BLOCKED, causal_bias
+from mtkit.model.network import Network, count_encoder_weights, count_sublayer_weights
+from mtkit.model.positions import added_positions
+from mtkit.model.ssru import CellCache
 
 
 def count_weights(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> int:
@@ -23,22 +23,19 @@ def count_weights(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) ->
 
     It is computed from the shapes: to build the model on torch's meta device would import a second's worth of modules.
     """
-    d_model, d_ff = cfg.d_model, cfg.d_ff
-    norm = d_model if cfg.norm == "rmsnorm" else 2 * d_model
-    attention = 4 * d_model * (d_model + 1)  # queries, keys, values, output, each with a bias
+    d_model = cfg.d_model
+    norm, attention, feed_forward = count_sublayer_weights(cfg)
     past = d_model * (2 * d_model + 1) if cfg.decoder == "ssru" else attention
-    n_inner = 2 * d_ff if cfg.activation == "swiglu" else d_ff
-    feed_forward = n_inner * (d_model + 1) + (d_ff + 1) * d_model
-    encoder = cfg.n_encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = cfg.n_decoder_layers * (past + attention + feed_forward + 3 * norm)
-    last_norms = 2 * norm if cfg.norm_position == "pre" else 0
-    positions = 2 * cfg.max_positions * d_model if cfg.positions == "learned" else 0
-    n_rows = {"none": src_vocab_size + 2 * tgt_vocab_size, "decoder": src_vocab_size + tgt_vocab_size}
-    embeddings = n_rows.get(cfg.tie, tgt_vocab_size) * d_model
-    return encoder + decoder + last_norms + positions + embeddings + tgt_vocab_size  # the output's bias
+    last_norm = norm if cfg.norm_position == "pre" else 0
+    positions = cfg.max_positions * d_model if cfg.positions == "learned" else 0
+    n_rows = {"none": 2 * tgt_vocab_size, "decoder": tgt_vocab_size}  # besides the encoder's embedding
+    embeddings = n_rows.get(cfg.tie, 0) * d_model
+    encoder = count_encoder_weights(cfg, src_vocab_size)
+    return encoder + decoder + last_norm + positions + embeddings + tgt_vocab_size  # the output's bias
 
 
-class Transformer(nn.Module):
+class Transformer(Network):
     """Encoder, decoder and output projection. Weights are float32; autocast sets the precision of products."""
 
     def __init__(
@@ -71,21 +68,7 @@ class Transformer(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw initial weights from torch's default generator: embeddings N(0, 1/D), matrices Glorot-uniform."""
-        for module in self.modules():
-            if isinstance(module, SelfAttention):
-                init_packed(module.qkv_proj, 3)
-                init_packed(module.out_proj, 1)
-            elif isinstance(module, CrossAttention):
-                init_packed(module.q_proj, 1)
-                init_packed(module.kv_proj, 2)
-                init_packed(module.out_proj, 1)
-            elif isinstance(module, SSRU):
-                module.reset_parameters()
-            elif isinstance(module, FeedForward):
-                init_packed(module.in_proj, 2 if module.activation == "swiglu" else 1)
-                init_packed(module.out_proj, 1)
-            elif isinstance(module, LearnedPositions):
-                nn.init.normal_(module.table, std=0.02)
+        self._reset_layers()
         nn.init.zeros_(self.output.bias)
         ends = [self.src_embedding.weight, self.tgt_embedding.weight, self.output.weight]
         for weight in dict.fromkeys(ends):  # each tied matrix once, always in this order, so that the seed fixes it
@@ -95,40 +78,27 @@ class Transformer(nn.Module):
                 weight[rows] = 0.0
 
     def untrained_rows(self) -> Iterator[tuple[Tensor, slice]]:
-        """Yield each weight that training changes only in part, with the rows that stay: 0 in a new model.
-
-        A key's bias adds the same number to all scores of a query, and the softmax takes it out again. Its gradient is
-        nothing but rounding errors, which Adam would scale up to full steps. (Rotary positions turn the bias by each
-        key's position, so there it has an effect.) With positions=marian, the decoder starts from zeros, as Marian's.
-        """
-        d_model = self.cfg.d_model
-        for module in self.modules():
-            if isinstance(module, SelfAttention) and module.rotary is None:
-                yield module.qkv_proj.bias, slice(d_model, 2 * d_model)
-            elif isinstance(module, CrossAttention):
-                yield module.kv_proj.bias, slice(d_model)
+        """Yield those of every network; with positions=marian, the decoder also starts from zeros, as Marian's."""
+        yield from super().untrained_rows()
         if self.cfg.positions == "marian":
             yield self.tgt_embedding.weight, slice(self.bos_id, self.bos_id + 1)
 
-    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
-        """Return logits (B, T, V) for src (B, S) and tgt_in (B, T), ids with padding on the right.
+    def new_like(self) -> "Transformer":
+        """Return a Transformer of the same shape with other weights."""
+        sizes = self.src_embedding.num_embeddings, self.tgt_embedding.num_embeddings
+        return Transformer(self.cfg, *sizes, self.pad_id, self.bos_id)
 
-        logits[:, t] depends on tgt_in[:, : t + 1] alone and predicts the token after it.
-        """
-        return self.output(self.hidden(src, tgt_in))
+    def layers(self) -> Iterator[nn.Module]:
+        """Yield the encoder's layers, then the decoder's."""
+        yield from (*self.encoder_layers, *self.decoder_layers)
 
     def hidden(self, src: Tensor, tgt_in: Tensor) -> Tensor:
-        """Return the decoder's output (B, T, D), which `forward` projects onto the vocabulary."""
+        """Return the decoder's output (B, T, D), which `forward` projects onto the vocabulary.
+
+        hidden[:, t] depends on tgt_in[:, : t + 1] alone, and predicts the token after it.
+        """
         memory, pad_bias = self.encode(src)
         return self.decode(tgt_in, memory, pad_bias)
-
-    def encode(self, src: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode src (B, S). Returns the memory (B, S, D) and the bias (B, 1, 1, S) that hides its padding."""
-        pad_bias = padding_bias(src == self.pad_id)
-        x = self.embedding_dropout(self.src_positions(self._embed(src, self.src_embedding)))
-        for layer in self.encoder_layers:
-            x = layer(x, pad_bias)
-        return self.encoder_norm(x), pad_bias
 
     def decode(self, tgt_in: Tensor, memory: Tensor, pad_bias: Tensor) -> Tensor:
         """Decode all target positions at once (teacher forcing): (B, T) ids -> (B, T, D)."""
@@ -162,9 +132,6 @@ class Transformer(nn.Module):
             x = layer.step(x, own, cache.ancestry, keys, values, cache.pad_bias, cache.attention)
         project = self.output if cache.output is None else cache.output
         return project(self.decoder_norm(x)).float()
-
-    def _embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
-        return self.word_dropout(F.embedding(ids, embedding.weight) * math.sqrt(self.cfg.d_model))
 
 
 @dataclass

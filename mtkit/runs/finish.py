@@ -17,7 +17,7 @@ from mtkit.data.tokenizer import load_tokenizers
 from mtkit.distributed.communicator import ALONE
 from mtkit.errors import BundleError, TrainingError
 from mtkit.files import MAKE_ROOM
-from mtkit.model.transformer import Transformer
+from mtkit.model.network import Network
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.report import refresh_report
 from mtkit.runs.report_words import too_low
@@ -38,7 +38,7 @@ class TrainResult:
     averaged_steps: tuple[int, ...]  # steps of the averaged checkpoints
 
 
-def finish(run: Prepared, state: TrainState, model: Transformer, limits: Sequence[str]) -> TrainResult:
+def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[str]) -> TrainResult:
     """Write the bundle: the mean of checkpoints' weights, or the best one alone if the mean is clearly worse on dev.
 
     model: of the run's shape; it receives the weights. limits: the keys of the limits that ended the run.
@@ -123,7 +123,7 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
     return TrainResult(folder, state.step, ", ".join(limits), training["dev"], tuple(training["averaged_steps"]))
 
 
-def _load_chosen(run: Prepared, state: TrainState, model: Transformer) -> tuple[list[int], DevScores]:
+def _load_chosen(run: Prepared, state: TrainState, model: Network) -> tuple[list[int], DevScores]:
     """Load the run's final weights into the model; return their steps and their scores."""
     cfg = run.cfg.train
 

@@ -12,7 +12,7 @@ from mtkit.cores import CpuTime, use_of_others
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import CheckpointError, ConfigError
 from mtkit.files import disk_full_explained, locked, remove_leftovers
-from mtkit.model.transformer import Transformer
+from mtkit.model.network import Network
 from mtkit.runs.export import add_export, cost_in_validations
 from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
 from mtkit.runs.folder import check_run, with_its_choices, write_config
@@ -82,7 +82,7 @@ def _resume(trainer: Trainer, checkpoint: Checkpoint) -> None:
         trainer.budget.resume(checkpoint.state.timing)
 
 
-def _end(trainer: Trainer, model: Transformer, limits: Sequence[str]) -> TrainResult:
+def _end(trainer: Trainer, model: Network, limits: Sequence[str]) -> TrainResult:
     """Write the bundle and its export, and log where the time went."""
     result = finish(trainer.run, trainer.state, model, limits)
     add_export(trainer.run, trainer.budget.left_for_export())

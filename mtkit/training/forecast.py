@@ -13,6 +13,7 @@ from mtkit.data.batching import make_batch
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine
 from mtkit.evaluation.metrics.scores import corpus_bleu, corpus_chrf
+from mtkit.model.network import Network
 from mtkit.model.transformer import Transformer
 from mtkit.search.beam import search
 from mtkit.search.hypothesis import Segment
@@ -40,7 +41,7 @@ class ValidationCost:
         return int((seconds - self.fixed) / self.sentence) if self.sentence else 10**9
 
 
-def forecast_validation(validator: Validator, model: Transformer, limit_s: float) -> ValidationCost:
+def forecast_validation(validator: Validator, model: Network, limit_s: float) -> ValidationCost:
     """Forecast a validation of the trained model; measuring takes about limit_s.
 
     An untrained model translates to the length limit. Here each translation is as long as its reference, which is what
@@ -58,7 +59,7 @@ def forecast_validation(validator: Validator, model: Transformer, limit_s: float
     return ValidationCost(loss_s + a_line * n_checked, a_line + scoring_s / max(1, n_pairs))
 
 
-def _forecast_loss(validator: Validator, model: Transformer, limit_s: float) -> float:
+def _forecast_loss(validator: Validator, model: Network, limit_s: float) -> float:
     batches = [make_batch(validator.corpus, indices) for indices in validator.plan]
 
     def run(index: int) -> None:
@@ -67,7 +68,7 @@ def _forecast_loss(validator: Validator, model: Transformer, limit_s: float) -> 
     return _extrapolated(run, [batch.src.numel() + batch.tgt_in.numel() for batch in batches], limit_s)
 
 
-def _forecast_decoding(validator: Validator, model: Transformer, limit_s: float) -> float:
+def _forecast_decoding(validator: Validator, model: Network, limit_s: float) -> float:
     cfg = validator.cfg.decode
     src_tokenizer, tgt_tokenizer = validator.tokenizers
     further = validator.suite.sources if validator.suite else []  # with translations of about the same length
@@ -81,6 +82,7 @@ def _forecast_decoding(validator: Validator, model: Transformer, limit_s: float)
         if ids
     ]
     batches = _batches(segments, cfg)
+    assert isinstance(model, Transformer)
     engine = NativeEngine([model], next(model.parameters()).device)
     beam_size = cfg.mbr_samples or cfg.beam_size
     search_cfg = SearchConfig.from_config(cfg.model_copy(update={"beam_size": beam_size, "beam_groups": 1}), 1)

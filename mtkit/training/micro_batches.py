@@ -20,7 +20,7 @@ from torch import nn
 from mtkit.console import log
 from mtkit.data.batching import Batch
 from mtkit.data.special_ids import PAD_ID
-from mtkit.model.transformer import Transformer
+from mtkit.model.network import Network
 
 # The least for a thread: matrix products of few rows are slow, but threads that share a batch wait for each other in
 # every operation. Batches of 1,024 tokens in two shares are 9 % faster than in one, beside other programs 17 to 39 %.
@@ -33,7 +33,7 @@ CutPath = tuple[int, ...]  # the half, 1 or 2, of each split; () is the whole ba
 class Replicas:
     """A model, and for each further thread a copy that shares its weights in memory and has its own gradient."""
 
-    def __init__(self, model: Transformer, *, alone: bool = False) -> None:
+    def __init__(self, model: Network, *, alone: bool = False) -> None:
         """alone: run whole batches through the model, without copies."""
         self._models = [model]
         self._alone = alone
@@ -44,7 +44,7 @@ class Replicas:
         """Number of copies made so far; a batch with more shares than any before adds copies."""
         return len(self._models) - 1
 
-    def each(self, batch: Batch, work: Callable[[Transformer, Batch, int], _T]) -> list[_T]:
+    def each(self, batch: Batch, work: Callable[[Network, Batch, int], _T]) -> list[_T]:
         """Return work(model, share, index of the share) for every share; all run at the same time.
 
         The shares depend only on the batch and on torch's number of threads. If some fail, raises one of their errors
@@ -85,7 +85,7 @@ class Replicas:
             model.zero_grad()
 
 
-def _twin(model: Transformer) -> Transformer:
+def _twin(model: Network) -> Network:
     """Return a copy whose parameters share memory with the model's."""
     parameters = {id(p): nn.Parameter(p.detach(), requires_grad=p.requires_grad) for p in model.parameters()}
     return copy.deepcopy(model, parameters)

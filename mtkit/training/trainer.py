@@ -9,7 +9,7 @@ from torch import Tensor
 from mtkit.console import log
 from mtkit.data.batching import BATCH_ORDER
 from mtkit.errors import CheckpointError, ConfigError, TrainingError
-from mtkit.model.transformer import Transformer
+from mtkit.model.network import Network
 from mtkit.runtime import environment, is_out_of_memory
 from mtkit.training.budget import Budget, Timing
 from mtkit.training.checkpoint import Checkpoint, Start, check_fits
@@ -241,7 +241,7 @@ class Trainer:
             with self.budget.measuring("report"):
                 self.observer.rehearse_end(scores)
 
-    def _scores(self, request: StopRequest, model: Transformer) -> DevScores:
+    def _scores(self, request: StopRequest, model: Network) -> DevScores:
         with request.breaking_off():
             return self.validator.run(model)
 

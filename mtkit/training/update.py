@@ -16,8 +16,9 @@ from mtkit.data.batching import Batch
 from mtkit.data.special_ids import PAD_ID
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import TrainingError
+from mtkit.model.network import Network
 from mtkit.model.ops import seeded_dropout
-from mtkit.model.transformer import Transformer
+from mtkit.model.ssru import SSRU
 from mtkit.runtime import Precision, autocast, is_out_of_memory
 from mtkit.training.divergence import Divergence
 from mtkit.training.loss import smoothed_cross_entropy_sum
@@ -31,7 +32,7 @@ class Updater:
     """A model with its optimizer."""
 
     def __init__(
-        self, model: Transformer, cfg: TrainConfig, seed: int, precision: Precision, processes: Communicator = ALONE
+        self, model: Network, cfg: TrainConfig, seed: int, precision: Precision, processes: Communicator = ALONE
     ) -> None:
         self.model = model
         self.processes = processes
@@ -50,7 +51,7 @@ class Updater:
         self.grad_scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "fp16")
 
     @property
-    def eval_model(self) -> Transformer:
+    def eval_model(self) -> Network:
         """The model to validate and to bundle: with train.ema the moving average of the weights."""
         return self.average.model if self.average else self.model
 
@@ -119,7 +120,7 @@ class Updater:
         numbers: the step and the numbers of the part; they seed its dropout.
         """
 
-        def backward(model: Transformer, share: Batch, index: int) -> Tensor:
+        def backward(model: Network, share: Batch, index: int) -> Tensor:
             loss_of = self.batch_loss if model is self.model else partial(batch_loss, model)
             seed = derived_seed(self.seed, *numbers, index)  # dropout needs no state beyond these numbers
             with seeded_dropout(seed, self.device):
@@ -206,7 +207,7 @@ class MovingAverage:
     the warm-up of the decay from tf.train.ExponentialMovingAverage with num_updates.
     """
 
-    def __init__(self, model: Transformer, decay: float) -> None:
+    def __init__(self, model: Network, decay: float) -> None:
         self.decay = decay
         self.model = copy.deepcopy(model).requires_grad_(False).eval()
         self._means: list[Tensor] = list(self.model.parameters())  # float32, as the weights are in any precision
@@ -218,16 +219,16 @@ class MovingAverage:
         torch._foreach_lerp_(self._means, self._weights, 1 - min(self.decay, (1 + n) / (10 + n)))
 
 
-def compile_layers(model: Transformer) -> None:
+def compile_layers(model: Network) -> None:
     """Make torch compile each layer at its first use, for batches of any size (train.compile); in place.
 
     The layers of a stack share their code, so this takes a fraction of the time that compiling the whole network would.
     Weights, their names and copies of the model do not change. An SSRU decoder stays uncompiled: torch would compile
     its loop over the positions again for each length.
     """
-    decoder_layers = () if model.cfg.decoder == "ssru" else model.decoder_layers
-    for layer in (*model.encoder_layers, *decoder_layers):
-        layer.compile(dynamic=True)
+    for layer in model.layers():
+        if not isinstance(layer.self_attention, SSRU):
+            layer.compile(dynamic=True)
 
 
 def make_optimizer(model: nn.Module, cfg: TrainConfig) -> torch.optim.AdamW:
@@ -242,7 +243,7 @@ def make_optimizer(model: nn.Module, cfg: TrainConfig) -> torch.optim.AdamW:
 
 
 def batch_loss(
-    model: Transformer, batch: Batch, label_smoothing: float, precision: Precision, r_drop: float = 0.0
+    model: Network, batch: Batch, label_smoothing: float, precision: Precision, r_drop: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Return the summed loss of a batch, with a gradient, and its summed unsmoothed loss, without; in nats.
 
@@ -257,7 +258,7 @@ def batch_loss(
     with autocast(device, precision):
         hidden = model.hidden(batch.src.repeat(n_passes, 1), batch.tgt_in.repeat(n_passes, 1))
         hidden = hidden.view(n_passes, -1, hidden.size(-1)).index_select(1, positions)
-        targets = batch.tgt_out.flatten().index_select(0, positions)
+        targets = batch.tgt_out.flatten().index_select(0, positions) - model.first_target
         output = model.output
         return smoothed_cross_entropy_sum(hidden, output.weight, output.bias, targets, label_smoothing, r_drop)
 

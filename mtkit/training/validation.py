@@ -20,6 +20,7 @@ from mtkit.evaluation.behaviour.suite import Suite
 from mtkit.evaluation.metrics.scores import MetricScore, corpus_bleu, corpus_chrf, evaluate
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.formats.pairs import Pair
+from mtkit.model.network import Network
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, is_out_of_memory
 from mtkit.training.state import Scored, TrainState
@@ -88,8 +89,9 @@ class Validator:
             shuffle=False,
         )
 
-    def run(self, model: Transformer) -> DevScores:
+    def run(self, model: Network) -> DevScores:
         """Score the model, and leave it in evaluation mode."""
+        assert isinstance(model, Transformer)
         model.eval()
         loss = self._loss(model)
         device = next(model.parameters()).device
@@ -135,7 +137,7 @@ class Validator:
         return run_suite(self.suite, lambda lines: [best.text for best, *_ in translator.search(lines)])
 
     @torch.no_grad()  # not inference_mode: training also uses the position tables that the model may grow here
-    def _loss(self, model: Transformer) -> float:
+    def _loss(self, model: Network) -> float:
         batches = [make_batch(self.corpus, indices) for indices in self.plan]
         sums = []
         for batch in batches:

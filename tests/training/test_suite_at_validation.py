@@ -10,6 +10,7 @@ from mtkit.engines.native import NativeEngine
 from mtkit.errors import ConfigError
 from mtkit.evaluation.behaviour.report import run_suite
 from mtkit.evaluation.behaviour.suite import load_suite
+from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
 from mtkit.training import forecast
 from mtkit.training.checkpoint import Checkpoints
@@ -51,7 +52,9 @@ def test_the_figures_are_those_of_the_suite_with_the_models_own_translations(mak
     trainer = Trainer(prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints")))
     found = trainer.validator.run(trainer.updater.model)
     decode = cfg.decode.model_copy(update={"on_suspect": "off"})
-    translator = Translator(NativeEngine([trainer.updater.model]), *trainer.validator.tokenizers, decode)
+    model = trainer.updater.model
+    assert isinstance(model, Transformer)
+    translator = Translator(NativeEngine([model]), *trainer.validator.tokenizers, decode)
     assert found.suite == run_suite(load_suite(cfg.train.suite), translator.translate)
     shares = {key: value for key, value in found.figures().items() if "suite" in key}
     assert list(shares) == ["suite", "suite.blank", "suite.numbers", "suite.word_for_word"]

@@ -138,7 +138,7 @@ def test_key_biases_and_the_zeros_that_marian_starts_from_stay_as_they_are(tie, 
     updater = make_updater(model=shape, precision=precision, dropout=0.1, weight_decay=0.1, ema=0.9, max_grad_norm=1.0)
     with torch.no_grad():
         for model in (updater.model, updater.eval_model):
-            model.tgt_embedding.weight[2] = 0.0
+            model.get_parameter("tgt_embedding.weight")[2] = 0.0
     before = {name: weight.detach().clone() for name, weight in updater.model.named_parameters()}
     for step in range(1, 6):
         updater.update([batch_of([0, 1]), batch_of([2, 3])], step, lr=0.05)

@@ -1,0 +1,113 @@
+"""What every network here has: an encoder, and a linear layer that predicts from hidden states."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mtkit.config.model import ModelConfig
+from mtkit.model.attention import CrossAttention, SelfAttention, init_packed
+from mtkit.model.layers import EncoderLayer, FeedForward
+from mtkit.model.linear import Linear
+from mtkit.model.masks import padding_bias
+from mtkit.model.positions import LearnedPositions
+from mtkit.model.ssru import SSRU
+
+
+def count_sublayer_weights(cfg: ModelConfig) -> tuple[int, int, int]:
+    """Return how many weights a norm, an attention and a feed-forward have."""
+    d_model, d_ff = cfg.d_model, cfg.d_ff
+    norm = d_model if cfg.norm == "rmsnorm" else 2 * d_model
+    attention = 4 * d_model * (d_model + 1)  # queries, keys, values, output, each with a bias
+    n_inner = 2 * d_ff if cfg.activation == "swiglu" else d_ff
+    return norm, attention, n_inner * (d_model + 1) + (d_ff + 1) * d_model
+
+
+def count_encoder_weights(cfg: ModelConfig, vocab_size: int) -> int:
+    """Return how many weights an encoder has, with its embedding."""
+    norm, attention, feed_forward = count_sublayer_weights(cfg)
+    last_norm = norm if cfg.norm_position == "pre" else 0
+    positions = cfg.max_positions * cfg.d_model if cfg.positions == "learned" else 0
+    layers = cfg.n_encoder_layers * (attention + feed_forward + 2 * norm)
+    return layers + last_norm + positions + vocab_size * cfg.d_model
+
+
+class Network(nn.Module):
+    """An encoder, and an output projection that predicts from what `hidden` makes of its memory.
+
+    Training needs nothing else of a network. A subclass makes the parts, in an order that must not change: that of the
+    parameters numbers the optimizer's state in checkpoints, and that of the modules draws the initial weights.
+    """
+
+    cfg: ModelConfig
+    pad_id: int
+    src_embedding: nn.Embedding
+    src_positions: nn.Module
+    word_dropout: nn.Module
+    embedding_dropout: nn.Module
+    encoder_layers: Sequence[EncoderLayer]
+    encoder_norm: nn.Module
+    output: Linear
+    first_target = 0  # what the output's first row predicts: token 0, or label 1, since 0 is padding
+
+    def hidden(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """Return the states (B, T, D) from which `output` predicts T targets; ids with padding on the right."""
+        raise NotImplementedError
+
+    def new_like(self) -> Self:
+        """Return a network of the same shape with other weights."""
+        raise NotImplementedError
+
+    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """Return logits (B, T, V) for src (B, S) and tgt_in (B, T), ids with padding on the right."""
+        return self.output(self.hidden(src, tgt_in))
+
+    def layers(self) -> Iterator[nn.Module]:
+        """Yield the layers, which share their code; to compile them, or to shard their weights, one by one."""
+        yield from self.encoder_layers
+
+    def encode(self, src: Tensor) -> tuple[Tensor, Tensor]:
+        """Encode src (B, S). Returns the memory (B, S, D) and the bias (B, 1, 1, S) that hides its padding."""
+        pad_bias = padding_bias(src == self.pad_id)
+        x = self.embedding_dropout(self.src_positions(self._embed(src, self.src_embedding)))
+        for layer in self.encoder_layers:
+            x = layer(x, pad_bias)
+        return self.encoder_norm(x), pad_bias
+
+    def untrained_rows(self) -> Iterator[tuple[Tensor, slice]]:
+        """Yield each weight that training changes only in part, with the rows that stay: 0 in a new network.
+
+        A key's bias adds the same number to all scores of a query, and the softmax takes it out again. Its gradient is
+        nothing but rounding errors, which Adam would scale up to full steps. (Rotary positions turn the bias by each
+        key's position, so there it has an effect.)
+        """
+        d_model = self.cfg.d_model
+        for module in self.modules():
+            if isinstance(module, SelfAttention) and module.rotary is None:
+                yield module.qkv_proj.bias, slice(d_model, 2 * d_model)
+            elif isinstance(module, CrossAttention):
+                yield module.kv_proj.bias, slice(d_model)
+
+    def _embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
+        embedded: Tensor = self.word_dropout(F.embedding(ids, embedding.weight) * math.sqrt(self.cfg.d_model))
+        return embedded
+
+    def _reset_layers(self) -> None:
+        """Draw the layers' initial weights from torch's default generator: matrices Glorot-uniform."""
+        for module in self.modules():
+            if isinstance(module, SelfAttention):
+                init_packed(module.qkv_proj, 3)
+                init_packed(module.out_proj, 1)
+            elif isinstance(module, CrossAttention):
+                init_packed(module.q_proj, 1)
+                init_packed(module.kv_proj, 2)
+                init_packed(module.out_proj, 1)
+            elif isinstance(module, SSRU):
+                module.reset_parameters()
+            elif isinstance(module, FeedForward):
+                init_packed(module.in_proj, 2 if module.activation == "swiglu" else 1)
+                init_packed(module.out_proj, 1)
+            elif isinstance(module, LearnedPositions):
+                nn.init.normal_(module.table, std=0.02)
