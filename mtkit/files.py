@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -117,6 +118,17 @@ def remove_leftovers(folder: Path) -> None:
             shutil.rmtree(entry, ignore_errors=True)
         else:
             entry.unlink(missing_ok=True)
+
+
+def remove_leftovers_of(path: Path) -> None:
+    """Remove what killed processes left half-written beside this file or folder under its own temporary names.
+
+    Those of another file whose name begins with this one's, such as text.gz beside text, stay.
+    """
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-z_]{{8,}}{re.escape(TEMPORARY)}")  # of 8 or of 32 letters
+    for entry in path.parent.glob(f".*{TEMPORARY}"):
+        if pattern.fullmatch(entry.name):
+            shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
 
 
 @contextmanager

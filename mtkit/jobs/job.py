@@ -5,7 +5,7 @@ under the first digits of the identity's checksum a folder for each stage, with 
 killed job resumes from these: shards are checked against their checksums, and made again if they differ.
 """
 
-import glob
+import errno
 import hashlib
 import json
 import os
@@ -19,19 +19,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mtkit.config.differences import differences
 from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.errors import MtkitError, UsageError
-from mtkit.files import TEMPORARY, atomic_file, open_locked, parse_json, sha256_file
+from mtkit.files import TEMPORARY, atomic_file, open_locked, remove_leftovers_of, sha256_file
 from mtkit.jobs.executors import Executor
+from mtkit.jobs.identity import JOB_FILE, Identity, check_identity, new_identity
 from mtkit.jobs.interrupts import termination_as_interrupt
-from mtkit.jobs.shards import Done, MakeShard, ShardTask, finished_shards, read_done, shard_folder
-from mtkit.version import __version__
+from mtkit.jobs.shards import (
+    Done,
+    MakeShard,
+    ShardTask,
+    finished_shards,
+    read_done,
+    remove_folder,
+    shard_folder,
+    verified,
+)
 
-_FORMAT = 1
 _WORK = ".mtkit-job"
-_JOB_FILE = "job.json"
 _COPY_CHUNK = 1 << 20  # bytes
 _LONGEST_POLL_S = 2.0
 _RESTART_S = 60.0  # within which the shares of a failed job are started again
@@ -100,45 +106,49 @@ def run_job(
     works on it. After any exception, including KeyboardInterrupt (also from SIGTERM), finished shards are kept.
     """
     output = output.resolve()
-    work = output.with_name(output.name + _WORK) if work is None else work.resolve()
+    work = work_folder(output) if work is None else work.resolve()
     if share.n > 1 and output.exists() and not work.exists():
-        if share.index:
-            log.warning(f"{output}: exists, and no job for it is under way; to make it again, remove it first")
-            return None
-        raise UsageError(f"{output}: exists; a job in shares does not replace it, so remove it or choose another name")
-    with termination_as_interrupt(), executor:
+        _refuse_to_replace(output, share)
+        return None
+    with termination_as_interrupt(), executor, _disk_full_explained(work):
         if share.index:
             _wait_for_start(work, output, share)
         else:
             if restart:
-                _discard(work)
+                discard_job(output, work)
             _start(work, inputs, settings)
-        digest = _check_identity(work, inputs, settings, restart_hint)
-        with open_locked(_path_of_share(work, digest, share.index, "lock")) as lock:
+        identity = check_identity(work, inputs, settings, restart_hint)
+        job = Job(work, identity, executor, share)
+        with open_locked(job.path_of("lock")) as lock:
             if lock is None:
                 same = f"--shard {share}" if share.n > 1 else "this job"
                 raise MtkitError(f"{work}: another mtkit process is working on {same}; wait until it ends")
             if not share.index:
-                _remove_leftovers(output)
-            job = Job(work, digest, executor, share)
-            try:
-                job.begin()
-                return make(job)
-            except _Ended:
-                _remove_own_lock(work, job.path_of("lock"))
-                if output.exists():
-                    log.info(f"--shard {share}: done; --shard 0/{share.n} has written {output}")
+                remove_leftovers_of(output)
+                remove_leftovers_of(work)
+            with job.kept_on_failure():
+                try:
+                    job.begin()
+                    return make(job)
+                except _Ended:
+                    job.check_output(output)
                     return None
-                raise MtkitError(f"{work}: removed before {output} was written; start all shares again") from None
-            except BaseException as error:
-                if share.n > 1 and isinstance(error, MtkitError) and not isinstance(error, _OtherFailed):
-                    with suppress(OSError):
-                        job.path_of("failed").write_text(str(error), encoding="utf-8")
-                if any(job.folder.glob("*/[0-9]*")):
-                    log.warning(f"{work}: keeps what is done; run the same command again to continue")
-                elif share.n == 1:
-                    _remove_folder(work)
-                raise
+
+
+def work_folder(output: Path) -> Path:
+    """Return where a job for this output works."""
+    output = output.resolve()
+    return output.with_name(output.name + _WORK)
+
+
+def discard_job(output: Path, work: Path | None = None) -> None:
+    """Remove the work folder of an interrupted job. Raises MtkitError if a process of this machine works in it."""
+    work = work_folder(output) if work is None else work
+    for path in work.glob("*.lock"):
+        with open_locked(path) as lock:
+            if lock is None:
+                raise MtkitError(f"{work}: another mtkit process is working on this job; end it before --restart")
+    remove_folder(work)
 
 
 class _Ended(Exception):
@@ -152,21 +162,46 @@ class _OtherFailed(MtkitError):
 class Job:
     """A job under way; made by `run_job`."""
 
-    def __init__(self, work: Path, identity_digest: str, executor: Executor, share: Share) -> None:
+    def __init__(self, work: Path, identity: Identity, executor: Executor, share: Share) -> None:
         self.work = work
-        self.folder = work / identity_digest  # so that a process of another identity never writes into it
+        self.identity = identity
+        self.folder = work / identity.digest  # so that a process of another identity never writes into it
         self.executor = executor
         self.share = share
+        self._unverified: dict[str, set[int]] = {}  # by stage: shards that were there when this process began
 
     def path_of(self, kind: str, index: int | None = None) -> Path:
         """Return the path of a small file that a share has, by default this one."""
-        return _path_of_share(self.work, self.folder.name, self.share.index if index is None else index, kind)
+        return self.work / f"{self.identity.digest}.{self.share.index if index is None else index}.{kind}"
 
     def begin(self) -> None:
-        """Note when this share began, and that it has not failed."""
+        """Note when this share began, that it has not failed, and which shards are from before."""
         with self._unless_ended():
             os.utime(self.path_of("lock"))
             self.path_of("failed").unlink(missing_ok=True)
+            self._unverified = {stage.name: finished_shards(stage) for stage in self.folder.iterdir()}
+
+    @contextmanager
+    def kept_on_failure(self) -> Iterator[None]:
+        """If the block raises, keep the work that is done, and let the other shares know of an error."""
+        try:
+            yield
+        except BaseException as error:
+            if self.share.n > 1 and isinstance(error, MtkitError) and not isinstance(error, _OtherFailed):
+                with suppress(OSError):
+                    self.path_of("failed").write_text(str(error), encoding="utf-8")
+            if any(self.folder.glob("*/[0-9]*")):
+                log.warning(f"{self.work}: keeps what is done; run the same command again to continue")
+            elif self.share.n == 1:
+                remove_folder(self.work)
+            raise
+
+    def check_output(self, output: Path) -> None:
+        """Say that the process of share 0 has ended the job. Raises MtkitError if there is no output."""
+        self._remove_own_lock()
+        if not output.exists():
+            raise MtkitError(f"{self.work}: removed before {output} was written; start all shares again")
+        log.info(f"--shard {self.share}: done; --shard 0/{self.share.n} has written {output}")
 
     def run(self, stage: Stage) -> list[Counts]:
         """Make the shards of a stage that are still missing; return the counts of all its shards, in order.
@@ -178,14 +213,17 @@ class Job:
             stage_folder.mkdir(exist_ok=True)
         own = range(self.share.index, stage.n_shards, self.share.n)
         sizes = stage.sizes if stage.sizes is not None else [1] * stage.n_shards
-        n_before = len(finished_shards(stage_folder).intersection(own))
-        if n_before:
-            log.info(f"{stage.name}: {n_before:,} of {len(own):,} shards are already made")
-        with progress_bar(sum(sizes[index] for index in own), stage.name, stage.unit, smoothing=0.1) as bar:
+        made = finished_shards(stage_folder).intersection(own)
+        if made:
+            log.info(f"{stage.name}: {len(made):,} of {len(own):,} shards are already made")
+        n_all, n_made = (sum(sizes[index] for index in indices) for indices in (own, made))
+        # smoothing=0: estimate the time left from the mean speed
+        with progress_bar(n_all, stage.name, stage.unit, initial=n_made, smoothing=0) as bar:
             make = MakeShard(stage.task, stage_folder)
             for index in self.executor.run(make, own, stage.describe):
-                bar.update(sizes[index])
+                bar.update(0 if index in made else sizes[index])
         self._wait_for_others(stage, stage_folder)
+        self._verify_others(stage, stage_folder)
         with self._unless_ended():
             return [_done_of(shard_folder(stage_folder, index)).counts for index in range(stage.n_shards)]
 
@@ -208,7 +246,7 @@ class Job:
         if self.share.index:
             self._wait(lambda: f"--shard 0/{self.share.n}, which writes the output", lambda: False)
         write()
-        _remove_folder(self.work)
+        remove_folder(self.work)
 
     def concatenate(self, stage: str, shards: Iterable[int], name: str, output: Path, *, header: bytes = b"") -> None:
         """Write the file of this name of these shards of a stage, one after the other, to the output, atomically.
@@ -216,7 +254,7 @@ class Job:
         Files named .gz, .xz or .zst can be joined like that, too. header: bytes to begin with.
         Raises MtkitError if a file differs from its checksum.
         """
-        _remove_leftovers(output.resolve())
+        remove_leftovers_of(output.resolve())
         with atomic_file(output.resolve()) as temporary, temporary.open("wb") as out:
             out.write(header)
             for index in shards:
@@ -242,6 +280,26 @@ class Job:
             return f"{len(missing):,} of {stage.n_shards:,} shards of stage {stage.name}, from --shard {names}"
 
         self._wait(waited_for, all_made)
+
+    def _verify_others(self, stage: Stage, stage_folder: Path) -> None:
+        """Verify the others' shards that were there when this process began; their makers may not have done it yet.
+
+        Those that appeared later are new. Raises MtkitError if one is damaged.
+        """
+        old = self._unverified.pop(stage.name, set())
+        others = [index for index in range(stage.n_shards) if index in old and index % self.share.n != self.share.index]
+        folders = [shard_folder(stage_folder, index) for index in others]
+        with self._unless_ended(), ThreadPoolExecutor(usable_cores()) as pool:  # hashing releases the GIL
+            for folder, done in zip(folders, pool.map(verified, folders), strict=True):
+                if done is None and self.folder.is_dir():
+                    raise _damaged(folder)
+
+    def _remove_own_lock(self) -> None:
+        """Remove what locking made again of the work folder of a job that had just ended; others may do the same."""
+        if not (self.work / JOB_FILE).exists():
+            with suppress(OSError):
+                self.path_of("lock").unlink()
+                self.work.rmdir()
 
     def _wait(self, waited_for: Callable[[], str], is_over: Callable[[], bool]) -> None:
         """Wait until is_over(). Raises _Ended if the job has ended meanwhile."""
@@ -292,128 +350,54 @@ def _done_of(folder: Path) -> Done:
 
 def _damaged(folder: Path) -> MtkitError:
     """Return the error for a damaged shard, and remove it, so that the share that made it makes it again."""
-    _remove_folder(folder)
+    remove_folder(folder)
     return MtkitError(f"{folder}: damaged; run the same command, of every share, again, which makes it again")
 
 
-def _path_of_share(work: Path, digest: str, index: int, kind: str) -> Path:
-    return work / f"{digest}.{index}.{kind}"
+def _refuse_to_replace(output: Path, share: Share) -> None:
+    """Say that the output of a job in shares is there already. Raises UsageError for share 0, which would write it."""
+    if not share.index:
+        raise UsageError(f"{output}: exists; a job in shares does not replace it, so remove it or choose another name")
+    log.warning(f"{output}: exists, and no job for it is under way; to make it again, remove it first")
+
+
+@contextmanager
+def _disk_full_explained(work: Path) -> Iterator[None]:
+    """Turn the system's error for a full disk into one that says where and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise MtkitError(
+            f"{error.filename or work}: {error.strerror}; free some space, then run the same command again: {work} "
+            "keeps what is done"
+        ) from error
 
 
 def _start(work: Path, inputs: Sequence[Path], settings: Mapping[str, Any]) -> None:
     """Make the work folder, unless a job is there."""
-    if (work / _JOB_FILE).is_file():
+    if (work / JOB_FILE).is_file():
         return
     if work.exists():
         raise MtkitError(f"{work}: exists, but is not the work folder of a job; remove it, or choose another output")
-    stamps = dict(zip(_keys(inputs), map(_stamp, inputs), strict=True))  # first: a file may change meanwhile
-    identity = _identity(settings, inputs, {}, {})
-    content = {"mtkit_job": _FORMAT, "identity": identity, "stamps": stamps}
+    digest, content = new_identity(inputs, settings)
     temporary = work.with_name(f".{work.name}.{uuid.uuid4().hex}{TEMPORARY}")
-    (temporary / _digest(identity)).mkdir(parents=True)
-    (temporary / _JOB_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
     try:
+        (temporary / digest).mkdir(parents=True)
+        (temporary / JOB_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
         temporary.rename(work)
     except OSError:
         shutil.rmtree(temporary, ignore_errors=True)
-        if not (work / _JOB_FILE).is_file():  # else another process was faster
+        if not (work / JOB_FILE).is_file():  # else another process was faster
             raise
 
 
 def _wait_for_start(work: Path, output: Path, share: Share) -> None:
     pause = 0.05
-    while not (work / _JOB_FILE).is_file():
+    while not (work / JOB_FILE).is_file():
         time.sleep(pause)
         pause *= 2
         if _LONGEST_POLL_S <= pause < 2 * _LONGEST_POLL_S:
             log.info(f"waiting for --shard 0/{share.n}, which starts the job for {output}")
         pause = min(pause, 2 * _LONGEST_POLL_S)
-
-
-def _check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, Any], restart_hint: str) -> str:
-    """Return the identity's digest. Raises MtkitError if the job in the work folder has another identity."""
-    try:
-        content = parse_json((work / _JOB_FILE).read_bytes())
-        if content["mtkit_job"] != _FORMAT:
-            raise ValueError
-        identity, stamps = dict(content["identity"]), dict(content["stamps"])
-        now = _identity(settings, inputs, dict(identity["inputs"]), stamps)
-    except (ValueError, KeyError, TypeError):
-        raise MtkitError(f"{work / _JOB_FILE}: cannot be read; {restart_hint}") from None
-    if changes := [f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in differences(identity, now)]:
-        raise MtkitError(
-            f"{work}: holds an interrupted job that differs: {'; '.join(changes)}; continue it as it was begun, or "
-            f"{restart_hint}"
-        )
-    return _digest(identity)
-
-
-def _identity(
-    settings: Mapping[str, Any], inputs: Sequence[Path], checksums: Mapping[str, str], stamps: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what the result depends on. checksums: of the inputs when they had these stamps; else they are read."""
-    missing = object()
-
-    def checksum(key: str, path: Path) -> str:
-        return checksums[key] if stamps.get(key, missing) == _stamp(path) else sha256_file(path)
-
-    with ThreadPoolExecutor(usable_cores()) as pool:  # hashing releases the GIL
-        keys = _keys(inputs)
-        identity = {
-            "version": __version__,
-            "settings": settings,
-            "inputs": dict(zip(keys, pool.map(checksum, keys, inputs), strict=True)),
-        }
-    return dict(json.loads(json.dumps(identity)))  # as it will be read from the file
-
-
-def _keys(inputs: Sequence[Path]) -> list[str]:
-    """Return the inputs' names in the identity; the folder may have another name on another machine."""
-    return [f"{number} {path.name}" for number, path in enumerate(inputs, start=1)]
-
-
-def _stamp(path: Path) -> list[int]:
-    """Return what changes when a file is written."""
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns]
-
-
-def _digest(identity: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _short(value: object) -> str:
-    """Return a value for a message; of a checksum the beginning."""
-    text = "missing" if value is None else str(value)
-    return f"{text[:12]}..." if len(text) == 64 else text
-
-
-def _discard(work: Path) -> None:
-    """Remove the work folder of an interrupted job. Raises MtkitError if a process of this machine works in it."""
-    for path in work.glob("*.lock"):
-        with open_locked(path) as lock:
-            if lock is None:
-                raise MtkitError(f"{work}: another mtkit process is working on this job; end it before --restart")
-    _remove_folder(work)
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove a work folder, or a shard; others see it vanish at once."""
-    aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{TEMPORARY}")
-    with suppress(FileNotFoundError):
-        folder.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _remove_own_lock(work: Path, lock: Path) -> None:
-    """Remove what locking made again of the work folder of a job that had just ended; others may be doing the same."""
-    if not (work / _JOB_FILE).exists():
-        with suppress(OSError):
-            lock.unlink()
-            work.rmdir()
-
-
-def _remove_leftovers(output: Path) -> None:
-    """Remove what killed processes left half-written beside the output."""
-    for entry in output.parent.glob(f".{glob.escape(output.name)}.*{TEMPORARY}"):
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink(missing_ok=True)

@@ -60,6 +60,14 @@ def verified(folder: Path) -> Done | None:
     return done if intact else None
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a shard, or a work folder; others see it vanish at once."""
+    aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{TEMPORARY}")
+    with suppress(FileNotFoundError):
+        folder.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
 @dataclass(frozen=True)
 class MakeShard:
     """Makes shards of one stage; picklable if the task is."""

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from jobs.squares import Products, cubes, loads
 
 from mtkit.errors import MtkitError, UsageError
 from mtkit.files import sha256_file
-from mtkit.jobs import job
+from mtkit.jobs import identity, job
 from mtkit.jobs.executors import InProcess, Processes
-from mtkit.jobs.job import Job, Share
+from mtkit.jobs.job import Job, Share, Stage, run_job
 
 SCRIPT = Path(__file__).with_name("squares.py")
 CUBES_OF_35 = "".join(f"{number**3}\n" for number in range(35))
@@ -304,8 +305,8 @@ def test_a_share_that_starts_while_the_job_ends_leaves_nothing(tmp_path, monkeyp
         return digest
 
     interrupted(tmp_path / "out")
-    check_identity = job._check_identity
-    monkeypatch.setattr(job, "_check_identity", end_job)
+    check_identity = identity.check_identity
+    monkeypatch.setattr("mtkit.jobs.job.check_identity", end_job)
     assert cubes(tmp_path / "out", InProcess(), share=Share(1, 2)) is None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gone", "out"]
 
@@ -318,7 +319,7 @@ def test_input_that_changes_while_it_is_read_is_noticed(tmp_path, monkeypatch):
 
     (text := tmp_path / "a.en").write_text("one\n")
     with monkeypatch.context() as patch:
-        patch.setattr(job, "sha256_file", read_before_a_change)
+        patch.setattr(identity, "sha256_file", read_before_a_change)
         job._start(work_of(tmp_path / "out"), [text], {"n": 7})
     with pytest.raises(MtkitError, match=r"a\.en was .*, now"):
         cubes(tmp_path / "out", InProcess(), inputs=(text,))
@@ -340,6 +341,54 @@ def test_a_damaged_shard_of_another_share_is_removed_and_made_again(tmp_path, mo
     for share in [start(tmp_path / "out", "--shard", f"{index}/2") for index in (0, 1)]:
         end(share)
     assert (tmp_path / "out").read_text() == CUBES_OF_35
+
+
+def sum_of_all(output, share, *, stop=False):
+    """A job of two shares whose second stage reads the shards of both from the first."""
+
+    def write_number(index, folder):
+        (folder / "number").write_text(f"{index + 1}\n")
+        return {}
+
+    def make(running):
+        def write_sum(index, folder):
+            numbers = [(running.shard("numbers", i) / "number").read_text() for i in range(2)]
+            assert numbers == ["1\n", "2\n"]
+            (folder / "sum").write_text(f"{sum(map(int, numbers))}\n")
+            return {}
+
+        running.run(Stage("numbers", write_number, 2))
+        if stop:
+            raise KeyboardInterrupt
+        running.run(Stage("sums", write_sum, 2))
+        running.finish(lambda: running.concatenate("sums", range(2), "sum", output))
+
+    return run_job(output, make, inputs=(), settings={}, executor=InProcess(), share=share)
+
+
+def test_a_damaged_earlier_shard_of_another_share_is_not_read_before_its_maker_has_verified_it(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        ends = [pool.submit(sum_of_all, tmp_path / "out", Share(index, 2), stop=True) for index in range(2)]
+        assert [type(end.exception()) for end in ends] == [KeyboardInterrupt] * 2
+        [number] = work_of(tmp_path / "out").glob("*/numbers/000001/number")  # of share 1, which is away
+        number.write_text("7\n")
+        with pytest.raises(MtkitError, match=r"numbers/000001: damaged; .* of every share"):
+            sum_of_all(tmp_path / "out", Share(0, 2))
+        assert not list(work_of(tmp_path / "out").glob("*/sums/0*"))
+        for end in [pool.submit(sum_of_all, tmp_path / "out", Share(index, 2)) for index in range(2)]:
+            end.result()
+    assert (tmp_path / "out").read_text() == "3\n3\n"
+
+
+def test_jobs_for_names_that_begin_alike_leave_each_other_alone(tmp_path):
+    live = [tmp_path / f".out.gz.mtkit-job.{'0a' * 16}.mtkit-tmp", tmp_path / ".out.gz.abc_1234.mtkit-tmp"]
+    dead = [tmp_path / f".out.mtkit-job.{'0a' * 16}.mtkit-tmp", tmp_path / ".out.abc_1234.mtkit-tmp"]
+    for path in (live[0], dead[0]):
+        path.mkdir()
+    for path in (live[1], dead[1]):
+        path.touch()
+    cubes(tmp_path / "out", InProcess())
+    assert {path.name for path in tmp_path.iterdir()} == {"out", *(path.name for path in live)}
 
 
 def alive(pid):

@@ -1,0 +1,94 @@
+"""What the result of a job depends on: settings, input files and mtkit's version; noted in its work folder."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.config.differences import differences
+from mtkit.cores import usable_cores
+from mtkit.errors import MtkitError
+from mtkit.files import parse_json, sha256_file
+from mtkit.version import __version__
+
+JOB_FILE = "job.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a job depends on."""
+
+    digest: str
+    checksums: list[str]  # sha256 of each input
+
+
+def new_identity(inputs: Sequence[Path], settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the digest of a new job, and what its job file says."""
+    stamps = dict(zip(_keys(inputs), map(stamp, inputs), strict=True))  # first: a file may change meanwhile
+    identity = _identity(settings, inputs, {}, {})
+    return _digest(identity), {"mtkit_job": _FORMAT, "identity": identity, "stamps": stamps}
+
+
+def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, Any], restart_hint: str) -> Identity:
+    """Return the identity of the job in the work folder. Raises MtkitError, which says what differs, if it has another.
+
+    restart_hint: how a user discards it.
+    """
+    try:
+        content = parse_json((work / JOB_FILE).read_bytes())
+        if content["mtkit_job"] != _FORMAT:
+            raise ValueError
+        identity, stamps = dict(content["identity"]), dict(content["stamps"])
+        now = _identity(settings, inputs, dict(identity["inputs"]), stamps)
+    except (ValueError, KeyError, TypeError):
+        raise MtkitError(f"{work / JOB_FILE}: cannot be read; {restart_hint}") from None
+    if changes := [f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in differences(identity, now)]:
+        raise MtkitError(
+            f"{work}: holds an interrupted job that differs: {'; '.join(changes)}; continue it as it was begun, or "
+            f"{restart_hint}"
+        )
+    return Identity(_digest(identity), list(identity["inputs"].values()))
+
+
+def stamp(path: Path) -> list[int]:
+    """Return what changes when a file is written."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _identity(
+    settings: Mapping[str, Any], inputs: Sequence[Path], checksums: Mapping[str, str], stamps: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the result depends on. checksums: of the inputs when they had these stamps; else they are read."""
+    missing = object()
+
+    def checksum(key: str, path: Path) -> str:
+        return checksums[key] if stamps.get(key, missing) == stamp(path) else sha256_file(path)
+
+    with ThreadPoolExecutor(usable_cores()) as pool:  # hashing releases the GIL
+        keys = _keys(inputs)
+        identity = {
+            "version": __version__,
+            "settings": settings,
+            "inputs": dict(zip(keys, pool.map(checksum, keys, inputs), strict=True)),
+        }
+    return dict(json.loads(json.dumps(identity)))  # as it will be read from the file
+
+
+def _keys(inputs: Sequence[Path]) -> list[str]:
+    """Return the inputs' names in the identity; the folder may have another name on another machine."""
+    return [f"{number} {path.name}" for number, path in enumerate(inputs, start=1)]
+
+
+def _digest(identity: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _short(value: object) -> str:
+    """Return a value for a message; of a checksum the beginning."""
+    text = "missing" if value is None else str(value)
+    return f"{text[:12]}..." if len(text) == 64 else text
