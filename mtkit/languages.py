@@ -1,30 +1,105 @@
 """Language codes, as in configs and file names."""
 
+import difflib
 import re
 from pathlib import Path
 
 CHINESE = frozenset({"zh", "zho", "cmn", "yue", "wuu", "lzh"})
 _OTHERS = frozenset({"ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"})
 WITHOUT_SPACES = CHINESE | _OTHERS  # languages written without spaces between words
-_ISO_639_1 = (
-    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en "
-    "eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv "
-    "ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne "
-    "ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss "
-    "st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"
-)
+# Languages of ISO 639-1: its code, other codes (ISO 639-2, two for some languages), and the English name.
+_LANGUAGES = """
+aa aar Afar, ab abk Abkhazian, ae ave Avestan, af afr Afrikaans, ak aka Akan, am amh Amharic, an arg Aragonese,
+ar ara Arabic, as asm Assamese, av ava Avaric, ay aym Aymara, az aze Azerbaijani, ba bak Bashkir, be bel Belarusian,
+bg bul Bulgarian, bh bih Bihari, bi bis Bislama, bm bam Bambara, bn ben Bengali, bo bod tib Tibetan, br bre Breton,
+bs bos Bosnian, ca cat Catalan, ce che Chechen, ch cha Chamorro, co cos Corsican, cr cre Cree, cs ces cze Czech,
+cu chu Church Slavic, cv chv Chuvash, cy cym wel Welsh, da dan Danish, de deu ger German, dv div Divehi,
+dz dzo Dzongkha, ee ewe Ewe, el ell gre Greek, en eng English, eo epo Esperanto, es spa Spanish, et est Estonian,
+eu eus baq Basque, fa fas per Persian, ff ful Fulah, fi fin Finnish, fj fij Fijian, fo fao Faroese, fr fra fre French,
+fy fry Western Frisian, ga gle Irish, gd gla Scottish Gaelic, gl glg Galician, gn grn Guarani, gu guj Gujarati,
+gv glv Manx, ha hau Hausa, he heb iw Hebrew, hi hin Hindi, ho hmo Hiri Motu, hr hrv Croatian, ht hat Haitian,
+hu hun Hungarian, hy hye arm Armenian, hz her Herero, ia ina Interlingua, id ind Indonesian, ie ile Interlingue,
+ig ibo Igbo, ii iii Sichuan Yi, ik ipk Inupiaq, io ido Ido, is isl ice Icelandic, it ita Italian, iu iku Inuktitut,
+ja jpn Japanese, jv jav Javanese, ka kat geo Georgian, kg kon Kongo, ki kik Kikuyu, kj kua Kuanyama, kk kaz Kazakh,
+kl kal Greenlandic, km khm Khmer, kn kan Kannada, ko kor Korean, kr kau Kanuri, ks kas Kashmiri, ku kur Kurdish,
+kv kom Komi, kw cor Cornish, ky kir Kyrgyz, la lat Latin, lb ltz Luxembourgish, lg lug Ganda, li lim Limburgish,
+ln lin Lingala, lo lao Lao, lt lit Lithuanian, lu lub Luba-Katanga, lv lav Latvian, mg mlg Malagasy,
+mh mah Marshallese, mi mri mao Maori, mk mkd mac Macedonian, ml mal Malayalam, mn mon Mongolian, mr mar Marathi,
+ms msa may Malay, mt mlt Maltese, my mya bur Burmese, na nau Nauru, nb nob Norwegian Bokmål, nd nde North Ndebele,
+ne nep Nepali, ng ndo Ndonga, nl nld dut Dutch, nn nno Norwegian Nynorsk, no nor Norwegian, nr nbl South Ndebele,
+nv nav Navajo, ny nya Chichewa, oc oci Occitan, oj oji Ojibwa, om orm Oromo, or ori Odia, os oss Ossetian,
+pa pan Punjabi, pi pli Pali, pl pol Polish, ps pus Pashto, pt por Portuguese, qu que Quechua, rm roh Romansh,
+rn run Rundi, ro ron rum Romanian, ru rus Russian, rw kin Kinyarwanda, sa san Sanskrit, sc srd Sardinian,
+sd snd Sindhi, se sme Northern Sami, sg sag Sango, sh hbs Serbo-Croatian, si sin Sinhala, sk slk slo Slovak,
+sl slv Slovenian, sm smo Samoan, sn sna Shona, so som Somali, sq sqi alb Albanian, sr srp Serbian, ss ssw Swati,
+st sot Southern Sotho, su sun Sundanese, sv swe Swedish, sw swa Swahili, ta tam Tamil, te tel Telugu, tg tgk Tajik,
+th tha Thai, ti tir Tigrinya, tk tuk Turkmen, tl tgl Tagalog, tn tsn Tswana, to ton Tongan, tr tur Turkish,
+ts tso Tsonga, tt tat Tatar, tw twi Twi, ty tah Tahitian, ug uig Uyghur, uk ukr Ukrainian, ur urd Urdu, uz uzb Uzbek,
+ve ven Venda, vi vie Vietnamese, vo vol Volapük, wa wln Walloon, wo wol Wolof, xh xho Xhosa, yi yid Yiddish,
+yo yor Yoruba, za zha Zhuang, zh zho chi Chinese, zu zul Zulu
+"""
+_ENTRIES = [re.fullmatch(r"\s*(\w\w) ((?:[a-z]{2,3} )+)(.+?)\s*", entry) for entry in _LANGUAGES.split(",")]
+_NAMES = {entry[1]: entry[3] for entry in _ENTRIES if entry}  # English, by code of two letters
+_SHORTEST = {code: entry[1] for entry in _ENTRIES if entry for code in entry[2].split()}
+_OWN_NAMES = {  # of languages that often head the columns of a table in that language
+    **{"čeština": "cs", "deutsch": "de", "español": "es", "français": "fr", "italiano": "it", "nederlands": "nl"},
+    **{"polski": "pl", "português": "pt", "svenska": "sv", "türkçe": "tr", "русский": "ru", "українська": "uk"},
+    **{"日本語": "ja", "한국어": "ko", "中文": "zh"},
+}
+_BY_NAME = {name.lower(): code for code, name in _NAMES.items()} | _OWN_NAMES
+# Codes of countries that are taken for languages.
+_BY_COUNTRY = {"cn": "zh", "dk": "da", "gb": "en", "jp": "ja", "ua": "uk", "us": "en", "vn": "vi"}
 
 
 def primary_code(code: str | None) -> str:
-    """Return the language without script and region, in lower case: "zh" for zh, zh-Hant and ZH_TW; "" for None."""
-    return (code or "").lower().partition("-")[0].partition("_")[0]
+    """Return the language without script and region, by its shortest code, in lower case; "" for None.
+
+    "zh" for zh, zh-Hant, ZH_TW and zho_Hans.
+    """
+    bare = (code or "").lower().partition("-")[0].partition("_")[0]
+    return _SHORTEST.get(bare, bare)
 
 
 def are_one_language(one: str, other: str) -> bool:
-    """Return whether two codes can mean one language: pt and pt-BR can, zh-Hans and zh-Hant cannot."""
-    one, other = (code.lower().replace("_", "-") for code in (one, other))
+    """Return whether two codes can mean one language: pt and pt-BR can, en and eng, but not zh-Hans and zh-Hant."""
+    one, other = normal_code(one), normal_code(other)
     bare = primary_code(one)
     return one == other or (bare == primary_code(other) and bare in (one, other))
+
+
+def normal_code(code: str) -> str:
+    """Return a code in its shortest spelling, by which codes that mean the same are equal: en-us for eng_US."""
+    language, hyphen, rest = code.lower().replace("_", "-").partition("-")
+    return primary_code(language) + hyphen + rest
+
+
+def english_name(code: str) -> str | None:
+    """Return the English name of a language; None if it is not one of ISO 639-1."""
+    return _NAMES.get(primary_code(code))
+
+
+def code_of_name(name: str) -> str | None:
+    """Return the code of a language by its English name, or for some its own, in any case; None: no such name."""
+    return _BY_NAME.get(name.lower())
+
+
+def may_be_code(text: str) -> bool:
+    """Return whether the text can be a language code, such as en, pt-BR, deu or eng_Latn.
+
+    Of the thousands of codes of three letters, it does not know which exist.
+    """
+    if re.fullmatch(r"[a-z]{2,3}([-_][a-z]{4})?([-_]([a-z]{2}|\d{3}))?", text.lower(), re.ASCII) is None:
+        return False
+    return len(primary_code(text)) == 3 or primary_code(text) in _NAMES
+
+
+def codes_like(text: str) -> list[str]:
+    """Return the codes of languages that may be meant by a text that is no code: de for German, germn and ger."""
+    word = text.lower()
+    if word in _BY_COUNTRY:
+        return [_BY_COUNTRY[word]]
+    names = [name for name in _BY_NAME if name.startswith(word)] or difflib.get_close_matches(word, _BY_NAME, n=1)
+    return [_BY_NAME[name] for name in names[:3]]
 
 
 def is_code(text: str) -> bool:
@@ -36,10 +111,11 @@ def is_code(text: str) -> bool:
     text = text.lower()
     if re.fullmatch(r"[a-z]{2,3}([-_][a-z]{4})?([-_]([a-z]{2}|\d{3}))?", text) is None:
         return False
-    return primary_code(text) in _KNOWN or bool(re.fullmatch(r"[a-z]{3}[-_][a-z]{4}", text))
+    bare = re.split("[-_]", text)[0]
+    return bare in _KNOWN or bool(re.fullmatch(r"[a-z]{3}[-_][a-z]{4}", text))
 
 
-_KNOWN = frozenset((*_ISO_639_1.split(), *WITHOUT_SPACES))
+_KNOWN = frozenset((*_NAMES, *WITHOUT_SPACES, "iw"))
 
 
 def language_in_name(path: Path) -> str | None:

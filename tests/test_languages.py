@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.languages import are_one_language, language_in_name
+from mtkit.languages import are_one_language, codes_like, english_name, language_in_name, may_be_code
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,10 @@ from mtkit.languages import are_one_language, language_in_name
         ("zh-Hans", "zh-Hant", False),
         ("sr-Latn", "sr-Cyrl", False),
         ("de", "nl", False),
+        ("eng_Latn", "en", True),
+        ("ger", "deu", True),
+        ("eng-US", "en_GB", False),
+        ("zho_Hant", "zh", True),
     ],
 )
 def test_codes_are_of_one_language_as_far_as_both_tell(one: str, other: str, expected: bool) -> None:
@@ -43,3 +47,27 @@ def test_codes_are_of_one_language_as_far_as_both_tell(one: str, other: str, exp
 )
 def test_a_files_name_ends_with_its_language(name: str, code: str | None) -> None:
     assert language_in_name(Path(name)) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("en", True), ("pt-BR", True), ("pt_br", True), ("zho_Hant", True), ("es-419", True), ("gsw", True)),
+        *(("xx", False), ("english", False), ("Latn", False), ("e", False), ("en-", False), ("en us", False)),
+    ],
+)
+def test_what_can_be_a_code_of_a_language(text: str, expected: bool) -> None:
+    assert may_be_code(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [("German", ["de"]), ("germn", ["de"]), ("ge", ["de", "ka"]), ("jp", ["ja"]), ("Deutsch", ["de"]), ("xx", [])],
+)
+def test_what_is_no_code_suggests_those_of_languages_with_such_names(text: str, codes: list[str]) -> None:
+    assert codes_like(text) == codes
+
+
+def test_a_language_has_one_name_under_all_its_codes() -> None:
+    assert {english_name(code) for code in ("nl", "nld", "dut", "nl-BE", "NLD_Latn")} == {"Dutch"}
+    assert english_name("tlh") is None

@@ -181,7 +181,7 @@ def _identifier(langs: tuple[str, ...]) -> Identifier:
 
 def _known_code(lang: str) -> str | None:
     code = primary_code(lang)
-    code = {"nb": "no", "cmn": "zh", "zho": "zh", "jpn": "ja", "iw": "he", "fil": "tl"}.get(code, code)
+    code = {"nb": "no", "cmn": "zh", "fil": "tl"}.get(code, code)
     return code if code in _model().columns else None
 
 

@@ -9,7 +9,7 @@ from typing import BinaryIO, TextIO
 from mtkit.errors import DataError
 from mtkit.formats.lines import lines_of, max_line_bytes
 from mtkit.formats.pairs import Languages, Tally
-from mtkit.formats.units import Unit, language_of_column, names_of_columns
+from mtkit.formats.units import Unit, header_of, is_like_header, names_of_columns
 
 _DELIMITERS = ",;\t"
 
@@ -17,9 +17,9 @@ _DELIMITERS = ",;\t"
 def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
     """Yield the texts of each row by language; a unit's number is the line on which its row begins.
 
-    If two or more columns of the first row are language codes, or src and tgt, it is a header; without one, the first
-    two columns are source and target. Raises DataError, with the line, if a row's number of columns differs from the
-    first one's: usually a quote is missing.
+    If columns of the first row name two or more languages, or source and target, it is a header; without one, the two
+    columns are source and target. Raises DataError, with the line, if there are more, if the first row looks like a
+    header of something else, or if a row's number of columns differs from the first one's: usually a quote is missing.
     """
     csv.field_size_limit(max_line_bytes() + 1)
     lines = lines_of(file, name)
@@ -28,13 +28,10 @@ def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
     delimiter = _delimiter(first)
     rows = _rows(itertools.chain([first], lines), name, delimiter)
     number, row = next(rows, (1, []))
-    codes = _header(row)
+    codes = header_of(row)
     if codes is None:
+        _check_without_header(row, f"{name}: line {number}", delimiter)
         codes = ["src", "tgt"]
-        if len(row) < 2:
-            raise DataError(
-                f"{name}: line {number}: one column; write source, comma, target, or a header that names them"
-            )
         rows = itertools.chain([(number, row)], rows)
     n_columns = len(row)
     for number, row in rows:
@@ -46,15 +43,26 @@ def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
         yield Unit(number, [(code, text) for code, text in zip(codes, row, strict=False) if code])
 
 
-def _header(row: list[str]) -> list[str] | None:
-    codes = [language_of_column(column.strip()) for column in row]
-    return codes if sum(map(bool, codes)) >= 2 else None
+def _check_without_header(row: list[str], place: str, delimiter: str) -> None:
+    """Raise DataError if the first row is not a pair."""
+    if len(row) < 2:
+        raise DataError(f"{place}: one column; write source, comma, target, or a header that names them")
+    if is_like_header(row):
+        raise DataError(
+            f"{place}: a header that does not name two languages: {', '.join(row[:10])}; call the columns of the pair "
+            "en and de, say, or src and tgt; if this is a pair, put the header src,tgt above it"
+        )
+    if len(row) > 2:
+        raise DataError(
+            f"{place}: {len(row)} columns, and no header that names two languages; write one above, such as "
+            f"en,de,score; if a text contains {delimiter!r}, put quotes around it"
+        )
 
 
 def _delimiter(first_line: str) -> str:
     """Return what separates the columns of the first line: the one with which it is a header, or has two columns."""
     split = {delimiter: _split(first_line, delimiter) for delimiter in _DELIMITERS}
-    headers = [delimiter for delimiter, row in split.items() if _header(row)]
+    headers = [delimiter for delimiter, row in split.items() if header_of(row)]
     in_two = [delimiter for delimiter, row in split.items() if len(row) == 2 and row[1][:1] != " "]
     several = [delimiter for delimiter, row in split.items() if len(row) > 1]
     return [*headers, *in_two, *several, ","][0]

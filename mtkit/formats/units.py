@@ -3,14 +3,24 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mtkit.errors import DataError
 from mtkit.formats.pairs import Languages, Pair, Tally, segment
-from mtkit.languages import CHINESE, are_one_language, is_code, primary_code
+from mtkit.languages import (
+    CHINESE,
+    are_one_language,
+    code_of_name,
+    english_name,
+    is_code,
+    may_be_code,
+    normal_code,
+    primary_code,
+)
 
 ANY = "*"  # the code of a text whose language the file does not tell
+_IDENTIFIER = re.compile(r"(?=.*\d)\S+|")
 _LOOKED_AT = 1000  # units, to see which languages a file has
 
 
@@ -57,11 +67,43 @@ def _reason(langs: Languages, src: str | None, tgt: str | None) -> str:
 
 
 def language_of_column(name: str) -> str:
-    """Return the code of the language that a column or key names, "src" or "tgt"; "" if it names none."""
+    """Return the code of the language that a column or key names, "src" or "tgt"; "" if it names none.
+
+    Names are those of mtkit and of other tools: en, eng_Latn, sentence_en, English, English (US), source, source text.
+    """
+    name = _AROUND_LANGUAGE.sub("", name.strip())
     word = name.lower()
     if word in ("src", "source"):
         return "src"
-    return "tgt" if word in ("tgt", "trg", "target") else name if is_code(word) else ""
+    if word in ("tgt", "trg", "target"):
+        return "tgt"
+    is_known = may_be_code(word) and english_name(word) is not None
+    return name if is_known or is_code(word) else code_of_name(word) or ""
+
+
+def header_of(cells: Sequence[str]) -> list[str] | None:
+    """Return the codes that the cells of a header name, "" for the others; None if it is not one of two languages."""
+    codes = [language_of_column(cell) for cell in cells]
+    n_languages = len({*codes} - {"", "src", "tgt"})
+    return codes if n_languages >= 2 or {"src", "tgt"} <= {*codes} else None
+
+
+def is_like_header(cells: Sequence[str]) -> bool:
+    """Return whether the cells look like a header of other columns than two languages: id, comment, Deutsch."""
+    words = [cell.strip().lower() for cell in cells]
+    return any(word in ("source", "target") or code_of_name(word) for word in words) or all(
+        word in _OTHER_COLUMNS or language_of_column(word) for word in words
+    )
+
+
+# What stands around a language in the name of a column: sentence_en, English text, English (United States).
+_AROUND_LANGUAGE = re.compile(r"^(?:sentence|text|segment)[ _-]|(?:[ _-](?:sentence|text|segment)| *\([^()]*\))$", re.I)
+_OTHER_COLUMNS = frozenset(
+    (
+        *("comment", "comments", "context", "id", "key", "label", "language", "name", "note", "notes", "number"),
+        *("original", "score", "segment", "sentence", "text", "translation"),
+    )
+)
 
 
 def names_of_columns(langs: Languages) -> Languages:
@@ -75,11 +117,14 @@ def own_languages(units: Iterable[Unit]) -> Languages | None:
     Codes that differ by region alone are one language, en for en-US and en-GB, unless a unit has text in both.
     """
     codes: dict[str, None] = {}
-    has_variants = False
+    has_variants, ids_only = False, True
     for unit in itertools.islice(units, _LOOKED_AT):
         own = dict.fromkeys(_code(index, code) for index, (code, _) in enumerate(unit.texts))
+        ids_only &= all(_IDENTIFIER.fullmatch(text) is not None for code, text in unit.texts if code == "id")
         has_variants |= len({*map(_without_region, own)}) < len(own)
         codes |= own
+    if ids_only:  # a column of identifiers, not of Indonesian
+        codes.pop("id", None)
     if len(codes) > 2 and not has_variants:
         codes = dict.fromkeys(map(_without_region, codes))
     if codes.keys() == {"src", "tgt"}:
@@ -125,14 +170,14 @@ class _Roles(dict[str, "tuple[int, int] | None"]):
     def __init__(self, langs: Languages) -> None:
         super().__init__()
         self._langs = langs
-        self._normal = [lang.lower().replace("_", "-") for lang in langs]
+        self._normal = [normal_code(lang) for lang in langs]
 
     def __missing__(self, code: str) -> tuple[int, int] | None:
         self[code] = role = self._role(code)
         return role
 
     def _role(self, code: str) -> tuple[int, int] | None:
-        normal = code.lower().replace("_", "-")
+        normal = normal_code(code)
         if normal in self._normal:
             return self._normal.index(normal), 0
         for side, lang in enumerate(self._langs):

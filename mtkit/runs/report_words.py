@@ -5,7 +5,7 @@ from typing import Any
 
 from mtkit.config.schema import Config
 from mtkit.console import counted
-from mtkit.languages import primary_code
+from mtkit.languages import english_name
 from mtkit.pages.page import thousands
 from mtkit.runs.read import RunFiles, Scores
 
@@ -14,21 +14,11 @@ _FEW_SENTENCES = 100  # scores on fewer depend a lot on the choice of sentences
 _MUCH_LEFT_OUT = 0.05  # of the pairs
 _LATE, _LARGE_GAIN = 0.75, 1.0  # a gain of this many BLEU points in the last quarter suggests longer training
 _LOSS_RISE = 0.05  # nats per token above the lowest
-_LANGUAGES = {
-    "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish",
-    "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "et": "Estonian", "eu": "Basque",
-    "fa": "Persian", "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician", "he": "Hebrew",
-    "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "id": "Indonesian", "it": "Italian", "ja": "Japanese",
-    "ko": "Korean", "lt": "Lithuanian", "lv": "Latvian", "nb": "Norwegian", "nl": "Dutch", "no": "Norwegian",
-    "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak", "sl": "Slovenian",
-    "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "th": "Thai", "tr": "Turkish",
-    "src": "source", "tgt": "target", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
-}  # fmt: skip
 
 
 def language(code: str) -> str:
     """Return the name of the language, or an unknown code as it is."""
-    return _LANGUAGES.get(primary_code(code), code)
+    return {"src": "source", "tgt": "target"}.get(code) or english_name(code) or code
 
 
 def language_codes(cfg: Config) -> tuple[str, str]:

@@ -43,7 +43,7 @@ def test_a_segment_is_one_line_without_tabs_for_every_program(text):
     assert segment(segment(text)) == segment(text)
 
 
-@pytest.mark.parametrize("langs", [("eng", "deu"), ("en", "deu"), ("source", "en"), ("x", "y")])
+@pytest.mark.parametrize("langs", [("gsw", "deu"), ("en", "tlh"), ("source", "en"), ("x", "y")])
 @pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
 def test_codes_that_do_not_look_like_languages_are_written_as_src_and_tgt(tmp_path, name, langs):
     with writing([tmp_path / name], langs) as write:
