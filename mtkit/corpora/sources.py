@@ -5,14 +5,24 @@ from pathlib import Path
 
 from mtkit.config.data import CorpusFiles
 from mtkit.config.loading import load_config
+from mtkit.console import log
 from mtkit.errors import DataError, UsageError
 from mtkit.formats.corpus_files import own_languages
 from mtkit.formats.lines import require_regular
 from mtkit.formats.one_file import ENDINGS, ending
 from mtkit.formats.pairs import Languages
-from mtkit.languages import are_one_language, language_in_name, languages_in_name
+from mtkit.languages import (
+    are_one_language,
+    codes_like,
+    english_name,
+    language_in_name,
+    languages_in_name,
+    may_be_code,
+    normal_code,
+)
 
 UNNAMED: Languages = ("src", "tgt")  # as in a config whose languages are not known
+_LONGEST_SHOWN = 70  # characters of --langs
 
 
 def find_corpora(arguments: Sequence[Path], langs: str | None = None) -> tuple[list[CorpusFiles], Languages]:
@@ -23,7 +33,7 @@ def find_corpora(arguments: Sequence[Path], langs: str | None = None) -> tuple[l
     files' own if they have two. Two text files whose names end in the languages the other way round change places.
     Raises DataError for a file that does not exist, UsageError for arguments that do not fit together.
     """
-    wanted = parse_langs(langs) if langs else None
+    wanted = None if langs is None else parse_langs(langs)
     files: list[CorpusFiles] = []
     configured: list[Languages] = []
     for argument in _grouped(arguments):
@@ -53,21 +63,31 @@ def require_regular_files(corpora: Sequence[CorpusFiles]) -> None:
 def languages_of(src: Path, tgt: Path, langs: str | None) -> Languages:
     """Return --langs, or the languages in the names of two text files; UNNAMED if a name has none."""
     named = language_in_name(src), language_in_name(tgt)
-    if langs:
+    if langs is not None:
         return parse_langs(langs)
     return UNNAMED if None in named else (named[0] or "", named[1] or "")
 
 
 def parse_langs(text: str) -> Languages:
-    """Return the two codes in "en-de", "en-pt_BR" or, for codes with hyphens, "en,pt-BR". Raises UsageError."""
-    codes = text.split(",") if "," in text else text.split("-")
-    if len(codes) != 2 or not all(codes):
+    """Return the two codes in "en-de", "en-pt_BR" or, for codes with hyphens, "en,pt-BR"; warn of what is no code.
+
+    Raises UsageError if they are not two.
+    """
+    codes = [code.strip() for code in (text.split(",") if "," in text else text.split("-"))]
+    is_sane = 0 < len(text) <= _LONGEST_SHOWN and text.isprintable()
+    if len(codes) != 2 or not all(codes) or not is_sane:
         raise UsageError(
-            f"--langs {text}: give two language codes, source first, such as en-de; with a comma if a code has a "
+            f"--langs {text if is_sane else repr(text[:_LONGEST_SHOWN])}: give two language codes, source first, such as en-de; with a comma if a code has a "
             "hyphen: en,pt-BR"
         )
-    if codes[0] == codes[1]:
-        raise UsageError(f"--langs {text}: source and target are the same language")
+    if normal_code(codes[0]) == normal_code(codes[1]):
+        hint = f"; is a language missing, such as {codes[0]}-{codes[1]},en?" if codes[1].isupper() else ""
+        raise UsageError(f"--langs {text}: source and target are the same language{hint}")
+    for code in codes:
+        if code not in UNNAMED and not may_be_code(code):
+            meant = " or ".join(f"{near} ({english_name(near)})" for near in codes_like(code))
+            hint = f"did you mean {meant}?" if meant else "codes are en, de, pt-BR, zh_Hant, and the like (ISO 639)"
+            log.warning(f"--langs {text}: {code} is not a language code; {hint}")
     return codes[0], codes[1]
 
 

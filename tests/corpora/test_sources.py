@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,43 @@ def test_arguments_that_do_not_fit_are_refused(names, langs, error, message):
 
 def test_codes_are_parsed():
     assert parse_langs("en-pt_BR") == ("en", "pt_BR")
+
+
+@pytest.mark.parametrize(
+    ("langs", "hint"),
+    [
+        ("xx-de", "xx is not"),
+        ("english-de", r"english is not .*en \(English\)"),
+        ("ge-en", r"ge is not .*de \(German\) or ka"),
+    ],
+)
+def test_what_is_no_language_code_is_warned_of(caplog, langs, hint):
+    assert parse_langs(langs) == tuple(langs.split("-"))
+    assert re.search(rf"--langs {langs}: {hint}", caplog.text)
+
+
+@pytest.mark.parametrize("langs", ["en-de", "eng_Latn,zh-Hant", "gsw-de", "src-tgt"])
+def test_language_codes_are_taken_without_a_word(caplog, langs):
+    parse_langs(langs)
+    assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("langs", "message"),
+    [
+        ("de-de", "same language"),
+        ("de-DE", "same language.*such as de-DE,en"),
+        ("en,eng", "same language"),
+        ("", "two language codes"),
+        ("e\x1b-de", r"'e\\x1b-de'"),
+    ],
+)
+def test_langs_that_are_not_two_are_refused(langs, message):
+    with pytest.raises(UsageError, match=rf"--langs .*{message}"):
+        parse_langs(langs)
+
+
+def test_very_long_langs_are_not_repeated_whole():
+    with pytest.raises(UsageError) as error:
+        parse_langs("x" * 5000)
+    assert len(str(error.value)) < 300
