@@ -5,9 +5,10 @@ from pathlib import Path
 
 from mtkit.config.data import CorpusFiles
 from mtkit.console import progress_bar
-from mtkit.data.corpus import read_corpus
+from mtkit.data.corpus import corpus_name, log_remark, read_corpus
+from mtkit.errors import DataError
 from mtkit.formats.corpus_files import check_distinct, check_outputs, writing
-from mtkit.formats.pairs import Languages, Tally
+from mtkit.formats.pairs import EMPTY, Languages, Tally
 
 _SHOWN_EVERY = 1000  # pairs
 
@@ -18,7 +19,8 @@ def convert(
     """Write the pairs of the corpora, in order, and return what was read and left out.
 
     langs: source and target, as the output names them. encodings: of the text that is read, if it is not UTF-8; of
-    several, the first that fits each line. The outputs appear when all is written.
+    several, the first that fits each line. The outputs appear when all is written. Raises DataError if there is nothing
+    to write.
     """
     check_outputs(outputs, langs)
     check_distinct([("--output", path) for path in outputs], [path for corpus in corpora for path in corpus.paths])
@@ -33,5 +35,9 @@ def convert(
                 if n % _SHOWN_EVERY == 0:
                     bar.update(n_bytes_before + tally.n_bytes_read() - bar.n)
             bar.update(n_bytes_before + size - bar.n)
+            if not tally.n_units and len(corpora) > 1:
+                log_remark(corpus, EMPTY)
             total.add(tally)
+        if not total.n_units:
+            raise DataError(f"{' '.join(map(corpus_name, corpora))}: empty: no line, no unit; nothing was written")
     return total

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from mtkit.config.data import CorpusFiles
-from mtkit.data.corpus import corpus_name, read_pairs
+from mtkit.data.corpus import corpus_name, log_remark, read_corpus, read_pairs
 from mtkit.formats.compression import MAGIC, reading
 from mtkit.formats.lines import LINE_FRAME, decode_line, max_line_bytes
-from mtkit.formats.pairs import Pair
+from mtkit.formats.pairs import Pair, Tally
 from mtkit.jobs.job import Job, Stage
 from mtkit.jobs.shards import shard_folder
 
@@ -79,17 +79,13 @@ def cut(job: Job, corpora: Sequence[CorpusFiles], window_pairs: int = WINDOW_PAI
     """
     job.run(Stage("cut", _Cut(corpora, window_pairs), len(corpora), place=lambda index: corpus_name(corpora[index])))
     stage = job.folder / "cut"
-    return Windows(
-        corpora,
-        stage,
-        [
-            (corpus, number, _Window(file, first_line, n_pairs, offsets and tuple(offsets)))
-            for corpus in range(len(corpora))
-            for number, (file, first_line, n_pairs, offsets) in enumerate(
-                json.loads((shard_folder(stage, corpus) / _INDEX).read_text("utf-8"))
-            )
-        ],
-    )
+    windows: list[tuple[int, int, _Window]] = []
+    for index, corpus in enumerate(corpora):
+        content = json.loads((shard_folder(stage, index) / _INDEX).read_text("utf-8"))
+        log_remark(corpus, content["remark"])
+        for number, (file, first_line, n_pairs, offsets) in enumerate(content["windows"]):
+            windows.append((index, number, _Window(file, first_line, n_pairs, offsets and tuple(offsets))))
+    return Windows(corpora, stage, windows)
 
 
 @dataclass(frozen=True)
@@ -102,19 +98,24 @@ class _Cut:
     def __call__(self, index: int, folder: Path) -> dict[str, int]:
         corpus = self.corpora[index]
         files = [path for path in (corpus.src, corpus.tgt) if path is not None]
+        tally = Tally()
         if len(files) == 2 and not any(path.suffix in MAGIC for path in files):
-            windows = list(self._find_windows(corpus, *files))
+            windows = list(self._find_windows(corpus, files[0], files[1], tally))
         else:
-            windows = list(self._write_windows(read_pairs([corpus]), folder))
-        (folder / _INDEX).write_text(json.dumps(windows, ensure_ascii=False), "utf-8")
+            windows = list(self._write_windows(read_corpus(corpus, tally), folder))
+        # The process that calls `cut` logs the remark: this one may be a worker, without a log.
+        content = {"windows": windows, "remark": tally.remark()}
+        (folder / _INDEX).write_text(json.dumps(content, ensure_ascii=False), "utf-8")
         return {"pairs": sum(window.n_pairs for window in windows)}
 
-    def _find_windows(self, corpus: CorpusFiles, src_path: Path, tgt_path: Path) -> Iterator[_Window]:
+    def _find_windows(self, corpus: CorpusFiles, src_path: Path, tgt_path: Path, tally: Tally) -> Iterator[_Window]:
         longest, name = max_line_bytes() + LINE_FRAME, str(src_path)
         first_line, n, begin, end = 1, 0, (0, 0), (0, 0)
         with reading(src_path) as src, reading(tgt_path) as tgt:
             for src_line, tgt_line in zip(_raw_lines(src, longest), _raw_lines(tgt, longest), strict=False):
                 n += 1
+                tally.n_units += 1
+                tally.n_with_cr += _has_cr(src_line) and _has_cr(tgt_line)
                 end = end[0] + len(src_line), end[1] + len(tgt_line)
                 if n == self.window_pairs or sum(end) - sum(begin) >= _WINDOW_BYTES:
                     yield _Window(name, first_line, n, begin)
@@ -143,6 +144,11 @@ def _raw_lines(file: BinaryIO, longest: int) -> Iterator[bytes]:
     """Yield the lines up to the first that is too long."""
     while (raw := file.readline(longest)) and (len(raw) < longest or raw.endswith(b"\n")):
         yield raw
+
+
+def _has_cr(raw: bytes) -> bool:
+    """Return whether there is a CR inside the line."""
+    return b"\r" in raw and b"\r" in raw.rstrip(b"\r\n")
 
 
 def _lines_from(path: Path, offset: int, window: _Window) -> Iterator[str]:

@@ -17,14 +17,14 @@ from mtkit.formats.corpus_files import read_one_file, read_tsv, read_two_files
 from mtkit.formats.lines import count_lines, read_lines, require_regular
 from mtkit.formats.moses import unequal
 from mtkit.formats.one_file import check_ending, ending
-from mtkit.formats.pairs import Pair, Side, Tally
+from mtkit.formats.pairs import EMPTY, Pair, Side, Tally
 
 _CHUNK_BYTES = 1 << 20
 _SETTLED_NS = 2_000_000_000  # a file changed more recently may change again within the resolution of its time stamp
 
 _T = TypeVar("_T")
 
-_reported: set[tuple[Path, str]] = set()  # what was left out of a file
+_reported: set[tuple[str, str]] = set()  # names of corpora, and the remark on each
 _known_checksums: dict[tuple[int | str, ...], str] = {}  # by device, inode, size, times and suffix
 
 
@@ -66,9 +66,15 @@ def read_pairs(corpora: Sequence[CorpusFiles]) -> Iterator[Pair]:
     for corpus in corpora:
         tally = Tally()
         yield from read_corpus(corpus, tally)
-        if corpus.file and (tally.left_out or tally.n_variants) and (corpus.file, str(tally)) not in _reported:
-            _reported.add((corpus.file, str(tally)))
-            log.info(f"{corpus.file}: {tally}")
+        log_remark(corpus, tally.remark())
+
+
+def log_remark(corpus: CorpusFiles, remark: str) -> None:
+    """Log once what is worth knowing about a corpus, and warn if it is empty."""
+    name = corpus_name(corpus)
+    if remark and (name, remark) not in _reported:
+        _reported.add((name, remark))
+        (log.warning if remark == EMPTY else log.info)(f"{name}: {remark}")
 
 
 def read_corpus(corpus: CorpusFiles, tally: Tally, encodings: Sequence[str] = ()) -> Iterator[Pair]:

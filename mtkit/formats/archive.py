@@ -34,9 +34,7 @@ def pairs(path: Path, langs: Languages | None, tally: Tally) -> Iterator[Pair]:
             return
         src_member, tgt_member = corpus.members
         with _member(path, archive, src_member) as src, _member(path, archive, tgt_member) as tgt:
-            for pair in moses.pairs(src, names[0], tgt, names[1]):
-                tally.n_units += 1
-                yield pair
+            yield from moses.pairs(src, names[0], tgt, names[1], tally)
 
 
 def own_languages(path: Path) -> Languages | None:

@@ -3,10 +3,12 @@
 import gzip
 import io
 import lzma
+import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, BinaryIO, TextIO, cast
 
 from mtkit.errors import DataError, MtkitError
@@ -34,6 +36,9 @@ def reading(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading, uncompressed; turn what goes wrong in the block into a DataError."""
     try:
         with path.open("rb") as raw, unpacked(raw, path.suffix) as file:
+            stat = os.fstat(raw.fileno())
+            if path.suffix in MAGIC and not stat.st_size and S_ISREG(stat.st_mode):
+                raise DataError(f"{path}: 0 bytes, too few even for {_NAMES[path.suffix]} of nothing; copy it again")
             try:
                 yield file
             except DAMAGE as error:

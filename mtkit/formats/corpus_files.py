@@ -56,9 +56,7 @@ def read_two_files(src: Path, tgt: Path, tally: Tally, encodings: Sequence[str] 
         files = src_file, tgt_file
         if encodings:
             files = as_utf8(src_file, str(src), encodings), as_utf8(tgt_file, str(tgt), encodings)
-        for pair in moses.pairs(files[0], str(src), files[1], str(tgt)):
-            tally.n_units += 1
-            yield pair
+        yield from moses.pairs(files[0], str(src), files[1], str(tgt), tally)
 
 
 def _position(file: BinaryIO) -> int:

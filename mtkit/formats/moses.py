@@ -7,11 +7,11 @@ from typing import BinaryIO, TextIO
 from mtkit.console import counted
 from mtkit.errors import DataError
 from mtkit.formats.lines import lines_of
-from mtkit.formats.pairs import Pair
+from mtkit.formats.pairs import Pair, Tally
 
 
-def pairs(src_file: BinaryIO, src_name: str, tgt_file: BinaryIO, tgt_name: str) -> Iterator[Pair]:
-    """Yield the pairs. Raises DataError, at the end of the shorter file, if their numbers of lines differ."""
+def pairs(src_file: BinaryIO, src_name: str, tgt_file: BinaryIO, tgt_name: str, tally: Tally) -> Iterator[Pair]:
+    """Yield the pairs, and count them. Raises DataError, at the end of the shorter file, if the line counts differ."""
     src_lines, tgt_lines = lines_of(src_file, src_name), lines_of(tgt_file, tgt_name)
     n = 0
     for src in src_lines:
@@ -19,6 +19,9 @@ def pairs(src_file: BinaryIO, src_name: str, tgt_file: BinaryIO, tgt_name: str) 
         if tgt is None:
             raise unequal(src_name, n + 1 + sum(1 for _ in src_lines), tgt_name, n)
         n += 1
+        tally.n_units += 1
+        if "\r" in src and "\r" in tgt:
+            tally.n_with_cr += 1
         yield Pair(src, tgt, src_name, n)
     if next(tgt_lines, None) is not None:
         raise unequal(src_name, n, tgt_name, n + 1 + sum(1 for _ in tgt_lines))

@@ -9,6 +9,7 @@ from mtkit.console import counted
 
 Side = Literal["src", "tgt"]
 SIDES: tuple[Side, Side] = ("src", "tgt")
+EMPTY = "the corpus is empty: no line, no unit"
 Languages = tuple[str, str]  # codes of source and target
 
 
@@ -28,6 +29,7 @@ class Tally:
     n_units: int = 0  # lines, rows, or units of a TMX and the like
     left_out: Counter[str] = field(default_factory=Counter)  # units without a pair, by reason
     n_variants: int = 0  # further texts of a unit in a language that it already has; only the first is used
+    n_with_cr: int = 0  # pairs of lines with a CR inside on both sides, which may have been meant as ends of lines
     languages: Counter[str] = field(default_factory=Counter)  # texts by language code, as the file spells it
     n_bytes_read: Callable[[], int] = lambda: 0  # of the file, on disk; of two files, of the source side's
 
@@ -36,13 +38,27 @@ class Tally:
         left_out = f"; left out: {reasons}" if reasons else ""
         further = f"; not used: {counted(self.n_variants, 'further text')} in a language that the unit has already"
         n_pairs = counted(self.n_units - self.left_out.total(), "pair")
-        return f"{n_pairs} of {counted(self.n_units, 'unit')}{left_out}{further if self.n_variants else ''}"
+        with_cr = (
+            f"; CR inside both lines of {counted(self.n_with_cr, 'pair')}: if it should end lines, as LF does, convert "
+            "the files first: sed 's/\\r$//' FILE | tr '\\r' '\\n'"
+        )
+        return (
+            f"{n_pairs} of {counted(self.n_units, 'unit')}{left_out}{further if self.n_variants else ''}"
+            f"{with_cr if self.n_with_cr else ''}"
+        )
+
+    def remark(self) -> str:
+        """Return what is worth knowing: that there is nothing, or pairs are left out; "" if there is nothing to say."""
+        if not self.n_units:
+            return EMPTY
+        return str(self) if self.left_out or self.n_variants or self.n_with_cr else ""
 
     def add(self, other: "Tally") -> None:
         """Add what was found in another file."""
         self.n_units += other.n_units
         self.left_out += other.left_out
         self.n_variants += other.n_variants
+        self.n_with_cr += other.n_with_cr
         self.languages += other.languages
 
 

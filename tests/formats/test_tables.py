@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.formats.corpus_files import own_languages, read_one_file
+from mtkit.formats.corpus_files import own_languages, read_one_file, read_two_files
 from mtkit.formats.pairs import Pair, Tally
 
 
@@ -32,6 +32,15 @@ def texts(path, langs=None, tally=None):
         ('"a ""b"", c","d\ne"\nf,g\n', None, [('a "b", c', "d e"), ("f", "g")]),
         ("\ufeffen,de\na,b\n", None, [("a", "b")]),
         ("", None, []),
+        ("eng,deu\na,b\n", ("en", "de"), [("a", "b")]),
+        ("en_US,de_DE\na,b\n", ("en", "de"), [("a", "b")]),
+        ("English,German\na,b\n", ("de", "en"), [("b", "a")]),
+        ("English (United States);Deutsch\na;b\n", ("en", "de"), [("a", "b")]),
+        ("sentence_eng_Latn,sentence_deu_Latn\na,b\n", ("en", "de"), [("a", "b")]),
+        ("Source text,Target text\na,b\n", ("en", "de"), [("a", "b")]),
+        ("id,English,Deutsch\nx1,a,b\n", None, [("a", "b")]),  # not Indonesian
+        ("id,en,score\nsatu,one,0.5\n", None, [("satu", "one")]),  # Indonesian
+        ("no,nein\nyes,ja\n", None, [("no", "nein"), ("yes", "ja")]),  # not Norwegian
     ],
 )
 def test_columns_of_a_csv_are_found_by_the_header_or_are_the_first_two(tmp_path, text, langs, expected):
@@ -52,6 +61,11 @@ def test_a_row_of_a_csv_has_the_number_of_its_first_line_and_empty_sides_are_cou
         ('a,b\n"c,d\ne,f\n', None, "line 2: not a row of CSV"),
         ('a,b\n"c"x,d\n', None, "line 2: not a row of CSV"),
         ("a\nb\n", None, "line 1: one column"),
+        ("Hello, you,Hallo\nIf, so,ja\n", None, "line 1: 3 columns, and no header.* such as en,de,.*quotes"),
+        ("id,comment\n1,good\n", None, "line 1: a header that .*id, comment.*src,tgt"),
+        ("id,en\n1,good\n", None, r"which two.*"),
+        ("English,Elbisch\na,b\n", ("en", "de"), "line 1: a header that .*English, Elbisch"),
+        ("source,comment\na,b\n", None, "line 1: a header that .*source, comment"),
         ("a\rb,c\n", None, "line 1: not a row of CSV"),
         ("en,fr\na,b\n", ("en", "de"), r"en and de; .*en \(1\), fr \(1\)"),
         ("en,fr,de\na,b,c\n", None, r"which two.*en \(1\), fr \(1\), de \(1\)"),
@@ -120,6 +134,26 @@ def test_a_tsv_keeps_every_line(tmp_path):
     path, tally = write(tmp_path, "a.TSV", "a\tb\tc\n\t\nd\te\n"), Tally()
     assert texts(path, ("en", "de"), tally) == [("a", "b"), ("", ""), ("d", "e")]
     assert tally.n_units == 3
+
+
+@pytest.mark.parametrize("header", ["en\tde", "source\ttarget", "id\tEnglish\tGerman"])
+def test_a_header_of_a_tsv_is_not_taken_for_a_pair(tmp_path, header):
+    with pytest.raises(DataError, match=r"a\.tsv: line 1: a header .*\.csv"):
+        texts(write(tmp_path, "a.tsv", f"{header}\na\tb\tc\n"))
+
+
+def test_a_pair_that_only_cr_separates_from_the_one_before_is_not_lost(tmp_path):
+    with pytest.raises(DataError, match=r"a\.tsv: line 2: .*CR"):
+        texts(write(tmp_path, "a.tsv", "a\tb\r\nc\td\re\tf\n"))
+    assert texts(write(tmp_path, "a.tsv", "a\tb\r\nc\td\re\n")) == [("a", "b"), ("c", "d\re")]
+
+
+def test_pairs_of_lines_that_cr_may_join_are_counted(tmp_path):
+    src, tgt = write(tmp_path, "a.en", "a\rb\nc\n\re\r\n"), write(tmp_path, "a.de", "A\rB\nC\rD\nE\n")
+    tally = Tally()
+    assert [pair.src for pair in read_two_files(src, tgt, tally)] == ["a\rb", "c", "\re"]
+    assert tally.n_with_cr == 1
+    assert "CR inside both lines of 1 pair" in tally.remark()
 
 
 def test_a_name_without_a_known_ending_is_refused(tmp_path):

@@ -16,7 +16,7 @@ from mtkit.console import log
 from mtkit.corpora import sources
 from mtkit.corpora import split as splitting
 from mtkit.data import corpus as corpus_files
-from mtkit.errors import UsageError
+from mtkit.errors import DataError, UsageError
 from mtkit.formats import lines
 
 _DEFAULT_PAIRS, _DEFAULT_SHARE = 2000, 0.05
@@ -80,6 +80,8 @@ def split(
             "none; name both with, say, --langs en-de"
         )
     n_pairs = corpus_files.count_pairs(files)
+    if not n_pairs:
+        raise DataError(f"{' '.join(map(str, corpora))}: no pairs to split")
     sizes = {part: _size(value, n_pairs) for part, value in wanted.items()}
     report = splitting.split(
         lambda: corpus_files.read_pairs(files),

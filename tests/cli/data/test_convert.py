@@ -1,3 +1,4 @@
+import gzip
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,22 @@ def test_corpora_become_one_file_and_what_is_left_out_is_said():
     result = convert("out.tsv.gz", "--langs", "en-de", "-o", "out.en", "-o", "out.de")
     assert Path("out.en").read_text() == "a b\na b\n"
     assert Path("out.de").read_text() == "c\nc\n"
+
+
+def test_an_empty_corpus_is_told():
+    Path("empty.tsv").touch()
+    Path("empty.tsv.gz").touch()
+    Path("nothing.tsv.gz").write_bytes(gzip.compress(b""))
+    Path("pair.tsv").write_text("a\tb\n")
+    for name in ("empty.tsv", "nothing.tsv.gz"):
+        result = convert(name, "-o", "out.tsv")
+        assert result.exit_code == 1 and f"{name}: empty" in result.stderr
+    result = convert("empty.tsv.gz", "pair.tsv", "-o", "out.tsv")
+    assert result.exit_code == 1 and "empty.tsv.gz: 0 bytes" in result.stderr
+    assert not Path("out.tsv").exists()
+    result = convert("empty.tsv", "pair.tsv", "-o", "out.tsv")
+    assert result.exit_code == 0 and "warning: empty.tsv: the corpus is empty" in result.stderr
+    assert Path("out.tsv").read_text() == "a\tb\n"
 
 
 def test_blank_lines_of_text_files_stay():

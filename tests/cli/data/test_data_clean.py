@@ -114,6 +114,20 @@ def test_unequal_files_are_refused_with_their_numbers_of_lines():
     assert "8 lines" in result.stderr and not Path("b.tsv").exists()
 
 
+def test_what_a_reader_leaves_out_is_said():
+    unit = "<tu>{}</tu>".format('<tuv xml:lang="en"><seg>Hello</seg></tuv>')
+    pair = unit.replace("</tu>", '<tuv xml:lang="de"><seg>Hallo</seg></tuv></tu>')
+    Path("m.tmx").write_text(f"<tmx>{unit}{pair}</tmx>")
+    Path("nothing.tsv").touch()
+    Path("m.en").write_text("Hello\rworld\n")
+    Path("m.de").write_text("Hallo\rWelt\n")
+    result = clean("m.tmx", "nothing.tsv", "m.en", "m.de", "-o", "clean.tsv", "--langs", "en-de")
+    assert result.exit_code == 0, result.stderr
+    assert "m.tmx: 1 pair of 2 units; left out: 1 without de" in result.stderr
+    assert "warning: nothing.tsv: the corpus is empty" in result.stderr
+    assert "m.en: 1 pair of 1 unit; CR inside" in result.stderr
+
+
 def test_languages_that_nothing_names_are_said_to_be_unjudged():
     Path("a.en").rename("x.txt")
     Path("a.de").rename("y.txt")
