@@ -77,8 +77,8 @@ def parse_langs(text: str) -> Languages:
     is_sane = 0 < len(text) <= _LONGEST_SHOWN and text.isprintable()
     if len(codes) != 2 or not all(codes) or not is_sane:
         raise UsageError(
-            f"--langs {text if is_sane else repr(text[:_LONGEST_SHOWN])}: give two language codes, source first, such as en-de; with a comma if a code has a "
-            "hyphen: en,pt-BR"
+            f"--langs {text if is_sane else repr(text[:_LONGEST_SHOWN])}: give two language codes, source first, such "
+            "as en-de; with a comma if a code has a hyphen: en,pt-BR"
         )
     if normal_code(codes[0]) == normal_code(codes[1]):
         hint = f"; is a language missing, such as {codes[0]}-{codes[1]},en?" if codes[1].isupper() else ""
