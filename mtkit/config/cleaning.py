@@ -46,7 +46,8 @@ class CleanConfig(Section):
         0.3,
         gt=0,
         le=1,
-        description="drop pairs with a side where fewer of the characters, spaces apart, are letters; null: off",
+        description="drop pairs with a side where fewer of the characters, spaces apart, are letters; a telephone "
+        "number or the like counts as one character; null: off",
     )
     min_script_share: float | None = Field(
         0.6,
@@ -61,10 +62,13 @@ class CleanConfig(Section):
     )
     copies: bool = Field(
         True,
-        description="drop pairs whose sides have the same words, or nearly; names and numbers alone may be the same",
+        description="drop pairs whose sides have the same words, or nearly; names, numbers and addresses alone may be "
+        "the same",
     )
     numbers: bool = Field(
-        True, description="drop pairs with a number that the other side has in no form (digits, words, other format)"
+        True,
+        description="drop pairs with a number that the other side has in no form (digits, words, other format, or "
+        "converted to another unit)",
     )
     urls: bool = Field(True, description="drop pairs with a web or e-mail address that the other side does not have")
     placeholders: bool = Field(

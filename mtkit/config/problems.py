@@ -238,8 +238,9 @@ def _what_is_allowed(field: FieldInfo, value: object, kind: str) -> str:
 def _right_word(field: FieldInfo, value: object) -> str:
     alternatives = _alternatives(field.annotation)
     words = [word for one in alternatives for word in (*get_args(one), *_words_listed(one))]
+    listed = any(_words_listed(one) for one in alternatives)
     near = difflib.get_close_matches(str(value), [word for word in words if isinstance(word, str)], n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return f"; did you mean {f'[{near[0]}]' if listed else near[0]}?" if near else ""
 
 
 def describe_values(field: FieldInfo) -> str:

@@ -10,7 +10,7 @@ from mtkit.corpora.rules import RULES, Verdicts, active_rules
 from mtkit.corpora.window import Lines, Window
 from mtkit.formats.pairs import Pair
 
-# Characters of a side: what is longer is no sentence, and some rules take quadratic time.
+# Characters of a side: what is longer is no sentence, and to judge it would take seconds.
 LONGEST_JUDGED = 20_000
 
 

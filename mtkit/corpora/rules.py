@@ -29,10 +29,7 @@ _PLACEHOLDER = re.compile(
     r"\$?\{\{?[^{}\s]{0,60}\}?\}|\$\([^()\s]{1,60}\)|%\([^()\s]{1,60}\)[a-zA-Z]|(?<![\d%])%(?:\d{1,2}\$)?(?:\.\d+|l{1,2})?"
     r"[sdifuxXc@](?![^\W_])|(?<!\d)%\d{1,2}(?![\d%])|\$[A-Z_][A-Z0-9_]{2,60}\b"
 )
-_MEASURE = re.compile(
-    r"\b(?:miles?|mph|feet|foot|ft|inch(?:es)?|pounds?|lbs?|ounces?|oz|acres?|yards?|gallons?|fahrenheit)\b|°\s?F|\d['’]\s?\d",
-    re.IGNORECASE,
-)  # that other languages convert
+_TELEPHONE = re.compile(r"\(?\d[\d\s().,:/-]{3,22}\d")
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:_-]{0,30})(?:\s[^<>]{0,500})?/?>")
 _MOST_SHOWN = 60  # characters of a value
 _MAYBE_COPIED = 0.5  # share of the target's words, below which it cannot be a copy
@@ -89,8 +86,10 @@ def min_letters_share(window: Window, cfg: CleanConfig) -> Verdicts:
     verdicts: dict[int, str] = {}
     for side, name in _sides(window):
         share = side.n_alphabetic / np.maximum(side.n_visible, 1)
-        few = (share < cfg.min_letters_share) & (side.n_visible > 0)
-        verdicts.update((int(i), f"{name}: {share[i]:.2f}") for i in np.flatnonzero(few))
+        few = np.flatnonzero((share < cfg.min_letters_share) & (side.n_visible > 0)).tolist()
+        short = Lines([_TELEPHONE.sub("0", side.texts[i]) for i in few], side.lang)  # Tel. 030 1234567: a line of text
+        still_few = short.n_alphabetic < cfg.min_letters_share * short.n_visible
+        verdicts.update((i, f"{name}: {share[i]:.2f}") for i, still in zip(few, still_few, strict=True) if still)
     return verdicts
 
 
@@ -149,8 +148,7 @@ def numbers(window: Window, cfg: CleanConfig) -> Verdicts:
             continue
         src, tgt = without_urls(src), without_urls(tgt)
         lost, added = lost_numbers(src, tgt, tgt_lang=tgt_lang), lost_numbers(tgt, src, tgt_lang=src_lang)
-        converted = lost and added and bool(_MEASURE.search(src)) != bool(_MEASURE.search(tgt))  # 10 miles: 16 km
-        if (lost or added) and not converted:
+        if lost or added:
             verdicts[i] = _only(lost, added)
     return verdicts
 

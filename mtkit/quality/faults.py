@@ -6,9 +6,9 @@ fail. The rules are as lenient as they can be and still catch it: a false alarm 
 
 import math
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Literal, get_args
 
 from mtkit.quality.numbers import lost_numbers
@@ -45,6 +45,7 @@ _STUTTER = re.compile(r"([^\W\d_]{1,10}?)\1{5,}")  # hahahahahaha, within a word
 _MARKS_LOOP = re.compile(r"([^\w\s])(?:(?:\s+\1){3,}|(?:\s*\1){4,})")  # ? ? ? ? ?
 _MILD_MARKS_LOOP = re.compile(r"([^\w\s])(?:\s*\1){2,}")
 _MILD_STUTTER = re.compile(r"([^\W\d_]{1,10}?)\1{2,}")
+_N_CODES = sys.maxunicode + 1
 _MIN_COPIED_RUN = 5  # least number of source words in a row for a partial copy
 _USUAL_LOG_RATIO = 0.05  # ln(translation / source), in letters; measured: -0.1 to 0.2, by language pair and direction
 _SLACK = 0.85  # how far from that a long translation may be; 1 in 1,000 references differs by 0.5 to 0.7
@@ -239,8 +240,40 @@ def is_copy(src: Sequence[str], text: Sequence[str]) -> bool:
     known = set(folded_src)
     if len(text) < _MIN_COPIED_RUN or sum(t in known for t in folded_text) < 0.6 * len(text):
         return False
-    match = SequenceMatcher(None, folded_src, folded_text, autojunk=False).find_longest_match()
-    return match.size >= max(_MIN_COPIED_RUN, 0.6 * len(text)) and _n_plain(text[match.b : match.b + match.size]) >= 4
+    run = _longest_common_run(folded_src, folded_text, max(_MIN_COPIED_RUN, math.ceil(0.6 * len(text))))
+    return run is not None and _n_plain(text[run]) >= 4
+
+
+def _longest_common_run(src: Sequence[str], text: Sequence[str], least: int) -> slice | None:
+    """Return where text has the longest run of words that src has, too; None if it is shorter than least.
+
+    least: more than half of the text's words, so that a run must contain the words in the middle, which are found fast.
+    Of runs of the same length, the first in src counts, then the first in text.
+    """
+    ids: dict[str, int] = {}
+    a, b = ("".join(chr(ids.setdefault(word, len(ids)) % _N_CODES) for word in words) for words in (src, text))
+    first, last = len(b) - least, least  # the words that every run of at least this length has
+    runs = []  # minus the length, start in src, start in text
+    at = a.find(b[first:last])
+    while at >= 0:
+        before = _n_common(a[:at][::-1], b[:first][::-1])
+        size = before + last - first + _n_common(a[at + last - first :], b[last:])
+        runs.append((-size, at - before, first - before))
+        at = a.find(b[first:last], at + 1)
+    longest, _, start = min(runs, default=(0, 0, 0))
+    return slice(start, start - longest) if -longest >= least else None
+
+
+def _n_common(a: str, b: str) -> int:
+    """Count the characters with which both texts begin."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a.startswith(b[low:middle], low):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _n_plain(tokens: Sequence[str]) -> int:

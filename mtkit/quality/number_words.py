@@ -24,7 +24,11 @@ _CHINESE = re.compile(f"[{''.join((*_CHINESE_DIGITS, *_CHINESE_UNITS, *_CHINESE_
 _WORD = re.compile(r"[^\W\d_]+")
 _GAP = re.compile(r"[\s-]*")  # what may separate two words of one number
 _LINKS = frozenset({"and", "et", "und", "e", "y", "en"})
-_ROMAN = re.compile(r"\b(?=[IVXLC]{2}|[IVX])(?:C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?=(?:e|er|ème)?\b)")
+_ROMAN = re.compile(
+    r"\b(?=[IVXLCDM]{2}|[IVX])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?=(?:e|er|ème)?\b)"
+    r"|\b(?=[ivx]{2})(?:x{0,3})(?:ix|iv|v?i{0,3})\b"
+)
+_HALVES = re.compile(r"\b([^\W\d_]+)einhalb(tausend)?")
 _MAX_RUN = 12  # words; a longer run is read in parts
 _MAX_DIGITS = 20  # Chinese digits in a row that may be one number; more are only read one by one
 
@@ -32,6 +36,10 @@ _MAX_DIGITS = 20  # Chinese digits in a row that may be one number; more are onl
 def values_of_words(text: str) -> set[Decimal]:
     """Return every value that words, Chinese numerals and Roman numerals of the text can mean."""
     values = {Decimal(value) for run in _runs(text) for value in _readings(run)}
+    if any(word in _tables()["scales"]["12"].split() for word in _WORD.findall(text.lower())):
+        values |= {12 * value for value in values}
+    for match in _HALVES.finditer(text.lower()):  # dreieinhalbtausend
+        values |= {(sum(_values_of_word(match[1])) + Decimal("0.5")) * (1000 if match[2] else 1)}
     for word in _WORD.findall(text.lower()):
         values |= _lone_values().get(word, frozenset())
     for numeral in _CHINESE.findall(text):
@@ -181,5 +189,5 @@ def _chinese_readings(numeral: str) -> Iterator[int]:
 
 
 def _roman(numeral: str) -> int:
-    values = [{"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}[c] for c in numeral]
+    values = [{"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}[c] for c in numeral.upper()]
     return sum(-v if any(after > v for after in values[i + 1 : i + 2]) else v for i, v in enumerate(values))

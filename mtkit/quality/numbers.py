@@ -1,7 +1,8 @@
 """Find numbers in a source text that its translation has lost.
 
 Languages write the same number differently, so numbers are compared by what they can mean: 1,000 is 1 000, 1.000,
-"thousand" or "mille"; 3 pm is 15 h; 2:30 is "halb drei"; the 18th century is the XVIIIe; the 1990s are "les années 90".
+"thousand" or "mille"; 3 pm is 15 h; 2:30 is "halb drei"; the 18th century is the XVIIIe; the 1990s are "les années 90";
+2 1/2 is 2,5 or "zweieinhalb"; 10 miles are 16 km.
 """
 
 import itertools
@@ -10,8 +11,10 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 
 from mtkit.languages import primary_code
+from mtkit.quality.measures import Conversion, feet_with_inches
 from mtkit.quality.number_words import LANGUAGES, scales_of, values_of_words
 
 _SPACES = " \u00a0\u2009\u202f"
@@ -21,9 +24,25 @@ _GROUPING = frozenset(",.'’·" + _SPACES)
 _AS_ASCII = str.maketrans("：，．٫٬", ":,..,")
 _SCALE_WORD = re.compile(r"[\s-]?([^\W\d_]+)")
 _CLOCK = re.compile(r"\s?(?:[ap]\.?\s?m\b|o['’]?clock|uhr|h\b|heures?|horas?|ore\b|uur|時|点|點|时)", re.IGNORECASE)
+_AT = re.compile(r"\b(?:at|from|until|till|by|um|gegen|ab|von|bis|vers|à|às|alle|om|las)\s$", re.IGNORECASE)
+# Before an hour: the time is up to half an hour away from it.
+_HALF_PAST = re.compile(
+    r"\b(?:half|quarter|halb|viertel|dreiviertel|kwart)(?: past| to| of| after| before| vor| nach| over| voor)?\s$",
+    re.IGNORECASE,
+)
+_NEXT_HOUR = re.compile(
+    r"\b(?:half|quarter|halb|viertel|dreiviertel|kwart|to|of|before|vor|voor|moins|menos|meno|para)\b", re.IGNORECASE
+)  # in a text that may name the hour after the one that a clock shows: halb drei, ten to three
+_FRACTION = re.compile(r"\s?(?:([¼-¾⅐-⅞])|(\d)/(\d{1,2})(?!\d))")  # after a whole number
+_PERCENT = re.compile(r"\s?(?:%|per ?cent|prozent|pour ?cent|por ?cento|por ?ciento|procent)", re.IGNORECASE)
+_AND_A_HALF = re.compile(
+    r"\b(?:and a half|et demie?|e mei[oa]|y medi[oa]|e mezz[oa]|en (?:een )?halve?)\b", re.IGNORECASE
+)
+_MONTHS = frozenset(map(str, range(1, 13)))
 _SMALL = 12  # numbers up to here are often written as words
 _LONG_ROW = 5  # digits; a row of this length in both texts is the same number however grouped
 _ROW = re.compile(r"\d(?:\W{0,2}\d)*")
+_FEWEST_OWN_DIGITS = 6  # of a telephone number, without its prefix
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\W{1,2}(?=\d)")
 _MAX_CHAIN = 8  # parts; longer chains are read part by part only
 
@@ -36,29 +55,42 @@ class _Chain:
     start: int  # index of its first character
     parts: tuple[str, ...]
     separators: tuple[str, ...]
-    before: str  # the character before it, "" at the start
+    before: str  # the 24 characters before it
     after: str  # the next 24 characters
 
     @property
     def is_in_word(self) -> bool:
         """Whether it is a single digit at the end of a word, which translations may drop: CO2 is "carbon dioxide"."""
-        return self.before.isalpha() and len(self.text) == 1
+        return self.before[-1:].isalpha() and len(self.text) == 1
 
-    @property
+    @cached_property
     def is_clock(self) -> bool:
-        between = len(self.parts) == 2 and self.separators[0].strip(_SPACES).lower() in (":", "h")
-        return between or _CLOCK.match(self.after) is not None
+        """Whether it is a time of day, or may be one."""
+        if self.is_near_hour or _CLOCK.match(self.after):
+            return True
+        if len(self.parts) != 2 or self.separators[0] != ".":
+            return len(self.parts) == 2 and self.separators[0].strip(_SPACES).lower() in (":", "h")
+        is_time = len(self.parts[0]) <= 2 and self.parts[0] <= "24" and len(self.parts[1]) == 2 and self.parts[1] < "60"
+        return is_time and _AT.search(self.before) is not None
 
-    @property
+    @cached_property
+    def is_near_hour(self) -> bool:
+        """Whether it is an hour up to half an hour away from the time: half past 5."""
+        return len(self.parts) == 1 and _HALF_PAST.search(self.before) is not None
+
+    @cached_property
     def is_one_number(self) -> bool:
         """Whether its parts have no meaning of their own: 10,000 does not contain 10. With a space they may have."""
-        return bool(_together(self, 0, len(self.parts))) and not self.is_clock and " " not in self.separators
+        is_other = self.is_clock or self.is_date or " " in self.separators
+        return bool(_together(self, 0, len(self.parts))) and not is_other
 
-    @property
+    @cached_property
     def is_date(self) -> bool:
         separators = set(self.separators)
         same = len(separators) == 1 and separators <= set("/.-")
-        return same and (len(self.parts) == 3 or self.separators[0] == "/" or self.after.startswith("."))
+        if not same or len(self.parts) == 3 or self.separators[0] == "/":
+            return same
+        return self.after.startswith(".") and self.parts[1].lstrip("0") in _MONTHS
 
 
 @dataclass(frozen=True)
@@ -68,21 +100,26 @@ class _Text:
     values: frozenset[Decimal]  # written in digits, words or numerals
     in_words: frozenset[Decimal]
     chains: frozenset[tuple[str, ...]]  # the parts of each
+    n_parts_of_dates: frozenset[int]
+    names_next_hour: bool
 
     @classmethod
     def parse(cls, text: str) -> "_Text":
         in_words = values_of_words(text)
         chains = list(_chains(text))
         values = set(in_words)
-        for chain in chains:
-            if not chain.is_one_number:
-                values.update(map(Decimal, chain.parts))
-            if len(chain.parts) <= _MAX_CHAIN:
-                stretches = itertools.combinations(range(len(chain.parts) + 1), 2)
-                values.update(value for start, end in stretches for value in _together(chain, start, end))
-            values.update(_scaled({Decimal(chain.parts[-1]), *_together(chain, 0, len(chain.parts))}, chain.after))
+        if _AND_A_HALF.search(text):
+            values |= {value + Decimal("0.5") for value in [*in_words, *(Decimal(chain.parts[-1]) for chain in chains)]}
+        values.update(value for chain in chains for value in _values_of(chain))
         values.update(Decimal(str(unicodedata.numeric(c))) for c in text if unicodedata.category(c) == "No")
-        return cls(frozenset(values), frozenset(in_words), frozenset(chain.parts for chain in chains))
+        values.update(Decimal(str(round(feet, 4))) for feet in feet_with_inches(text).values())
+        return cls(
+            frozenset(values),
+            frozenset(in_words),
+            frozenset(chain.parts for chain in chains),
+            frozenset(len(chain.parts) for chain in chains if chain.is_date),
+            _NEXT_HOUR.search(text) is not None,
+        )
 
 
 def lost_numbers(src: str, text: str, *, tgt_lang: str | None = None) -> list[str]:
@@ -99,6 +136,10 @@ def lost_numbers(src: str, text: str, *, tgt_lang: str | None = None) -> list[st
     if lost:
         rows = _rows_kept(src, text)
         lost = [chain for chain in lost if not any(chain.start in row for row in rows)]
+    if lost:
+        conversion, values = Conversion(src, text), sorted(map(float, parsed.values))
+        feet = feet_with_inches(src)
+        lost = [chain for chain in lost if not conversion.is_possible(_quantities(chain, feet), values)]
     if lost and primary_code(tgt_lang) not in LANGUAGES:
         parsed_src = _Text.parse(src)
         unexplained = [chain for chain in _chains(text) if not _is_kept(chain, parsed_src)]
@@ -111,9 +152,21 @@ def _chains(text: str) -> Iterator[_Chain]:
     for match in _CHAIN.finditer(plain):
         pieces = re.split(r"(\D+)", match[0])
         after = plain[match.end() : match.end() + 24]
-        before = plain[max(0, match.start() - 1) : match.start()]
+        before = plain[max(0, match.start() - 24) : match.start()]
         shown = text[match.start() : match.end()]
         yield _Chain(shown, match.start(), tuple(pieces[::2]), tuple(pieces[1::2]), before, after)
+
+
+def _values_of(chain: _Chain) -> set[Decimal]:
+    """Return every value that a chain or its parts can have."""
+    values = set() if chain.is_one_number else set(map(Decimal, chain.parts))
+    if len(chain.parts) <= _MAX_CHAIN:
+        for start, end in itertools.combinations(range(len(chain.parts) + 1), 2):
+            values |= _together(chain, start, end)
+    values |= _scaled({Decimal(chain.parts[-1]), *_together(chain, 0, len(chain.parts))}, chain.after)
+    if chain.is_clock and (hour := Decimal(chain.parts[0])) <= 24:
+        values.add(hour - 12 if hour > 12 else hour or Decimal(12))  # 17 Uhr is 5, and 0 Uhr is 12 am
+    return values | _other_readings(chain)
 
 
 def _with_ascii_digits(text: str) -> str:
@@ -131,6 +184,33 @@ def _together(chain: _Chain, start: int, end: int) -> set[Decimal]:
         whole = _whole(parts[:-1], separators[:-1]) if len(parts) > 2 else {Decimal(parts[0])}
         values |= {Decimal(f"{value}.{parts[-1]}") for value in whole}
     return values
+
+
+def _other_readings(chain: _Chain) -> set[Decimal]:
+    """Return what a chain can mean as a whole beside its digits: 2.5 for 2½ and 2:30 (hours), 0.25 for 25 %."""
+    values = set[Decimal]()
+    if fraction := _FRACTION.match(chain.after):
+        numerator, denominator = fraction[2] or "0", fraction[3] or "1"
+        if Decimal(denominator):
+            part = (
+                Decimal(str(unicodedata.numeric(fraction[1])))
+                if fraction[1]
+                else Decimal(numerator) / Decimal(denominator)
+            )
+            values.add(Decimal(chain.parts[-1]) + part)
+    if chain.is_clock and chain.parts[1:] in (("15",), ("30",), ("45",)) and not _CLOCK.match(chain.after):
+        values.add(Decimal(chain.parts[0]) + Decimal(chain.parts[1]) / 60)
+    if _PERCENT.match(chain.after):
+        values |= {value / 100 for value in _together(chain, 0, len(chain.parts)) or {Decimal(chain.parts[-1])}}
+    return values
+
+
+def _quantities(chain: _Chain, feet: dict[int, float]) -> list[float]:
+    """Return what a chain can mean before a unit. feet: as `feet_with_inches` has it."""
+    if chain.start in feet:
+        return [feet[chain.start]]
+    together = _together(chain, 0, len(chain.parts)) or set(map(Decimal, chain.parts))
+    return [float(value) for value in {*_scaled(together, chain.after), *_other_readings(chain)}]
 
 
 def _scaled(values: set[Decimal], after: str) -> set[Decimal]:
@@ -155,32 +235,35 @@ def _whole(parts: tuple[str, ...], separators: tuple[str, ...]) -> set[Decimal]:
 def _is_kept(chain: _Chain, text: _Text) -> bool:
     """Return whether the text contains the chain as one number, or else each of its parts."""
     values = [Decimal(part) for part in chain.parts]
-    together = _together(chain, 0, len(values)) or set(values if len(values) == 1 else [])
-    if not _scaled(together, chain.after).isdisjoint(text.values):
+    together = _together(chain, 0, len(values)) if not _CLOCK.match(chain.after) else set()  # 2.30 Uhr is not 2.3
+    together = together or set(values if len(values) == 1 else [])
+    if not (_scaled(together, chain.after) | _other_readings(chain)).isdisjoint(text.values):
         return True
     if chain.parts in text.chains:  # 2.30 is 2:30
         return True
     if chain.is_one_number:
         return text.in_words.issuperset(values)  # quatre-vingt-dix-neuf virgule neuf
-    missing = [value for index, value in enumerate(values) if _forms(chain, index).isdisjoint(text.values)]
+    missing = [value for index, value in enumerate(values) if _forms(chain, index, text).isdisjoint(text.values)]
     if chain.is_clock and missing and missing[-1] == 0 and chain.parts[1:] == ("00",):
         del missing[-1]  # 8:00 is "eight"
     if len(values) == 2 and chain.separators[0] == "/" and max(values) <= 10:
         return True  # 1/2: languages have many words for a fraction
-    if chain.is_date and len(missing) == 1:
+    if chain.is_date and len(missing) == 1 and len(values) not in text.n_parts_of_dates:
         return 1 <= missing[0] <= 12  # the month, by its name
     return not missing
 
 
-def _forms(chain: _Chain, index: int) -> set[Decimal]:
-    """Return the values that one part of a chain may have in a translation."""
+def _forms(chain: _Chain, index: int, text: _Text) -> set[Decimal]:
+    """Return the values that one part of a chain may have in this translation."""
     value = Decimal(chain.parts[index])
     forms = {value}
     if chain.is_clock and value < 60:
         if index == 0:
             forms |= {value + 12, value - 12}  # 3 pm is 15 h
-            if chain.parts[1:] and Decimal(chain.parts[1]) >= 15:
+            if text.names_next_hour and (chain.is_near_hour or (chain.parts[1:] and Decimal(chain.parts[1]) >= 15)):
                 forms |= {value + 1, value - 11}  # 2:30 is halb drei
+            if chain.is_near_hour:
+                forms |= {value - 1, value + 11}
         else:
             forms.add(60 - value)  # 4:50 is ten to five
     if 1000 < value < 2100 and value % 10 == 0 and value != 2000:
@@ -188,8 +271,10 @@ def _forms(chain: _Chain, index: int) -> set[Decimal]:
         forms.add(value // 100 + 1)  # the 1700s are the 18th century
     elif 10 <= value < 100 and value % 10 == 0:
         forms |= {century + value for century in (1700, 1800, 1900)}
+    if chain.is_date and len(chain.parts) == 3 and index == 2:
+        forms |= {value % 100, value + 1900, value + 2000}  # 3/14/24
     if 11 <= value <= 21:
-        forms.add(100 * (value - 1))
+        forms.update(100 * (value - 1) + decade for decade in range(0, 100, 10))
     return forms
 
 
@@ -197,5 +282,12 @@ def _rows_kept(src: str, text: str) -> list[range]:
     """Return where src has a long row of digits, such as a telephone number, that is in the text, however grouped."""
     digits_of_text = _BETWEEN_DIGITS.sub("", _with_ascii_digits(text))
     rows = [match for pattern in (_CHAIN, _ROW) for match in pattern.finditer(_with_ascii_digits(src))]
-    digits_of_rows = [(range(*match.span()), re.sub(r"\D", "", match[0])) for match in rows]
-    return [span for span, digits in digits_of_rows if len(digits) >= _LONG_ROW and digits in digits_of_text]
+    kept = []
+    for match in rows:
+        digits = re.sub(r"\D", "", match[0])
+        own = [digits]
+        if digits.startswith("0") or src[: match.start()].endswith("+"):  # +33 1 23 45 ... is 01 23 45 ...
+            own += [digits[n:] for n in range(1, 6) if len(digits) - n >= _FEWEST_OWN_DIGITS]
+        if len(digits) >= _LONG_ROW and any(part in digits_of_text for part in own):
+            kept.append(range(*match.span()))
+    return kept

@@ -42,6 +42,16 @@ SAME_NUMBERS = [
     ("2.5 million people", "2 500 000 personnes", "fr"),
     ("24,000 meteorites", "24 mil meteoritos", "pt"),
     ("12,000 people", "1.2万人", "zh"),
+    ("The shop closes at 5.", "Das Geschäft schließt um 17 Uhr.", "de"),
+    ("It is half past 5.", "Es ist halb 6.", "de"),
+    ("I'll go at a quarter past 6.", "Ich gehe um Viertel nach 6.", "de"),
+    ("By 3/14/24, please.", "Bitte bis 14.03.2024.", "de"),
+    ("It is due on 3/14.", "Die Frist ist der 14.3.", "de"),
+    ("It takes 1 1/2 hours.", "Es dauert 1,5 Stunden.", "de"),
+    ("It takes 1½ hours.", "Es dauert 1,5 Stunden.", "de"),
+    ("It is a 1.5 hour drive.", "São 1:30 de carro.", "pt"),
+    ("Call 030/123 45 67.", "Rufen Sie +49 30 1234567 an.", "de"),
+    ("Call 01 23 45 67 89.", "Appelez le +33 1 23 45 67 89.", "fr"),
 ]
 # Digits in the source, something else in the translation.
 WRITTEN_OUT = [
@@ -71,6 +81,39 @@ WRITTEN_OUT = [
     ("99.9% of it", "Quatre-vingt-dix-neuf virgule neuf pour cent", "fr"),
     ("Plants need CO2.", "Les plantes ont besoin de dioxyde de carbone.", "fr"),
     ("48 bases", "four dozen bases; some 4 dozen", "en"),
+    ("48 bases", "some four dozen bases", "en"),
+    ("It's half past 5.", "Es ist halb sechs.", "de"),
+    ("I go to bed at 10.30.", "Ich gehe um halb elf schlafen.", "de"),
+    ("How about 12:45?", "Wie wäre es mit dreiviertel eins?", "de"),
+    ("We eat between 9 and 12.", "Wir essen zwischen neun Uhr und Mitternacht.", "de"),
+    ("It takes 1.5 hours.", "Es dauert anderthalb Stunden.", "de"),
+    ("Es dauert 2,5 Stunden.", "It takes two and a half hours.", "en"),
+    ("There are 3,500 books.", "Es sind dreieinhalbtausend Bücher.", "de"),
+    ("25% of them", "ein Viertel davon", "de"),
+    ("Am 27.2. habe ich Zeit.", "On February 27th I'm free.", "en"),
+    ("See figure 4 of 1999.", "See figure iv of MCMXCIX.", "en"),
+]
+# In another unit; worked out by hand.
+CONVERTED = [
+    ("He lost thirty pounds.", "Er hat 14 Kilo abgenommen."),  # 13.6
+    ("He weighs 150 pounds.", "Er wiegt achtundsechzig Kilo."),
+    ("I am six feet tall.", "Ich bin 1,83 m groß."),
+    ("I am 5'10\" tall.", "Je mesure 1,78 m."),
+    ("I am 5 feet 10 inches tall.", "Ich bin 178 cm groß."),
+    ("It went 500 miles per hour.", "Er fuhr achthundert Kilometer in der Stunde."),
+    ("It is 90 degrees today.", "Heute sind es 32 °C."),
+    ("She bought a pound of cheese.", "Sie hat 450 g Käse gekauft."),
+    ("I waited 45 minutes.", "Ich wartete eine Dreiviertelstunde."),
+    ("She came two weeks ago.", "Sie kam vor 14 Tagen."),
+    ("I'm 150 centimeters tall.", "Ich bin 1,50 m groß."),
+]
+NOT_CONVERTED = [
+    ("He lost thirty pounds.", "Er hat 18 Kilo abgenommen."),
+    ("He walked 10 miles.", "Er ging 90 Kilometer."),
+    ("I'm 150 centimeters tall.", "Ich bin 1,60 m groß."),
+    ("It is 90 degrees today.", "Heute sind es 38 °C."),
+    ("30 pounds of meat and 12 eggs", "14 Kilo Fleisch und 15 Eier"),
+    ("I am 5'10\" tall.", "Je mesure 1,40 m."),
 ]
 LOST = [
     ("It costs 1,000 euros.", "Cela coûte 2 000 euros.", "fr", ["1,000"]),
@@ -88,6 +131,11 @@ LOST = [
     ("Room 101 has 3 beds.", "La chambre a des lits.", "fr", ["101", "3"]),
     ("2.3 billion dollars", "3 bilhões de dólares", "pt", ["2.3"]),
     ("It is ٣٥ kg.", "It is 36 kg.", "en", ["٣٥"]),
+    ("We met at 10.30.", "Wir trafen uns um 11.30 Uhr.", "de", ["10.30"]),
+    ("From 8:30 to 2:30.", "De 8h40 à 2h30.", "fr", []),  # 30 is there
+    ("De 8h40 à 2h30.", "From 8:30 to 2:30.", "en", ["8h40"]),
+    ("It is due on 27.2.", "Es ist fällig am 27.3.", "de", ["27.2"]),
+    ("Call 030 1234567.", "Rufen Sie 030 7654321 an.", "de", ["1234567"]),
 ]
 
 
@@ -100,6 +148,17 @@ def test_a_number_written_another_way_is_not_lost(src, text, lang):
 @pytest.mark.parametrize(("src", "text", "lang"), WRITTEN_OUT)
 def test_a_number_in_words_is_not_lost(src, text, lang):
     assert lost_numbers(src, text, tgt_lang=lang) == []
+
+
+@pytest.mark.parametrize(("src", "text"), CONVERTED)
+def test_a_number_in_another_unit_is_not_lost(src, text):
+    assert lost_numbers(src, text, tgt_lang="de") == []
+    assert lost_numbers(text, src, tgt_lang="en") == []
+
+
+@pytest.mark.parametrize(("src", "text"), NOT_CONVERTED)
+def test_another_number_in_another_unit_is_lost(src, text):
+    assert lost_numbers(src, text, tgt_lang="de") or lost_numbers(text, src, tgt_lang="en")
 
 
 @pytest.mark.parametrize(("src", "text", "lang", "lost"), LOST)
