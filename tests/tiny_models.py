@@ -24,6 +24,8 @@ SHAPES: dict[str, dict[str, Any]] = {
         **{"positions": "rotary", "norm": "rmsnorm", "activation": "swiglu", "tie": "all"},
     },
     "SSRU, nothing tied": {"decoder": "ssru", "positions": "marian", "tie": "none"},
+    "relative positions": {"positions": "relative", "max_relative_distance": 3},
+    "ALiBi, three heads": {"positions": "alibi", "n_heads": 3, "d_model": 18},
 }
 _DECODE = {"beam_size": 3, "max_len_factor": 1.0, "max_len_constant": 4, "threads": 1}
 

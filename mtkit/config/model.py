@@ -28,10 +28,17 @@ class ModelConfig(Section):
         "pre",
         description="normalise before each sublayer (stable), or after it (as in the paper; needs a longer warm-up)",
     )
-    positions: Literal["sinusoidal", "marian", "learned", "rotary"] = Field(
+    positions: Literal["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"] = Field(
         "sinusoidal",
         description="position encoding; marian: sinusoids at Marian's rates and a decoder that starts from zeros, for "
-        "models imported from Marian or to be exported to it",
+        "models imported from Marian or to be exported to it; relative: learned vectors of the distance between two "
+        "tokens; alibi: attention that fades with the distance, in each head at another fixed rate",
+    )
+    max_relative_distance: int = Field(
+        16,
+        ge=1,
+        le=10_000,
+        description="relative positions: tokens farther apart than this count as this far apart",
     )
     max_positions: int = Field(
         1024,

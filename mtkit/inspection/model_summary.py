@@ -273,7 +273,7 @@ def _call(name: str, module: nn.Module, inputs: list[Tensor], out: Tensor) -> _C
     if isinstance(module, nn.Linear):
         products = out.numel() * module.in_features
     elif isinstance(module, SelfAttention):  # queries with keys, weights with values
-        products = 2 * out.numel() * out.size(1)
+        products = 2 * out.numel() * out.size(1) * (1 if module.relative is None else 3)  # 2 L distances beside L keys
     elif isinstance(module, CrossAttention):
         products = 2 * out.numel() * inputs[1].size(2)
     return _Call(layer, products)

@@ -13,6 +13,8 @@ from mtkit.config.model import ModelConfig
 from mtkit.errors import UsageError
 from mtkit.inspection.sentence_pair import SentencePair
 from mtkit.model.attention import CrossAttention, SelfAttention, join_heads, split_heads
+from mtkit.model.masks import BLOCKED
+from mtkit.model.positions import distances_between
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.alignment import alignment_layer
 
@@ -35,7 +37,8 @@ class AttentionMap:
     heads: tuple[int, ...]  # from 1; H of them
     q: Tensor  # queries (H, Q, d_head), rotated if positions are rotary
     k: Tensor  # keys (H, L, d_head), likewise
-    bias: Tensor  # (Q, L): 0 where a query may look, else far below any score
+    added: Tensor | None  # (H, Q, L), what relative or alibi positions add to the scores
+    hidden: Tensor  # (Q, L), True where a query may not look: at later positions in decoder self-attention
     weights: Tensor  # (H, Q, L), rows add up to 1
 
     @property
@@ -45,20 +48,17 @@ class AttentionMap:
 
     @property
     def scores(self) -> Tensor:
-        """Return q k^T / sqrt(d_head) (H, Q, L), before bias and softmax (Vaswani et al. 2017, equation 1)."""
-        return self.q @ self.k.transpose(-1, -2) / math.sqrt(self.d_head)
+        """Return the scores (H, Q, L) before the softmax: q k^T / sqrt(d_head), and what positions add to them."""
+        products = self.q @ self.k.transpose(-1, -2) / math.sqrt(self.d_head)
+        return products if self.added is None else products + self.added
 
     def only(self, head: int | None) -> "AttentionMap":
         """Return the map with this head alone; None: with all."""
         if head is None:
             return self
         row = [self.heads.index(head)]
-        return replace(self, heads=(head,), q=self.q[row], k=self.k[row], weights=self.weights[row])
-
-    @property
-    def hidden(self) -> Tensor:
-        """Return (Q, L), True where a query may not look: at later positions in decoder self-attention."""
-        return self.bias < 0
+        added = None if self.added is None else self.added[row]
+        return replace(self, heads=(head,), q=self.q[row], k=self.k[row], added=added, weights=self.weights[row])
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,7 @@ def _record(
     output: Tensor,
 ) -> None:
     """Forward hook: recompute the attention from its inputs, compare it with the output, and add it to maps."""
+    relative = None
     if isinstance(attention, CrossAttention):
         x, k, v, bias = inputs
         (q,) = split_heads(attention.q_proj(x), 1, attention.n_heads)
@@ -164,11 +165,21 @@ def _record(
         q, k, v = split_heads(attention.qkv_proj(x), 3, attention.n_heads)
         if attention.rotary is not None:
             q, k = attention.rotary(q), attention.rotary(k)
-    weights = (q @ k.transpose(-1, -2) * q.size(-1) ** -0.5 + bias).softmax(dim=-1)
-    error = (attention.out_proj(join_heads(weights @ v)) - output).abs().max()
+        if attention.relative is not None:
+            distances = distances_between(x.size(1), x.device)
+            relative = attention.relative(distances.flatten()).view(2, *distances.shape, -1)
+    hidden, scale = bias < BLOCKED / 2, q.size(-1) ** -0.5
+    added = bias.masked_fill(hidden, 0.0)  # linear biases, if any
+    if relative is not None:
+        added = added + torch.einsum("bhqd,qld->bhql", q, relative[0]) * scale
+    weights = (q @ k.transpose(-1, -2) * scale + added).masked_fill(hidden, BLOCKED).softmax(dim=-1)
+    mixed = weights @ v
+    if relative is not None:
+        mixed = mixed + torch.einsum("bhql,qld->bhqd", weights, relative[1])
+    error = (attention.out_proj(join_heads(mixed)) - output).abs().max()
     if error > _ROUNDING * output.abs().max():
         raise RuntimeError(f"the traced {NAMES[kind]} of layer {layer} differs from the model's")
-    n_queries, n_keys = weights.shape[-2:]
-    parts = (q[0], k[0], bias.expand(1, 1, n_queries, n_keys)[0, 0], weights[0])
+    parts = q, k, added.expand_as(weights), hidden.expand_as(weights), weights
+    q, k, added, hidden, weights = (part[0].cpu() for part in parts)
     heads = tuple(range(1, attention.n_heads + 1))
-    maps.append(AttentionMap(kind, layer, heads, *(part.cpu() for part in parts)))
+    maps.append(AttentionMap(kind, layer, heads, q, k, added if added.any() else None, hidden[0], weights))

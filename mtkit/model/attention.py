@@ -4,11 +4,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mtkit.config.model import ModelConfig
 from mtkit.model.dropout import Dropout
 from mtkit.model.linear import Linear
 from mtkit.model.masks import BLOCKED
-from mtkit.model.ops import attend
-from mtkit.model.positions import RotaryPositions
+from mtkit.model.ops import attend, attend_relative
+from mtkit.model.positions import LinearBiases, RelativePositions, RotaryPositions
 
 BLOCK = 16  # decoding looks at keys in whole blocks: float32 numbers in a vector of AVX-512
 
@@ -21,11 +22,15 @@ class Ancestry:
     this table changes, which is small and the same for all layers.
     """
 
-    def __init__(self, n_sentences: int, beam_size: int, like: Tensor) -> None:
+    def __init__(
+        self, n_sentences: int, beam_size: int, like: Tensor, linear_biases: LinearBiases | None = None
+    ) -> None:
         self.beam_size = beam_size
         self.length = 0  # positions
+        self._linear_biases = linear_biases
         # (B, 1, K, places): 0 at an ancestor's place, else BLOCKED; a single hypothesis descends from all places
         self._bias = like.new_zeros(n_sentences if beam_size > 1 else 1, 1, beam_size, 0, dtype=torch.float32)
+        self.bias = self._bias
 
     @property
     def n_places(self) -> int:
@@ -33,17 +38,25 @@ class Ancestry:
         return -(-self.length * self.beam_size // BLOCK) * BLOCK
 
     @property
-    def bias(self) -> Tensor:
-        """The table as a bias (B, 1, K, n_places), 0 at the places of ancestors, else BLOCKED; B is 1 if K is."""
-        return self._bias[..., : self.n_places]
+    def distances(self) -> Tensor:
+        """How far each place's position is from the newest one: int (n_places,), above 0 for empty places."""
+        positions = torch.arange(self.n_places, device=self._bias.device) // self.beam_size
+        return positions - (self.length - 1)
 
     def advance(self) -> None:
-        """Give each hypothesis a place at the next position."""
+        """Give each hypothesis a place at the next position, and update `bias`.
+
+        The bias (B, 1, K, n_places) is 0 at the places of ancestors, else BLOCKED; B is 1 if K is. Linear biases are
+        added to it, one for each head: (B, H, K, n_places).
+        """
         first = self.length * self.beam_size
         if first == self._bias.size(3):
             self._bias = F.pad(self._bias, (0, BLOCK * self.beam_size), value=BLOCKED)
         self._bias[:, 0, :, first : first + self.beam_size].diagonal(dim1=1, dim2=2).zero_()
         self.length += 1
+        self.bias = self._bias[..., : self.n_places]
+        if self._linear_biases is not None:
+            self.bias = self.bias + self._linear_biases(self.distances[None])
 
     def reorder(self, parents: Tensor) -> None:
         """Let hypothesis k of sentence b continue the sentence's former hypothesis parents[b, k]; (B, K)."""
@@ -98,16 +111,21 @@ class SelfAttention(nn.Module):
     One packed product makes queries, keys and values.
     """
 
-    def __init__(self, d_model: int, n_heads: int, dropout: float, *, rotary: bool, causal: bool) -> None:
-        """causal: the bias given to `forward` hides later positions, and nothing else."""
+    def __init__(self, cfg: ModelConfig, *, causal: bool) -> None:
+        """causal: the bias given to `forward` hides later positions; with alibi it also has linear biases."""
         super().__init__()
-        self.n_heads = n_heads
-        self.d_head = d_model // n_heads
-        self.causal = causal
-        self.qkv_proj = Linear(d_model, 3 * d_model)
-        self.out_proj = Linear(d_model, d_model)
-        self.dropout = Dropout(dropout)
-        self.rotary = RotaryPositions(self.d_head) if rotary else None
+        self.n_heads = cfg.n_heads
+        self.d_head = cfg.d_model // cfg.n_heads
+        self.only_causal = causal and cfg.positions != "alibi"
+        self.qkv_proj = Linear(cfg.d_model, 3 * cfg.d_model)
+        self.out_proj = Linear(cfg.d_model, cfg.d_model)
+        self.dropout = Dropout(cfg.attention_dropout)
+        self.rotary = RotaryPositions(self.d_head) if cfg.positions == "rotary" else None
+        self.relative = (
+            RelativePositions(self.d_head, cfg.max_relative_distance, causal=causal)
+            if cfg.positions == "relative"
+            else None
+        )
 
     def new_cache(self, n_sentences: int, beam_size: int, like: Tensor) -> KeyValueCache:
         """Return an empty cache for `step`, for beam_size hypotheses of each sentence."""
@@ -118,7 +136,10 @@ class SelfAttention(nn.Module):
         q, k, v = split_heads(self.qkv_proj(x), 3, self.n_heads)
         if self.rotary is not None:
             q, k = self.rotary(q), self.rotary(k)
-        return self.out_proj(join_heads(attend(q, k, v, bias, self.dropout.rate, causal=self.causal)))
+        if self.relative is not None:
+            key_rows, value_rows = self.relative(torch.arange(-x.size(1) + 1, x.size(1) + 1, device=x.device))
+            return self.out_proj(join_heads(attend_relative(q, k, v, key_rows, value_rows, bias, self.dropout.rate)))
+        return self.out_proj(join_heads(attend(q, k, v, bias, self.dropout.rate, causal=self.only_causal)))
 
     def step(self, x: Tensor, cache: KeyValueCache, ancestry: Ancestry) -> Tensor:
         """Let each hypothesis' newest position x (B, K, D) look at itself and its ancestors; (B, K, D)."""
@@ -127,6 +148,10 @@ class SelfAttention(nn.Module):
             turned = self.rotary(packed[:2].unsqueeze(-2), ancestry.length - 1).squeeze(-2)
             packed = torch.cat([turned, packed[2:]])
         keys, values = cache.append(packed[1:], ancestry)
+        if self.relative is not None:
+            key_rows, value_rows = self.relative(ancestry.distances)
+            mixed = attend_relative(packed[0], keys, values, key_rows, value_rows, ancestry.bias, self.dropout.rate)
+            return self.out_proj(join_heads(mixed))
         return self.out_proj(join_heads(attend(packed[0], keys, values, ancestry.bias, self.dropout.rate)))
 
 

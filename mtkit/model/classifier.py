@@ -8,7 +8,7 @@ from mtkit.model.dropout import Dropout, WordDropout
 from mtkit.model.layers import EncoderLayer, make_norm, stacked
 from mtkit.model.linear import Linear
 from mtkit.model.network import Network, count_encoder_weights
-from mtkit.model.positions import added_positions
+from mtkit.model.positions import added_positions, linear_biases
 
 
 def count_classifier_weights(cfg: ModelConfig, vocab_size: int, n_labels: int) -> int:
@@ -31,6 +31,7 @@ class Classifier(Network):
         self.pad_id = pad_id
         self.src_embedding = nn.Embedding(vocab_size, cfg.d_model)
         self.src_positions = added_positions(cfg.positions, cfg.d_model, cfg.max_positions)
+        self.linear_biases = linear_biases(cfg.positions, cfg.n_heads)
         self.word_dropout = WordDropout(cfg.word_dropout)
         self.embedding_dropout = Dropout(cfg.embedding_dropout)
         self.encoder_layers = stacked(EncoderLayer(cfg) for _ in range(cfg.n_encoder_layers))

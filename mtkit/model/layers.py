@@ -63,16 +63,13 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, cfg: ModelConfig) -> None:
         super().__init__()
-        rotary = cfg.positions == "rotary"
-        self.self_attention = SelfAttention(
-            cfg.d_model, cfg.n_heads, cfg.attention_dropout, rotary=rotary, causal=False
-        )
+        self.self_attention = SelfAttention(cfg, causal=False)
         self.feed_forward = FeedForward(cfg)
         self.self_attention_residual, self.feed_forward_residual = Residual(cfg), Residual(cfg)
 
-    def forward(self, x: Tensor, pad_bias: Tensor) -> Tensor:
-        """x: (B, S, D); pad_bias: (B, 1, 1, S). Returns (B, S, D)."""
-        x = self.self_attention_residual(x, lambda y: self.self_attention(y, pad_bias))
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        """x: (B, S, D); bias: (B, 1, 1, S), with linear biases (B, H, S, S). Returns (B, S, D)."""
+        x = self.self_attention_residual(x, lambda y: self.self_attention(y, bias))
         return self.feed_forward_residual(x, self.feed_forward)
 
 
@@ -84,12 +81,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, cfg: ModelConfig) -> None:
         super().__init__()
-        rotary = cfg.positions == "rotary"
-        self.self_attention = (
-            SSRU(cfg.d_model)
-            if cfg.decoder == "ssru"
-            else SelfAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout, rotary=rotary, causal=True)
-        )
+        self.self_attention = SSRU(cfg.d_model) if cfg.decoder == "ssru" else SelfAttention(cfg, causal=True)
         self.cross_attention = CrossAttention(cfg.d_model, cfg.n_heads, cfg.attention_dropout)
         self.feed_forward = FeedForward(cfg)
         self.self_attention_residual = Residual(cfg)
@@ -97,7 +89,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward_residual = Residual(cfg)
 
     def forward(self, x: Tensor, causal_bias: Tensor, memory: Tensor, pad_bias: Tensor) -> Tensor:
-        """x: (B, T, D); causal_bias: (1, 1, T, T); memory: (B, S, D); pad_bias: (B, 1, 1, S). Returns (B, T, D)."""
+        """Return (B, T, D). x: (B, T, D); causal_bias: (1, 1 or H, T, T); memory: (B, S, D); pad_bias: (B, 1, 1, S)."""
         keys, values = self.cross_attention.keys_values(memory)
         x = self.self_attention_residual(x, lambda y: self.self_attention(y, causal_bias))
         x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, keys, values, pad_bias))

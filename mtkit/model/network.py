@@ -12,7 +12,7 @@ from mtkit.model.attention import CrossAttention, SelfAttention, init_packed
 from mtkit.model.layers import EncoderLayer, FeedForward
 from mtkit.model.linear import Linear
 from mtkit.model.masks import padding_bias
-from mtkit.model.positions import LearnedPositions
+from mtkit.model.positions import LearnedPositions, LinearBiases, RelativePositions, distances_between
 from mtkit.model.ssru import SSRU
 
 
@@ -25,11 +25,18 @@ def count_sublayer_weights(cfg: ModelConfig) -> tuple[int, int, int]:
     return norm, attention, n_inner * (d_model + 1) + (d_ff + 1) * d_model
 
 
+def count_relative_weights(cfg: ModelConfig, *, causal: bool) -> int:
+    """Return how many weights relative positions add to a layer: a vector for keys and one for values a distance."""
+    n_distances = cfg.max_relative_distance + 1 if causal else 2 * cfg.max_relative_distance + 1
+    return 2 * n_distances * (cfg.d_model // cfg.n_heads) if cfg.positions == "relative" else 0
+
+
 def count_encoder_weights(cfg: ModelConfig, vocab_size: int) -> int:
     """Return how many weights an encoder has, with its embedding."""
     norm, attention, feed_forward = count_sublayer_weights(cfg)
     last_norm = norm if cfg.norm_position == "pre" else 0
     positions = cfg.max_positions * cfg.d_model if cfg.positions == "learned" else 0
+    attention += count_relative_weights(cfg, causal=False)
     layers = cfg.n_encoder_layers * (attention + feed_forward + 2 * norm)
     return layers + last_norm + positions + vocab_size * cfg.d_model
 
@@ -45,6 +52,7 @@ class Network(nn.Module):
     pad_id: int
     src_embedding: nn.Embedding
     src_positions: nn.Module
+    linear_biases: LinearBiases | None
     word_dropout: nn.Module
     embedding_dropout: nn.Module
     encoder_layers: Sequence[EncoderLayer]
@@ -72,8 +80,9 @@ class Network(nn.Module):
         """Encode src (B, S). Returns the memory (B, S, D) and the bias (B, 1, 1, S) that hides its padding."""
         pad_bias = padding_bias(src == self.pad_id)
         x = self.embedding_dropout(self.src_positions(self._embed(src, self.src_embedding)))
+        bias = self._with_linear_biases(pad_bias)
         for layer in self.encoder_layers:
-            x = layer(x, pad_bias)
+            x = layer(x, bias)
         return self.encoder_norm(x), pad_bias
 
     def untrained_rows(self) -> Iterator[tuple[Tensor, slice]]:
@@ -89,6 +98,12 @@ class Network(nn.Module):
                 yield module.qkv_proj.bias, slice(d_model, 2 * d_model)
             elif isinstance(module, CrossAttention):
                 yield module.kv_proj.bias, slice(d_model)
+
+    def _with_linear_biases(self, bias: Tensor) -> Tensor:
+        """Add the linear biases of alibi, if there are any, to a bias (B, 1, 1 or L, L): (B, H, L, L)."""
+        if self.linear_biases is None:
+            return bias
+        return bias + self.linear_biases(distances_between(bias.size(-1), bias.device))
 
     def _embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
         embedded: Tensor = self.word_dropout(F.embedding(ids, embedding.weight) * math.sqrt(self.cfg.d_model))
@@ -111,3 +126,5 @@ class Network(nn.Module):
                 init_packed(module.out_proj, 1)
             elif isinstance(module, LearnedPositions):
                 nn.init.normal_(module.table, std=0.02)
+            elif isinstance(module, RelativePositions):
+                module.reset_parameters()

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.model.cpu import overrides
+from mtkit.model.distances import by_distance, by_key
 from mtkit.model.inference import CastLinear
 
 _P = ParamSpec("_P")
@@ -78,6 +79,21 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float = 0.0,
     """
     mask = None if bias is None or causal else bias.to(q.dtype)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)
+
+
+@_or_faster
+def attend_relative(
+    q: Tensor, k: Tensor, v: Tensor, key_rows: Tensor, value_rows: Tensor, bias: Tensor | None, p: float = 0.0
+) -> Tensor:
+    """Like `attend`, with a vector of the distance added to each key and each value (Shaw et al. 2018, section 3.2).
+
+    key_rows, value_rows: (L, d_head), the vectors of each key for all queries; or (2 L, d_head), the vectors of the
+    distances from -(L - 1) to L. Their products with queries and weights take (B, H, Q, 2 L) numbers: a vector for each
+    pair of positions is never needed.
+    """
+    scores = (q @ k.transpose(-1, -2) + by_key(q @ key_rows.T, k.size(-2))) * q.size(-1) ** -0.5
+    weights = dropout((scores if bias is None else scores + bias).softmax(dim=-1).to(v.dtype), p)
+    return weights @ v + by_distance(weights, len(value_rows)) @ value_rows
 
 
 @_or_faster

@@ -1,12 +1,13 @@
-"""Sinusoidal, learned and rotary positions, by which the model knows the order of tokens."""
+"""Kinds of positions, by which the model knows the order of tokens: added to embeddings, or part of attention."""
 
 import math
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-PositionKind = Literal["sinusoidal", "marian", "learned", "rotary"]
+PositionKind = Literal["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"]
 
 
 def sinusoid_table(n_positions: int, d_model: int, *, marian: bool = False) -> Tensor:
@@ -58,7 +59,7 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """No positions in the embeddings: with rotary ones, the attention rotates queries and keys instead."""
+    """No positions in the embeddings: rotary, relative and alibi ones are part of self-attention."""
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Return x."""
@@ -85,6 +86,74 @@ class RotaryPositions(nn.Module):
         sin, cos = table[start:end].to(x.dtype).chunk(2, dim=-1)
         first, second = x.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+
+class RelativePositions(nn.Module):
+    """A learned vector for keys and one for values at each distance (Shaw et al. 2018, equations 3 and 4).
+
+    All heads of a layer share them. Distances beyond max_distance have the vectors of max_distance.
+    """
+
+    def __init__(self, d_head: int, max_distance: int, *, causal: bool) -> None:
+        """causal: no query looks at later positions, whose distances are above 0 and have no vectors then."""
+        super().__init__()
+        self.max_distance = max_distance
+        n_distances = max_distance + 1 if causal else 2 * max_distance + 1
+        self.keys = nn.Parameter(torch.empty(n_distances, d_head))  # row 0: max_distance before the query
+        self.values = nn.Parameter(torch.empty(n_distances, d_head))
+
+    def forward(self, distances: Tensor) -> Tensor:
+        """Return the vectors for keys, then those for values: (2, N, d_head).
+
+        distances: int (N,), the key's position minus the query's.
+        """
+        rows = (distances + self.max_distance).clamp(0, len(self.keys) - 1)
+        return torch.stack([F.embedding(rows, self.keys), F.embedding(rows, self.values)])
+
+    def reset_parameters(self) -> None:
+        """Draw Glorot-uniform vectors."""
+        nn.init.xavier_uniform_(self.keys)
+        nn.init.xavier_uniform_(self.values)
+
+
+class LinearBiases(nn.Module):
+    """ALiBi: each head's scores fall with the distance, at a fixed rate of its own (Press et al. 2022, section 3).
+
+    The paper has a decoder alone, whose queries look back. In the encoder the scores fall alike in both directions
+    (-slope |i - j|), which the authors recommend first; the direction then shows in where `<end>` is.
+    """
+
+    slopes: Tensor
+
+    def __init__(self, n_heads: int) -> None:
+        super().__init__()
+        self.register_buffer("slopes", torch.tensor(alibi_slopes(n_heads)), persistent=False)
+
+    def forward(self, distances: Tensor) -> Tensor:
+        """Return what is added to the scores, (1, H, Q, L). distances: int (Q, L), of keys from queries."""
+        return (distances.abs() * -self.slopes[:, None, None])[None]
+
+
+def alibi_slopes(n_heads: int) -> list[float]:
+    """Return each head's slope: 2^(-8 / H), its square, and so on to 2^-8 (Press et al. 2022, section 3).
+
+    If the number of heads is not a power of two: the slopes of the next smaller one, then every other slope of the next
+    larger one, as in the authors' code.
+    """
+    power = 2 ** (n_heads.bit_length() - 1)
+    slopes = [2.0 ** (-8 * i / power) for i in range(1, power + 1)]
+    return slopes + [2.0 ** (-8 * i / (2 * power)) for i in range(1, 2 * (n_heads - power), 2)]
+
+
+def distances_between(n_positions: int, device: torch.device | None = None) -> Tensor:
+    """Return the distances of all keys from all queries of a sequence: int (L, L), above 0 for later keys."""
+    positions = torch.arange(n_positions, device=device)
+    return positions - positions[:, None]
+
+
+def linear_biases(kind: PositionKind, n_heads: int) -> LinearBiases | None:
+    """Make the biases of a network's self-attention, if it has any."""
+    return LinearBiases(n_heads) if kind == "alibi" else None
 
 
 def added_positions(kind: PositionKind, d_model: int, max_positions: int) -> nn.Module:

@@ -13,8 +13,8 @@ from mtkit.model.dropout import Dropout, WordDropout
 from mtkit.model.layers import DecoderLayer, EncoderLayer, make_norm, stacked
 from mtkit.model.linear import Linear
 from mtkit.model.masks import BLOCKED, causal_bias
-from mtkit.model.network import Network, count_encoder_weights, count_sublayer_weights
-from mtkit.model.positions import added_positions
+from mtkit.model.network import Network, count_encoder_weights, count_relative_weights, count_sublayer_weights
+from mtkit.model.positions import added_positions, linear_biases
 from mtkit.model.ssru import CellCache
 
 
@@ -25,7 +25,8 @@ def count_weights(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) ->
     """
     d_model = cfg.d_model
     norm, attention, feed_forward = count_sublayer_weights(cfg)
-    past = d_model * (2 * d_model + 1) if cfg.decoder == "ssru" else attention
+    own_attention = attention + count_relative_weights(cfg, causal=True)
+    past = d_model * (2 * d_model + 1) if cfg.decoder == "ssru" else own_attention
     decoder = cfg.n_decoder_layers * (past + attention + feed_forward + 3 * norm)
     last_norm = norm if cfg.norm_position == "pre" else 0
     positions = cfg.max_positions * d_model if cfg.positions == "learned" else 0
@@ -54,6 +55,7 @@ class Transformer(Network):
         self.tgt_embedding = self.src_embedding if cfg.tie == "all" else nn.Embedding(tgt_vocab_size, cfg.d_model)
         self.src_positions = added_positions(cfg.positions, cfg.d_model, cfg.max_positions)
         self.tgt_positions = added_positions(cfg.positions, cfg.d_model, cfg.max_positions)
+        self.linear_biases = linear_biases(cfg.positions, cfg.n_heads)
         self.word_dropout = WordDropout(cfg.word_dropout)
         self.embedding_dropout = Dropout(cfg.embedding_dropout)
         self.encoder_layers = stacked(EncoderLayer(cfg) for _ in range(cfg.n_encoder_layers))
@@ -102,7 +104,7 @@ class Transformer(Network):
 
     def decode(self, tgt_in: Tensor, memory: Tensor, pad_bias: Tensor) -> Tensor:
         """Decode all target positions at once (teacher forcing): (B, T) ids -> (B, T, D)."""
-        bias = causal_bias(tgt_in.size(1), tgt_in.device)
+        bias = self._with_linear_biases(causal_bias(tgt_in.size(1), tgt_in.device))
         x = self.embedding_dropout(self.tgt_positions(self._embed(tgt_in, self.tgt_embedding)))
         for layer in self.decoder_layers:
             x = layer(x, bias, memory, pad_bias)
@@ -116,7 +118,7 @@ class Transformer(Network):
             pad_bias = F.pad(pad_bias, (0, n_empty), value=BLOCKED)
             cross = [(F.pad(k, (0, 0, 0, n_empty)), F.pad(v, (0, 0, 0, n_empty))) for k, v in cross]
         own = [layer.self_attention.new_cache(src.size(0), beam_size, memory) for layer in self.decoder_layers]
-        return DecoderCache(own, cross, pad_bias, Ancestry(src.size(0), beam_size, memory))
+        return DecoderCache(own, cross, pad_bias, Ancestry(src.size(0), beam_size, memory, self.linear_biases))
 
     def decode_step(self, last_ids: Tensor, cache: "DecoderCache") -> Tensor:
         """Advance every hypothesis by its newest token: last_ids (B, K) -> logits (B, K, V) for the next one.

@@ -47,7 +47,9 @@ def inherit(cfg: Config) -> Config:
     folder = cfg.run_dir if started else find_model(origin)
     theirs = load_config(folder / "config.yaml").model_dump(mode="json", include=_SECTIONS)
     merged = _merged(theirs, cfg.model_dump(mode="json", include=_SECTIONS, exclude_unset=True))
-    free = _FREE if merged["model"]["positions"] == "learned" else (*_FREE, "model.max_positions")
+    kind = merged["model"]["positions"]
+    unused = [key for key, of in (("max_positions", "learned"), ("max_relative_distance", "relative")) if kind != of]
+    free = (*_FREE, *(f"model.{key}" for key in unused))
     wrong = [difference for difference in differences(theirs, merged) if difference[0] not in free]
     if wrong and not started:
         listed = "\n".join(f"  {key}: {old} there, {new} here" for key, old, new in wrong)

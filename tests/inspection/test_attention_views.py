@@ -67,7 +67,7 @@ def test_a_page_of_thirty_tokens_six_layers_and_eight_heads_is_below_two_megabyt
     for (kind, layer), found in zip(layers, trace.maps, strict=True):
         assert (kind["kind"], layer["layer"]) == (found.kind, found.layer)
         q, k = (decoded(layer, name, 8, 64) for name in ("q", "k"))
-        scores = np.einsum("hqd,hkd->hqk", q, k) / 8 + found.bias.numpy()
+        scores = np.einsum("hqd,hkd->hqk", q, k) / 8 + np.where(found.hidden, -np.inf, 0)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
         assert np.abs(weights - found.weights.numpy()).max() < 5e-4

@@ -54,10 +54,9 @@ def test_multiply_adds_are_half_of_torchs_operations_part_by_part(cfg):
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear):
             by_part[part_of(name)] += sum(counts[f"Transformer.{name}"].values())
-        elif isinstance(
-            module, SelfAttention | CrossAttention
-        ):  # itself: batched products, which no linear layer makes
-            by_part[part_of(name)] += counts[f"Transformer.{name}"][torch.ops.aten.bmm]
+        elif isinstance(module, SelfAttention | CrossAttention):  # itself: products that no linear layer makes
+            own = (torch.ops.aten.bmm, torch.ops.aten.baddbmm, torch.ops.aten.mm)
+            by_part[part_of(name)] += sum(counts[f"Transformer.{name}"].get(operation, 0) for operation in own)
     assert {part.name: 2 * part.multiply_adds for part in found.parts if part.multiply_adds} == +by_part
 
 

@@ -1,5 +1,6 @@
 """What is recorded of every head: against torch's own attention, and the laws that hold for every shape of model."""
 
+import math
 from typing import Any
 
 import pytest
@@ -79,7 +80,12 @@ def test_the_weights_lead_to_what_the_model_computes(subjects, name):
         with torch.no_grad():
             values = module.kv_proj(memory) if found.kind == "cross" else module.qkv_proj(x)
             values = values[0, :, -x.size(2) :].unflatten(1, (module.n_heads, -1)).transpose(0, 1)  # (H, K, d_head)
-            mixed = torch.einsum("hqk,hkd->qhd", found.weights, values).flatten(1)
+            mixed = torch.einsum("hqk,hkd->qhd", found.weights, values)
+            if getattr(module, "relative", None) is not None:  # Shaw et al. 2018, equation 3
+                distances = [[max(-3, min(3, j - i)) for j in range(x.size(1))] for i in range(x.size(1))]
+                rows = torch.tensor(distances).add(3).clamp(max=len(module.relative.values) - 1)  # others are hidden
+                mixed += torch.einsum("hqk,qkd->qhd", found.weights, module.relative.values[rows])
+            mixed = mixed.flatten(1)
             torch.testing.assert_close(module.out_proj(mixed), output[0], rtol=1e-4, atol=1e-5)
 
 
@@ -88,8 +94,13 @@ def test_queries_keys_and_what_is_hidden_make_the_weights(subjects, name):
     for found in traced(subjects[name]).maps:
         n_queries, n_keys = found.weights.shape[1:]
         dots = torch.einsum("hqd,hkd->hqk", found.q, found.k) / found.q.size(2) ** 0.5
+        assert (found.added is not None) == (
+            name in ("relative positions", "ALiBi, three heads") and found.kind != "cross"
+        )
+        if found.added is not None:
+            dots = dots + found.added
         torch.testing.assert_close(found.scores, dots)
-        torch.testing.assert_close(found.weights, (dots + found.bias).softmax(-1))
+        torch.testing.assert_close(found.weights, dots.masked_fill(found.hidden, -math.inf).softmax(-1))
         later = torch.ones(n_queries, n_keys).triu(1).bool() & (found.kind == "decoder")
         assert torch.equal(found.hidden, later)
         assert not found.weights[:, later].any()

@@ -28,6 +28,11 @@ def cases() -> dict[str, tuple[object, ...]]:
         "linear": (leaf(2, 5, 8), leaf(12, 8), leaf(12)),
         "relu_linear": (leaf(2, 5, 8), leaf(12, 8), leaf(12), 0.0, True),
         "attend": (leaf(2, 3, 4, 8), leaf(2, 3, 5, 8), leaf(2, 3, 5, 8), padding_bias(pad_mask)),
+        "attend_relative": (
+            *(leaf(2, 3, 5, 8) for _ in range(3)),
+            *(leaf(10, 8) for _ in range(2)),
+            padding_bias(pad_mask),
+        ),
         "product_gradients": (torch.randn(7, 12), torch.randn(7, 8), torch.randn(12, 8)),
     }
 

@@ -18,12 +18,13 @@ VARIANTS = [
     for norm, position, positions, activation in itertools.product(
         ["layernorm", "rmsnorm"], ["pre", "post"], ["sinusoidal", "learned", "rotary"], ["relu", "swiglu"]
     )
-]
+] + [{"positions": "relative", "norm_position": "post"}, {"positions": "alibi", "norm": "rmsnorm"}]
 
 
 def small_model(**choices: object) -> Transformer:
     torch.manual_seed(1)
     sizes = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    sizes["max_relative_distance"] = 3  # below the sentences' lengths
     model = Transformer(ModelConfig.model_validate(sizes | choices), SRC_VOCAB, TGT_VOCAB, PAD).eval()
     with torch.no_grad():  # zeros and ones as initial values would hide what is left out
         for parameter in model.parameters():
@@ -36,7 +37,7 @@ CHOICES: dict[str, list[str]] = {
     "tie": ["none", "decoder", "all"],
     "norm": ["layernorm", "rmsnorm"],
     "norm_position": ["pre", "post"],
-    "positions": ["sinusoidal", "marian", "learned", "rotary"],
+    "positions": ["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"],
     "activation": ["relu", "gelu", "silu", "swiglu"],
 }
 
@@ -44,6 +45,7 @@ CHOICES: dict[str, list[str]] = {
 @pytest.mark.parametrize("activation", CHOICES["activation"])
 def test_the_count_of_weights_is_that_of_the_model(activation):
     sizes = {"d_model": 8, "d_ff": 12, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 2, "max_positions": 9}
+    sizes["max_relative_distance"] = 5
     for values in itertools.product(*(CHOICES | {"activation": [activation]}).values()):
         cfg = ModelConfig.model_validate(sizes | dict(zip(CHOICES, values, strict=True)))
         vocab_sizes = SRC_VOCAB, SRC_VOCAB if cfg.tie == "all" else TGT_VOCAB
@@ -173,8 +175,9 @@ class TestEveryVariant:
         assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
-def test_reordered_and_kept_hypotheses_continue_their_own_prefix() -> None:
-    model = small_model()
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "alibi"])
+def test_reordered_and_kept_hypotheses_continue_their_own_prefix(positions: str) -> None:
+    model = small_model(positions=positions)
     src = some_ids(3, 6, SRC_VOCAB)
     cache = model.start_decoding(src, beam_size=2)
     model.decode_step(torch.tensor([[4, 5], [6, 7], [8, 9]]), cache)
@@ -265,7 +268,7 @@ def key_biases(model: Transformer) -> list[tuple[str, Tensor, Tensor | None]]:
     return found
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "marian", "learned", "rotary"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"])
 def test_a_keys_bias_has_neither_effect_nor_gradient_unless_it_is_rotated(positions: str) -> None:
     model = small_model(positions=positions).double()
     src, tgt = some_ids(3, 7, SRC_VOCAB), some_ids(3, 5, TGT_VOCAB)

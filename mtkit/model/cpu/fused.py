@@ -57,7 +57,7 @@ def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float, dtype: torch.d
 def softmax(scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) -> Tensor:
     """Return softmax(scale x scores + bias) over the last dimension.
 
-    scores: (B x H, Q, L); bias: (B or 1, 1, Q or 1, L), float32. Returns (B x H, Q, L) in the precision of scores.
+    scores: (B x H, Q, L); bias: (B or 1, H or 1, Q or 1, L), float32. Returns (B x H, Q, L) in the precision of scores.
     """
     weights: Tensor = _Softmax.apply(scores, bias, scale, n_heads)  # type: ignore[no-untyped-call]
     return weights
@@ -256,7 +256,7 @@ class _Softmax(Function):
     def forward(ctx: Any, scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) -> Tensor:
         n, _, n_keys = scores.shape
         scores, out = scores.contiguous(), torch.empty_like(scores, memory_format=torch.contiguous_format)
-        bias = torch.zeros(1, 1, n_keys) if bias is None else bias.squeeze(1).contiguous()
+        bias = torch.zeros(1, 1, 1, n_keys) if bias is None else bias.contiguous()
         arrays, kernels, scale_ = (_array(scores), _array(bias), _array(out)), _kernels(), np.float32(scale)
 
         def work(_: int, first: int, last: int) -> None:

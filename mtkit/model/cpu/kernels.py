@@ -294,14 +294,15 @@ def layer_norm_gradient(x, gain, means, factors, grad, out, by_gain, by_bias, fi
 def softmax(scores, bias, out, scale, n_heads, first, last):
     """Set out to softmax(scale x scores + bias) over the last dimension, for matrices first to last - 1.
 
-    scores, out: (B x H, Q, L); bias: (B or 1, Q or 1, L).
+    scores, out: (B x H, Q, L); bias: (B or 1, H or 1, Q or 1, L).
     """
     _, n_queries, n_keys = scores.shape
     row = np.empty(-(-n_keys // _LANES) * _LANES, np.float32)
     for i in range(first, last):
         sentence = i // n_heads if bias.shape[0] > 1 else 0
+        head = i % n_heads if bias.shape[1] > 1 else 0
         for q in range(n_queries):
-            own, added, result = scores[i, q], bias[sentence, q if bias.shape[1] > 1 else 0], out[i, q]
+            own, added, result = scores[i, q], bias[sentence, head, q if bias.shape[2] > 1 else 0], out[i, q]
             for j in range(n_keys):
                 row[j] = _get(own, j) * scale + _get(added, j)
             for j in range(n_keys, row.size):

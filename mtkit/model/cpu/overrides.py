@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.model.cpu import fused, packed, products, random_bytes
+from mtkit.model.distances import by_distance, by_key
 from mtkit.model.masks import BLOCKED
 
 _SHORT = 160 * 160  # query-key pairs of a head up to which two batched products beat torch's fused kernel
@@ -67,15 +68,34 @@ def attend(
     """
     if q.device.type != "cpu" or not (p or q.size(-2) * k.size(-2) <= _SHORT):
         return None
-    n, n_heads, n_queries, d_head = q.shape
-    flat = (n * n_heads, -1, d_head)
-    scores = torch.bmm(q.reshape(flat), k.reshape(flat).transpose(1, 2))
+    scores = torch.bmm(q.flatten(0, 1), k.flatten(0, 1).transpose(1, 2))
+    weights = _weights(scores, bias, p, q, v.dtype)
+    return torch.bmm(weights, v.flatten(0, 1)).view(q.shape)
+
+
+def attend_relative(
+    q: Tensor, k: Tensor, v: Tensor, key_rows: Tensor, value_rows: Tensor, bias: Tensor | None, p: float = 0.0
+) -> Tensor | None:
+    """Let the batched products add what belongs to the distances."""
+    if q.device.type != "cpu":
+        return None
+    queries, n_keys = q.flatten(0, 1), k.size(2)
+    distant = by_key(queries @ key_rows.t(), n_keys)
+    scores = torch.baddbmm(distant, queries, k.flatten(0, 1).transpose(1, 2))
+    weights = _weights(scores, bias, p, q, v.dtype)
+    distant = by_distance(weights, len(value_rows)) @ value_rows
+    return torch.baddbmm(distant, weights, v.flatten(0, 1)).view(q.shape)
+
+
+def _weights(scores: Tensor, bias: Tensor | None, p: float, q: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return dropout(softmax(scores / sqrt(d_head) + bias)), (B x H, Q, L); scores may be overwritten."""
+    n_heads, scale = q.size(1), q.size(3) ** -0.5
     if torch.is_grad_enabled() and fused.has_kernels(scores):
-        weights = fused.softmax(scores, bias, d_head**-0.5, n_heads)
+        weights = fused.softmax(scores, bias, scale, n_heads)
     else:
-        weights = _softmax(scores, bias, d_head**-0.5, n_heads).to(v.dtype)
+        weights = _softmax(scores, bias, scale, n_heads).to(dtype)
     dropped = dropout(weights, p)
-    return torch.bmm(weights if dropped is None else dropped, v.reshape(flat)).view(n, n_heads, n_queries, d_head)
+    return weights if dropped is None else dropped
 
 
 def _softmax(scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) -> Tensor:

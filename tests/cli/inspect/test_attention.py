@@ -38,8 +38,10 @@ def trace_by_hand(decoder: list[list[float]], cross: list[list[list[float]]]) ->
     )
     nothing = torch.zeros(1, 1, 1)
     maps = [
-        AttentionMap("decoder", 1, (1, 2), nothing, nothing, causal_bias(2)[0, 0], torch.tensor([decoder] * 2)),
-        AttentionMap("cross", 1, (1, 2), nothing, nothing, torch.zeros(2, 3), torch.tensor(cross)),
+        AttentionMap(
+            "decoder", 1, (1, 2), nothing, nothing, None, causal_bias(2)[0, 0] < 0, torch.tensor([decoder] * 2)
+        ),
+        AttentionMap("cross", 1, (1, 2), nothing, nothing, None, torch.zeros(2, 3).bool(), torch.tensor(cross)),
     ]
     cfg = tiny_config({"n_decoder_layers": 1}).model
     return AttentionTrace(pair, ["<start>", "▁x"], maps, cfg)

@@ -125,13 +125,18 @@ def test_layer_norm(shape, dtype):
 
 @both_precisions
 @pytest.mark.parametrize("n_keys", [1, 15, 16, 19, 200])
-@pytest.mark.parametrize("kind", ["padding", "causal", "none"])
+@pytest.mark.parametrize("kind", ["padding", "causal", "by head", "none"])
 def test_softmax(kind, n_keys, dtype):
     n_queries = n_keys if kind == "causal" else 5
     scores = leaf(3 * 4, n_queries, n_keys, dtype=dtype, scale=8.0)
     pad_mask = torch.zeros(3, n_keys, dtype=torch.bool)
     pad_mask[1, 1:] = True
-    bias = {"padding": padding_bias(pad_mask), "causal": causal_bias(n_keys), "none": None}[kind]
+    bias = {
+        "padding": padding_bias(pad_mask),
+        "causal": causal_bias(n_keys),
+        "by head": padding_bias(pad_mask) + torch.randn(1, 4, n_queries, n_keys),
+        "none": None,
+    }[kind]
     weights = fused.softmax(scores, bias, scale=0.3, n_heads=4)
     (exact,) = in_double(scores)
     expected = (exact.view(3, 4, n_queries, n_keys) * 0.3 + (0.0 if bias is None else bias)).softmax(dim=-1)
