@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.bundle import BundleFiles, add_to_bundle, load_model
@@ -22,6 +24,7 @@ from mtkit.interop.parity import Parity, Tolerance, measure_parity
 from mtkit.interop.support import Quantization, export_problems
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.layers import FeedForward
+from mtkit.model.positions import LinearBiases, NoPositions
 from mtkit.model.transformer import Transformer
 from mtkit.translation.translator import Translator
 
@@ -30,9 +33,9 @@ if TYPE_CHECKING:
 
 FOLDER = "ctranslate2"  # of the export in its bundle
 _CERTIFICATE = "parity.json"
-# CTranslate2's sinusoids have another rate, so the file holds a table, which must end somewhere: at ten times the
-# longest input that is not split (decode.max_src_tokens).
-_N_SINUSOIDS = 2048
+# CTranslate2's sinusoids have another rate, and its encoder has no linear biases, so the file holds tables, which must
+# end somewhere: at ten times the longest input that is not split (decode.max_src_tokens).
+_TABLE_END = 2048
 
 
 def export_bundle(
@@ -123,9 +126,9 @@ def _distinct(pieces: Sequence[str]) -> list[str]:
 
 def _n_positions(cfg: ModelConfig) -> int | None:
     """Return how many positions the exported model has; None: no limit."""
-    if cfg.positions == "rotary":
+    if cfg.positions in ("rotary", "relative"):
         return None
-    return cfg.max_positions if cfg.positions == "learned" else _N_SINUSOIDS
+    return cfg.max_positions if cfg.positions == "learned" else _TABLE_END
 
 
 def _epsilon(model: Transformer) -> float:
@@ -140,7 +143,6 @@ def _spec(model: Transformer) -> "TransformerSpec":
     from ctranslate2.specs.common_spec import Activation
 
     cfg = model.cfg
-    rotary = cfg.positions == "rotary"
     shape: dict[str, Any] = {
         "num_heads": cfg.n_heads,
         "pre_norm": cfg.norm_position == "pre",
@@ -152,15 +154,18 @@ def _spec(model: Transformer) -> "TransformerSpec":
         }[cfg.activation],
         "ffn_glu": cfg.activation == "swiglu",
         "rms_norm": cfg.norm == "rmsnorm",
-        "rotary_dim": cfg.d_model // cfg.n_heads if rotary else None,
+        "rotary_dim": cfg.d_model // cfg.n_heads if cfg.positions == "rotary" else None,
         "rotary_interleave": False,
+        "relative_position": cfg.positions == "relative",
     }
+    alibi = cfg.positions == "alibi"
     spec = TransformerSpec(
-        TransformerEncoderSpec(cfg.n_encoder_layers, **shape), TransformerDecoderSpec(cfg.n_decoder_layers, **shape)
+        TransformerEncoderSpec(cfg.n_encoder_layers, relative_attention_bias=alibi, **shape),
+        TransformerDecoderSpec(cfg.n_decoder_layers, alibi=alibi, alibi_use_positive_positions=False, **shape),
     )
-    if rotary:  # the encoder's specification has an entry for positions even then
+    if cfg.positions == "rotary":  # the encoder's specification has an entry for positions even then
         del spec.encoder.position_encodings
-    else:
+    elif not isinstance(model.src_positions, NoPositions):
         spec.encoder.position_encodings.encodings = _positions(model.src_positions, cfg)
         spec.decoder.position_encodings.encodings = _positions(model.tgt_positions, cfg)
     [spec.encoder.embeddings[0].weight, spec.decoder.embeddings.weight] = (
@@ -172,6 +177,8 @@ def _spec(model: Transformer) -> "TransformerSpec":
         _set_norm(spec.decoder.layer_norm, model.decoder_norm)
     for layer_spec, encoder_layer in zip(spec.encoder.layer, model.encoder_layers, strict=True):
         _set_self_attention(layer_spec.self_attention, encoder_layer.self_attention)
+        if model.linear_biases is not None:
+            _set_linear_biases(layer_spec.self_attention, model.linear_biases)
         _set_norm(layer_spec.self_attention.layer_norm, encoder_layer.self_attention_residual.norm)
         _set_feed_forward(layer_spec.ffn, encoder_layer.feed_forward)
         _set_norm(layer_spec.ffn.layer_norm, encoder_layer.feed_forward_residual.norm)
@@ -194,6 +201,23 @@ def _set_self_attention(spec: Any, attention: nn.Module) -> None:
     assert isinstance(attention, SelfAttention)  # export_problems refuses others
     _set_linear(spec.linear[0], attention.qkv_proj.weight, attention.qkv_proj.bias)
     _set_linear(spec.linear[1], attention.out_proj.weight, attention.out_proj.bias)
+    if attention.relative is not None:
+        reach = attention.relative.max_distance
+        for name, vectors in (("keys", attention.relative.keys), ("values", attention.relative.values)):
+            n_unused = 2 * reach + 1 - len(vectors)  # a decoder has no later positions; CTranslate2 reserves their rows
+            setattr(spec, f"relative_position_{name}", _array(F.pad(vectors, (0, 0, 0, n_unused))))
+
+
+def _set_linear_biases(spec: Any, linear_biases: LinearBiases) -> None:
+    """Give an encoder layer linear biases as T5's table of biases by distance.
+
+    CTranslate2 has linear biases for decoders alone. T5's table has four parts of equal size: the biases of earlier
+    keys, by distance; those farther away, in steps that grow; and the same two parts for later keys.
+    """
+    near = linear_biases(torch.arange(_TABLE_END)[None])[0, :, 0].T  # (distances, H)
+    far = near[-1:].expand_as(near)
+    spec.relative_attention_bias = _array(torch.cat([near, far, near, far]))
+    spec.relative_attention_max_distance = np.int32(2 * _TABLE_END)
 
 
 def _set_cross_attention(spec: Any, attention: CrossAttention) -> None:

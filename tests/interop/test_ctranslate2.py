@@ -31,13 +31,14 @@ VARIANTS = [
         "tie": ["none", "decoder", "all"][(row + column) % 3],
     }
     for row, activation in enumerate(["relu", "gelu", "silu", "swiglu"])
-    for column, positions in enumerate(["sinusoidal", "marian", "learned", "rotary"])
-]
+    for column, positions in enumerate(["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"])
+] + [{"positions": "alibi", "n_heads": 3, "d_model": 24}, {"positions": "relative", "max_relative_distance": 40}]
 
 
 def random_model(seed: int = 0, vocab_size: int = VOCAB_SIZE, **choices: object) -> Transformer:
     """A random model; also its biases and gains are random."""
     sizes = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 1, "max_positions": 64}
+    sizes["max_relative_distance"] = 3
     torch.manual_seed(seed)
     model = Transformer(ModelConfig.model_validate({**sizes, **choices}), vocab_size, vocab_size).eval()
     with torch.no_grad():
@@ -100,7 +101,7 @@ def engine(model, tmp_path_factory) -> CTranslate2Engine:
     return export(model, tmp_path_factory.mktemp("export") / "ctranslate2")
 
 
-@pytest.mark.parametrize("choices", VARIANTS, ids=lambda choices: "-".join(choices.values()))
+@pytest.mark.parametrize("choices", VARIANTS, ids=lambda choices: "-".join(map(str, choices.values())))
 def test_greedy_search_equals_the_native_engine(choices, tmp_path):
     model = random_model(**choices)
     assert export_problems(model.cfg, "ctranslate2") == []
@@ -166,8 +167,9 @@ def test_a_beam_returns_the_models_log_probabilities_and_ranks_by_score(model, e
             assert len(h.ids) + h.finished <= segment.max_len
 
 
-def test_a_beam_finds_the_native_hypotheses(tmp_path):
-    model = random_model(n_decoder_layers=2)
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "alibi"])
+def test_a_beam_finds_the_native_hypotheses(positions, tmp_path):
+    model = random_model(n_decoder_layers=2, positions=positions)
     with torch.no_grad():
         model.output.bias[[PAD_ID, BOS_ID]] -= 30.0  # never chosen, as in a trained model
         model.output.bias[EOS_ID] += 1.0
@@ -177,6 +179,18 @@ def test_a_beam_finds_the_native_hypotheses(tmp_path):
         pairs = zip(results(engine, segments, beam_size=4), results(native, segments, beam_size=4), strict=True)
         equal = [(a.ids, a.finished) == (b.ids, b.finished) for [a], [b] in pairs]
         assert sum(equal) >= 58  # the searches differ in how they refill a beam after an end
+
+
+@pytest.mark.parametrize("positions", ["relative", "alibi"])
+def test_distances_beyond_the_clip_and_up_to_the_tables_end_have_the_models_log_probabilities(positions, tmp_path):
+    model = random_model(positions=positions, n_heads=4)
+    rng = random.Random(0)
+    sources = [[rng.randrange(4, VOCAB_SIZE) for _ in range(n)] for n in (3, 40, 2047)]
+    begun = [Segment(ids, 60, prefix=tuple(ids[:50])) for ids in sources]
+    hypotheses = [found for [found] in results(NativeEngine([model]), begun, beam_size=1)]
+    scores = export(model, tmp_path / "export").score(list(zip(sources, hypotheses, strict=True)))
+    for segment, hypothesis, score in zip(begun, hypotheses, scores, strict=True):
+        assert score == pytest.approx(model_log_prob(model, segment, hypothesis), abs=1e-3)
 
 
 def test_a_beam_continues_a_forced_prefix(model, engine):
@@ -249,7 +263,7 @@ def test_a_model_that_ctranslate2_cannot_express_is_refused_by_its_key(tmp_path)
 
 
 def test_the_longest_sentence_is_known(tmp_path):
-    limits = {"learned": 64, "sinusoidal": 2048, "rotary": None}
+    limits = {"learned": 64, "sinusoidal": 2048, "rotary": None, "relative": None, "alibi": 2048}
     for positions, limit in limits.items():
         assert export(random_model(positions=positions), tmp_path / positions).max_positions == limit
 

@@ -14,6 +14,10 @@ PAPER = {"norm_position": "post", "positions": "sinusoidal", "activation": "relu
     [
         ("ctranslate2", PAPER, []),
         ("ctranslate2", {"norm": "rmsnorm", "positions": "rotary", "activation": "swiglu"}, []),
+        ("ctranslate2", {"positions": "relative", "max_relative_distance": 4}, []),
+        ("ctranslate2", {"positions": "alibi", "n_heads": 8}, []),
+        ("hf", PAPER | {"positions": "relative"}, [["MarianMT", "model.positions=relative", "sinusoidal or marian"]]),
+        ("marian", {"positions": "alibi"}, [["Marian", "model.positions=alibi", "only marian"]]),
         ("ctranslate2", {"decoder": "ssru"}, [["CTranslate2", "model.decoder=ssru", "attention"]]),
         ("hf", PAPER, []),
         ("hf", PAPER | {"norm_position": "pre"}, [["MarianMT", "model.norm_position=pre", "post"]]),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.config.schema import ModelConfig
+from mtkit.config.model import ModelConfig
 from mtkit.model import ops
 from mtkit.model.attention import SelfAttention
 from mtkit.model.cpu import fused
