@@ -16,9 +16,8 @@ a good pair scores higher than one with noise, with a 95 % bootstrap interval.
 
 import argparse
 import itertools
-import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import noise
@@ -125,9 +124,7 @@ def compare(args: argparse.Namespace) -> None:
             raise SystemExit(f"{name}: {len(values):,} scores for {len(kinds):,} pairs")
         good = values[kinds == "good"]
         by_kind = [auc(good, values[kinds == kind]) for kind in present]
-        low, high = _interval(
-            lambda take, v=values: auc(v[take][kinds[take] == "good"], v[take][kinds[take] != "good"]), len(kinds)
-        )
+        low, high = _interval(values, kinds == "good")
         total = auc(good, values[kinds != "good"])
         print(f"{name:<24}", *(f"{value:>10.4f}" for value in by_kind), f"{total:>8.4f}  {low:.4f} to {high:.4f}")
     print(
@@ -140,10 +137,11 @@ def _standardised(values: Floats) -> Floats:
     return values.argsort(kind="stable").argsort(kind="stable") / max(1, len(values) - 1)
 
 
-def _interval(statistic: Callable[[npt.NDArray[np.int64]], float], n: int) -> tuple[float, float]:
+def _interval(values: Floats, is_good: npt.NDArray[np.bool_]) -> tuple[float, float]:
     rng = np.random.default_rng(1)
-    values = [statistic(rng.integers(n, size=n)) for _ in range(_RESAMPLES)]
-    low, high = np.percentile([value for value in values if not math.isnan(value)], [2.5, 97.5])
+    draws = (rng.integers(len(values), size=len(values)) for _ in range(_RESAMPLES))
+    aucs = [auc(values[draw][is_good[draw]], values[draw][~is_good[draw]]) for draw in draws]
+    low, high = np.percentile(aucs, [2.5, 97.5])
     return float(low), float(high)
 
 
