@@ -139,6 +139,8 @@ def words(value: Mapping[str, Any]) -> str:
         if "prefixItems" in value:
             return words(value["prefixItems"][0]).replace("number", f"{len(value['prefixItems'])} numbers", 1)
         return "list of " + ("sections, below" if "$ref" in value["items"] else f"{words(value['items'])}s")
+    if value["type"] == "object":
+        return "such values by share of the run"
     kind = "path" if value.get("format") == "path" else KINDS[value["type"]]
     return ", ".join([kind, *(f"{said} {_number(value[bound])}" for bound, said in BOUNDS.items() if bound in value)])
 

@@ -68,7 +68,7 @@ def with_teachers_text(cfg: Config) -> Config:
     remove_leftovers(folder)
     made = [_distilled(corpus, folder / f"{number}.tsv", teachers) for number, corpus in numbered]
     weight = cfg.distill.original_weight
-    originals = [corpus.model_copy(update={"weight": corpus.weight * weight}) for corpus in cfg.data.train]
+    originals = [corpus.times(weight) for corpus in cfg.data.train]
     data = cfg.data.model_copy(update={"train": [*made, *(originals if weight else [])]})
     return cfg.model_copy(update={"data": data, "distill": DistillConfig()})
 

@@ -94,7 +94,20 @@ def _data_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
                 f"{side.byte_share:.2%} of them single bytes, {side.unknown_share:.2%} unknown",
             )
         )
+    rows += _mix_rows(plan)
     rows.append(("batches", f"{plan.batch_tokens:,} tokens, {plan.padding_share:.1%} of them padding"))
+    return rows
+
+
+def _mix_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
+    """Say how often each corpus is used, if there are several, or one whose use changes."""
+    if len(plan.corpora) == 1 and not plan.stages:
+        return []
+    names = ["mix of the run" if plan.steps is not None else "mix of an epoch", *[""] * len(plan.corpora)]
+    rows = list(zip(names, map(str, plan.corpora), strict=False))
+    for stage in plan.stages:
+        names = [f"{100 * stage.begin:.4g} % to {100 * stage.end:.4g} %", *[""] * len(stage.corpora)]
+        rows += zip(names, map(str, stage.corpora), strict=False)
     return rows
 
 

@@ -1,13 +1,17 @@
 """The `data` section of the config: the text for training, validation and test."""
 
+from itertools import pairwise
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mtkit.config.section import ConfigPath, Section
+from mtkit.config.stages import ScoreSchedule, Stage, WeightSchedule, begins_with_the_run, changes, value_at
 from mtkit.config.tags import check_tag
 from mtkit.languages import language_in_name, languages_in_name
+
+_TSV = (".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst")
 
 
 class CorpusFiles(Section):
@@ -56,13 +60,42 @@ class CorpusFiles(Section):
 class TrainCorpus(CorpusFiles):
     """Parallel text to train on."""
 
-    weight: float = Field(
-        1.0,
-        gt=0,
-        le=1000,
-        description="how often an epoch uses each pair: 2 is twice; 0.5 uses one half of the pairs, the next epoch "
-        "the other",
+    weight: Annotated[Annotated[float, Field(gt=0, le=1000)] | WeightSchedule, AfterValidator(begins_with_the_run)] = (
+        Field(
+            1.0,
+            description="how often an epoch uses each pair: 2 is twice; 0.5 uses one half of the pairs, the next epoch "
+            "the other. {0: 1, 0.8: 5}: 1, and 5 in the last fifth of the run; 0 there leaves the corpus out",
+        )
     )
+    scores: ConfigPath | None = Field(
+        None,
+        description="file with a score of each pair: a number at the start of line n for line n of the text (columns "
+        "after a tab are ignored); higher is better; `.gz`, `.xz`, `.zst`, too",
+    )
+    min_score: Annotated[float | ScoreSchedule | None, AfterValidator(begins_with_the_run)] = Field(
+        None,
+        description="train on the pairs with at least this score. {0: 0.9, 0.3: 0.5, 0.8: null}: 0.9, from 30 % of the "
+        "run on 0.5, in the last fifth all pairs",
+    )
+
+    @model_validator(mode="after")
+    def _scores_have_lines(self) -> Self:
+        if self.scores is None and self.min_score is not None:
+            raise ValueError("min_score needs scores: name the file with a score of each pair")
+        if self.scores and self.file and not self.file.name.lower().endswith(_TSV):
+            raise ValueError(
+                f"scores={self.scores}: line n scores line n of the text, and file={self.file} has no such lines; make "
+                "a TSV of it with mtkit data convert"
+            )
+        return self
+
+    def times(self, factor: float) -> Self:
+        """Return the corpus with its weight, or each of its weights, multiplied."""
+        weight = self.weight
+        product = (
+            {key: factor * value for key, value in weight.items()} if isinstance(weight, dict) else factor * weight
+        )
+        return self.model_copy(update={"weight": product})
 
 
 class DataConfig(Section):
@@ -81,6 +114,14 @@ class DataConfig(Section):
         "languages into characters) and for finding lost numbers; default: as for src_lang",
     )
     train: list[TrainCorpus] = Field(min_length=1, description="training text: one or several corpora")
+    temperature: float = Field(
+        1.0,
+        ge=1,
+        le=1000,
+        description="T of temperature sampling (Arivazhagan et al. 2019): a corpus of n pairs gets a share of each "
+        "epoch proportional to weight x n^(1/T). 1: by size; 5: usual for languages of very different sizes; 1000: "
+        "the weights alone decide",
+    )
     dev: CorpusFiles = Field(description="validation text: decides when to stop early and which checkpoints to keep")
     test: CorpusFiles | None = Field(
         None, description="test text: never used in training; the default of `mtkit evaluate`"
@@ -97,6 +138,27 @@ class DataConfig(Section):
         description="training pairs are left out if one side has more than this many times the tokens of the other; "
         "tags do not count",
     )
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The parts of a run between the changes of weight and min_score; a single one if nothing changes."""
+        begins = changes(value for corpus in self.train for value in (corpus.weight, corpus.min_score))
+        return [
+            Stage(
+                begin,
+                end,
+                [value_at(corpus.weight, begin) for corpus in self.train],
+                [value_at(corpus.min_score, begin) for corpus in self.train],
+            )
+            for begin, end in pairwise([*begins, 1.0])
+        ]
+
+    @model_validator(mode="after")
+    def _every_stage_has_text(self) -> Self:
+        for stage in self.stages:
+            if not any(stage.weights):
+                raise ValueError(f"train: every corpus has weight 0 from {stage}: give one of them a weight there")
+        return self
 
     @model_validator(mode="after")
     def _languages_from_names(self) -> Self:

@@ -33,6 +33,24 @@ class Config(Section):
     decode: DecodeConfig = Field(DecodeConfig(), description="how to translate")
 
     @model_validator(mode="after")
+    def _stages_fit(self) -> Self:
+        """Check that a run whose mixture of text changes has an end to measure its shares by."""
+        if self.distill.teachers and any(corpus.scores for corpus in self.data.train):
+            raise ValueError(
+                "distill.teachers make other pairs than those that scores of data.train belong to: leave scores out"
+            )
+        if len(self.data.stages) == 1:
+            return self
+        train, key = self.train, "a weight or min_score of data.train that changes"
+        if train.patience is not None:
+            raise ValueError(
+                f"train.patience={train.patience} could stop the run before {key} has its last value; set it to null"
+            )
+        if not any((train.max_steps, train.max_epochs, train.max_minutes, train.budget)):
+            raise ValueError(f"{key} needs a fixed end: set max_steps, max_epochs, max_minutes or budget of train")
+        return self
+
+    @model_validator(mode="after")
     def _sections_fit(self, info: ValidationInfo) -> Self:
         if is_part(info):
             return self

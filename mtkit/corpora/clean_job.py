@@ -8,7 +8,7 @@ pairs).
 import importlib.metadata
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +25,9 @@ from mtkit.corpora.rules import active_rules
 from mtkit.corpora.translations import Translations, find_translations, write_sources
 from mtkit.errors import DataError
 from mtkit.formats.compression import open_output, pack, packing
-from mtkit.formats.lines import as_column, read_lines
+from mtkit.formats.lines import as_column
 from mtkit.formats.pairs import Pair
+from mtkit.formats.scores import read_scores
 from mtkit.jobs.executors import Executor
 from mtkit.jobs.job import Counts, Job, Share, Stage, run_job
 from mtkit.jobs.shards import shard_folder
@@ -276,7 +277,7 @@ class _Scores:
     file = "scores.npy"
 
     def __call__(self, index: int, folder: Path) -> dict[str, int]:
-        scores = np.fromiter(self._numbers(), np.float64)
+        scores = np.fromiter(read_scores(self.path), np.float64)
         if len(scores) != self.n_pairs:
             raise DataError(
                 f"{self.path}: {len(scores):,} lines for {self.n_pairs:,} pairs; it must have a line for "
@@ -284,14 +285,3 @@ class _Scores:
             )
         np.save(folder / self.file, scores)
         return {}
-
-    def _numbers(self) -> Iterator[float]:
-        for number, line in enumerate(read_lines(self.path), start=1):
-            text = line.partition("\t")[0]
-            try:
-                value = float(text)
-            except ValueError:
-                value = float("nan")
-            if value != value:
-                raise DataError(f"{self.path}: line {number}: {text!r} is not a number")
-            yield value

@@ -130,7 +130,7 @@ def text_checksums(corpora: Sequence[CorpusFiles]) -> list[dict[str, str]]:
     """
     files = [{role: getattr(corpus, role) for role in ("src", "tgt", "tsv", "file")} for corpus in corpora]
     with ThreadPoolExecutor(usable_cores()) as pool:  # hashing and unpacking release the GIL
-        checksums = [{role: pool.submit(_checksum, path) for role, path in roles.items() if path} for roles in files]
+        checksums = [{role: pool.submit(checksum, path) for role, path in roles.items() if path} for roles in files]
         return [
             {role: ":".join((checksum.result(), *(corpus.langs or ()))) for role, checksum in roles.items()}
             for corpus, roles in zip(corpora, checksums, strict=True)
@@ -146,7 +146,8 @@ def _two_files(corpus: CorpusFiles) -> tuple[Path, Path]:
     return corpus.src, corpus.tgt
 
 
-def _checksum(path: Path) -> str:
+def checksum(path: Path) -> str:
+    """Return the sha256 of a file's content, unpacked."""
     with reading(path) as file:
         stat = os.fstat(file.fileno())
         state = stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, path.suffix

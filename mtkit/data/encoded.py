@@ -137,6 +137,11 @@ class EncodedCorpus:
         corpus = int(np.searchsorted(self._corpus_ends, i, side="right"))
         return f"{self._files[corpus]}:{self._lines[i]}"
 
+    def lines_of(self, corpus: int) -> Int64s:
+        """Return the line in its text, from 1, of each pair of a corpus, given by its index."""
+        end = int(self._corpus_ends[corpus])
+        return self._lines[end - self.sizes[corpus] : end]
+
     def take(self, indices: npt.NDArray[np.integer[Any]]) -> PairsInMemory:
         """Copy these pairs, in this order."""
         return PairsInMemory(self.src.take(indices), self.tgt.take(indices))

@@ -1,9 +1,9 @@
-"""Choose the pairs of an epoch, how often each comes, and its windows: pure functions of sizes, weights and seed."""
-
-from collections.abc import Sequence
+"""Choose the pairs of an epoch, how often each comes, and its windows: pure functions of a mixture and a seed."""
 
 import numpy as np
 import numpy.typing as npt
+
+from mtkit.data.mixture import Mixture
 
 PairIndices = npt.NDArray[np.int32]
 
@@ -11,19 +11,24 @@ PairIndices = npt.NDArray[np.int32]
 _TURNS, _ORDER = 1, 2
 
 
-def epoch_pairs(sizes: Sequence[int], weights: Sequence[float], *, seed: int, epoch: int) -> PairIndices:
+def epoch_pairs(mixture: Mixture, *, seed: int, epoch: int) -> PairIndices:
     """Return the indices of an epoch's pairs, ascending; a pair that comes several times is repeated.
 
-    sizes, weights: one of each a corpus. Each of its pairs comes floor(weight) times; the fraction is the share of the
-    pairs that comes once more. They take turns: after any number of epochs, the counts of two pairs of a corpus differ
-    by at most 1.
+    Each pair of a corpus that takes part comes floor(passes) times; the fraction is the share of the pairs that comes
+    once more. They take turns: after any number of epochs of a mixture, the counts of two pairs of a corpus that take
+    part differ by at most 1.
     """
     parts, first = [], 0
-    for corpus, (size, weight) in enumerate(zip(sizes, weights, strict=True)):
-        indices = np.arange(first, first + size, dtype=np.int32)
-        times = int(weight)
+    for corpus, (size, passes, eligible) in enumerate(
+        zip(mixture.sizes, mixture.passes, mixture.eligible, strict=True)
+    ):
+        if eligible is None:
+            indices = np.arange(first, first + size, dtype=np.int32)
+        else:
+            indices = (first + np.flatnonzero(eligible)).astype(np.int32)
+        times = int(passes)
         # Turns taken before and after this epoch. Rounding the sums, not each epoch's share, loses nothing over time.
-        begin, end = (round(size * (weight - times) * n_epochs) for n_epochs in (epoch, epoch + 1))
+        begin, end = (round(size * (passes - times) * n_epochs) for n_epochs in (epoch, epoch + 1))
         if end > begin:
             order = np.arange(size, dtype=np.int32)
             np.random.default_rng([seed, corpus, 0, _TURNS]).shuffle(order)
@@ -33,7 +38,7 @@ def epoch_pairs(sizes: Sequence[int], weights: Sequence[float], *, seed: int, ep
         elif times != 1:
             indices = np.repeat(indices, times)
         parts.append(indices)
-        first += size
+        first += size if eligible is None else len(eligible)
     return np.concatenate(parts)
 
 

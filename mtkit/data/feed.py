@@ -18,6 +18,7 @@ import numpy as np
 from mtkit.data.batching import Batch, Indices, make_batch, padding_share, plan_epoch
 from mtkit.data.encoded import EncodedCorpus, EncodedPairs, EncodedSide, concatenate
 from mtkit.data.epochs import PairIndices, cut_into_windows, epoch_pairs
+from mtkit.data.mixture import Mixture, uniform
 from mtkit.data.prefetcher import Prefetcher
 
 _WINDOW_PAIRS = 500_000
@@ -34,6 +35,16 @@ class Position:
     window: int = 0  # complete windows of the current pass
     update: int = 0  # updates made in the current window
     epochs: float = 0.0  # passes, including the fraction of the current one
+    stage: int = 0  # of the run: which mixture the batches come from
+    cut: float = 0.0  # parts of passes left out because a stage ended in them
+
+    def in_stage(self, stage: int) -> "Position":
+        """Return where the run goes on if it is in this stage now: where it is, or in another at a new epoch."""
+        if stage == self.stage:
+            return self
+        if not self.window and not self.update:
+            return replace(self, stage=stage)
+        return Position(self.epoch + 1, 0, 0, self.epochs, stage, self.epoch + 1 - self.epochs)
 
 
 class Update(NamedTuple):
@@ -64,8 +75,7 @@ class Sampler(Protocol):
 class _Window:
     """Pairs in memory, and the plan of their batches. Satisfies EncodedPairs."""
 
-    epoch: int
-    index: int  # in the epoch
+    begin: Position  # of the window
     n_windows: int  # of the epoch
     pair_indices: PairIndices  # (N,): of the pairs in the corpus
     src: EncodedSide
@@ -74,12 +84,13 @@ class _Window:
 
     def position_after(self, n_updates: int) -> Position:
         """Return the position after the first n_updates of this window."""
+        epoch, index, cut = self.begin.epoch, self.begin.window, self.begin.cut
         if n_updates < len(self.updates):
-            part = (self.index + n_updates / len(self.updates)) / self.n_windows
-            return Position(self.epoch, self.index, n_updates, self.epoch + part)
-        if self.index + 1 < self.n_windows:
-            return Position(self.epoch, self.index + 1, 0, self.epoch + (self.index + 1) / self.n_windows)
-        return Position(self.epoch + 1, 0, 0, float(self.epoch + 1))
+            part = (index + n_updates / len(self.updates)) / self.n_windows
+            return replace(self.begin, update=n_updates, epochs=epoch + part - cut)
+        if index + 1 < self.n_windows:
+            return replace(self.begin, window=index + 1, epochs=epoch + (index + 1) / self.n_windows - cut)
+        return replace(self.begin, epoch=epoch + 1, window=0, epochs=epoch + 1 - cut)
 
 
 class BatchStream:
@@ -92,21 +103,21 @@ class BatchStream:
         batch_tokens: int,
         accumulate: int,
         seed: int,
-        weights: Sequence[float] | None = None,
+        mixtures: Sequence[Mixture] | None = None,
         sampler: Sampler | None = None,
         part: tuple[int, int] = (0, 1),
         window_pairs: int | None = None,
     ) -> None:
         """accumulate: batches of an update, over all processes; the last update of a window may have fewer.
 
-        weights: how often an epoch sees the pairs of each corpus, by default once. part (r, n): return only batches
-        r, r + n, ... of each update; a short update may have none.
+        mixtures: what an epoch draws in each stage of the run, by default each pair once. part (r, n): return only
+        batches r, r + n, ... of each update; a short update may have none.
         """
         self._corpus = corpus
         self._batch_tokens = batch_tokens
         self._accumulate = accumulate
         self._seed = seed
-        self._weights = weights or [1.0] * len(corpus.sizes)
+        self._mixtures = mixtures or [uniform(corpus.sizes)]
         self._sampler = sampler
         self._part = part
         self._window_pairs = window_pairs or _WINDOW_PAIRS
@@ -143,12 +154,16 @@ class BatchStream:
     ) -> None:
         self.close()
 
-    def epoch_size(self) -> EpochSize:
-        """Return the size of the first epoch; of n windows, estimate it from every n-th pair.
+    def stage_at(self, fraction: float) -> int:
+        """Return the stage of a run after this share of it, 0 to 1."""
+        return max(stage for stage, mixture in enumerate(self._mixtures) if mixture.begin <= fraction)
+
+    def epoch_size(self, stage: int = 0) -> EpochSize:
+        """Return the size of a first epoch in this stage; of n windows, estimate it from every n-th pair.
 
         With subword sampling, estimate the change in length from a few pairs.
         """
-        pairs = epoch_pairs(self._corpus.sizes, self._weights, seed=self._seed, epoch=0)
+        pairs = epoch_pairs(self._mixtures[stage], seed=self._seed, epoch=0)
         n_windows = max(1, -(-len(pairs) // self._window_pairs))
         sample = pairs[::n_windows]
         lengths = self._corpus.src_lengths[sample], self._corpus.tgt_lengths[sample]
@@ -191,7 +206,7 @@ class BatchStream:
     def _windows(self, position: Position, stopping: threading.Event) -> Generator[_Window, None, None]:
         first = position.window
         for epoch in itertools.count(position.epoch):
-            pairs = epoch_pairs(self._corpus.sizes, self._weights, seed=self._seed, epoch=epoch)
+            pairs = epoch_pairs(self._mixtures[position.stage], seed=self._seed, epoch=epoch)
             windows = cut_into_windows(pairs, self._window_pairs, seed=self._seed, epoch=epoch)
             for window_index in range(first, len(windows)):
                 pair_indices = np.sort(windows[window_index])  # in the order of the files
@@ -205,7 +220,8 @@ class BatchStream:
                     window=window_index,
                 )
                 updates = [plan[i : i + self._accumulate] for i in range(0, len(plan), self._accumulate)]
-                yield _Window(epoch, window_index, len(windows), pair_indices, src, tgt, updates)
+                begin = replace(position, epoch=epoch, window=window_index, update=0)
+                yield _Window(begin, len(windows), pair_indices, src, tgt, updates)
             first = 0
 
     def _load(

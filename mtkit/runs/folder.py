@@ -94,7 +94,7 @@ def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     """Return the keys that shape the result and differ, such as "model.d_model", with both values."""
     changed = differences(old.model_dump(mode="json"), new.model_dump(mode="json"))
     of_corpora: list[tuple[str, Any, Any]] = []
-    for key in ("weight", "tag"):
+    for key in ("weight", "tag", "min_score"):
         there, now = ([getattr(corpus, key) for corpus in cfg.data.train] for cfg in (old, new))
         of_corpora += [(f"data.train[].{key}", there, now)] if there != now else []
     if old.data.dev.tag != new.data.dev.tag:

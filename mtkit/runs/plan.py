@@ -19,6 +19,7 @@ from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
 from mtkit.console import progress_bar
 from mtkit.cores import CpuTime, use_of_others
+from mtkit.data.mixture import CorpusUse
 from mtkit.data.special_ids import UNK_ID
 from mtkit.distributed.communicator import ALONE
 from mtkit.evaluation.metrics.scores import evaluate
@@ -95,6 +96,16 @@ class TimePlan:
 
 
 @dataclass(frozen=True)
+class StagePlan:
+    """A part of the run with its own mixture of corpora."""
+
+    begin: float  # share of the run
+    end: float
+    steps_per_epoch: int
+    corpora: list[CorpusUse]  # what it draws from each
+
+
+@dataclass(frozen=True)
 class RunPlan:
     """What training a config takes on this machine."""
 
@@ -103,6 +114,8 @@ class RunPlan:
     n_threads: int
     parameters: dict[str, int]  # by part, and `total`; a shared matrix counts for the first of its parts
     batch_tokens: int
+    corpora: list[CorpusUse]  # what the run draws from each; if its end is unpredictable, what an epoch does
+    stages: list[StagePlan]  # if weight or min_score changes; else empty
     pairs: dict[str, int]  # read; filtered out as blank, too_long, ratio; kept
     src: SidePlan
     tgt: SidePlan
@@ -150,7 +163,7 @@ def _as_if_distilled(cfg: Config) -> Config:
     """Return the config with as much text as distillation gives, the given translations in place of the teachers'."""
     distill = cfg.distill
     times = distill.original_weight + (distill.n_best if distill.choose == "all" else 1)
-    train = [corpus.model_copy(update={"weight": corpus.weight * times}) for corpus in cfg.data.train]
+    train = [corpus.times(times) for corpus in cfg.data.train]
     data = cfg.data.model_copy(update={"train": train})
     return cfg.model_copy(update={"data": data, "distill": DistillConfig()})
 
@@ -201,6 +214,8 @@ class _Probe:
             n_threads=torch.get_num_threads(),
             parameters=parameters_by_part(trainer.updater.model),
             batch_tokens=self.cfg.n_batch_tokens,
+            corpora=trainer.run.uses_in(steps or steps_per_epoch),
+            stages=self._stages(steps or steps_per_epoch),
             pairs={name.removeprefix("n_"): number for name, number in asdict(trainer.corpus.counts).items()},
             src=self._side(0),
             tgt=self._side(1),
@@ -308,6 +323,15 @@ class _Probe:
         if total is not None and total == ends.get("max_minutes"):
             timing.update = self.update_by_clock
         return ends, total, total and math.ceil(total / every)
+
+    def _stages(self, steps: int) -> list[StagePlan]:
+        run = self.trainer.run
+        if len(run.mixtures) == 1:
+            return []
+        return [
+            StagePlan(mixture.begin, mixture.end, size.n_updates, run.uses_in(steps, [stage]))
+            for stage, (mixture, size) in enumerate(zip(run.mixtures, run.epoch_sizes, strict=True))
+        ]
 
     def _side(self, index: int) -> SidePlan:
         corpus, tokenizer = self.trainer.corpus, self.trainer.validator.tokenizers[index]

@@ -42,10 +42,11 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
             "made_with": dict(made_with),
         }
         starts = [*known.get("starts", []), start] if step else [start]
-        fingerprints = [run.corpus.fingerprint, run.validator.corpus.fingerprint]
+        fingerprints = [run.train_fingerprint, run.validator.corpus.fingerprint]
         text = known["text"] if known.get("fingerprints") == fingerprints else _text(run)
         # Older versions counted only the pairs of dev, or none.
         text["dev"]["n_in_training"] = run.overlaps["dev"].counts["pair"]
+        text["stages"] = [[asdict(draw) for draw in draws] for draws in run.draws]
         text["overlap"] = {name: asdict(overlap) for name, overlap in run.overlaps.items()}
         record = {
             "starts": starts[:1] + starts[1:][-_MOST_STARTS:],
@@ -92,7 +93,13 @@ def _text(run: Prepared) -> dict[str, Any]:
     return {
         "counts": asdict(run.corpus.counts),
         "corpora": [
-            {"name": corpus_name(corpus), "n_kept": n_kept, "weight": corpus.weight, "tag": corpus.tag}
+            {
+                "name": corpus_name(corpus),
+                "n_kept": n_kept,
+                "weight": corpus.weight,
+                "min_score": corpus.min_score,
+                "tag": corpus.tag,
+            }
             for corpus, n_kept in zip(corpora, run.corpus.sizes, strict=True)
         ],
         "dev": {"name": corpus_name(run.cfg.data.dev), "n_pairs": run.validator.corpus.n_pairs},

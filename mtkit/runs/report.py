@@ -11,6 +11,7 @@ from markupsafe import Markup
 from mtkit.config.loading import dump_config
 from mtkit.console import log
 from mtkit.data.corpus import evenly_spaced
+from mtkit.data.mixture import Draw, uses
 from mtkit.data.tokenizer_report import RARE_BELOW
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.formats.pairs import SIDES
@@ -213,10 +214,33 @@ def thinned(points: Sequence[tuple[int, float]], most: int) -> list[tuple[int, f
     return kept
 
 
-def _corpora(run: RunFiles) -> Iterator[tuple[str, int, str, str]]:
-    """Yield name, pairs kept, weight and tag of each training corpus."""
-    for corpus in run.record.get("text", {}).get("corpora", []):
-        yield corpus["name"], corpus["n_kept"], f"{corpus['weight']:g}", corpus["tag"] or ""
+def _corpora(run: RunFiles) -> Iterator[dict[str, Any]]:
+    """Yield figures of each training corpus, and its use in the run so far."""
+    text = run.record.get("text", {})
+    corpora = text.get("corpora", [])
+    stages = [[Draw(**draw) for draw in draws] for draws in text.get("stages", [])]
+    names = [corpus["name"] for corpus in corpora]
+    drawn = uses(names, stages, _epochs_by_stage(run, len(stages))) if stages else [None] * len(names)
+    for corpus, use in zip(corpora, drawn, strict=True):
+        weight, lowest = (_over_the_run(corpus.get(key)) for key in ("weight", "min_score"))
+        yield {**corpus, "weight": weight, "min_score": lowest, "use": use if use and use.passes else None}
+
+
+def _over_the_run(value: object) -> str:
+    """Describe a value of the config that may change over the run."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"from {100 * float(begin):.4g} % on {_over_the_run(now)}" for begin, now in value.items())
+    return "all" if value is None else f"{value:g}"
+
+
+def _epochs_by_stage(run: RunFiles, n_stages: int) -> list[float]:
+    """Return how many epochs the run has made in each stage, to within train.log_every updates."""
+    epochs, before = [0.0] * n_stages, 0.0
+    entries = [entry for entry in (*run.updates, *run.validations) if "epoch" in entry]
+    for entry in sorted(entries, key=lambda entry: int(entry["step"])):
+        epochs[min(entry.get("stage", 0), n_stages - 1)] += entry["epoch"] - before
+        before = entry["epoch"]
+    return epochs
 
 
 def _filters(run: RunFiles) -> Iterator[tuple[str, int, float]]:

@@ -6,10 +6,8 @@ token: on Tatoeba, German to English, two cores and 15 minutes, 3,900 updates of
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from mtkit.config.durations import duration_of
 from mtkit.config.schema import Config
@@ -17,6 +15,7 @@ from mtkit.config.training import DEFAULT_BATCH_TOKENS
 from mtkit.console import counted, log
 from mtkit.data.batching import make_batch
 from mtkit.data.encoded import EncodedCorpus
+from mtkit.data.mixture import Mixture, draws_of, uniform
 from mtkit.training.auto_batch import pairs_of_length
 from mtkit.training.update import Updater
 
@@ -38,7 +37,12 @@ _BETWEEN_LOOKS = 0.04  # share of a run, at least
 
 
 def fit_batches(
-    cfg: Config, corpus: EncodedCorpus, make_updater: Callable[[Config], Updater], training_s: float, n_processes: int
+    cfg: Config,
+    corpus: EncodedCorpus,
+    make_updater: Callable[[Config], Updater],
+    training_s: float,
+    n_processes: int,
+    mixtures: Sequence[Mixture] | None = None,
 ) -> tuple[Config, int]:
     """Return cfg with batch size, learning rate and dropout of its budget, and the updates that fit into training_s.
 
@@ -46,6 +50,7 @@ def fit_batches(
     smallest; a narrow model that makes few updates learns at twice the usual rate; and a run that sees no pair twice
     has no dropout. training_s: seconds.
     make_updater: makes a throwaway model to measure with. n_processes: those that share the batches of an update.
+    mixtures: what the run draws from the corpora; default: each pair once an epoch.
     """
     written = cfg.train.batch_tokens
     updater = make_updater(cfg)
@@ -66,11 +71,18 @@ def fit_batches(
         log.info(f"train.lr: {chosen['lr']:g}, because the budget leaves few updates")
     changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
-    tokens_of_epoch = int((np.maximum(corpus.src_lengths, corpus.tgt_lengths) + 1).sum(dtype=np.int64))
-    if unwritten and not cfg.train.r_drop and n_updates * cfg.train.accumulate * size < tokens_of_epoch:
+    fresh = min(_tokens_before_repeats(mixture, corpus) for mixture in mixtures or [uniform(corpus.sizes)])
+    if unwritten and not cfg.train.r_drop and n_updates * cfg.train.accumulate * size < fresh:
         changed["model"] = cfg.model.model_copy(update=unwritten)
         log.info(f"model.{' and '.join(unwritten)}: 0, because the budget is over within one epoch")
     return cfg.model_copy(update=changed), n_updates
+
+
+def _tokens_before_repeats(mixture: Mixture, corpus: EncodedCorpus) -> float:
+    """Return how many tokens a run on this mixture reads before a pair comes the second time."""
+    draws = draws_of(mixture, corpus)
+    tokens_of_epoch = sum(draw.n_pairs * draw.passes * draw.tokens_per_pair for draw in draws)
+    return tokens_of_epoch / max(draw.passes for draw in draws)
 
 
 def _seconds_per_update(

@@ -1,9 +1,10 @@
 """Prepare a run: tokenizers, encoded text, a model with its optimizer, and a stream of batches."""
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
@@ -12,9 +13,10 @@ from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
-from mtkit.data.corpus import first_missing, read_pairs, require_files
+from mtkit.data.corpus import corpus_name, first_missing, read_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, encode_corpus
 from mtkit.data.feed import BatchStream, EpochSize
+from mtkit.data.mixture import CorpusUse, Draw, Mixture, draws_of, mixtures_of, require_scores, scores_fingerprint, uses
 from mtkit.data.overlap import Overlap, overlap_file, overlaps_of
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.subwords import SubwordSampler
@@ -55,7 +57,8 @@ class Prepared:
     run_dir: Path
     corpus: EncodedCorpus
     feed: BatchStream
-    epoch_size: EpochSize
+    mixtures: list[Mixture]  # what an epoch draws from the corpora in each stage of the run
+    epoch_sizes: list[EpochSize]  # in each stage
     overlaps: dict[str, Overlap]  # of dev and test with the training text; only process 0 counts them
     validator: Validator
     updater: Updater  # its model has the initial weights
@@ -63,6 +66,42 @@ class Prepared:
     n_updates: int | None = None  # that fit into a budget, roughly; None: no budget, or a run that has started
     validation_s: float = 0.0  # expected seconds of a validation; with a budget only
     text_s: float = 0.0  # in which this start learnt tokenizers and encoded text; 0 if it found them
+
+    @property
+    def train_fingerprint(self) -> str:
+        """The checksum of the encoded training text, and of the scores that choose its pairs."""
+        text, scores = self.corpus.fingerprint, scores_fingerprint(self.cfg.data)
+        return hashlib.sha256((text + scores).encode()).hexdigest() if scores else text
+
+    @property
+    def epoch_size(self) -> EpochSize:
+        """The size of an epoch; of several stages the mean, weighted by their shares of the run."""
+        if len(self.epoch_sizes) == 1:
+            return self.epoch_sizes[0]
+        shares = [mixture.end - mixture.begin for mixture in self.mixtures]
+
+        def mean(values: Iterable[float]) -> float:
+            return sum(share * value for share, value in zip(shares, values, strict=True))
+
+        return EpochSize(
+            round(mean(size.n_batches for size in self.epoch_sizes)),
+            max(1, round(mean(size.n_updates for size in self.epoch_sizes))),
+            mean(size.padding_share for size in self.epoch_sizes),
+            is_exact=False,
+        )
+
+    def uses_in(self, n_updates: int, stages: Sequence[int] | None = None) -> list[CorpusUse]:
+        """Return what a run of so many updates draws from each corpus, in these stages or in all."""
+        epochs = [
+            n_updates * (mixture.end - mixture.begin) / max(1, size.n_updates) * (stages is None or stage in stages)
+            for stage, (mixture, size) in enumerate(zip(self.mixtures, self.epoch_sizes, strict=True))
+        ]
+        return uses(list(map(corpus_name, self.cfg.data.train)), self.draws, epochs)
+
+    @cached_property
+    def draws(self) -> list[list[Draw]]:
+        """What an epoch draws from each corpus, by stage."""
+        return [draws_of(mixture, self.corpus) for mixture in self.mixtures]
 
 
 @dataclass(frozen=True)
@@ -86,6 +125,7 @@ def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
         check_tags_of_start(cfg)
     check_freeze(cfg)
     check_file_names(cfg)
+    require_scores(cfg.data)
     require_files("data.dev", [cfg.data.dev])
     _require_text("data.dev", [cfg.data.dev], list(read_pairs([cfg.data.dev])))
     if cfg.train.suite is not None:
@@ -117,6 +157,7 @@ def prepare(
     text_began, is_prepared = time.monotonic(), overlap_file(run_dir).exists()  # the last that preparation writes
     with processes.main_first():
         text = _prepare_text(cfg, run_dir, is_verified=not processes.is_first_here)
+    mixtures = mixtures_of(cfg.data, text.train)
     overlaps = _find_overlaps(cfg, run_dir) if processes.is_main else {}  # which reports them
     text_s = 0.0 if is_prepared else time.monotonic() - text_began
     if device.type == "cpu":
@@ -129,14 +170,14 @@ def prepare(
         return Updater(Transformer(cfg.model, *sizes, PAD_ID).to(device), cfg.train, cfg.seed, precision)
 
     cfg, n_updates = processes.on_main(
-        lambda: _with_batches(cfg, text.train, trial, None if checkpoints.exist() else since, processes.size)
+        lambda: _with_batches(cfg, text.train, mixtures, trial, None if checkpoints.exist() else since, processes.size)
     )
     torch.manual_seed(cfg.seed)
     model = Transformer(cfg.model, *sizes, PAD_ID).to(device)
     if cfg.train.init_from and not checkpoints.exist():
         load_start(cfg.train.init_from, model)
     freeze(model, cfg.train.freeze)
-    feed = _make_feed(cfg, text, processes)
+    feed = _make_feed(cfg, text, mixtures, processes)
     updater = Updater(model, cfg.train, cfg.seed, precision, processes)
     cfg, validator, validation_s = _make_validator(cfg, text, updater, validation_s)
     run = Prepared(
@@ -144,7 +185,8 @@ def prepare(
         run_dir,
         text.train,
         feed,
-        feed.epoch_size(),
+        mixtures,
+        [feed.epoch_size(stage) for stage in range(len(mixtures))],
         overlaps,
         validator,
         updater,
@@ -159,7 +201,12 @@ def prepare(
 
 
 def _with_batches(
-    cfg: Config, corpus: EncodedCorpus, trial: Callable[[Config], Updater], since: float | None, n_processes: int
+    cfg: Config,
+    corpus: EncodedCorpus,
+    mixtures: Sequence[Mixture],
+    trial: Callable[[Config], Updater],
+    since: float | None,
+    n_processes: int,
 ) -> tuple[Config, int | None]:
     """Return cfg with a number for train.batch_tokens and, with a budget, how many updates to expect.
 
@@ -168,7 +215,7 @@ def _with_batches(
     cfg = with_batch_tokens(cfg, corpus, trial)
     if cfg.train.budget and since is not None:
         left_s = seconds_of(cfg.train.budget) - (time.monotonic() - since)
-        return fit_batches(cfg, corpus, trial, max(0.0, _FOR_UPDATES * left_s), n_processes)
+        return fit_batches(cfg, corpus, trial, max(0.0, _FOR_UPDATES * left_s), n_processes, mixtures)
     number = {"batch_tokens": cfg.train.n_batch_tokens}
     return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), None
 
@@ -204,6 +251,7 @@ def _prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> _Text:
     """
     data, cache = cfg.data, run_dir / "cache"
     require_files("data.train", data.train)
+    require_scores(data)
     require_files("data.dev", [data.dev])
     dev_pairs = list(read_pairs([data.dev]))  # before the tokenizers, which take minutes
     _require_text("data.dev", [data.dev], dev_pairs)
@@ -255,14 +303,14 @@ def _load_suite(cfg: Config) -> Suite | None:
     return suite
 
 
-def _make_feed(cfg: Config, text: _Text, processes: Communicator) -> BatchStream:
+def _make_feed(cfg: Config, text: _Text, mixtures: Sequence[Mixture], processes: Communicator) -> BatchStream:
     """Return this process's share of the batches of the training text."""
     return BatchStream(
         text.train,
         batch_tokens=cfg.train.n_batch_tokens,
         accumulate=cfg.train.accumulate,
         seed=cfg.seed,
-        weights=[files.weight for files in cfg.data.train],
+        mixtures=mixtures,
         sampler=SubwordSampler.from_config(cfg, *text.tokenizers),
         part=(processes.rank, processes.size),
     )

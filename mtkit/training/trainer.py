@@ -8,6 +8,9 @@ from torch import Tensor
 
 from mtkit.console import log
 from mtkit.data.batching import BATCH_ORDER
+from mtkit.data.corpus import corpus_name
+from mtkit.data.feed import Position
+from mtkit.data.mixture import uses
 from mtkit.errors import CheckpointError, ConfigError, TrainingError
 from mtkit.model.network import Network
 from mtkit.runtime import environment, is_out_of_memory
@@ -52,7 +55,7 @@ class Trainer:
         self.checkpoints.made_with = {**machine, "processes": str(self.processes.size)}
         self.budget = Budget(run.cfg.train, since)
         self.state = TrainState(
-            train_fingerprint=run.corpus.fingerprint, dev_fingerprint=run.validator.corpus.fingerprint
+            train_fingerprint=run.train_fingerprint, dev_fingerprint=run.validator.corpus.fingerprint
         )
         self._saved: tuple[int, int] | None = None  # the newest checkpoint's step, and the last one validated by then
         self._outlook = Outlook(run.epoch_size.n_updates)
@@ -139,6 +142,9 @@ class Trainer:
         n_updates = self.run.n_updates or estimated_steps(self.cfg.train, progress, self.epoch_size.n_updates)
         if n_updates and self.cfg.train.init_from is None:  # a trained model needs few
             self._outlook.begin(n_updates)
+        if n_updates and len(self.run.corpus.sizes) > 1:
+            for use in self.run.uses_in(n_updates):
+                log.info(f"mix: {use}")
         if not self.checkpoints.exist():
             self.state.grad_scaler = self.updater.grad_scaler.state_dict()
             self._start = Start(self.state, *self._values())
@@ -192,8 +198,8 @@ class Trainer:
         """
         cfg, state = self.cfg.train, self.state
         started = time.monotonic()
-        batches, position = self.feed.next_after(state.position)
         fraction = fraction_done(cfg, state.progress()) or 0.0
+        batches, position = self.feed.next_after(self._position_at(fraction))
         lr = learning_rate(cfg, state.step + 1, fraction)
         if state.recovery:
             lr *= state.recovery.lr_factor
@@ -209,6 +215,21 @@ class Trainer:
         if state.loss_watch.add(nll, self.updater.model.output.weight.shape[0]):
             raise state.loss_watch.divergence(state.step, nll, lr)
         return stats
+
+    def _position_at(self, fraction: float) -> Position:
+        """Return where the run goes on after this share of it; log it if another stage begins there."""
+        before = self.state.position
+        position = before.in_stage(self.feed.stage_at(fraction))
+        if position.stage != before.stage:
+            log.info(f"step {self.state.step + 1}: {self._stage_begins(position.stage)}")
+        return position
+
+    def _stage_begins(self, stage: int) -> str:
+        """Describe a stage's mix of corpora by their shares."""
+        names = list(map(corpus_name, self.run.cfg.data.train))
+        shares = uses(names, [self.run.draws[stage]], [1.0])
+        listed = ", ".join(f"{use.batch_share:.1%} {use.name} ({use.n_pairs:,} pairs)" for use in shares if use.passes)
+        return f"stage {stage + 1} of {len(self.run.mixtures)} begins: batches of {listed}"
 
     def _r_drop_of(self, fraction: float) -> float:
         """Return R-Drop's weight for the next update; log it if it has changed."""
@@ -287,11 +308,16 @@ class Trainer:
         ]
         log.info("\n".join(lines))
         self.metrics.write_samples(state.step, samples)
-        self.metrics.write("validation", state.step, {"epoch": epochs, **scores.figures()})
+        self.metrics.write("validation", state.step, {**self._place(), **scores.figures()})
+
+    def _place(self) -> dict[str, float]:
+        """Return the epochs so far and, of several, the stage, from 0."""
+        stage = {"stage": self.state.position.stage} if len(self.run.mixtures) > 1 else {}
+        return {"epoch": self.state.progress().epochs, **stage}
 
     def _log_interval(self, lr: float) -> None:
         state = self.state
         self._update_clock()
-        values = {"epoch": state.progress().epochs, "lr": lr, **state.interval.means(), "run_s": state.seconds}
+        values = {**self._place(), "lr": lr, **state.interval.means(), "run_s": state.seconds}
         self.metrics.write("train", state.step, values)
         state.interval = Interval()

@@ -505,3 +505,57 @@ def test_the_json_schema_describes_every_key():
     assert len(keys) > 60
     assert [(title, key) for title, key, value in keys if "description" not in value] == []
     assert schema["additionalProperties"] is False
+
+
+MIXED = """\
+data:
+  train:
+  - {tsv: a.tsv}
+  - tsv: b.tsv
+    %s
+  dev: {tsv: d.tsv}
+train:
+  %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("corpus", "train", "facts"),
+    [
+        ("weight: {0.5: 2}", "max_steps: 9", ("line 5: data.train.1.weight: ", "value for 0")),
+        ("weight: {0: 2, 1.5: 1}", "max_steps: 9", ("line 5: data.train.1.weight: ", "share of the run")),
+        ("weight: {0: 2, half: 1}", "max_steps: 9", ("line 5: data.train.1.weight: ", "share of the run")),
+        ("weight: {0: -1}", "max_steps: 9", ("line 5: data.train.1.weight: ", "share of the run")),
+        ("weight: 0", "max_steps: 9", ("line 5: data.train.1.weight=0: ", "above 0")),
+        ("weight: {0: 2, 0.5: 1}", "patience: 9", ("line 8: train.patience=9", "null")),
+        ("min_score: 0.5", "max_steps: 9", ("line 4: data.train.1", "min_score needs scores")),
+        ("{tsv: null, file: b.tmx, scores: s, min_score: 1}", "max_steps: 9", ("line 4", "mtkit data convert")),
+    ],
+)
+def test_a_mix_that_cannot_be_is_refused(tmp_path, corpus, train, facts):
+    text = MIXED % (corpus, train)
+    if corpus.startswith("{"):
+        text = text.replace("- tsv: b.tsv\n    {tsv: null, ", "- {")
+    [_, message] = problems(tmp_path, text)
+    assert_facts([message], [facts])
+
+
+def test_a_stage_without_any_weight_and_a_mix_without_an_end_are_refused(tmp_path):
+    nothing = MIXED.replace("{tsv: a.tsv}", "{tsv: a.tsv, weight: {0: 1, 0.5: 0}}") % (
+        "weight: {0: 1, 0.4: 0}",
+        "max_steps: 9",
+    )
+    [_, message] = problems(tmp_path, nothing)
+    assert "weight 0" in message
+    assert "50 % to 100 %" in message
+
+
+def test_the_stages_of_a_run_are_the_parts_between_changes(tmp_path):
+    corpus = "{scores: s, weight: {0: 1, 0.5: 2}, min_score: {0.25: null, 0: 3}}"
+    text = (MIXED % ("X", "max_steps: 9")).replace("- tsv: b.tsv\n    X", "- {tsv: b.tsv, " + corpus[1:])
+    stages = load(tmp_path, text).data.stages
+    assert [(stage.begin, stage.end, stage.weights, stage.min_scores) for stage in stages] == [
+        (0, 0.25, [1, 1], [None, 3]),
+        (0.25, 0.5, [1, 1], [None, None]),
+        (0.5, 1, [1, 2], [None, None]),
+    ]

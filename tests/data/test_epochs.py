@@ -6,13 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.data.epochs import cut_into_windows, epoch_pairs
+from mtkit.data.mixture import uniform
 
 SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=4)
 
 
 @given(sizes=SIZES, seed=st.integers(0, 9), epoch=st.integers(0, 9))
 def test_without_weights_an_epoch_is_every_pair_once_in_order(sizes, seed, epoch):
-    pairs = epoch_pairs(sizes, [1.0] * len(sizes), seed=seed, epoch=epoch)
+    pairs = epoch_pairs(uniform(sizes, [1.0] * len(sizes)), seed=seed, epoch=epoch)
     assert pairs.tolist() == list(range(sum(sizes)))
 
 
@@ -22,7 +23,7 @@ def test_over_the_epochs_each_pair_of_a_corpus_gets_its_turn(data, sizes, seed):
     weights = data.draw(st.lists(st.sampled_from([0.1, 0.5, 0.7, 1.0, 1.25, 2.0, 3.9]), min_size=4, max_size=4))
     seen = np.zeros(sum(sizes), dtype=int)
     for epoch in range(1, 7):
-        pairs = epoch_pairs(sizes, weights[: len(sizes)], seed=seed, epoch=epoch - 1)
+        pairs = epoch_pairs(uniform(sizes, weights[: len(sizes)]), seed=seed, epoch=epoch - 1)
         assert np.all(np.diff(pairs) >= 0)
         in_epoch = np.bincount(pairs, minlength=len(seen))
         seen += in_epoch
@@ -37,7 +38,7 @@ def test_over_the_epochs_each_pair_of_a_corpus_gets_its_turn(data, sizes, seed):
 
 
 def test_half_of_a_corpus_takes_turns_with_the_other_half():
-    first, second, third = (set(epoch_pairs([3, 10], [1.0, 0.5], seed=1, epoch=e).tolist()) for e in range(3))
+    first, second, third = (set(epoch_pairs(uniform([3, 10], [1.0, 0.5]), seed=1, epoch=e).tolist()) for e in range(3))
     assert first & second == {0, 1, 2}
     assert first | second == set(range(13))
     assert third == first
@@ -46,7 +47,7 @@ def test_half_of_a_corpus_takes_turns_with_the_other_half():
 
 def test_which_pairs_come_more_often_depends_on_seed_and_corpus():
     def extra(sizes, seed):
-        counts = Counter(epoch_pairs(sizes, [1.5] * len(sizes), seed=seed, epoch=0).tolist())
+        counts = Counter(epoch_pairs(uniform(sizes, [1.5] * len(sizes)), seed=seed, epoch=0).tolist())
         return [{i % 100 for i, n in counts.items() if n == 2 and i // 100 == corpus} for corpus in range(len(sizes))]
 
     [one, other], [with_seed_2] = extra([100, 100], 1), extra([100], 2)
@@ -57,7 +58,7 @@ def test_which_pairs_come_more_often_depends_on_seed_and_corpus():
 
 def test_a_pair_of_weight_n_comes_n_times_in_every_epoch():
     for epoch in range(3):
-        assert epoch_pairs([2, 1], [2.0, 3.0], seed=1, epoch=epoch).tolist() == [0, 0, 1, 1, 2, 2, 2]
+        assert epoch_pairs(uniform([2, 1], [2.0, 3.0]), seed=1, epoch=epoch).tolist() == [0, 0, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(("n_pairs", "sizes"), [(0, []), (10, [10]), (11, [6, 5]), (31, [8, 8, 8, 7])])

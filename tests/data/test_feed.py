@@ -1,5 +1,6 @@
 import itertools
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from mtkit.data.batching import make_batch, plan_epoch
 from mtkit.data.encoded import EncodedSide, PairsInMemory
 from mtkit.data.feed import BatchStream, Position
+from mtkit.data.mixture import Mixture, uniform
 
 BATCH_TOKENS = 40
 
@@ -123,7 +125,11 @@ def test_the_next_epoch_groups_other_pairs():
 )
 def test_stopped_anywhere_and_resumed_equals_never_stopped(sizes, window_pairs, accumulate, stops, weight):
     corpus = Corpus(*sizes)
-    options = {"window_pairs": window_pairs, "accumulate": accumulate, "weights": [weight] * len(sizes)}
+    options = {
+        "window_pairs": window_pairs,
+        "accumulate": accumulate,
+        "mixtures": [uniform(sizes, [weight] * len(sizes))],
+    }
     expected = updates(feed_of(corpus, **options), 12)
     position = Position()
     fed: list[Any] = []
@@ -159,16 +165,59 @@ def test_the_parts_of_all_processes_make_up_the_update(world):
             assert written_out(part[index].batches) == written_out(update.batches[rank::world])
 
 
+def staged(corpus):
+    """A run of two stages: all pairs, then the first corpus twice and every other pair of the second."""
+    half = np.arange(corpus.sizes[1]) % 2 == 0
+    second = Mixture(0.5, 1.0, [corpus.sizes[0], int(half.sum())], [2.0, 1.0], [None, half])
+    return [replace(uniform(corpus.sizes), end=0.5), second]
+
+
+def test_the_stage_follows_the_share_of_the_run():
+    feed = feed_of(Corpus(4, 4), mixtures=staged(Corpus(4, 4)))
+    assert [feed.stage_at(share) for share in (0.0, 0.4999, 0.5, 1.0)] == [0, 0, 1, 1]
+
+
+@settings(deadline=None, max_examples=20)
+@given(change=st.integers(0, 9), stop=st.integers(0, 12), window_pairs=st.sampled_from([7, 100]))
+def test_a_new_stage_begins_a_new_epoch_also_after_a_stop(change, stop, window_pairs):
+    corpus = Corpus(20, 11)
+
+    def run(first, last, position):
+        fed = []
+        with feed_of(corpus, mixtures=staged(corpus), window_pairs=window_pairs) as feed:
+            for step in range(first, last):
+                fed.append(feed.next_after(position.in_stage(int(step >= change))))
+                position = fed[-1].position
+        return fed, position
+
+    whole, _ = run(0, 13, Position())
+    before, position = run(0, stop, Position())
+    after, _ = run(stop, 13, Position(**vars(position)))
+    assert [(written_out(u.batches), u.position) for u in before + after] == [
+        (written_out(u.batches), u.position) for u in whole
+    ]
+    passes = [0.0, *(update.position.epochs for update in whole)]
+    assert all(earlier < later <= earlier + 1 for earlier, later in itertools.pairwise(passes)), "nothing is skipped"
+    second = [update for update in whole if update.position.stage]
+    assert len(second) == 13 - change
+    allowed = {*range(20), *range(20, 31, 2)}
+    assert {int(i) for update in second for batch in update.batches for i in batch.indices} <= allowed
+    first_epoch = [u for u in second if u.position.epochs <= passes[change] + 1 + 1e-9]
+    if len(first_epoch) < len(second):  # it is complete
+        drawn = sorted(int(i) for update in first_epoch for batch in update.batches for i in batch.indices)
+        assert drawn == sorted([*range(20), *range(20), *range(20, 31, 2)])
+
+
 def test_weights_set_how_often_a_pair_comes():
     corpus = Corpus(10, 8)
-    for fed in epochs_of(feed_of(corpus, weights=[2.0, 0.5], window_pairs=9), 2):
+    for fed in epochs_of(feed_of(corpus, mixtures=[uniform(corpus.sizes, [2.0, 0.5])], window_pairs=9), 2):
         counts = np.bincount(np.concatenate([b.indices for u in fed for b in u.batches]), minlength=18)
         assert counts[:10].tolist() == [2] * 10
         assert counts[10:].sum() == 4
 
 
 def test_an_epoch_without_pairs_is_skipped():
-    [update] = updates(feed_of(Corpus(1), weights=[0.3]), 1)
+    [update] = updates(feed_of(Corpus(1), mixtures=[uniform([1], [0.3])]), 1)
     assert update.position.epoch == 2, "0.3, then 0.6 of a pair: rounded, the second epoch has one"
 
 
@@ -281,7 +330,7 @@ class Recording:
 def test_a_sampler_gets_all_repetitions_of_a_pair_in_a_window_at_once(monkeypatch, piece_pairs):
     monkeypatch.setattr("mtkit.data.feed._PIECE_PAIRS", piece_pairs)
     sampler = Recording()
-    epochs_of(feed_of(Corpus(5, 8), weights=[3.0, 2.0], window_pairs=20, sampler=sampler), 1)
+    epochs_of(feed_of(Corpus(5, 8), mixtures=[uniform([5, 8], [3.0, 2.0])], window_pairs=20, sampler=sampler), 1)
     first_epoch = [(window, indices) for epoch, window, indices in sampler.calls if epoch == 0]
     assert sorted(i for _, indices in first_epoch for i in indices) == sorted([*range(5)] * 3 + [*range(5, 13)] * 2)
     pairs = [(window, i) for window, indices in first_epoch for i in set(indices)]

@@ -9,12 +9,21 @@ import pytest
 
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
+from mtkit.data.mixture import uniform
 from mtkit.runs.train import train
 from mtkit.training import pace
 from mtkit.training.pace import Outlook, expectation, fit_batches
 
 # Ten pairs of 2 and 9 tokens: 100 slots an epoch, the ends counted
-TEN_PAIRS = cast(Any, SimpleNamespace(src_lengths=np.full(10, 2, np.int32), tgt_lengths=np.full(10, 9, np.int32)))
+TEN_PAIRS = cast(
+    Any,
+    SimpleNamespace(
+        sizes=[8, 2],
+        src_lengths=np.full(10, 2, np.int32),
+        tgt_lengths=np.full(10, 9, np.int32),
+        release=lambda: None,
+    ),
+)
 
 
 @pytest.fixture
@@ -81,6 +90,18 @@ def test_less_than_an_epoch_has_no_dropout(make_config, monkeypatch, n_updates, 
     values["model"] = {"d_model": 16, "d_ff": 16, "n_heads": 2, **model}
     cfg, _ = fit_batches(Config.model_validate(values), TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, 1)
     assert (cfg.model.residual_dropout, cfg.model.embedding_dropout) == dropouts
+
+
+@pytest.mark.parametrize(("n_updates", "dropout"), [(1, 0.0), (2, 0.1)])
+def test_a_small_corpus_that_repeats_within_the_epoch_keeps_dropout(make_config, monkeypatch, n_updates, dropout):
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
+    cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, accumulate=1)
+    values = cfg.model_dump(mode="json", exclude_unset=True)
+    values["model"] = {"d_model": 16, "d_ff": 16, "n_heads": 2}
+    # 8 pairs once and 2 four times: 160 slots an epoch, the small ones again after 40 of them
+    mixture = uniform([8, 2], [1.0, 4.0])
+    cfg, _ = fit_batches(Config.model_validate(values), TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, 1, [mixture])
+    assert cfg.model.residual_dropout == dropout
 
 
 def test_without_a_budget_the_size_is_the_default_and_recorded(make_config):

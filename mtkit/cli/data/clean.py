@@ -110,6 +110,8 @@ def clean(
     if not corpora and not as_json:
         log.info(f"to train on the kept pairs, write below data.train of {config_path}, instead of what is there:")
         print(_entries(config.data.train, outputs), end="")
+        if any(corpus.scores for corpus in config.data.train):
+            log.warning("data.train[].scores are of the text before cleaning: score the kept pairs again")
 
 
 def _one_config(config_path: Path | None, corpora: Sequence[Path]) -> tuple[Path | None, list[Path]]:
@@ -125,7 +127,9 @@ def _one_config(config_path: Path | None, corpora: Sequence[Path]) -> tuple[Path
 def _entries(corpora: Sequence[Any], outputs: Sequence[clean_outputs.Output]) -> str:
     """Return the corpora of a config's data.train as YAML, with the kept pairs instead of all."""
     cleaned = [
-        corpus.model_copy(update=dict(zip(("src", "tgt"), output.kept, strict=True)))
+        corpus.model_copy(
+            update={**dict(zip(("src", "tgt"), output.kept, strict=True)), "scores": None, "min_score": None}
+        )
         if len(output.kept) == 2
         else TrainCorpus(tsv=output.kept[0], tag=corpus.tag, weight=corpus.weight)
         for corpus, output in zip(corpora, outputs, strict=True)

@@ -1,0 +1,175 @@
+"""How the epochs of a run draw pairs from its corpora: sizes, weights, a temperature and scores in, passes out."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mtkit.config.data import DataConfig, TrainCorpus
+from mtkit.config.stages import Stage
+from mtkit.console import counted
+from mtkit.data.corpus import checksum, corpus_name, count_pairs
+from mtkit.data.encoded import EncodedCorpus, Lengths
+from mtkit.errors import DataError
+from mtkit.formats.lines import require_regular
+from mtkit.formats.scores import read_scores
+
+Scores = npt.NDArray[np.float64]
+Eligible = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What an epoch draws from the corpora in one stage of a run; the lists have an entry for each corpus."""
+
+    begin: float  # share of the run from which it applies
+    end: float
+    sizes: list[int]  # pairs that take part
+    passes: list[float]  # over these pairs in an epoch
+    eligible: list[Eligible | None]  # (N,) of the corpus' pairs, whether they take part; None: all
+
+    @property
+    def n_pairs(self) -> float:
+        """The pairs of an epoch, repetitions included."""
+        return sum(size * passes for size, passes in zip(self.sizes, self.passes, strict=True))
+
+
+def uniform(sizes: Sequence[int], weights: Sequence[float] | None = None) -> Mixture:
+    """Return the mixture of a run without stages: all pairs, by weight (default: 1)."""
+    return Mixture(0.0, 1.0, list(sizes), list(weights or [1.0] * len(sizes)), [None] * len(sizes))
+
+
+def passes_of(sizes: Sequence[int], weights: Sequence[float], temperature: float) -> list[float]:
+    """Return how often an epoch uses each pair of each corpus, so that weight x size^(1/temperature) sets its share.
+
+    An epoch has as many pairs as with temperature 1, which gives the weights themselves (Arivazhagan et al. 2019,
+    section 4.2, with p for each corpus multiplied by its weight).
+    """
+    if temperature == 1:
+        return list(weights)
+    parts = [weight * size ** (1 / temperature) for size, weight in zip(sizes, weights, strict=True)]
+    n_pairs = sum(weight * size for size, weight in zip(sizes, weights, strict=True))
+    return [part / sum(parts) * n_pairs / size if size else 0.0 for part, size in zip(parts, sizes, strict=True)]
+
+
+def mixtures_of(data: DataConfig, corpus: EncodedCorpus) -> list[Mixture]:
+    """Return the mixture of each stage of a run; corpus: data.train, encoded.
+
+    Raises DataError if a corpus' scores cannot be read or do not fit its text, or leave it without pairs in a stage.
+    """
+    scores = [_scores_of(files, corpus, i) for i, files in enumerate(data.train)]
+    masks: dict[tuple[int, float], Eligible] = {}  # by corpus and lowest score: stages share them
+    mixtures = []
+    for stage in data.stages:
+        eligible: list[Eligible | None] = []
+        for i, (of_corpus, lowest) in enumerate(zip(scores, stage.min_scores, strict=True)):
+            if of_corpus is None or lowest is None:
+                eligible.append(None)
+                continue
+            if (i, lowest) not in masks:
+                masks[i, lowest] = of_corpus >= lowest
+            eligible.append(masks[i, lowest])
+            if stage.weights[i] and not masks[i, lowest].any():
+                raise _nothing_left(data.train[i], f"data.train.{i}", of_corpus, lowest, stage)
+        sizes = [n if mask is None else int(mask.sum()) for n, mask in zip(corpus.sizes, eligible, strict=True)]
+        passes = passes_of(sizes, stage.weights, data.temperature)
+        mixtures.append(Mixture(stage.begin, stage.end, sizes, passes, eligible))
+    return mixtures
+
+
+def _scores_of(files: TrainCorpus, corpus: EncodedCorpus, i: int) -> Scores | None:
+    """Return the score of each pair of corpus i that was encoded; None if it has no lowest score."""
+    if files.scores is None or files.min_score is None:
+        return None
+    scores = np.fromiter(read_scores(files.scores), np.float64)
+    if len(scores) != (n_lines := count_pairs([files])):
+        raise DataError(
+            f"{files.scores}: {len(scores):,} lines for {n_lines:,} pairs of {corpus_name(files)}; "
+            f"data.train.{i}.scores must have a line for each"
+        )
+    return np.asarray(scores[corpus.lines_of(i) - 1])
+
+
+def _nothing_left(files: TrainCorpus, key: str, scores: Scores, lowest: float, stage: Stage) -> DataError:
+    at_most = f"between {scores.min():g} and {scores.max():g}, half of them above {np.median(scores):g}"
+    return DataError(
+        f"{files.scores}: no pair of {corpus_name(files)} has the {key}.min_score={lowest:g} of {stage}: its scores "
+        f"are {at_most if len(scores) else 'none'}; lower min_score, or set the weight to 0 there"
+    )
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What an epoch draws from one corpus in one stage."""
+
+    n_pairs: int  # that take part
+    passes: float  # over them
+    tokens_per_pair: float  # of the longer side, its end included: what a batch counts
+
+
+def draws_of(mixture: Mixture, corpus: EncodedCorpus) -> list[Draw]:
+    """Return what an epoch of the mixture draws from each corpus."""
+    lengths = np.maximum(corpus.src_lengths, corpus.tgt_lengths) + 1
+    parts = np.split(lengths, np.cumsum(corpus.sizes)[:-1])
+    corpus.release()
+    return [
+        Draw(size, passes, _mean(part if eligible is None else part[eligible]))
+        for size, passes, eligible, part in zip(mixture.sizes, mixture.passes, mixture.eligible, parts, strict=True)
+    ]
+
+
+def _mean(lengths: Lengths) -> float:
+    return float(lengths.mean()) if len(lengths) else 0.0
+
+
+@dataclass(frozen=True)
+class CorpusUse:
+    """How much of a run one corpus takes."""
+
+    name: str
+    n_pairs: int  # that take part in any stage
+    batch_share: float  # of the tokens of all batches
+    passes: float  # over these pairs; with scores the mean: pairs with a high score may come more often
+
+    def __str__(self) -> str:
+        if not self.passes:
+            return f"{self.name}: not used"
+        pairs, times = counted(self.n_pairs, "pair"), f"{self.passes:.1f} passes"
+        return f"{self.name}: {pairs}, {self.batch_share:.1%} of the batches, {times}"
+
+
+def uses(names: Sequence[str], stages: Sequence[Sequence[Draw]], epochs: Sequence[float]) -> list[CorpusUse]:
+    """Return what a run with so many epochs of each stage draws from each corpus. names: of the corpora."""
+    drawn = []  # of each corpus: pairs that take part, pairs used, tokens used
+    for of_corpus in zip(*stages, strict=True):
+        used = [n_epochs * draw.passes * draw.n_pairs for draw, n_epochs in zip(of_corpus, epochs, strict=True)]
+        n_pairs = max((draw.n_pairs for draw, n in zip(of_corpus, used, strict=True) if n), default=0)
+        drawn.append(
+            (n_pairs, sum(used), sum(n * draw.tokens_per_pair for draw, n in zip(of_corpus, used, strict=True)))
+        )
+    all_tokens = sum(n_tokens for *_, n_tokens in drawn) or 1.0
+    return [
+        CorpusUse(name, n_pairs, n_tokens / all_tokens, used / n_pairs if n_pairs else 0.0)
+        for name, (n_pairs, used, n_tokens) in zip(names, drawn, strict=True)
+    ]
+
+
+def require_scores(data: DataConfig) -> None:
+    """Raise DataError, with the config's key, if a file of scores is missing, or a pipe."""
+    for i, files in enumerate(data.train):
+        if files.scores is not None:
+            if not files.scores.exists():
+                raise DataError(f"{files.scores}: no such file, though the config names it as data.train.{i}.scores")
+            require_regular(files.scores)
+
+
+def scores_fingerprint(data: DataConfig) -> str:
+    """Return a checksum of the scores that choose the pairs; "" without any."""
+    files = [files.scores if files.min_score is not None else None for files in data.train]
+    if not any(files):
+        return ""
+    checksums = [path and checksum(path) for path in files]
+    return hashlib.sha256(json.dumps(checksums).encode()).hexdigest()
