@@ -17,6 +17,8 @@ _NULL = PAD_ID  # the empty word that begins every source sentence; no text cont
 _MAX_PAIRS = 300_000  # sentence pairs to read
 MAX_LINKS = 20_000_000  # pairs of a source and a target position to hold in memory: about 1 GB
 
+_ROUNDING = 1e-9  # expected counts below it are differences of equal numbers
+
 Ids = NDArray[np.int64]
 
 
@@ -39,22 +41,14 @@ class Lexicon:
 def learn_lexicon(
     src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], n_iterations: int = 5, max_links: int = MAX_LINKS
 ) -> Lexicon:
-    """Fit IBM model 1 (Brown et al. 1993, section 4.2) by expectation maximisation, starting from a uniform t.
+    """Fit IBM model 1 and return its lexicon, without the empty word.
 
     src, tgt: the token ids of each pair, without special ones; of more text than max_links allows, take an even sample.
-    The model includes the empty word, the result does not.
     """
     sample = _sample(src, tgt, max_links)
-    links = _Links.from_pairs([src[index] for index in sample], [tgt[index] for index in sample])
-    probs = np.ones(links.entries.shape[0])  # any constant will do: only ratios within a target position count
-    for _ in range(n_iterations):
-        shares = probs[links.entry]
-        shares /= np.repeat(np.add.reduceat(shares, links.starts), links.lengths) if shares.size else 1.0
-        counts = np.bincount(links.entry, shares, minlength=probs.size)
-        totals = np.bincount(links.entries[:, 0], counts)
-        probs = counts / totals[links.entries[:, 0]]
-    real = links.entries[:, 0] != _NULL
-    return Lexicon(links.entries[real, 0], links.entries[real, 1], probs[real])
+    return Model1(
+        _flat([src[index] for index in sample]), _flat([tgt[index] for index in sample]), n_iterations
+    ).lexicon()
 
 
 def _sample(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], max_links: int) -> list[int]:
@@ -66,28 +60,56 @@ def _sample(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], max_link
     return [usable[i] for i in np.linspace(0, len(usable) - 1, int(len(usable) * max_links / n_links), dtype=int)]
 
 
-@dataclass(frozen=True)
-class _Links:
-    """Every target position of the text with every source position, and the empty word, that it may translate."""
+Text = tuple[Ids, Ids]  # token ids of all sentences, end to end, and how many each sentence has
 
-    entries: Ids  # (E, 2) source and target ids that occur together, sorted
-    entry: NDArray[np.int32]  # (L,) the entry of each link; the links of a target position are neighbours
-    starts: Ids  # (P,) the first link of each target position
-    lengths: Ids  # (P,) the number of its links
 
-    @classmethod
-    def from_pairs(cls, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> "_Links":
-        base = 1 + max((max(ids) for ids in tgt), default=0)
-        keys = []
-        lengths = []
-        for src_ids, tgt_ids in zip(src, tgt, strict=True):
-            sources = np.array([_NULL, *src_ids], dtype=np.int64)
-            keys.append((sources * base + np.array(tgt_ids, dtype=np.int64)[:, None]).ravel())
-            lengths.append(np.full(len(tgt_ids), sources.size))
-        distinct, entry = np.unique(np.concatenate([*keys, np.empty(0, np.int64)]), return_inverse=True)
-        counts = np.concatenate([*lengths, np.empty(0, np.int64)])
-        entries = np.stack([distinct // base, distinct % base], axis=1)
-        return cls(entries, entry.astype(np.int32), np.cumsum(counts) - counts, counts)
+def _flat(sentences: Sequence[Sequence[int]]) -> Text:
+    ids = np.fromiter(itertools.chain.from_iterable(sentences), np.int64)
+    return ids, np.fromiter(map(len, sentences), np.int64, len(sentences))
+
+
+class Model1:
+    """IBM model 1 (Brown et al. 1993, section 4.2), fitted by expectation maximisation from a uniform t.
+
+    A link joins a target position with a source position, or the empty word, that it may translate.
+    """
+
+    def __init__(self, src: Text, tgt: Text, n_iterations: int = 5) -> None:
+        (src_ids, src_sizes), (tgt_ids, tgt_sizes) = src, tgt
+        ends = np.cumsum(src_sizes + 1)
+        self._first_link = np.concatenate([[0], np.cumsum((src_sizes + 1) * tgt_sizes)])  # of each pair
+        sources = np.insert(src_ids, np.cumsum(src_sizes) - src_sizes, _NULL)  # each sentence after the empty word
+        lengths = np.repeat(src_sizes + 1, tgt_sizes)  # of each target position: its links, which are neighbours
+        starts = np.cumsum(lengths) - lengths
+        places = np.repeat(np.repeat(ends - src_sizes - 1, tgt_sizes) - starts, lengths) + np.arange(lengths.sum())
+        base = 1 + int(tgt_ids.max(initial=0))
+        entries, entry = np.unique(sources[places] * base + np.repeat(tgt_ids, lengths), return_inverse=True)
+        self._entries = entries // base, entries % base  # source and target ids that occur together, sorted
+        self._entry = entry.reshape(-1).astype(np.int32)  # of each link
+        self._shares = np.zeros(0)  # of each link, how much of its target position it explains
+        self._counts: NDArray[np.float64] = np.zeros(0)  # of each entry, the sum of its links' shares
+        probs = np.ones(len(entries))  # any constant will do: only ratios within a target position count
+        for _ in range(n_iterations):
+            self._shares = probs[self._entry]
+            if len(self._shares):
+                self._shares /= np.repeat(np.add.reduceat(self._shares, starts), lengths)
+            self._counts = np.asarray(np.bincount(self._entry, self._shares, minlength=len(entries)), np.float64)
+            probs = self._probs(self._counts)
+
+    def lexicon(self, without: Ids | None = None) -> Lexicon:
+        """Return the lexicon; `without` are pairs whose links are not counted in the last iteration."""
+        counts = self._counts
+        if without is not None:
+            sizes = np.diff(self._first_link)[without]
+            links = np.repeat(self._first_link[without] + sizes - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
+            counts = counts - np.bincount(self._entry[links], self._shares[links], minlength=len(counts))
+        real = (self._entries[0] != _NULL) & (counts > _ROUNDING)
+        src_ids, tgt_ids = self._entries
+        return Lexicon(src_ids[real], tgt_ids[real], self._probs(counts)[real])
+
+    def _probs(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        totals = np.bincount(self._entries[0], counts)
+        return np.asarray(counts / np.maximum(totals, _ROUNDING)[self._entries[0]])
 
 
 def learn_shortlist(

@@ -11,7 +11,7 @@ import torch
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from mtkit.engines.lexicon import learn_lexicon
+from mtkit.engines.lexicon import Model1, learn_lexicon
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import Shortlist
 from mtkit.errors import BundleError
@@ -52,6 +52,22 @@ def test_a_token_that_comes_twice_counts_twice() -> None:
     # source 10 10, target 20 21: three source positions share each target token, two of them are token 10
     probs = probabilities([[10, 10], [11]], [[20, 21], [21]], 1)
     assert probs == pytest.approx({(10, 20): 1 / 2, (10, 21): 1 / 2, (11, 21): 1.0})
+
+
+def test_pairs_left_out_of_the_last_iteration_count_nothing() -> None:
+    # The pairs of the first test: without the second, each source of the first has la 1/3 and maison 1/3.
+    the, house, la, maison = 10, 11, 20, 21
+    src = np.array([the, house, the]), np.array([2, 1])
+    tgt = np.array([la, maison, la]), np.array([2, 1])
+    model = Model1(src, tgt, n_iterations=1)
+    found = {}
+    for pair in (0, 1):
+        lexicon = model.lexicon(without=np.array([pair]))
+        entries = zip(lexicon.src_ids.tolist(), lexicon.tgt_ids.tolist(), strict=True)
+        found[pair] = dict(zip(entries, lexicon.probs.tolist(), strict=True))
+    assert found[0] == pytest.approx({(the, la): 1.0})
+    half = dict.fromkeys([(the, la), (the, maison), (house, la), (house, maison)], 1 / 2)
+    assert found[1] == pytest.approx(half)
 
 
 def test_the_best_come_first_and_of_equals_the_lower_id() -> None:

@@ -1,6 +1,6 @@
 """Align the lines of two texts: by lengths and words spelled alike first, then by a lexicon learnt from the result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,8 +8,8 @@ import numpy as np
 from mtkit.corpora.alignment.anchors import anchor_points, anchored_band, word_pairs
 from mtkit.corpora.alignment.beads import Band, Beads, Priors, best_alignment, n_blocks
 from mtkit.corpora.alignment.likeness import BLOCK_LINES, Likeness, Table, Tables
-from mtkit.corpora.alignment.words import Ints, Side, Vocabulary, as_lists
-from mtkit.engines.lexicon import learn_lexicon
+from mtkit.corpora.alignment.words import Ints, Side, Vocabulary
+from mtkit.engines.lexicon import Model1
 
 _ROUNDS = 3  # alignments, of which each later one uses the lexicon learnt from the one before
 _FIRST_WIDTH, _WIDTH = 24, 10  # offsets to either side of the expected one that are looked at
@@ -80,27 +80,29 @@ def learn_folds(likeness: Likeness, beads: Beads) -> list[Tables] | None:
     n_folds = min(n_folds, n_blocks(len(src)))
     if n_folds < 2:
         return None
-    folds = []
+    keep = _even_sample(src.n_words[rows] * likeness.tgt.n_words[cols])
+    rows, cols = rows[keep], cols[keep]
+    left_out = []
     for number in range(n_folds):  # the line before a block may be joined with its first, so it is scored there too
-        others = (rows // BLOCK_LINES % n_folds != number) & ((rows + 1) // BLOCK_LINES % n_folds != number)
-        folds.append(_learn(likeness, rows[others], cols[others]))
-    return folds
+        in_fold = (rows // BLOCK_LINES % n_folds == number) | ((rows + 1) // BLOCK_LINES % n_folds == number)
+        left_out.append(np.flatnonzero(in_fold))
+    sides = src.take(rows), likeness.tgt.take(cols)
+    forward = _learn(*sides, left_out, len(likeness.vocabulary))
+    backward = _learn(*sides[::-1], left_out, len(likeness.vocabulary))
+    return [Tables(*tables) for tables in zip(forward, backward, strict=True)]
 
 
-def _learn(likeness: Likeness, rows: Ints, cols: Ints) -> Tables:
-    src, tgt, n_words = likeness.src.take(rows), likeness.tgt.take(cols), len(likeness.vocabulary)
-    keep = _even_sample(src.n_words * tgt.n_words)
-    src, tgt = src.take(keep), tgt.take(keep)
-    everything = range(len(keep))
+def _learn(src: Side, tgt: Side, left_out: Sequence[Ints], n_words: int) -> list[Table]:
+    """Return a lexicon for each set of lines that is left out."""
     # ids from 1: model 1 calls the empty word 0
-    src_ids = [[word + 1 for word in line] for line in as_lists(src, everything)]
-    tgt_ids = [[word + 1 for word in line] for line in as_lists(tgt, everything)]
-    directions = []
-    for a, b, side in ((src_ids, tgt_ids, src), (tgt_ids, src_ids, tgt)):
-        lexicon = learn_lexicon(a, b, max_links=2 * _MAX_LINKS)
+    model = Model1((src.ids.astype(np.int64) + 1, src.n_words), (tgt.ids.astype(np.int64) + 1, tgt.n_words))
+    counts = np.bincount(src.ids, minlength=n_words)
+    tables = []
+    for without in left_out:
+        lexicon = model.lexicon(without)
         lexicon = replace(lexicon, src_ids=lexicon.src_ids - 1, tgt_ids=lexicon.tgt_ids - 1)
-        directions.append(Table.from_lexicon(lexicon, np.bincount(side.ids, minlength=n_words)))
-    return Tables(*directions)
+        tables.append(Table.from_lexicon(lexicon, counts - np.bincount(src.take(without).ids, minlength=n_words)))
+    return tables
 
 
 def _even_sample(n_links: Ints) -> Ints:
@@ -115,17 +117,19 @@ def _even_sample(n_links: Ints) -> Ints:
 
 def related_share(aligned: Aligned) -> float:
     """Return the share of pairs that fit better than their source with another target line, of an even sample."""
-    beads = aligned.beads.take(aligned.beads.are_pairs())
-    if not len(beads):
-        return 0.0
-    n_tgt = len(aligned.likeness.tgt)
-    sample = np.unique(np.linspace(0, len(beads) - 1, _SAMPLE, dtype=np.int64))
-    better = 0.0
-    for place in sample.tolist():
-        row, col = int(beads.src[place, 0]), int(beads.tgt[place, 0])
-        other = (col + max(1, n_tgt // 3)) % n_tgt
-        own, foreign = (
-            float(aligned.likeness.block(range(row, row + 1), range(c, c + 1)).one_one[0, 0]) for c in (col, other)
-        )
-        better += 1.0 if own > foreign else 0.5 if own == foreign else 0.0
-    return better / len(sample)
+    likeness, beads = aligned.likeness, aligned.beads
+    beads = beads.take((beads.sizes() == 1).all(axis=1))
+    n_src, n_tgt = len(likeness.src), len(likeness.tgt)
+    better = n_pairs = 0.0
+    for block in np.unique(np.linspace(0, n_blocks(n_src) - 1, _SAMPLE // BLOCK_LINES, dtype=np.int64)).tolist():
+        rows = range(block * BLOCK_LINES, min((block + 1) * BLOCK_LINES, n_src))
+        pairs = beads.take((beads.src[:, 0] >= rows.start) & (beads.src[:, 0] < rows.stop))
+        if not len(pairs):
+            continue
+        first = (rows.start + max(1, n_tgt // 3)) % n_tgt
+        others = range(first, min(n_tgt, first + len(rows)))
+        row = pairs.src[:, 0] - rows.start
+        foreign = likeness.block(rows, others).one_one[row, row % len(others)].astype(np.float16)
+        better += float((pairs.scores > foreign).sum() + 0.5 * (pairs.scores == foreign).sum())
+        n_pairs += len(pairs)
+    return better / max(1.0, n_pairs)

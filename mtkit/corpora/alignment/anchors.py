@@ -7,7 +7,7 @@ import numpy as np
 
 from mtkit.corpora.alignment.beads import Band, Beads, Offsets, n_blocks
 from mtkit.corpora.alignment.likeness import BLOCK_LINES, Table, Tables
-from mtkit.corpora.alignment.words import Floats, Ints, Side, Vocabulary, distinct_counts
+from mtkit.corpora.alignment.words import Floats, Ints, Side, Vocabulary
 
 _RARE = 12  # lines that a word may stand in to be an anchor
 _MOST_POINTS = 20_000_000
@@ -68,10 +68,8 @@ class _Postings:
     """The lines that each word stands in."""
 
     def __init__(self, side: Side, n_words: int) -> None:
-        n = max(1, len(side))
-        pairs = np.unique(side.ids.astype(np.int64) * n + side.line_of_word())
-        self.lines = pairs % n
-        self.counts = distinct_counts(side, n_words)
+        words, self.lines = side.occurrences
+        self.counts = np.bincount(words, minlength=n_words)
         self.starts = np.cumsum(self.counts) - self.counts
 
 

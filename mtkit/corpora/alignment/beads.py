@@ -94,23 +94,22 @@ def best_alignment(scores: Scores, n_src: int, n_tgt: int, band: Band, priors: P
     return _Search(scores, n_src, n_tgt, band, priors).run()
 
 
-@dataclass(frozen=True)
 class _Cells:
     """The cells of a block's rows. Between two windows stands a cell that no path can use."""
 
-    offsets: Ints  # rising
-    usable: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of_windows(cls, windows: Sequence[Offsets]) -> "_Cells":
+    def __init__(self, windows: Sequence[Offsets], gap_line: float) -> None:
         parts = [np.arange(first, last + 2) for first, last in windows]
-        return cls(np.concatenate(parts), np.concatenate([np.arange(len(part)) < len(part) - 1 for part in parts]))
+        self.offsets: Ints = np.concatenate(parts)  # rising
+        self.unusable: Ints = np.cumsum([len(part) for part in parts]) - 1
+        self.every: Ints = np.arange(len(self.offsets))
+        self.gap_costs = np.asarray(gap_line * self.offsets, np.float64)  # of a target gap from offset 0 on
 
     def move(self, values: Floats, old: "_Cells") -> Floats:
         """Return values of old cells at the offsets of these ones."""
         place = np.minimum(np.searchsorted(old.offsets, self.offsets), len(old.offsets) - 1)
-        same = (old.offsets[place] == self.offsets) & old.usable[place] & self.usable
-        return np.where(same, values[place], -np.inf)
+        moved = np.where(old.offsets[place] == self.offsets, values[place], -np.inf)
+        moved[self.unusable] = -np.inf
+        return moved
 
 
 class _Trail:
@@ -123,6 +122,11 @@ class _Trail:
         self.origins = np.zeros(shape, np.int32)  # of a gap: its first row or column
         self.scores = np.zeros(shape, np.float16)  # of a pair
 
+    def note_scores(self, pairs: Floats) -> None:
+        """Keep the scores of the moves by which the cells were reached. pairs: (moves, rows, cells)."""
+        for move, scores in enumerate(pairs):
+            np.copyto(self.scores, scores, where=self.codes == move, casting="same_kind")
+
 
 class _Search:
     """Viterbi search over cells (source lines read, offset).
@@ -133,88 +137,99 @@ class _Search:
 
     def __init__(self, scores: Scores, n_src: int, n_tgt: int, band: Band, priors: Priors) -> None:
         self.scores, self.n_src, self.n_tgt, self.band, self.priors = scores, n_src, n_tgt, band, priors
-        self.move_costs = np.array([0.0, priors.two_one, priors.two_one, priors.two_two])[:, None]
-        # The best cell so far of each column, as the start of a gap: its value + gap_line * row, and its row.
-        self.column_value = np.full(n_tgt + 1, -np.inf)
-        self.column_row = np.zeros(n_tgt + 1, np.int32)
+        self.n_moves = len(MOVES) if priors.two_two < np.inf else len(MOVES) - 1
+        self.move_costs = np.array([0.0, priors.two_one, priors.two_one, priors.two_two])[: self.n_moves, None]
+        # The best cell so far of each column, as the start of a gap: its value + gap_line * row, and its row. Before
+        # the first and after the last column stand some that no path uses, so that every cell of a row has one.
+        offsets = [offset for windows in band.windows for window in windows for offset in window]
+        self.first_column = min(0, *offsets)
+        n_columns = max(n_tgt, max(offsets) + 1 + n_src) - self.first_column + 1
+        self.column_value = np.full(n_columns, -np.inf)
+        self.column_row = np.zeros(n_columns, np.int32)
         self.trails: list[_Trail] = []
 
     def run(self) -> Beads:
         """Fill all rows, then go back from the last cell."""
-        cells = _Cells.of_windows(self.band.windows[0])
+        cells = _Cells(self.band.windows[0], self.priors.gap_line)
         before = np.full(len(cells.offsets), -np.inf)
         trail = _Trail(cells, 1)
         last = self._end_row(0, cells, np.where(cells.offsets == 0, 0.0, -np.inf), trail, 0)
         self.trails.append(trail)
         for block, windows in enumerate(self.band.windows):
             lines = range(block * BLOCK_LINES, min((block + 1) * BLOCK_LINES, self.n_src))
-            new = _Cells.of_windows(windows)
+            new = _Cells(windows, self.priors.gap_line)
             before, last, cells = new.move(before, cells), new.move(last, cells), new
             trail = _Trail(cells, len(lines))
             self.trails.append(trail)
             if len(lines):
                 pairs = self._pair_scores(lines, windows, cells)
+                candidates = np.full((_SRC_GAP + 1, len(cells.offsets)), -np.inf)
                 for i, line in enumerate(lines):
-                    before, last = last, self._next_row(line + 1, cells, pairs[:, i], (before, last), trail, i)
+                    self._fill_moves(candidates, pairs[:, i], before, last)
+                    before, last = last, self._next_row(line + 1, cells, candidates, trail, i)
+                trail.note_scores(pairs)
         return self._trace()
 
     def _pair_scores(self, lines: range, windows: Sequence[Offsets], cells: _Cells) -> Floats:
-        """Return the score of each move that ends in each cell: (4, lines, cells)."""
-        result = np.full((len(MOVES), len(lines), len(cells.offsets)), -np.inf, np.float32)
+        """Return the score of each move that ends in each cell: (moves, lines, cells)."""
+        result = np.full((self.n_moves, len(lines), len(cells.offsets)), -np.inf, np.float32)
         rows = range(max(0, lines.start - 1), lines.stop)
         row = np.array(lines)[:, None] - rows.start
         for first, last in windows:
             cols = range(max(0, lines.start + first - 1), min(self.n_tgt, lines.stop + last))
             if not len(cols):
                 continue
-            scores = self.scores.block(rows, cols)
-            places = np.flatnonzero((cells.offsets >= first) & (cells.offsets <= last))
+            block = self.scores.block(rows, cols)
+            scores = (block.one_one, block.two_one, block.one_two, block.two_two)
+            places = slice(*np.searchsorted(cells.offsets, [first, last + 1]).tolist())
             col = np.array(lines)[:, None] + cells.offsets[places] - cols.start  # of the cell's last target line
             inside = (col >= 0) & (col < len(cols))
             col = np.clip(col, 0, len(cols) - 1)
-            for move, score in enumerate((scores.one_one, scores.two_one, scores.one_two, scores.two_two)):
-                result[move][:, places] = np.where(inside, score[row, col], -np.inf)
+            for move in range(self.n_moves):
+                result[move, :, places] = np.where(inside, scores[move][row, col], -np.inf)
         return result
 
-    def _next_row(
-        self, row: int, cells: _Cells, pairs: Floats, rows_before: tuple[Floats, Floats], trail: _Trail, i: int
-    ) -> Floats:
-        """Return the values of the cells after `row` source lines, from the two rows before and the best of columns."""
-        before, last = rows_before
-        n = len(cells.offsets)
-        candidates = np.full((5, n), -np.inf)
-        candidates[0] = last
-        candidates[1, :-1] = before[1:]  # two source lines and one of the target: from the next higher offset
-        candidates[2, 1:] = last[:-1]
-        candidates[3] = before
-        candidates[:4] += pairs - self.move_costs
-        tgt = np.clip(cells.offsets + row, 0, self.n_tgt)
-        candidates[_SRC_GAP] = self.column_value[tgt] - self.priors.gap - self.priors.gap_line * row
+    def _fill_moves(self, candidates: Floats, pairs: Floats, before: Floats, last: Floats) -> None:
+        """Write the values of the moves that end in each cell, from the two rows before; the edges keep -inf."""
+        pairs = pairs - self.move_costs
+        np.add(last, pairs[0], out=candidates[0])
+        # two source lines and one of the target: from the next higher offset
+        np.add(before[1:], pairs[1, :-1], out=candidates[1, :-1])
+        np.add(last[:-1], pairs[2, 1:], out=candidates[2, 1:])
+        if len(pairs) == len(MOVES):
+            np.add(before, pairs[3], out=candidates[3])
+
+    def _next_row(self, row: int, cells: _Cells, candidates: Floats, trail: _Trail, i: int) -> Floats:
+        """Return the values of the cells after `row` source lines: candidates' moves, and the best of columns."""
+        column = cells.offsets + (row - self.first_column)
+        np.subtract(self.column_value[column], self.priors.gap + self.priors.gap_line * row, out=candidates[_SRC_GAP])
         codes = candidates.argmax(axis=0)
         trail.codes[i] = codes
-        trail.origins[i] = self.column_row[tgt]
-        every = np.arange(n)
-        trail.scores[i] = np.where(codes < len(MOVES), pairs[np.minimum(codes, len(MOVES) - 1), every], 0)
-        return self._end_row(row, cells, candidates[codes, every], trail, i)
+        trail.origins[i] = self.column_row[column]
+        return self._end_row(row, cells, candidates[codes, cells.every], trail, i)
 
     def _end_row(self, row: int, cells: _Cells, values: Floats, trail: _Trail, i: int) -> Floats:
         """Add the gaps of target lines to a row, and return its values."""
-        tgt = cells.offsets + row
-        outside = (tgt < 0) | (tgt > self.n_tgt) | ~cells.usable
-        values = np.where(outside, -np.inf, values)
-        tgt = np.clip(tgt, 0, self.n_tgt)
-        levelled = values + self.priors.gap_line * tgt
+        values[cells.unusable] = -np.inf
+        first, end = 0, len(values)
+        if cells.offsets[0] + row < 0 or cells.offsets[-1] + row > self.n_tgt:
+            first, end = np.searchsorted(cells.offsets, [-row, self.n_tgt - row + 1]).tolist()
+            values[:first] = values[end:] = -np.inf
+        levelled = values + cells.gap_costs
         best = np.maximum.accumulate(levelled)
-        holders = np.maximum.accumulate(np.where(levelled >= best, np.arange(len(tgt)), 0))
-        gaps = best[:-1] - self.priors.gap - self.priors.gap_line * tgt[1:]
-        better = np.flatnonzero((gaps > values[1:]) & ~outside[1:])
+        gaps = best[:-1] - (cells.gap_costs[1:] + self.priors.gap)
+        gaps[cells.unusable - 1] = -np.inf
+        gaps[max(0, end - 1) :] = -np.inf
+        better = np.flatnonzero(gaps > values[1:])
+        holders = np.maximum.accumulate(np.where(levelled >= best, cells.every, 0))
         values[better + 1] = gaps[better]
         trail.codes[i, better + 1] = _TGT_GAP
-        trail.origins[i, better + 1] = tgt[holders[better]]
+        trail.origins[i, better + 1] = cells.offsets[holders[better]] + row
+        column = cells.offsets + (row - self.first_column)
         start = values + self.priors.gap_line * row
-        new = np.flatnonzero((start > self.column_value[tgt]) & ~outside)
-        self.column_value[tgt[new]] = start[new]
-        self.column_row[tgt[new]] = row
+        new = np.flatnonzero(start > self.column_value[column])
+        self.column_value[column[new]] = start[new]
+        self.column_row[column[new]] = row
         return values
 
     def _trace(self) -> Beads:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtkit.corpora.alignment.lengths import Lengths
-from mtkit.corpora.alignment.words import Floats, Ints, Side, Vocabulary
+from mtkit.corpora.alignment.words import Floats, Ints, Side, Vocabulary, ranges
 from mtkit.engines.lexicon import Lexicon
 
 BLOCK_LINES = 64  # consecutive source lines that are scored at once, with a lexicon learnt from other lines
@@ -14,7 +14,7 @@ _BY_CHANCE = 0.3  # of a sentence's words: those that the other side does not ex
 _SPELLED_ALIKE = 0.3  # of the words without an entry in the lexicon: those that are spelled alike on the other side
 _SYMBOLS_ALIKE = 0.8  # the same for numbers and punctuation
 _LEAST_PROB = 0.005  # of an entry of the lexicon that is kept
-_LOWEST = -10.0  # nats of one line with one: a single free translation must not look like a slip
+LOWEST = -10.0  # nats of one line with one: a single free translation must not look like a slip
 _NONE = np.float32(-np.inf)
 
 
@@ -76,7 +76,7 @@ class Likeness:
         folds: Sequence[Tables] | None = None,
         swapped: tuple[Ints, Ints] | None = None,
     ) -> None:
-        """swapped: 1 at the lines of either text that are in the other's language."""
+        """swapped: 1 at lines that are in the other text's language."""
         n = len(vocabulary)
         self.src, self.tgt, self.vocabulary = src, tgt, vocabulary
         self.lengths = Lengths.from_totals(int(src.n_chars.sum()), int(tgt.n_chars.sum()))
@@ -91,14 +91,14 @@ class Likeness:
         """Return the scores of these source and target lines."""
         src, tgt = _Counts(self.src, rows), _Counts(self.tgt, cols)
         tables = self.folds[rows[-1] // BLOCK_LINES % len(self.folds)]
-        scores = self._scores(src, tgt, tables, (0, 1))
+        scores = self._scores(src, tgt, tables)
         if self.swapped is not None:
             scores = self._with_swapped(scores, rows, cols, tables)
         forward, forward_merged, backward, backward_merged = scores
         a, b = src.n_chars[:, None], tgt.n_chars[None, :]
         a2, b2 = a + _shifted(src.n_chars)[:, None], b + _shifted(tgt.n_chars)[None, :]
         cost = self.lengths.cost
-        one_one = np.maximum((forward + backward) / 2 - cost(a, b), _LOWEST)
+        one_one = np.maximum((forward + backward) / 2 - cost(a, b), LOWEST)
         one_one[(a == 0) | (b == 0)] = 0.0
         two_one = (forward_merged + _once(backward, _down(backward))) / 2 - cost(a2, b)
         one_two = (backward_merged + _once(forward, _right(forward))) / 2 - cost(a, b2)
@@ -106,37 +106,54 @@ class Likeness:
             a2, b2
         )
         two_one[0], one_two[:, 0], two_two[0], two_two[:, 0] = _NONE, _NONE, _NONE, _NONE
-        return Block(*(s.astype(np.float32) for s in (one_one, two_one, one_two, two_two)))
+        return Block(*(np.asarray(s, np.float32) for s in (one_one, two_one, one_two, two_two)))
 
-    def _scores(self, src: "_Counts", tgt: "_Counts", tables: Tables, sides: tuple[int, int]) -> list[Floats]:
+    def _scores(self, src: "_Counts", tgt: "_Counts", tables: Tables) -> list[Floats]:
         """Return log P(target | source) / P(target), the same of a source line joined to the one before, and reverse.
 
-        All are (source lines, target lines). sides: 0 is the source's words, 1 the target's.
+        All are (source lines, target lines).
         """
-        ratios = self._ratios(src.words, tgt.words, tables.forward, self._frequency[sides[1]])
-        forward = _explained(src.shares, ratios) @ tgt.counts.T
-        forward_merged = _explained(src.merged_shares, ratios) @ tgt.counts.T
-        ratios = self._ratios(tgt.words, src.words, tables.backward, self._frequency[sides[0]])
-        backward = src.counts @ _explained(tgt.shares, ratios).T
-        backward_merged = src.counts @ _explained(tgt.merged_shares, ratios).T
-        return [forward, forward_merged, backward, backward_merged]
+        forward = self._explained(src, tgt, tables.forward, self._frequency[1])
+        backward = self._explained(tgt, src, tables.backward, self._frequency[0])
+        return [*forward, *(scores.T for scores in backward)]
+
+    def _explained(self, src: "_Counts", tgt: "_Counts", table: Table, frequency: Floats) -> list[Floats]:
+        """Return log P(other line | line) / P(other line), by IBM model 1 smoothed with chance.
+
+        The second result is of lines joined to the one before. frequency: of the words of the other text.
+        """
+        sums = src.counts @ self._ratios(src.words, tgt.words, table, frequency)
+        sizes = src.counts.sum(axis=1, keepdims=True)
+        results = []
+        for total, n_words in ((sums, sizes), (sums + _down(sums), sizes + _down(sizes))):
+            total = total * ((1 - _BY_CHANCE) / (n_words + 1))  # and the empty word
+            results.append(np.log(total + np.float32(_BY_CHANCE)) @ tgt.counts.T)
+        return results
 
     def _ratios(self, words: Ints, others: Ints, table: Table, frequency: Floats) -> Floats:
-        """Return t(other | word) / u(other), (words, others), u being how frequent the other is."""
+        """Return t(other | word) / u(other), (words, others), u being how frequent the other is.
+
+        t is the table's, as far as that is trusted; for the rest, words spelled alike have a share of it.
+        """
+        trust, alike, u = table.trust[words], self._alike[words], frequency[others]
+        ratios = np.repeat(((1 - trust) * (1 - alike))[:, None], len(others), axis=1)
         column = self._column
         column[others] = np.arange(len(others))
         starts, sizes = table.starts[words], table.starts[words + 1] - table.starts[words]
-        ends = np.cumsum(sizes)
-        entries = np.arange(int(sizes.sum())) + np.repeat(starts - ends + sizes, sizes)
-        columns, rows = column[table.others[entries]], np.repeat(np.arange(len(words)), sizes)
+        entries, rows = ranges(starts, sizes), np.repeat(np.arange(len(words)), sizes)
+        columns = column[table.others[entries]]
         here = columns >= 0
-        probs = np.zeros((len(words), len(others)), np.float32)
-        probs[rows[here], columns[here]] = table.probs[entries[here]]
+        rows, columns, entries = rows[here], columns[here], entries[here]
+        ratios[rows, columns] += trust[rows] * table.probs[entries] / u[columns]
         column[others] = -1
-        u = frequency[others]
-        trust, alike = table.trust[words][:, None], self._alike[words][:, None]
-        same = (self._keys[words][:, None] == self._keys[others][None, :]) & (alike > 0)
-        return np.asarray(trust * (probs / u) + (1 - trust) * (1 - alike + alike * same / u))
+
+        order = np.argsort(self._keys[others])
+        keys, other_keys = self._keys[words], self._keys[others][order]
+        first = np.searchsorted(other_keys, keys)
+        n_same = np.where(alike > 0, np.searchsorted(other_keys, keys, side="right") - first, 0)
+        rows, columns = np.repeat(np.arange(len(words)), n_same), order[ranges(first, n_same)]
+        ratios[rows, columns] += ((1 - trust) * alike)[rows] / u[columns]
+        return np.asarray(ratios)
 
     def _with_swapped(self, scores: list[Floats], rows: range, cols: range, tables: Tables) -> list[Floats]:
         """Score the lines of both texts that are in the other's language the other way round."""
@@ -147,7 +164,7 @@ class Likeness:
         )
         if len(i) and len(j):
             backward, backward_merged, forward, forward_merged = self._scores(
-                _Counts(self.tgt, cols), _Counts(self.src, rows), tables, (0, 1)
+                _Counts(self.tgt, cols), _Counts(self.src, rows), tables
             )
             place = np.ix_(i, j)
             for score, turned in zip(scores, (forward, forward_merged, backward, backward_merged), strict=True):
@@ -166,14 +183,6 @@ class _Counts:
         owners = np.repeat(np.arange(len(lines)), np.diff(starts))
         counts = np.bincount(owners * len(words) + columns.reshape(-1), minlength=len(lines) * len(words))
         self.counts: Floats = counts.reshape(len(lines), len(words)).astype(np.float32)
-        n_words = self.counts.sum(axis=1, keepdims=True)
-        self.shares = self.counts / (n_words + 1)  # and the empty word
-        self.merged_shares = (self.counts + _down(self.counts)) / (n_words + _down(n_words) + 1)
-
-
-def _explained(shares: Floats, ratios: Floats) -> Floats:
-    """Return log P(word | line) / P(word), (lines, words), by IBM model 1 smoothed with chance."""
-    return np.asarray(np.log(_BY_CHANCE + (1 - _BY_CHANCE) * (shares @ ratios) + 1e-9))
 
 
 def _frequency(side: Side, n_words: int) -> Floats:

@@ -4,8 +4,9 @@ import itertools
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -47,9 +48,21 @@ class Side:
     def take(self, lines: Ints) -> "Side":
         """Return a text of these lines."""
         sizes = self.n_words[lines]
-        ends = np.cumsum(sizes)
-        places = np.arange(int(sizes.sum())) + np.repeat(self.starts[lines] - ends + sizes, sizes)
-        return Side(self.ids[places], np.concatenate([[0], ends]).astype(np.int64), self.n_chars[lines])
+        words = self.ids[ranges(self.starts[lines], sizes)]
+        return Side(words, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), self.n_chars[lines])
+
+    @cached_property
+    def occurrences(self) -> tuple[Ints, Ints]:
+        """Which word stands in which line, each once: words in rising order, and their lines."""
+        n = max(1, len(self))
+        words, lines = np.divmod(np.unique(self.ids.astype(np.int64) * n + self.line_of_word()), n)
+        return words, lines
+
+
+def ranges(starts: Ints, sizes: Ints) -> Ints:
+    """Return start, start + 1, ... of each range, end to end."""
+    ends = np.cumsum(sizes)
+    return np.arange(int(sizes.sum())) + np.repeat(starts - ends + sizes, sizes)
 
 
 class Vocabulary:
@@ -101,14 +114,3 @@ def _spelling_key(stem: str) -> str | None:
         return stem
     bare = "".join(c for c in unicodedata.normalize("NFD", stem) if not unicodedata.combining(c))
     return bare[:_COGNATE] if len(bare) >= _SHORTEST_COGNATE else None
-
-
-def distinct_counts(side: Side, n_words: int) -> Ints:
-    """Return how many lines each word occurs in."""
-    pairs = np.unique(side.ids.astype(np.int64) * max(1, len(side)) + side.line_of_word())
-    return np.bincount(pairs // max(1, len(side)), minlength=n_words)
-
-
-def as_lists(side: Side, lines: Sequence[int]) -> list[list[int]]:
-    """Return the word ids of these lines."""
-    return [side.ids[side.starts[line] : side.starts[line + 1]].tolist() for line in lines]
