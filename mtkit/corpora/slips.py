@@ -13,7 +13,7 @@ from mtkit.corpora.alignment.swaps import swapped_lines
 from mtkit.corpora.alignment.words import Floats, Ints, Vocabulary
 
 # Slips are rare: one line with one line needs no proof, everything else about 1 in 10,000 against it.
-PRIORS = Priors(two_one=12.0, two_two=float("inf"), gap=9.0, gap_line=2.0)
+PRIORS = Priors(two_one=12.0, two_two=float("inf"), gap=9.0, gap_line=2.0, noise=True)
 _LEAST_SHARE = 0.3  # of the shorter file's lines that have a partner
 _UNLIKE_LINES = 10  # neighbouring pairs that must be poor before they are reported
 _UNLIKE_SCORE = -1.0  # nats a pair, on average

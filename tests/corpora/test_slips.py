@@ -100,6 +100,32 @@ def test_lines_of_something_else_are_left_aside(sides, pairs):
     assert all(340 <= slip.src[0] <= 360 for slip in diagnosis.slips)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_noise_in_its_place_is_no_slip(sides, seed):
+    src, tgt = sides
+    rng = random.Random(seed)
+    for line in {*rng.sample(range(N), N // 10), *range(300, 304)}:  # some of them neighbours
+        tgt[line] = rng.choice([src[line], tgt[rng.randrange(N)], "Магазин на углу сегодня, к сожалению, закрыт."])
+    tgt[500], tgt[502], src[500] = tgt[17], tgt[317], src[501]  # line 500 also fits line 501
+    diagnosis = diagnose(src, tgt)
+    assert diagnosis.slips == []
+    assert diagnosis.unplaced() == ([], [])
+
+
+def test_slips_in_text_with_noise_are_found_and_no_good_pair_is_lost(sides, pairs):
+    src, tgt = sides
+    rng = random.Random(4)
+    noise = {line for line in rng.sample(range(N), N // 10) if not 195 < line < 205}
+    for line in noise:
+        tgt[line] = tgt[rng.randrange(N)]
+    good = {pair for line, pair in enumerate(pairs) if line not in noise and line != 200}
+    del tgt[200]
+    [slip] = (diagnosis := diagnose(src, tgt)).slips
+    assert slip.kind == "missing" and abs(slip.src[0] - 200) <= 3
+    repaired = zip(diagnosis.pairs.src[:, 0].tolist(), diagnosis.pairs.tgt[:, 0].tolist(), strict=True)
+    assert good <= {(src[i], tgt[j]) for i, j in repaired}
+
+
 def test_files_without_any_relation_are_told_so(sides):
     shuffled = sides[1][:]
     random.Random(1).shuffle(shuffled)

@@ -1,5 +1,6 @@
 """Align the lines of two texts: by lengths and words spelled alike first, then by a lexicon learnt from the result."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -7,13 +8,14 @@ import numpy as np
 
 from mtkit.corpora.alignment.anchors import anchor_points, anchored_band, word_pairs
 from mtkit.corpora.alignment.beads import Band, Beads, Priors, best_alignment, n_blocks
-from mtkit.corpora.alignment.likeness import BLOCK_LINES, Likeness, Table, Tables
+from mtkit.corpora.alignment.likeness import BLOCK_LINES, LOWEST, Likeness, Table, Tables
 from mtkit.corpora.alignment.words import Ints, Side, Vocabulary
 from mtkit.engines.lexicon import Model1
 
 _ROUNDS = 3  # alignments, of which each later one uses the lexicon learnt from the one before
 _FIRST_WIDTH, _WIDTH = 24, 10  # offsets to either side of the expected one that are looked at
 _MAX_LINKS = 3_000_000  # pairs of word positions to learn a lexicon from: about 150 MB
+_POOR = -2.0  # nats below which a pair rather is none
 _FEWEST_PAIRS = 20  # to learn a lexicon from
 _SAMPLE = 2_000  # pairs compared with other pairs, to see whether the texts belong together
 LEAST_RELATED = 0.7  # share of them that must fit better; 0.5 is chance
@@ -53,7 +55,8 @@ def align_texts(
             folds = learn_folds(likeness, beads)
             if folds is None:
                 break
-            likeness = Likeness(src, tgt, vocabulary, folds, swapped)
+            lowest = _lowest(beads) if priors.noise and round_number == _ROUNDS - 1 else LOWEST
+            likeness = Likeness(src, tgt, vocabulary, folds, swapped, lowest)
         progress(f"alignment {round_number + 1} of {_ROUNDS}")
         points = anchor_points(src, tgt, word_pairs(vocabulary, likeness.folds), len(vocabulary))
         width = _FIRST_WIDTH if round_number < 2 else _WIDTH
@@ -61,6 +64,15 @@ def align_texts(
         beads = best_alignment(likeness, len(src), len(tgt), band, priors)
     assert beads is not None
     return Aligned(beads, likeness)
+
+
+def _lowest(beads: Beads) -> float:
+    """Return what speaks against lines that differ and stand where they belong, if poor pairs are as common as here.
+
+    In text where every tenth pair is wrong, another wrong one is no sign of a slip.
+    """
+    scores = beads.scores[(beads.sizes() == 1).all(axis=1)]
+    return max(LOWEST, math.log((1 + (scores < _POOR).sum()) / (2 + len(scores))))
 
 
 def learn_folds(likeness: Likeness, beads: Beads) -> list[Tables] | None:

@@ -31,6 +31,7 @@ class Priors:
     two_two: float
     gap: float  # lines on one side, without a partner: for the whole gap ...
     gap_line: float  # ... and for each line
+    noise: bool = False  # whether lines that stand where they belong may be wrong translations
 
 
 @dataclass(frozen=True)

@@ -75,13 +75,14 @@ class Likeness:
         vocabulary: Vocabulary,
         folds: Sequence[Tables] | None = None,
         swapped: tuple[Ints, Ints] | None = None,
+        lowest: float = LOWEST,
     ) -> None:
-        """swapped: 1 at lines that are in the other text's language."""
+        """swapped: 1 at lines that are in the other text's language; lowest: the lowest score of one line with one."""
         n = len(vocabulary)
         self.src, self.tgt, self.vocabulary = src, tgt, vocabulary
         self.lengths = Lengths.from_totals(int(src.n_chars.sum()), int(tgt.n_chars.sum()))
         self.folds = folds or [Tables(Table.empty(n), Table.empty(n))]
-        self.swapped = swapped
+        self.swapped, self.lowest = swapped, lowest
         keys, alike = vocabulary.keys, np.where(vocabulary.is_symbol, _SYMBOLS_ALIKE, _SPELLED_ALIKE)
         self._keys, self._alike = keys, np.where(keys < 0, 0, alike).astype(np.float32)
         self._frequency = [_frequency(side, n) for side in (src, tgt)]
@@ -98,7 +99,7 @@ class Likeness:
         a, b = src.n_chars[:, None], tgt.n_chars[None, :]
         a2, b2 = a + _shifted(src.n_chars)[:, None], b + _shifted(tgt.n_chars)[None, :]
         cost = self.lengths.cost
-        one_one = np.maximum((forward + backward) / 2 - cost(a, b), LOWEST)
+        one_one = np.maximum((forward + backward) / 2 - cost(a, b), self.lowest)
         one_one[(a == 0) | (b == 0)] = 0.0
         two_one = (forward_merged + _once(backward, _down(backward))) / 2 - cost(a2, b)
         one_two = (backward_merged + _once(forward, _right(forward))) / 2 - cost(a, b2)
