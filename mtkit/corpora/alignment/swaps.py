@@ -1,12 +1,16 @@
 """Find the lines of either text that are in the other text's language, by the words of both texts."""
 
 import numpy as np
+import numpy.typing as npt
 
 from mtkit.corpora.alignment.words import Ints, Side, Vocabulary
 
 _CLEAR = 3.0  # nats that speak for the other language, and ...
 _CLEAR_PER_WORD = 0.4
 _MOST = 3.0  # that one word can say
+_BLOCK = 8  # lines: what leans to the other language between two clear lines no further apart than this is with them
+
+Flags = npt.NDArray[np.bool_]
 
 
 def swapped_lines(src: Side, tgt: Side, vocabulary: Vocabulary) -> tuple[Ints, Ints] | None:
@@ -27,8 +31,17 @@ def swapped_lines(src: Side, tgt: Side, vocabulary: Vocabulary) -> tuple[Ints, I
         evidence = np.where(says[side.ids], np.clip(ratio, -_MOST, _MOST), 0)
         totals = np.bincount(lines, evidence, minlength=len(side))
         n_words = np.bincount(lines, says[side.ids], minlength=len(side))
-        flags.append(((totals > _CLEAR) & (totals > _CLEAR_PER_WORD * n_words)).astype(np.int64))
+        clear = (totals > _CLEAR) & (totals > _CLEAR_PER_WORD * n_words)
+        flags.append((clear | (_between(clear) & (totals > 0))).astype(np.int64))
     return (flags[0], flags[1]) if flags[0].any() and flags[1].any() else None
+
+
+def _between(clear: Flags) -> Flags:
+    """Return True for lines between two clear ones that are near each other."""
+    lines = np.arange(len(clear))
+    before = np.maximum.accumulate(np.where(clear, lines, -_BLOCK))
+    after = np.minimum.accumulate(np.where(clear, lines, len(clear) + _BLOCK)[::-1])[::-1]
+    return np.asarray(after - before <= _BLOCK)
 
 
 def _times_in_line(side: Side, lines: Ints, n_words: int) -> Ints:
