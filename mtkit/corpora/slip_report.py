@@ -111,9 +111,9 @@ def _headline(slip: Slip, names: tuple[str, str]) -> str:
     return f"unlike: {src} and {tgt} do not look like translations of each other"
 
 
-def records(diagnosis: Diagnosis, files: TwoFiles) -> list[dict[str, object]]:
-    """Return the slips for --json; lines are from 1, both ends included, null where a side has none."""
-    return [
+def record(diagnosis: Diagnosis, files: TwoFiles) -> dict[str, object]:
+    """Return the diagnosis for --json; lines are from 1, both ends included, null where a side has none."""
+    slips = [
         {
             "kind": slip.kind,
             **{
@@ -124,6 +124,8 @@ def records(diagnosis: Diagnosis, files: TwoFiles) -> list[dict[str, object]]:
         }
         for slip in diagnosis.slips
     ]
+    sizes = {"src_lines": diagnosis.n_src, "tgt_lines": diagnosis.n_tgt, "pairs": len(diagnosis.pairs)}
+    return {**sizes, "slips": slips}
 
 
 def write_repaired(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from mtkit.console import counted, log
 from mtkit.corpora import slip_report, slips, sources
 from mtkit.errors import DataError, UsageError
 from mtkit.formats import corpus_files
+from mtkit.formats.pairs import Languages
 
 
 def doctor(
@@ -57,33 +59,54 @@ def doctor(
     it goes by lengths, numbers, punctuation, words spelled alike, and a lexicon that it learns from the files, for
     which it wants a few hundred lines. The exit code is 1 if there are slips and no --fix.
     """
-    outputs = output or []
     languages = sources.languages_of(src, tgt, langs)
-    if fix != bool(outputs):
-        raise UsageError("--fix and --output go together: --fix -o FIXED.SRC -o FIXED.TGT, or --fix -o FIXED.tsv")
-    if fix:
-        corpus_files.check_outputs(outputs, languages)
-        aside = aside or outputs[0].with_name(f"{outputs[0].name}.aside.tsv")
-        corpus_files.check_distinct([*(("--output", path) for path in outputs), ("--aside", aside)], [src, tgt])
+    repair = _repair_to(output or [], aside, languages, (src, tgt)) if _wants_repair(fix, output, aside) else None
     files = slip_report.TwoFiles.read(src, tgt)
     diagnosis = slips.diagnose(*files.lines, progress=lambda stage: log.info(f"looking for {stage}"))
     if not diagnosis.is_related:
         raise DataError(slip_report.not_related(files, diagnosis))
 
     if as_json:
-        record = {"src_lines": diagnosis.n_src, "tgt_lines": diagnosis.n_tgt, "pairs": len(diagnosis.pairs)}
-        print(json.dumps({**record, "slips": slip_report.records(diagnosis, files)}, ensure_ascii=False))
+        print(json.dumps(slip_report.record(diagnosis, files), ensure_ascii=False))
     else:
         _print(diagnosis, files, show)
-    if aside is not None and fix:
-        n_pairs = slip_report.write_repaired(diagnosis, files, outputs, aside, languages)
-        rest = [len(lines) for lines in diagnosis.unplaced()]
-        log.info(
-            f"{' '.join(map(str, outputs))}: {counted(n_pairs, 'pair')}; left aside in {aside}: "
-            f"{counted(rest[0], 'line')} of {src}, {rest[1]:,} of {tgt}"
-        )
+    if repair:
+        _write(diagnosis, files, repair, languages)
     elif diagnosis.slips:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Repair:
+    """The files that --fix writes: pairs, and lines that are in none."""
+
+    outputs: list[Path]
+    aside: Path
+
+
+def _wants_repair(fix: bool, outputs: list[Path] | None, aside: Path | None) -> bool:
+    if fix != bool(outputs):
+        raise UsageError("--fix and --output go together: --fix -o FIXED.SRC -o FIXED.TGT, or --fix -o FIXED.tsv")
+    if aside and not fix:
+        raise UsageError(f"--aside {aside} needs --fix: without it nothing is written")
+    return fix
+
+
+def _repair_to(outputs: list[Path], aside: Path | None, languages: Languages, inputs: tuple[Path, Path]) -> _Repair:
+    """Check the files before the work begins."""
+    corpus_files.check_outputs(outputs, languages)
+    aside = aside or outputs[0].with_name(f"{outputs[0].name}.aside.tsv")
+    corpus_files.check_distinct([*(("--output", path) for path in outputs), ("--aside", aside)], inputs)
+    return _Repair(outputs, aside)
+
+
+def _write(diagnosis: slips.Diagnosis, files: slip_report.TwoFiles, repair: _Repair, languages: Languages) -> None:
+    n_pairs = slip_report.write_repaired(diagnosis, files, repair.outputs, repair.aside, languages)
+    n_src, n_tgt = map(len, diagnosis.unplaced())
+    log.info(
+        f"{' '.join(map(str, repair.outputs))}: {counted(n_pairs, 'pair')}; left aside in {repair.aside}: "
+        f"{counted(n_src, 'line')} of {files.paths[0]}, {n_tgt:,} of {files.paths[1]}"
+    )
 
 
 def _print(diagnosis: slips.Diagnosis, files: slip_report.TwoFiles, show: int) -> None:
