@@ -12,7 +12,8 @@ from mtkit.formats.compression import DAMAGE, unpacked
 from mtkit.formats.pairs import Languages, Pair, Tally
 from mtkit.languages import are_one_language, language_in_name, languages_in_name
 
-_MOST_UNPACKED, _MOST_RATIO = 100_000_000, 200  # text becomes 3 to 10 times larger
+_MOST_RATIO = 200  # text becomes 3 to 10 times larger
+_HARMLESS_BYTES = 10_000_000  # unpacked, whatever the ratio
 
 
 class _Corpus(NamedTuple):
@@ -26,14 +27,15 @@ def pairs(path: Path, langs: Languages | None, tally: Tally) -> Iterator[Pair]:
     """Yield the pairs of the archive's only corpus in these languages; nothing is unpacked to disk."""
     with _opened(path) as archive:
         corpus = _only_corpus(path, archive, langs)
+        _check_sizes(path, archive, corpus)
         names = [_name(path, member) for member in corpus.members]
         if len(names) == 1:
-            with _member(path, archive, corpus.members[0]) as file:
+            with _member(path, archive, corpus.members[0], tally) as file:
                 ending = one_file.ending(Path(corpus.members[0]))
                 yield from one_file.pairs(file, ending, names[0], langs, tally)
             return
         src_member, tgt_member = corpus.members
-        with _member(path, archive, src_member) as src, _member(path, archive, tgt_member) as tgt:
+        with _member(path, archive, src_member, tally) as src, _member(path, archive, tgt_member) as tgt:
             yield from moses.pairs(src, names[0], tgt, names[1], tally)
 
 
@@ -43,6 +45,7 @@ def own_languages(path: Path) -> Languages | None:
         corpus = _only_corpus(path, archive, None)
         if corpus.langs or len(corpus.members) == 2:
             return corpus.langs
+        _check_sizes(path, archive, corpus)
         with _member(path, archive, corpus.members[0]) as file:
             return one_file.own_languages(
                 file, one_file.ending(Path(corpus.members[0])), _name(path, corpus.members[0])
@@ -90,17 +93,28 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
+def _check_sizes(path: Path, archive: zipfile.ZipFile, corpus: _Corpus) -> None:
+    """Raise DataError if the members of a corpus are packed far smaller than text can be."""
+    infos = [archive.getinfo(member) for member in corpus.members]
+    n_packed, n_bytes = sum(info.compress_size for info in infos), sum(info.file_size for info in infos)
+    if n_bytes > _HARMLESS_BYTES and n_bytes > _MOST_RATIO * n_packed:
+        names = " and ".join(map(_shown, corpus.members))
+        raise DataError(
+            f"{path}:{names}: {n_packed:,} bytes that unpack to {n_bytes:,}, as in a zip bomb (text: 3 to 10 times as "
+            "many); if you trust it, unzip it yourself and give the files"
+        )
+
+
 @contextmanager
-def _member(path: Path, archive: zipfile.ZipFile, member: str) -> Iterator[BinaryIO]:
+def _member(path: Path, archive: zipfile.ZipFile, member: str, tally: Tally | None = None) -> Iterator[BinaryIO]:
+    """Open a member. tally: takes from it how much of the archive is read."""
     info = archive.getinfo(member)
     if info.flag_bits & 1:
         raise DataError(f"{_name(path, member)}: encrypted; unzip it with its password first")
-    if info.file_size > _MOST_UNPACKED and info.file_size > _MOST_RATIO * info.compress_size:
-        raise DataError(
-            f"{_name(path, member)}: {info.compress_size:,} bytes that unpack to {info.file_size:,}, as in a zip bomb; "
-            "if you trust it, unzip it yourself and give the files"
-        )
     with archive.open(info) as packed, unpacked(cast(BinaryIO, packed), Path(member).suffix.lower()) as file:
+        if tally is not None:
+            n_on_disk = path.stat().st_size  # the member's own share would leave out the other side's
+            tally.n_bytes_read = lambda: 0 if packed.closed else n_on_disk * packed.tell() // max(1, info.file_size)
         yield file
 
 

@@ -2,10 +2,12 @@
 
 import codecs
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from mtkit.console import counted, log
 from mtkit.errors import DataError, UsageError
 from mtkit.languages import language_in_name, primary_code
 
@@ -74,21 +76,25 @@ def _one_encoding(file: BinaryIO, name: str, encoding: str) -> Iterator[bytes]:
 
 
 def _by_line(file: BinaryIO, name: str, encodings: Sequence[str]) -> Iterator[bytes]:
-    number, rest = 1, b""
+    number, rest, counts = 1, b"", Counter[str]()  # lines with letters that are not ASCII, by encoding
     while raw := file.readline(_CHUNK_BYTES):  # pieces of a long line are decoded with what follows
         rest += raw
         if not raw.endswith(b"\n") and len(rest) < 100 * _CHUNK_BYTES:
             continue
-        yield _decoded(rest, name, number, encodings).encode("utf-8")
+        yield _decoded(rest, name, number, encodings, counts).encode("utf-8")
         number, rest = number + 1, b""
     if rest:
-        yield _decoded(rest, name, number, encodings).encode("utf-8")
+        yield _decoded(rest, name, number, encodings, counts).encode("utf-8")
+    found = ", ".join(f"{counted(counts[encoding], 'line')} in {encoding}" for encoding in encodings)
+    log.info(f"{name}: {found}, the rest in ASCII")
 
 
-def _decoded(raw: bytes, name: str, number: int, encodings: Sequence[str]) -> str:
+def _decoded(raw: bytes, name: str, number: int, encodings: Sequence[str], counts: Counter[str]) -> str:
     for encoding in encodings:
         try:
-            return raw.decode(encoding)
+            text = raw.decode(encoding)
+            counts[encoding] += not raw.isascii()
+            return text
         except UnicodeDecodeError as error:
             problem = _not_in(name, number, raw[error.start], " or ".join(encodings))
     raise DataError(problem)

@@ -1,12 +1,12 @@
 """JSONL: a JSON object a line, with the keys src and tgt or language codes, also below "translation" (as in OPUS)."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TextIO
 
 from mtkit.errors import DataError
-from mtkit.files import parse_json
 from mtkit.formats.lines import lines_of
 from mtkit.formats.pairs import Languages, Tally
 from mtkit.formats.units import Unit, language_of_column, names_of_columns
@@ -21,7 +21,10 @@ def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
     for number, line in enumerate(lines_of(file, name), start=1):
         if not line.strip():
             continue
-        values = _object(line, name, number)
+        try:
+            values = _object(line.removeprefix("\ufeff"))  # files with a BOM may have been joined
+        except ValueError as error:
+            raise DataError(f"{name}: line {number}: {error}") from None
         translation = values.get("translation")
         texts = [
             (code, text)
@@ -29,9 +32,10 @@ def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
             if (code := codes[key]) and isinstance(text, str)
         ]
         if not texts:
+            listed = ", ".join(f"{key[:50]!r} ({_KINDS[type(value)]})" for key, value in [*values.items()][:10])
             raise DataError(
                 f"{name}: line {number}: no text under src and tgt, or under language codes such as en and de; its "
-                f"keys are {', '.join(map(repr, list(values)[:10])) or 'none'}"
+                f"keys are {listed or 'none'}"
             )
         if "\\ud" in line.lower():
             _check_surrogates(texts, name, number)
@@ -58,14 +62,40 @@ class _Codes(dict[str, str]):
         return code
 
 
-def _object(line: str, name: str, number: int) -> dict[str, Any]:
+_KINDS = {
+    **{dict: "an object", list: "an array", str: "a text", float: "a number", bool: "a truth value"},
+    type(None): "null",
+}
+
+
+def _object(line: str) -> dict[str, Any]:
+    """Return the object of a line. Raises ValueError."""
     try:
-        values = parse_json(line)
-    except ValueError as error:
-        raise DataError(f"{name}: line {number}: not JSON: {error}") from None
+        values = _DECODER.decode(line)
+    except json.JSONDecodeError as error:
+        hint = f"; {_ONE_A_LINE}" if line.strip() in ("[", "{") else ""
+        what = error.msg.removesuffix(" at")
+        raise ValueError(f"not JSON: {what} at character {error.pos + 1}{hint}") from None
+    except RecursionError:
+        raise ValueError("not JSON: brackets are nested too deeply") from None
+    if isinstance(values, list) and any(isinstance(value, dict) for value in values):
+        raise ValueError(f"an array of objects; {_ONE_A_LINE}")
     if not isinstance(values, dict):
-        raise DataError(f"{name}: line {number}: {type(values).__name__} instead of an object such as {{...}}")
+        raise ValueError(f'{_KINDS[type(values)]} instead of an object, such as {{"en": ..., "de": ...}}')
     return values
+
+
+def _without_repeats(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(items)
+    if len(values) < len(items):
+        repeated = next(key for key, n in Counter(key for key, _ in items).items() if n > 1)
+        raise ValueError(f"the key {repeated[:50]!r} comes twice in one object")
+    return values
+
+
+_ONE_A_LINE = "write each object on a line of its own, as jq -c does (of an array: jq -c '.[]')"
+# No number is text, and int() refuses those of thousands of digits.
+_DECODER = json.JSONDecoder(parse_int=float, object_pairs_hook=_without_repeats)
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 import codecs
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -16,6 +18,13 @@ LINE_FRAME = len(_BOM + b"\r\n")  # bytes around the text of a line
 _CHUNK_BYTES = 1 << 20
 # Characters that some program takes for the end of a line.
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
+
+_BOMS = {  # UTF-32 first, since the BOM of UTF-16LE begins that of UTF-32LE
+    **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "UTF-32"),
+    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "UTF-16"),
+}
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_LOOKED_AT = 10_000  # lines after one that is not UTF-8
 
 _T = TypeVar("_T")
 
@@ -33,8 +42,9 @@ def read_lines(path: Path) -> Iterator[str]:
 def lines_of(file: BinaryIO, name: str) -> Iterator[str]:
     """Yield the lines of an open file, as `read_lines` does. name: of the file, for messages."""
     max_bytes, is_utf8 = max_line_bytes(), False
-    for number, raw in enumerate(raw_lines(file, max_bytes), start=1):
-        line = decode_line(raw, number, name, max_bytes, after_utf8=is_utf8)
+    raws = raw_lines(file, max_bytes)
+    for number, raw in enumerate(raws, start=1):
+        line = decode_line(raw, number, name, max_bytes, after_utf8=is_utf8, following=raws)
         is_utf8 = is_utf8 or not line.isascii()
         yield line
 
@@ -53,10 +63,19 @@ def read_windows(path: Path, size: int) -> Iterator[tuple[list[str], int]]:
             yield lines, os.lseek(file.fileno(), 0, os.SEEK_CUR) if path.suffix in MAGIC else n_bytes
 
 
-def decode_line(raw: bytes, number: int, file: Path | str, max_bytes: int, *, after_utf8: bool = False) -> str:
+def decode_line(
+    raw: bytes,
+    number: int,
+    file: Path | str,
+    max_bytes: int,
+    *,
+    after_utf8: bool = False,
+    following: Iterable[bytes] = (),
+) -> str:
     """Decode line `number` (from 1) of a file; drop its LF or CRLF, and the BOM of the first line.
 
-    after_utf8: lines before it have letters that are not ASCII, and are UTF-8; for the message.
+    For the message: after_utf8: lines before it have letters that are not ASCII, and are UTF-8; following: lines after
+    it, read only if it is not UTF-8.
     Raises DataError, with the line, if it is longer than max_bytes, not UTF-8 (with the byte), or if no LF ends lines.
     """
     if number == 1:
@@ -72,7 +91,8 @@ def decode_line(raw: bytes, number: int, file: Path | str, max_bytes: int, *, af
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(_not_utf8(str(file), number, raw, error, after_utf8=after_utf8)) from None
+        others = "before" if after_utf8 else "after" if _has_utf8(following) else ""
+        raise DataError(_not_utf8(str(file), number, raw, error, others)) from None
 
 
 def max_line_bytes() -> int:
@@ -155,28 +175,49 @@ def _not_lines(raw: bytes) -> str:
     if b"\r" in raw[:-1] and not raw.endswith(b"\n"):
         return "CR ends its lines, not LF; convert it, for example: tr '\\r' '\\n'"
     text = raw.removesuffix(b"\n")
-    even, odd = text[::2], text[1::2]
-    for encoding, letters, zeros in (("UTF-16LE", even, odd), ("UTF-16BE", odd, even)):
-        if odd and all(letters) and not any(zeros):  # Latin letters in UTF-16 without BOM, valid as UTF-8
-            return f"line 1: every other byte is 0; convert it, for example: iconv -f {encoding} -t UTF-8"
+    n_zeros = text.count(0)
+    for encoding, width, offset in (("UTF-16LE", 2, 0), ("UTF-16BE", 2, 1), ("UTF-32LE", 4, 0), ("UTF-32BE", 4, 3)):
+        letters = text[offset::width]
+        if letters and all(letters) and n_zeros and n_zeros == len(text) - len(letters):  # valid as UTF-8
+            return (
+                f"line 1: {'every other byte is' if width == 2 else 'three of four bytes are'} 0; it is probably "
+                f"{encoding}: {_converted_from(encoding)}"
+            )
     return ""
 
 
-def _not_utf8(file: str, line: int, raw: bytes, error: UnicodeDecodeError, *, after_utf8: bool) -> str:
+def _has_utf8(raws: Iterable[bytes]) -> bool:
+    """Return whether one of the next lines has letters that are not ASCII, and is UTF-8."""
+    for raw in itertools.islice(raws, _LOOKED_AT):
+        with suppress(UnicodeDecodeError):
+            if not raw.decode("utf-8").isascii():
+                return True
+    return False
+
+
+def _not_utf8(file: str, line: int, raw: bytes, error: UnicodeDecodeError, others: str) -> str:
+    """Return the message. others: where UTF-8 lines are, before or after this one; "": nowhere."""
     where = f"{file}: line {line}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 ({error.reason})"
     for suffix, magic in MAGIC.items():
         if line == 1 and raw.startswith(magic):
             return f"{where}; the file is compressed: rename it to end in {suffix}"
-    if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "UTF-16"
-    else:
-        encoding = likely_encoding(raw, file)
-    if after_utf8:
+    if _SURROGATE.match(raw, error.start):
         return (
-            f"{where}; lines before it are UTF-8, this one is probably {encoding}: correct it, or convert the corpus "
+            f"{where}: half of a surrogate pair, as in CESU-8, which Java and some databases write for emoji and the "
+            "like; export the text again as UTF-8, or correct the line"
+        )
+    by_bom = next((name for bom, name in _BOMS.items() if line == 1 and raw.startswith(bom)), None)
+    encoding = by_bom or likely_encoding(raw, file)
+    if others and not by_bom:
+        return (
+            f"{where}; lines {others} it are UTF-8, this one is probably {encoding}: correct it, or convert the corpus "
             f"with mtkit data convert --encoding utf-8,{encoding}"
         )
+    return f"{where}; it is probably {encoding}: {_converted_from(encoding)}"
+
+
+def _converted_from(encoding: str) -> str:
     return (
-        f"{where}; it is probably {encoding}: convert it, for example with iconv -f {encoding} -t UTF-8, or a corpus "
-        f"with mtkit data convert --encoding {encoding}"
+        f"convert it, for example with iconv -f {encoding} -t UTF-8, or a corpus with mtkit data convert "
+        f"--encoding {encoding}"
     )

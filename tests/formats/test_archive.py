@@ -56,13 +56,25 @@ def test_a_tmx_in_a_zip_is_read(tmp_path, ending):
         ({**OPUS, "Books.en-fr.fr": "un\n"}, None, "Books.en-fr.en has 2 lines, .*Books.en-fr.fr has 1"),
         ({**OPUS, "Books.en-fr.fr": b"un\n\xe9\n"}, None, "Books.en-fr.fr: line 2, byte 1: 0xe9"),
         ({"\x1b[31m.en": "a", "\x1b[31m.de": b"\xe9"}, None, r"zip:'\\x1b\[31m\.de': line 1"),
-        ({"a.en": "a", "a.de": b"\0" * 200_000_000}, None, "a.de: .*unpack to 200,000,000, as in a zip bomb"),
+        ({"a.en": "a", "a.de": b"\0" * 20_000_000}, None, "a.en and a.de: .*unpack to 20,000,001, as in a zip bomb"),
+        ({"a.en": b"\n" * 9_000_000, "a.de": b"\n" * 9_000_000}, None, "18,000,000, as in a zip bomb"),
+        ({"a.tmx": b" " * 20_000_000}, None, "a.tmx: .*20,000,000, as in a zip bomb"),
     ],
 )
 def test_an_archive_that_cannot_be_read_is_refused(tmp_path, members, langs, message):
     path = archive(tmp_path, members)
     with pytest.raises(DataError, match=message):
         list(read_one_file(path, langs))
+
+
+def test_how_much_of_an_archive_is_read_is_known(tmp_path):
+    numbers = range(20_000)
+    path = archive(tmp_path, {name: "".join(f"{i} {name}\n" for i in numbers) for name in ("a.en", "a.de")})
+    tally, shares = Tally(), []
+    for _ in read_one_file(path, None, tally):
+        shares.append(tally.n_bytes_read() / path.stat().st_size)
+    assert shares == sorted(shares)
+    assert shares[0] < 0.2 and 0.4 < shares[10_000] < 0.6 and shares[-1] == 1
 
 
 def test_damage_is_told(tmp_path):

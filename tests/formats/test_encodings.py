@@ -60,6 +60,28 @@ def test_utf16_without_its_mark_is_told(tmp_path):
         list(read_one_file(tmp_path / "a.tsv", None, encodings=["utf-16"]))
 
 
+@pytest.mark.parametrize("encoding", ["utf-32", "UTF-32LE", "UTF-32BE", "UTF-16LE"])
+def test_the_encodings_that_messages_name_are_read(tmp_path, encoding):
+    (tmp_path / "a.tsv").write_bytes("née\tgroß\n".encode(encoding))
+    assert [pair[:2] for pair in read_one_file(tmp_path / "a.tsv", None, encodings=[encoding])] == [("née", "groß")]
+
+
+def test_the_lines_in_each_of_several_encodings_are_counted(tmp_path, caplog):
+    (tmp_path / "a.tsv").write_bytes("né\tb\n".encode("cp1252") + "né\tb\nné\tb\na\tb\n".encode())
+    with caplog.at_level("INFO"):
+        list(read_one_file(tmp_path / "a.tsv", None, encodings=["utf-8", "cp1252"]))
+    assert "a.tsv: 2 lines in utf-8, 1 line in cp1252" in caplog.text
+
+
+def test_utf8_lines_after_the_one_that_is_not_are_seen(tmp_path):
+    (tmp_path / "mixed").write_bytes(b"caf\xe9\nplain\n" + "café\n".encode())
+    with pytest.raises(DataError, match=r"mixed: line 1, byte 4: .*lines after it are UTF-8.*--encoding utf-8,cp1252"):
+        list(read_lines(tmp_path / "mixed"))
+    (tmp_path / "other").write_bytes(b"caf\xe9\nplain\ncaf\xe9\n")
+    with pytest.raises(DataError, match=r"other: line 1, byte 4: .*--encoding cp1252"):
+        list(read_lines(tmp_path / "other"))
+
+
 def test_a_file_that_mixes_encodings_is_told_from_one_in_another(tmp_path):
     (tmp_path / "mixed").write_bytes("café\nplain\n".encode() + b"caf\xe9\n")
     with pytest.raises(DataError, match=r"mixed: line 3, byte 4: .*lines before it are UTF-8.*--encoding utf-8,cp1252"):

@@ -1,3 +1,4 @@
+import codecs
 import gzip
 import lzma
 import os
@@ -66,6 +67,11 @@ def test_a_line_across_the_counting_buffer_is_one_line(tmp_path):
         ("text", b"\xed\xa0\x80\n", "line 1, byte 1: 0xed"),  # a surrogate, spelled out
         ("text", gzip.compress(b"fine\n", mtime=0), r"line 1, byte 2: 0x8b.*compressed.*\.gz"),
         ("text", "fine\nfine\n".encode("utf-16-le"), "text: line 1: .* 0; .*iconv -f UTF-16LE"),
+        ("text", "fine\n".encode("utf-32"), "text: line 1, byte 1: 0xff .*iconv -f UTF-32 .*--encoding UTF-32"),
+        ("text", codecs.BOM_UTF32_BE + "fine\n".encode("utf-32-be"), "text: line 1, byte 3: .*iconv -f UTF-32 "),
+        ("text", "fine\n".encode("utf-32-le"), "text: line 1: .* 0; .*--encoding UTF-32LE"),
+        ("text", "fine\n".encode("utf-32-be"), "text: line 1: .* 0; .*--encoding UTF-32BE"),
+        ("text", b"fine\n\xed\xa0\xbd\xed\xb8\x80\n", "text: line 2, byte 1: 0xed .*surrogate.*CESU-8"),
         ("text.gz", "fine\n".encode("utf-16-be"), r"text\.gz: line 1: .* 0; .*iconv -f UTF-16BE"),
         ("text", b"one\rtwo\rthree", r"text: CR ends.*tr '\\r' '\\n'"),
         ("text", b"\xef\xbb\xbfone\rtwo\r", "text: CR ends"),

@@ -113,7 +113,11 @@ def test_a_line_of_jsonl_without_a_text_is_counted(tmp_path):
     [
         ("nonsense", "line 2: not JSON"),
         ('{"en": "a", "de', "line 2: not JSON"),
-        ('["a", "b"]', "line 2: list instead of an object"),
+        ('["a", "b"]', "line 2: an array instead of an object"),
+        ('[{"en": "a", "de": "b"}]', r"line 2: an array of objects.*jq -c '\.\[\]'"),
+        ("[", "line 2: not JSON.*jq -c"),
+        ('{"en": "a", "de": "b", "en": "c"}', "line 2: the key 'en' comes twice"),
+        ('{"en": {"text": "a"}, "de": null}', r"line 2: no text .*'en' \(an object\), 'de' \(null\)"),
         ('{"text": "a"}', "line 2: no text under src and tgt.*'text'"),
         ("[" * 100_000, "line 2: not JSON: .*nested"),
         ('{"en": "\\ud83d", "de": "b"}', "line 2: en has half of a surrogate pair"),
@@ -124,6 +128,16 @@ def test_a_line_of_jsonl_that_cannot_be_read_is_refused(tmp_path, line, message)
     with pytest.raises(DataError, match=message) as error:
         texts(path, ("en", "de"))
     assert str(error.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "NaN", "-Infinity", "1e999"])
+def test_numbers_of_any_size_beside_the_text_are_no_matter(tmp_path, value):
+    assert texts(write(tmp_path, "a.jsonl", f'{{"en": "a", "de": "b", "score": {value}}}\n')) == [("a", "b")]
+
+
+def test_files_with_a_bom_may_be_joined(tmp_path):
+    line = '\ufeff{"en": "a", "de": "b"}\n'
+    assert texts(write(tmp_path, "a.jsonl", line * 2)) == [("a", "b")] * 2
 
 
 def test_escaped_pairs_of_surrogates_are_characters(tmp_path):
