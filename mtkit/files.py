@@ -54,14 +54,28 @@ def atomic_file(path: Path) -> Iterator[Path]:
     os.close(descriptor)
     temporary = Path(name)
     try:
-        yield temporary
-        os.chmod(temporary, 0o666 & ~_umask())
-        sync(temporary)
-        os.replace(temporary, path)
-        sync(path.parent)
+        with full_disk_named(path):
+            yield temporary
+            os.chmod(temporary, 0o666 & ~_umask())
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+@contextmanager
+def full_disk_named(path: Path) -> Iterator[None]:
+    """Let the block's errors for a full disk name this file or folder, instead of none or a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and (
+            error.filename is None or TEMPORARY in str(error.filename)
+        ):
+            error.filename = str(path)
+        raise
 
 
 @contextmanager
@@ -75,7 +89,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent))
     try:
-        yield temporary
+        with full_disk_named(path):
+            yield temporary
         os.chmod(temporary, 0o777 & ~_umask())
         for entry in sorted(temporary.rglob("*"), reverse=True):
             if entry.is_file() and not entry.is_symlink():  # safetensors writes files that only their owner can read

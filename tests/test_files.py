@@ -1,5 +1,6 @@
 """Atomic files and folders, also when a process is killed, and locks."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import pytest
 
 from mtkit import files
 from mtkit.errors import MtkitError
-from mtkit.files import atomic_file, atomic_folder, locked, remove_leftovers
+from mtkit.files import TEMPORARY, atomic_file, atomic_folder, locked, remove_leftovers
 
 # `python -c` with a folder: like kill -9 in the midst of the work
 KILLED_WHILE_WRITING = """
@@ -185,3 +186,12 @@ def test_a_lock_on_a_file_that_was_just_removed_does_not_count(tmp_path, monkeyp
     with locked(tmp_path / "run"):
         assert (tmp_path / "run" / ".lock").read_text() == str(os.getpid())
     assert removed
+
+
+@pytest.mark.parametrize("writer", [atomic_file, atomic_folder])
+@pytest.mark.parametrize("name", [None, f".x{TEMPORARY}/part"])
+def test_an_error_for_a_full_disk_names_what_was_to_be_written(tmp_path, writer, name):
+    for number in (errno.ENOSPC, errno.EIO):
+        with pytest.raises(OSError) as error, writer(tmp_path / "x"):
+            raise OSError(number, "reason", name)
+        assert error.value.filename == (str(tmp_path / "x") if number == errno.ENOSPC else name)

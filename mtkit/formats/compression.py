@@ -12,7 +12,7 @@ from stat import S_ISREG
 from typing import Any, BinaryIO, TextIO, cast
 
 from mtkit.errors import DataError, MtkitError
-from mtkit.files import atomic_file
+from mtkit.files import atomic_file, full_disk_named
 
 MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}  # the first bytes, by ending
 _NAMES = {".gz": "a gzip file", ".xz": "an xz file", ".zst": "a Zstandard file"}
@@ -67,6 +67,7 @@ def open_output(path: Path) -> Iterator[TextIO]:
     # Check before following links: /dev/stdout leads to /proc/N/fd/pipe:[M], which is not the name of a file.
     special = path.exists() and not path.is_file()
     with (
+        full_disk_named(path),
         nullcontext(path) if special else atomic_file(path.resolve()) as place,
         place.open("wb") as raw,
         _packed(raw, path.suffix) as packed,

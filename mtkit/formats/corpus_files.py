@@ -80,8 +80,11 @@ def check_outputs(outputs: Sequence[Path], langs: Languages) -> None:
     """Raise UsageError if these names do not tell how to write pairs: one file of a known format, or two text files."""
     endings = [one_file.ending(path) for path in outputs]
     if len(outputs) == 1 and endings[0] in _WRITERS:
-        if endings[0] == ".tmx" and langs == ("src", "tgt"):
-            raise UsageError(f"--output {outputs[0]}: TMX tells the languages; name them with --langs, such as en-de")
+        if endings[0] == ".tmx" and {*langs} & {"src", "tgt"}:
+            raise UsageError(
+                f"--output {outputs[0]}: TMX tells both languages, but no {'source' if 'src' in langs else 'target'} "
+                "language is known; name them with --langs, such as en-de"
+            )
         return
     if len(outputs) == 2 and not {*endings} & {*_WRITERS, *one_file.ENDINGS, ".zip"}:
         if outputs[0].resolve() == outputs[1].resolve():

@@ -84,8 +84,9 @@ def language_of_column(name: str) -> str:
 def header_of(cells: Sequence[str]) -> list[str] | None:
     """Return the codes that the cells of a header name, "" for the others; None if it is not one of two languages."""
     codes = [language_of_column(cell) for cell in cells]
-    n_languages = len({*codes} - {"", "src", "tgt"})
-    return codes if n_languages >= 2 or {"src", "tgt"} <= {*codes} else None
+    named = {*codes} - {""}
+    is_of_one_side = named in ({"id", "src"}, {"id", "tgt"})  # and of identifiers
+    return codes if len(named) >= 2 and not is_of_one_side else None
 
 
 def is_like_header(cells: Sequence[str]) -> bool:
@@ -108,7 +109,7 @@ _OTHER_COLUMNS = frozenset(
 
 def names_of_columns(langs: Languages) -> Languages:
     """Return names of columns or keys that are read again: the languages, or src and tgt if a code is not known."""
-    return langs if all(language_of_column(lang) == lang for lang in langs) else ("src", "tgt")
+    return langs if header_of(langs) == [*langs] else ("src", "tgt")
 
 
 def own_languages(units: Iterable[Unit]) -> Languages | None:

@@ -14,7 +14,8 @@ _UNTRANSLATED = frozenset(("new", "needs-translation", "needs-adaptation", "need
 def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
     """Yield source and target of each <trans-unit> (1.x) or <segment> (2); unit n is the file's n-th.
 
-    Left out are units whose state says that they are not translated, or that must not be (translate="no").
+    Left out are units whose state says that they are not translated, or that must not be: translate="no" of a unit, or
+    of the group or file around it. Each <file> has languages of its own; those of <xliff> (2) hold for all.
     The text inside <g>, <pc> and <mrk> belongs to the segment; the other inline elements are codes of the document.
     """
     return _Xliff(name, tally).read(file)
@@ -26,15 +27,16 @@ class _Xliff(XmlUnits):
 
     def __init__(self, name: str, tally: Tally) -> None:
         super().__init__(name, tally)
-        self._languages = {"source": ANY, "target": ANY}
-        self._parents: list[str] = []
+        self._languages = {"source": ANY, "target": ANY}  # of the file
+        self._root_languages = self._languages
+        self._parents: list[tuple[str, bool]] = []  # elements, and whether their text is to be translated
         self._texts: list[tuple[str, str]] = []
         self._reason = ""  # for leaving the unit out
-        self._is_translatable = True
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
-        parent = self._parents[-1] if self._parents else ""
-        self._parents.append(tag)
+        parent, is_to_translate = self._parents[-1] if self._parents else ("", True)
+        is_to_translate = {"yes": True, "no": False}.get(attributes.get("translate", ""), is_to_translate)
+        self._parents.append((tag, is_to_translate))
         if tag in ("source", "target"):
             if parent in ("trans-unit", "segment"):
                 if tag == "target" and attributes.get("state") in _UNTRANSLATED:
@@ -45,13 +47,17 @@ class _Xliff(XmlUnits):
             self.begin_unit()
             self._texts = []
             self._reason = "not translated yet, by their state" if attributes.get("state") == "initial" else ""
-            if attributes.get("translate") == "no" or not self._is_translatable:
+            if not is_to_translate:
                 self._reason = "not to be translated"
-        elif tag == "unit":
-            self._is_translatable = attributes.get("translate") != "no"
-        elif tag in ("file", "xliff"):
-            for side, names in (("source", ("source-language", "srcLang")), ("target", ("target-language", "trgLang"))):
-                self._languages[side] = next((attributes[n] for n in names if n in attributes), self._languages[side])
+        elif tag == "xliff":
+            self._root_languages = self._languages = {
+                "source": attributes.get("srcLang", ANY),
+                "target": attributes.get("trgLang", ANY),
+            }
+        elif tag == "file":
+            self._languages = {
+                side: attributes.get(f"{side}-language", language) for side, language in self._root_languages.items()
+            }
 
     def close(self, tag: str, text: str | None) -> None:
         self._parents.pop()
@@ -63,5 +69,3 @@ class _Xliff(XmlUnits):
                 self.tally.left_out[self._reason] += 1
             else:
                 self.done.append(Unit(self.n_units, self._texts))
-        elif tag == "unit":
-            self._is_translatable = True

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mtkit.files import TEMPORARY, parse_json, sha256_file
+from mtkit.files import TEMPORARY, full_disk_named, parse_json, sha256_file
 
 _DONE_FILE = "done.json"
 
@@ -84,9 +84,10 @@ class MakeShard:
         temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{TEMPORARY}")
         temporary.mkdir()
         try:
-            counts = dict(self.task(index, temporary))
-            done = Done({path.name: sha256_file(path) for path in sorted(temporary.iterdir())}, counts)
-            (temporary / _DONE_FILE).write_text(json.dumps(asdict(done)), encoding="utf-8")
+            with full_disk_named(folder):
+                counts = dict(self.task(index, temporary))
+                done = Done({path.name: sha256_file(path) for path in sorted(temporary.iterdir())}, counts)
+                (temporary / _DONE_FILE).write_text(json.dumps(asdict(done)), encoding="utf-8")
             return self._put(temporary, folder, done)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

@@ -53,6 +53,20 @@ def test_codes_that_do_not_look_like_languages_are_written_as_src_and_tgt(tmp_pa
         assert [pair[:2] for pair in read_one_file(tmp_path / name, read_as)] == [("a", "b")]
 
 
+@pytest.mark.parametrize("langs", [("src", "de"), ("en", "tgt"), ("src", "tgt")])
+def test_a_tmx_needs_both_languages(tmp_path, langs):
+    with pytest.raises(UsageError, match=r"out\.tmx: TMX .*--langs"), writing([tmp_path / "out.tmx"], langs):
+        pass
+
+
+@pytest.mark.parametrize("langs", [("src", "de"), ("en", "tgt"), ("src", "id"), ("id", "en")])
+@pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
+def test_what_one_side_is_called_is_read_again(tmp_path, name, langs):
+    with writing([tmp_path / name], langs) as write:
+        write("a", "b")
+    assert [pair[:2] for pair in read_one_file(tmp_path / name, None)] == [("a", "b")]
+
+
 def test_a_segment_without_line_breaks_and_tabs_stays_as_it_is():
     assert segment("  a\u00a0b  c\u202f! ") == "  a\u00a0b  c\u202f! "
     assert segment(" a \r\n b\t\tc\n") == "a b c"

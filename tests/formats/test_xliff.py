@@ -65,6 +65,34 @@ def test_the_target_language_can_be_the_source(tmp_path):
     assert next(read_one_file(path, ("de", "en")))[:2] == ("Ein fett", "One bold")
 
 
+INHERITED = {
+    "1.2": "<file source-language='en' target-language='de'><group translate='no'><trans-unit>{a}</trans-unit>"
+    "<group><trans-unit>{b}</trans-unit></group><trans-unit translate='yes'>{c}</trans-unit></group>"
+    "<trans-unit>{d}</trans-unit></file>",
+    "2.0": "<file translate='no'><unit><segment>{a}</segment></unit><group><unit><segment>{b}</segment></unit></group>"
+    "<unit translate='yes'><segment>{c}</segment></unit></file><file><unit><segment>{d}</segment></unit></file>",
+}
+
+
+@pytest.mark.parametrize("version", INHERITED)
+def test_what_is_not_to_be_translated_holds_for_all_inside_up_to_a_yes(tmp_path, version):
+    path, tally = tmp_path / "a.xlf", Tally()
+    texts = {name: f"<source>{name}</source><target>{name}!</target>" for name in "abcd"}
+    path.write_text(f"<xliff srcLang='en' trgLang='de'>{INHERITED[version].format(**texts)}</xliff>")
+    assert [pair.src for pair in read_one_file(path, ("en", "de"), tally)] == ["c", "d"]
+    assert tally.left_out == {"not to be translated": 2}
+
+
+def test_a_file_does_not_have_the_languages_of_the_one_before(tmp_path):
+    path = tmp_path / "a.xlf"
+    files = "".join(
+        f"<file source-language='en'{code}><trans-unit><source>a</source><target>b</target></trans-unit></file>"
+        for code in (" target-language='fr'", "")
+    )
+    path.write_text(f"<xliff>{files}</xliff>")
+    assert len(list(read_one_file(path, ("en", "de")))) == 1
+
+
 def test_files_of_other_languages_are_counted_and_only_they_are_an_error(tmp_path):
     path = tmp_path / "a.xlf"
     body = "<body><trans-unit id='1'><source>a</source><target>b</target></trans-unit></body>"

@@ -52,6 +52,14 @@ def test_an_empty_corpus_is_told():
     assert Path("out.tsv").read_text() == "a\tb\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
+def test_a_full_disk_is_told_with_the_name_of_the_output():
+    Path("full.tsv").symlink_to("/dev/full")
+    result = convert("m.tmx", "-o", "full.tsv")
+    assert result.exit_code == 1
+    assert "mtkit: full.tsv: No space left" in result.stderr
+
+
 def test_blank_lines_of_text_files_stay():
     assert convert("t.en", "t.de", "--encoding", "cp1252", "-o", "out.tsv").exit_code == 0
     assert Path("out.tsv").read_text() == "one\tgrößer\n\t\n"
