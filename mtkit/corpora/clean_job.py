@@ -26,7 +26,7 @@ from mtkit.corpora.translations import Translations, find_translations, write_so
 from mtkit.errors import DataError
 from mtkit.formats.compression import open_output, pack, packing
 from mtkit.formats.lines import as_column
-from mtkit.formats.pairs import Pair
+from mtkit.formats.pairs import Pair, place_of
 from mtkit.formats.scores import read_scores
 from mtkit.jobs.executors import Executor
 from mtkit.jobs.job import Counts, Job, Share, Stage, run_job
@@ -34,7 +34,7 @@ from mtkit.jobs.shards import shard_folder
 
 WINDOW_PAIRS = 5 * 4096  # of a shard: a multiple of the blocks of `language`
 _AT_ONCE = 4096  # pairs that are judged together
-_COLUMNS = ("file", "line", "rule", "value", "source", "target")  # of the file of dropped pairs
+_COLUMNS = ("file", "line or unit", "rule", "value", "source", "target")  # of the file of dropped pairs
 _CHANGED = "changed"
 _WHOLE = Share()
 
@@ -181,11 +181,11 @@ class _Write:
                 why.setdefault(i, ("translations", value))
         if self.near is not None:
             for i, near in self.near.of_shard(index).items():
-                place = f"{self.windows.file(near.first_shard)}: line {near.first_line}"
+                place = place_of(self.windows.file(near.first_shard), near.first_line)
                 why[i] = ("near_duplicates", f"nearly the same as {place}")
         if self.repeats is not None:  # a repeated pair is one, whatever the policy on translations says
             for i, repeat in self.repeats.of_shard(index).items():
-                place = f"{self.windows.file(repeat.first_shard)}: line {repeat.first_line}"
+                place = place_of(self.windows.file(repeat.first_shard), repeat.first_line)
                 why[i] = ("duplicates", f"same as {place}")
         output = self.output_of(index)
         self._write_kept(

@@ -14,7 +14,7 @@ from mtkit.config.data import CorpusFiles
 from mtkit.data.corpus import corpus_name, log_remark, read_corpus, read_pairs
 from mtkit.formats.compression import MAGIC, reading
 from mtkit.formats.lines import LINE_FRAME, decode_line, max_line_bytes
-from mtkit.formats.pairs import Pair, Tally
+from mtkit.formats.pairs import Pair, Tally, counts_units
 from mtkit.jobs.job import Job, Stage
 from mtkit.jobs.shards import shard_folder
 
@@ -69,7 +69,8 @@ class Windows:
     def place(self, index: int) -> str:
         """Return the place of a window, for messages."""
         window = self.windows[index][2]
-        return f"{window.file}, {window.n_pairs:,} pairs from line {window.first_line:,} on"
+        first = "unit" if counts_units(window.file) else "line"
+        return f"{window.file}, {window.n_pairs:,} pairs from {first} {window.first_line:,} on"
 
 
 def cut(job: Job, corpora: Sequence[CorpusFiles], window_pairs: int = WINDOW_PAIRS) -> Windows:

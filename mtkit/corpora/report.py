@@ -251,11 +251,11 @@ def _fetch(read: ReadPairs, places: set[int]) -> dict[int, Pair]:
 
 
 def _example(pair: Pair, detail: str) -> Example:
-    return Example(f"{pair.file}:{pair.line}", pair.src, pair.tgt, detail)
+    return Example(pair.place, pair.src, pair.tgt, detail)
 
 
 def _repeat_example(pair: Pair, earlier: Pair) -> Example:
-    detail = f"as {earlier.file}:{earlier.line}"
+    detail = f"as {earlier.place}"
     return _example(pair, detail if pair[:2] == earlier[:2] else f"{detail}: {earlier.src} | {earlier.tgt}")
 
 
@@ -264,7 +264,7 @@ def _overlap_findings(held_out: Mapping[str, Sequence[Pair]], read: ReadPairs) -
     if not held_out:
         return
     for name, overlap in find_overlaps(held_out, read()).items():
-        by_place = {f"{pair.file}:{pair.line}": pair for pair in held_out[name]}
+        by_place = {pair.place: pair for pair in held_out[name]}
         for kind in LIKENESSES:
             places = overlap.examples.get(kind)
             examples = [_example(by_place[places[0]], f"as {places[1]}")] if places else []

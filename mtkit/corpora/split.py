@@ -31,7 +31,7 @@ REASONS: tuple[Reason, ...] = get_args(Reason)
 _PARTS: tuple[HeldOutPart, ...] = get_args(HeldOutPart)
 LEFT_OUT = "left-out.tsv.gz"
 REPORT = "split.json"
-_COLUMNS = "file", "line", "like a pair of", "by its", "source", "target"  # of LEFT_OUT
+_COLUMNS = "file", "line or unit", "like a pair of", "by its", "source", "target"  # of LEFT_OUT
 _SPARE = 1000  # candidates beyond twice those needed
 _FIRST_BLOCK = 64  # candidates
 

@@ -131,7 +131,7 @@ def find_overlaps(texts: Mapping[str, Sequence[Pair]], train: Iterable[Pair]) ->
                     rank = 2 if not is_same else 0 if targets[index] == squeezed(pair.tgt) else 1
                     known = closest[index]
                     if known is None or rank < known[0]:
-                        closest[index] = rank, f"{pair.file}:{pair.line}"
+                        closest[index] = rank, pair.place
             bar.update(len(window))
     found, start = {}, 0
     for name, pairs in texts.items():
@@ -147,5 +147,5 @@ def _overlap(pairs: Sequence[Pair], closest: Sequence[tuple[int, str] | None]) -
         if like is not None:
             kind = LIKENESSES[like[0]]
             counts[kind] += 1
-            examples.setdefault(kind, (f"{pair.file}:{pair.line}", like[1]))
+            examples.setdefault(kind, (pair.place, like[1]))
     return Overlap(len(pairs), counts, examples)

@@ -1,5 +1,6 @@
 """A sentence pair, as every reader yields it, and what a reader counts beside."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from mtkit.console import counted
 
 Side = Literal["src", "tgt"]
 SIDES: tuple[Side, Side] = ("src", "tgt")
+_IN_UNITS = re.compile(r"\.(tmx|xlf|xliff)(\.(gz|xz|zst))?$", re.IGNORECASE)
 EMPTY = "the corpus is empty: no line, no unit"
 Languages = tuple[str, str]  # codes of source and target
 
@@ -20,6 +22,21 @@ class Pair(NamedTuple):
     tgt: str
     file: str  # the source side's file, or the one that holds both sides; of an archive's member ARCHIVE:MEMBER
     line: int  # from 1; in TMX and XLIFF the number of the unit
+
+    @property
+    def place(self) -> str:
+        """Return where the pair stands, as messages and reports show it."""
+        return place_of(self.file, self.line)
+
+
+def place_of(file: str, number: int) -> str:
+    """Return the place of line `number`, or of that unit of a TMX or XLIFF: "a.en:7", "m.tmx: unit 7"."""
+    return f"{file}: unit {number}" if counts_units(file) else f"{file}:{number}"
+
+
+def counts_units(file: str) -> bool:
+    """Return whether places in a file of this name are numbers of units, not of lines."""
+    return _IN_UNITS.search(file) is not None
 
 
 @dataclass

@@ -20,12 +20,12 @@ class Skipped:
     """Pairs that could not be used, counted by reason."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    first: dict[str, str] = field(default_factory=dict)  # file:line
+    first: dict[str, str] = field(default_factory=dict)  # places
 
     def add(self, problem: str, pair: Pair) -> None:
         """Count the pair."""
         self.counts[problem] = self.counts.get(problem, 0) + 1
-        self.first.setdefault(problem, f"{pair.file}:{pair.line}")
+        self.first.setdefault(problem, pair.place)
 
     def report(self) -> None:
         """Log a warning for each reason."""

@@ -49,7 +49,7 @@ def clean(corpora, folder, keys=None, executor=None, names=("out.en", "out.de"))
 
 def rejections(output):
     rows = [line.split("\t") for line in gzip.decompress(output.rejected.read_bytes()).decode().splitlines()]
-    assert rows[0] == ["file", "line", "rule", "value", "source", "target"]
+    assert rows[0] == ["file", "line or unit", "rule", "value", "source", "target"]
     return [(int(row[1]), row[2], row[3]) for row in rows[1:]]
 
 
@@ -59,9 +59,9 @@ def test_every_pair_is_kept_in_order_or_listed_with_its_line_and_rule(corpus, tm
     assert (tmp_path / "out.de").read_text().splitlines() == ["Guten Morgen.", "Morgen!", "Gute Nacht.", "Schlaf gut."]
     assert rejections(output) == [
         (2, "numbers", "source only: 12; target only: 13"),
-        (3, "duplicates", f"same as {tmp_path}/a.en: line 1"),
+        (3, "duplicates", f"same as {tmp_path}/a.en:1"),
         (5, "empty", "source:"),
-        (8, "duplicates", f"same as {tmp_path}/a.en: line 7"),
+        (8, "duplicates", f"same as {tmp_path}/a.en:7"),
     ]
     assert (result.n_pairs, result.n_kept, result.n_changed) == (8, 4, 1)
     assert {rule: n for rule, n in result.dropped.items() if n} == {"empty": 1, "numbers": 1, "duplicates": 2}
@@ -80,8 +80,8 @@ def test_near_duplicates_are_dropped_if_asked_for_and_name_the_earlier_line(tmp_
     corpora = [CorpusFiles(src=tmp_path / "a.en", tgt=tmp_path / "a.de")]
     result, output = clean(corpora, tmp_path, {"near_duplicates": True})
     assert rejections(output) == [
-        (3, "near_duplicates", f"nearly the same as {tmp_path}/a.en: line 1"),
-        (4, "duplicates", f"same as {tmp_path}/a.en: line 2"),
+        (3, "near_duplicates", f"nearly the same as {tmp_path}/a.en:1"),
+        (4, "duplicates", f"same as {tmp_path}/a.en:2"),
     ]
     assert (result.n_kept, result.dropped["near_duplicates"]) == (2, 1)
     assert clean(corpora, tmp_path)[0].n_kept == 3

@@ -127,6 +127,17 @@ def test_the_encoding_is_that_of_the_declaration_or_the_bom(tmp_path, encoding):
     assert texts(tmx(tmp_path, unit(en="café €", de="ä"), header=header, encoding=encoding)) == [("café €", "ä")]
 
 
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        *(("m.tmx", "m.tmx: unit 7"), ("M.TMX.gz", "M.TMX.gz: unit 7"), ("a.zip:x/m.xlf", "a.zip:x/m.xlf: unit 7")),
+        *(("a.tsv", "a.tsv:7"), ("a.po", "a.po:7"), ("a.tmx.en", "a.tmx.en:7")),
+    ],
+)
+def test_a_place_is_a_unit_where_lines_do_not_count(name, place):
+    assert Pair("a", "b", name, 7).place == place
+
+
 def test_an_old_file_with_a_doctype_lang_and_a_prefix_is_read(tmp_path):
     old = '<!DOCTYPE tmx SYSTEM "tmx11.dtd">\n<tmx><body>'
     assert texts(tmx(tmp_path, unit(en="a", de="b").replace("xml:lang", "lang"), header=old)) == [("a", "b")]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.config import durations
 from mtkit.console import counted
+from mtkit.formats.pairs import place_of
 
 if TYPE_CHECKING:
     from mtkit.config.cleaning import CleanConfig
@@ -48,7 +49,7 @@ def sample_table(result: SampleResult, cfg: CleanConfig, n_workers: int) -> Iter
             continue
         yield f"\n{rule}"
         for example in examples:
-            yield f"  {example.file}: line {example.line}: {example.value}"
+            yield f"  {place_of(example.file, example.line)}: {example.value}"
             yield f"    {_shown(example.src)}"
             yield f"    {_shown(example.tgt)}"
     yield ""

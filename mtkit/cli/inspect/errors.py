@@ -195,7 +195,7 @@ class _Hard(_Result):
             pair = hard.pair
             yield (
                 f"{rank:>4}. {hard.nats_per_token:.2f} nats a token, {counted(hard.n_tokens, 'token')}, "
-                f"the worst {hard.worst_piece} {hard.worst_nats:.1f}   {pair.file}:{pair.line}"
+                f"the worst {hard.worst_piece} {hard.worst_nats:.1f}   {pair.place}"
             )
             yield f"      {pair.src}"
             yield f"      {pair.tgt}"
@@ -255,7 +255,7 @@ class _Near(_Result):
         for rank, near in enumerate(self.result.nearest, start=1):
             yield f"{rank:>4}. {near.cosine:.4f}  {near.src}"
             for pair in near.pairs:
-                yield f"              {pair.tgt}   {pair.file}:{pair.line}"
+                yield f"              {pair.tgt}   {pair.place}"
             if more := near.n_pairs - len(near.pairs):
                 yield f"              and {more:,} more pairs with this source"
 

@@ -52,7 +52,7 @@ def test_a_dry_run_shows_examples_and_time_and_writes_nothing():
     result = clean("a.en", "a.de", "--dry-run")
     assert result.exit_code == 0, result.stderr
     assert "8 of 8 pairs judged" in result.stdout
-    assert "a.en: line 2: source only: 12; target only: 13" in result.stdout
+    assert "a.en:2: source only: 12; target only: 13" in result.stdout
     assert "will take" in result.stdout
     assert sorted(Path().iterdir()) == before
     assert json.loads(clean("a.en", "a.de", "--dry-run", "--json").stdout)["dropped"] == {"numbers": 2}
@@ -126,6 +126,20 @@ def test_what_a_reader_leaves_out_is_said():
     assert "m.tmx: 1 pair of 2 units; left out: 1 without de" in result.stderr
     assert "warning: nothing.tsv: the corpus is empty" in result.stderr
     assert "m.en: 1 pair of 1 unit; CR inside" in result.stderr
+
+
+def test_places_in_a_tmx_are_units():
+    unit = '<tu><tuv xml:lang="en"><seg>Good morning</seg></tuv><tuv xml:lang="de"><seg>Guten Tag 5</seg></tuv></tu>'
+    Path("m.tmx").write_text(f"<tmx>\n{unit.replace(' 5', '')}{unit}{unit.replace(' 5', '')}</tmx>")
+    result = clean("m.tmx", "-o", "clean.tsv")
+    assert result.exit_code == 0, result.stderr
+    header, *rows = gzip.decompress(Path("clean.rejected.tsv.gz").read_bytes()).decode().splitlines()
+    assert header.split("\t")[:3] == ["file", "line or unit", "rule"]
+    assert [row.split("\t")[1:4] for row in rows] == [
+        ["2", "numbers", "target only: 5"],
+        ["3", "duplicates", "same as m.tmx: unit 1"],
+    ]
+    assert "m.tmx: unit 2: target only: 5" in clean("m.tmx", "--dry-run").stdout
 
 
 def test_languages_that_nothing_names_are_said_to_be_unjudged():
