@@ -8,6 +8,7 @@ from mtkit.errors import MtkitError
 from mtkit.version import __version__
 
 if TYPE_CHECKING:
+    from mtkit.classification.classifier import Classification, Classifier
     from mtkit.config.loading import load_config
     from mtkit.config.schema import Config
     from mtkit.evaluation.evaluate import Evaluation, evaluate
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Candidate",
+    "Classification",
+    "Classifier",
     "Config",
     "Evaluation",
     "MetricScore",
@@ -33,6 +36,8 @@ __all__ = [
 ]
 _MODULES = {
     "Candidate": "mtkit.translation.candidates",
+    "Classification": "mtkit.classification.classifier",
+    "Classifier": "mtkit.classification.classifier",
     "Config": "mtkit.config.schema",
     "Evaluation": "mtkit.evaluation.evaluate",
     "MetricScore": "mtkit.evaluation.metrics.scores",

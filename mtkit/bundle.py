@@ -10,10 +10,9 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mtkit.config.loading import dump_config, load_config
-from mtkit.config.model import ModelConfig
 from mtkit.config.problems import Override
 from mtkit.config.schema import Config
 from mtkit.data.tokenizer import Tokenizer
@@ -24,6 +23,7 @@ from mtkit.version import __version__
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from mtkit.model.network import Network
     from mtkit.model.transformer import Transformer
 
 FORMAT_VERSION = 1
@@ -33,6 +33,11 @@ SHAPING_FILES = (_WEIGHTS, "src.spm", "tgt.spm")  # the files that identify a mo
 FILES = ("config.yaml", "src.spm", "tgt.spm", _WEIGHTS)
 # What a run folder contains before its training ends
 _RUN_FILES = ("config.yaml", "tokenizers.json", "checkpoints", "metrics.jsonl")
+
+_OTHER_TASK = {  # what to say of a model with this task where the other is needed
+    "translate": "a translator, not a classifier; use it with `mtkit translate`, or train a classifier: task: classify",
+    "classify": "a classifier, not a translator; use it with `mtkit classify`",
+}
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ def save_bundle(
         (temporary / "config.yaml").write_text(dump_config(cfg), encoding="utf-8", newline="\n")
         shutil.copyfile(src_spm, temporary / "src.spm")
         shutil.copyfile(tgt_spm, temporary / "tgt.spm")
-        _save_weights(temporary / _WEIGHTS, model_state, cfg.model)
+        _save_weights(temporary / _WEIGHTS, model_state, cfg)
         manifest = {
             "format_version": FORMAT_VERSION,
             "mtkit_version": __version__,
@@ -81,11 +86,14 @@ def save_bundle(
         (temporary / MANIFEST).write_text(_as_text(manifest), encoding="utf-8", newline="\n")
 
 
-def read_bundle(folder: Path, overrides: Sequence[str] = ()) -> BundleFiles:
+def read_bundle(
+    folder: Path, overrides: Sequence[str] = (), *, task: Literal["translate", "classify", "any"] = "translate"
+) -> BundleFiles:
     """Read and verify a bundle without its weights and without torch.
 
-    overrides: changes to the config's decode section, such as "decode.beam_size=1".
-    Raises BundleError if a file is missing or differs from the manifest, ConfigError for a wrong override.
+    overrides: changes to the config's decode section, such as "decode.beam_size=1". task: of the model.
+    Raises BundleError if a file is missing or differs from the manifest, or for a model with another task, and
+    ConfigError for a wrong override.
     """
     for override in overrides:
         if not override.strip().startswith("decode."):
@@ -98,20 +106,27 @@ def read_bundle(folder: Path, overrides: Sequence[str] = ()) -> BundleFiles:
         if name != _WEIGHTS:
             _verify(folder / name, str(manifest["sha256"].get(name)))
     config = load_config(folder / "config.yaml", overrides)
+    if task not in ("any", config.task):
+        raise BundleError(f"{folder}: {_OTHER_TASK[config.task]}")
     src_tokenizer, tgt_tokenizer = Tokenizer.load(folder / "src.spm"), Tokenizer.load(folder / "tgt.spm")
     return BundleFiles(folder, config, src_tokenizer, tgt_tokenizer, manifest)
 
 
-def load_model(files: BundleFiles) -> "Transformer":
+def load_network(files: BundleFiles) -> "Network":
     """Load the bundle's model, on the CPU and in evaluation mode. Raises BundleError if its weights are damaged."""
     path = files.folder / _WEIGHTS
     _verify(path, str(files.manifest["sha256"].get(_WEIGHTS)))
     vocab_sizes = files.src_tokenizer.vocab_size, files.tgt_tokenizer.vocab_size
-    return _load_weights(path, files.config.model, *vocab_sizes)
+    return _load_weights(path, files.config, *vocab_sizes)
+
+
+def load_model(files: BundleFiles) -> "Transformer":
+    """Load a translator's model, as `load_network` does."""
+    return cast("Transformer", load_network(files))
 
 
 def load_bundle(folder: Path, overrides: Sequence[str] = ()) -> Bundle:
-    """Read and verify a bundle and its model; arguments and errors as for `read_bundle`."""
+    """Read and verify a translator's bundle and its model; arguments and errors as for `read_bundle`."""
     files = read_bundle(folder, overrides)
     return Bundle(**vars(files), model=load_model(files))
 
@@ -250,12 +265,13 @@ def _as_text(manifest: Mapping[str, Any]) -> str:
 # The CTranslate2 engine needs no torch: the functions for weights import it, not the module.
 
 
-def _save_weights(path: Path, model_state: "Mapping[str, Tensor]", cfg: ModelConfig) -> None:
+def _save_weights(path: Path, model_state: "Mapping[str, Tensor]", cfg: Config) -> None:
     """Write a model's `state_dict()` as float32, shared weights once."""
     import torch
     from safetensors.torch import save_file
 
-    vocab_sizes = [model_state[f"{side}_embedding.weight"].size(0) for side in ("src", "tgt")]
+    embeddings = [model_state.get(f"{side}_embedding.weight") for side in ("src", "tgt")]  # a classifier has one
+    vocab_sizes = [0 if embedding is None else embedding.size(0) for embedding in embeddings]
     second_names = _second_names(_new_model(cfg, *vocab_sizes))
     weights = {
         name: weight.detach().to("cpu", torch.float32).contiguous()
@@ -265,7 +281,7 @@ def _save_weights(path: Path, model_state: "Mapping[str, Tensor]", cfg: ModelCon
     save_file(weights, path)
 
 
-def _load_weights(path: Path, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> "Transformer":
+def _load_weights(path: Path, cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> "Network":
     """Load a model onto the CPU, in evaluation mode.
 
     Raises BundleError if the file holds no weights, or those of another shape of model.
@@ -273,9 +289,9 @@ def _load_weights(path: Path, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_s
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    from mtkit.model.transformer import count_weights
+    from mtkit.model.networks import count_network_weights
 
-    n_weights, size = count_weights(cfg, src_vocab_size, tgt_vocab_size), path.stat().st_size
+    n_weights, size = count_network_weights(cfg, src_vocab_size, tgt_vocab_size), path.stat().st_size
     if 4 * n_weights > size:  # float32; checked before memory is taken for them
         raise BundleError(
             f"{path}: the weights do not fit config.yaml and the tokenizers: {n_weights:,} of them are more than its "
@@ -292,16 +308,16 @@ def _load_weights(path: Path, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_s
     return model.eval()
 
 
-def _new_model(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> "Transformer":
+def _new_model(cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> "Network":
     import torch
 
-    from mtkit.model.transformer import Transformer
+    from mtkit.model.networks import new_network
 
     with torch.random.fork_rng(devices=[]):  # initialising the weights must not move the caller's random state
-        return Transformer(cfg, src_vocab_size, tgt_vocab_size)
+        return new_network(cfg, src_vocab_size, tgt_vocab_size)
 
 
-def _second_names(model: "Transformer") -> set[str]:
+def _second_names(model: "Network") -> set[str]:
     """Return the further names of shared weights."""
     names = {name for name, _ in model.named_parameters()}
     return {name for name, _ in model.named_parameters(remove_duplicate=False)} - names

@@ -29,6 +29,7 @@ COMMANDS = {
     "average": ("average:average", "Average the weights of checkpoints or models."),
     "distill": ("distill:distill", "Train a student on its teachers' translations."),
     "translate": ("translate:translate", "Translate sentences, the lines of a file, or a stream."),
+    "classify": ("classify:classify", "Label sentences or pairs with a classifier."),
     "back-translate": ("synthetic:back_translate", "Make training pairs from target-language text."),
     "forward-translate": ("synthetic:forward_translate", "Make training pairs from source-language text."),
     "evaluate": ("evaluate:evaluate", "Score a model, or files of translations, on a test set."),

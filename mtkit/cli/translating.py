@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import mtkit
 from mtkit import bundle, runtime
+from mtkit.config import overrides as config_overrides
 from mtkit.config import problems
 from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
-from mtkit.translation import translator as translators
 
 _T = TypeVar("_T")
 
@@ -26,7 +26,7 @@ def option_overrides(options: Mapping[str, object]) -> list[str]:
     given = {key: value for key, value in options.items() if value is not None}
     return [
         problems.Setting(text, f"--{key.replace('_', '-')} {value}")
-        for text, (key, value) in zip(translators.decode_overrides(given), given.items(), strict=True)
+        for text, (key, value) in zip(config_overrides.decode_overrides(given), given.items(), strict=True)
     ]
 
 

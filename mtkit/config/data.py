@@ -21,7 +21,8 @@ class CorpusFiles(Section):
     tgt: ConfigPath | None = Field(None, description="target text; line n translates line n of src")
     tsv: ConfigPath | None = Field(
         None,
-        description="instead of src and tgt: one file with source, tab, target on each line; more columns are ignored",
+        description="instead of src and tgt: one file with source, tab, target on each line; more columns are ignored. "
+        "classify: text, tab, label, or source, tab, target, tab, label",
     )
     file: ConfigPath | None = Field(
         None,
@@ -137,6 +138,16 @@ class DataConfig(Section):
         ge=1,
         description="training pairs are left out if one side has more than this many times the tokens of the other; "
         "tags do not count",
+    )
+    labels: list[str] = Field(
+        [],
+        description="classify: the labels; default: those of the training text, in alphabetical order. With labels "
+        "set here, any other label in the text is an error",
+    )
+    pairs: bool | None = Field(
+        None,
+        description="classify: whether a row has two texts (source, target, label) or one (text, label); default: as "
+        "the first row of the training text",
     )
 
     @property

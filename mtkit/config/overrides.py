@@ -1,10 +1,11 @@
 """Apply an override, such as `--set section.key=value`, to the values of a config."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mtkit.config.problems import Origin, Override, Problem, field_at, is_path
+from mtkit.config.problems import Origin, Override, Problem, Setting, field_at, is_path
 from mtkit.config.yaml_text import KeyPath, YamlSyntaxError, dotted, parse_yaml
 
 
@@ -32,6 +33,15 @@ def apply_override(override: Override, values: dict[str, Any], origins: dict[Key
         del origins[covered]
     origins.update((other, override) for other in created)
     return []
+
+
+def decode_overrides(decode: Mapping[str, object]) -> list[str]:
+    """Return arguments for keys of the decode section as overrides, quoted so that a path such as "a: b" stays one."""
+    # JSON is YAML, except for escapes beyond \uFFFF
+    return [
+        Setting(f"decode.{key}={json.dumps(value, default=str, ensure_ascii=False)}", f"{key}={value!r}")
+        for key, value in decode.items()
+    ]
 
 
 def _put(values: dict[str, Any], path: KeyPath, value: object) -> list[KeyPath]:

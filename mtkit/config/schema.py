@@ -3,10 +3,11 @@
 Nothing here reads or writes files; `mtkit.config.loading` turns YAML into a `Config`.
 """
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from mtkit.config.classification import problem_of_classifier, problem_of_translator
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import DataConfig
 from mtkit.config.decoding import DecodeConfig
@@ -20,6 +21,10 @@ from mtkit.config.training import TrainConfig
 class Config(Section):
     """All settings of a run."""
 
+    task: Literal["translate", "classify"] = Field(
+        "translate",
+        description="what the model does: translate, or give a text, or a pair of texts, one of some labels",
+    )
     run_dir: ConfigPath | None = Field(
         None, description="folder of the run; default: runs/NAME in the current folder, NAME from the name of this file"
     )
@@ -52,8 +57,15 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _sections_fit(self, info: ValidationInfo) -> Self:
+        if self.task == "classify":
+            self._replace("train", metric="accuracy")
         if is_part(info):
             return self
+        if self.task == "classify":
+            self._replace("tokenizer", shared=True)
+        problem_of = problem_of_classifier if self.task == "classify" else problem_of_translator
+        if problem := problem_of(self):
+            raise ValueError(problem)
         if self.model.tie == "all":
             self._replace("tokenizer", shared=True)
         if self.model.positions == "learned":

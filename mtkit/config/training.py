@@ -139,10 +139,11 @@ class TrainConfig(Section):
     suite: ConfigPath | None = Field(
         None, description="YAML file of behaviour checks to run at each validation; see `mtkit check`"
     )
-    metric: Literal["bleu", "chrf", "loss"] = Field(
+    metric: Literal["bleu", "chrf", "accuracy", "f1", "auc", "loss"] = Field(
         "bleu",
         description="score that ranks the checkpoints; the best single one replaces the average only if its loss is "
-        "better, too",
+        "better, too. translate: bleu, chrf or loss; classify: accuracy (its default), f1 (the mean over the labels), "
+        "auc (for two labels) or loss",
     )
     patience: int | None = Field(
         None, ge=1, le=10**12, description="stop after this many validations without improvement"

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mtkit.data.encoded import EncodedPairs, EncodedSide, Lengths
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.data.encoded import EncodedPairs, Lengths
+from mtkit.data.special_ids import EOS_ID, PAD_ID
 
 BATCH_ORDER = 2  # raise it whenever the same seed begins to give other batches
 # Neighbouring differences of length that are mixed with each other. More mixing means more padding
@@ -97,31 +97,16 @@ def _batch_starts(sizes: Indices, batch_tokens: int) -> list[int]:
 
 def make_batch(corpus: EncodedPairs, indices: Indices) -> Batch:
     """Build the batch of these pairs, in this order."""
-    src = _pad_rows(corpus.src, indices, n_before=0)
-    tgt = _pad_rows(corpus.tgt, indices, n_before=1)
-    tgt_lengths = corpus.tgt.lengths[indices]
-    rows = np.arange(len(indices))
-    src[rows, corpus.src.lengths[indices]] = EOS_ID
-    tgt_in = tgt[:, :-1].copy()
-    tgt_in[:, 0] = BOS_ID
-    tgt_out = tgt[:, 1:]
-    tgt_out[rows, tgt_lengths] = EOS_ID
+    src = corpus.src.padded(indices, n_before=0)
+    src[np.arange(len(indices)), corpus.src.lengths[indices]] = EOS_ID
+    tgt_in, tgt_out = corpus.tgt.targets(indices)
     return Batch(
         src=torch.from_numpy(src),
         tgt_in=torch.from_numpy(tgt_in),
-        tgt_out=torch.from_numpy(np.ascontiguousarray(tgt_out)),
+        tgt_out=torch.from_numpy(tgt_out),
         indices=indices,
-        n_tgt_tokens=int(tgt_lengths.sum()) + len(indices),
+        n_tgt_tokens=int((tgt_out != PAD_ID).sum()),
     )
-
-
-def _pad_rows(side: EncodedSide, indices: Indices, n_before: int) -> Indices:
-    """Return ids (B, n_before + longest + 1) with n_before PADs on the left and at least one on the right."""
-    taken = side.take(indices)
-    padded = np.full((len(indices), n_before + int(taken.lengths.max()) + 1), PAD_ID, dtype=np.int64)
-    is_token = np.arange(padded.shape[1] - n_before) < taken.lengths[:, None]
-    padded[:, n_before:][is_token] = taken.ids
-    return padded
 
 
 def padding_share(src_lengths: Lengths, tgt_lengths: Lengths, plan: Sequence[Indices]) -> float:

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import mmap
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,10 @@ from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, text_checksums
 from mtkit.data.prefetcher import Prefetcher
+from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, sha256_file
-from mtkit.formats.pairs import Pair
 
 _FORMAT_VERSION = 2  # raise it whenever the files or the meaning of the filters change
 _CHUNK_PAIRS, _CHUNK_CHARACTERS = 10_000, 5_000_000  # encoded at a time: bounds the memory, some 50 bytes a character
@@ -31,6 +31,7 @@ _COUNTED_AT_ONCE = 1_000_000  # ids; counting widens them to 64 bits
 _META = "meta.json"
 _MANIFEST = "manifest.json"  # the sha256 of each other file
 
+_T = TypeVar("_T")
 Ids = npt.NDArray[np.integer[Any]]  # uint16 where the vocabulary fits, else uint32
 Int64s = npt.NDArray[np.int64]
 Lengths = npt.NDArray[np.int32]
@@ -71,7 +72,27 @@ class EncodedSide:
         starts = _starts(lengths)
         # Index of each token in self.ids: the start of its sentence plus its index in the sentence.
         token_indices = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], lengths)
-        return EncodedSide(self.ids[token_indices], starts, lengths)
+        return replace(self, ids=self.ids[token_indices], starts=starts, lengths=lengths)
+
+    def padded(self, indices: npt.NDArray[np.integer[Any]], n_before: int) -> Int64s:
+        """Return these sentences as rows, with n_before PADs on the left and at least one on the right."""
+        taken = self.take(indices)
+        rows = np.full((len(indices), n_before + int(taken.lengths.max()) + 1), PAD_ID, dtype=np.int64)
+        is_token = np.arange(rows.shape[1] - n_before) < taken.lengths[:, None]
+        rows[:, n_before:][is_token] = taken.ids
+        return rows
+
+    def targets(self, indices: npt.NDArray[np.integer[Any]]) -> tuple[Int64s, Int64s]:
+        """Return what the network reads of these sentences as targets, (B, T), and what it predicts at each place.
+
+        For text that is BOS and the ids, and the ids and EOS.
+        """
+        rows = self.padded(indices, n_before=1)
+        tgt_in = rows[:, :-1].copy()
+        tgt_in[:, 0] = BOS_ID
+        tgt_out = rows[:, 1:]
+        tgt_out[np.arange(len(indices)), self.lengths[indices]] = EOS_ID
+        return tgt_in, np.ascontiguousarray(tgt_out)
 
     def occurrences(self, vocab_size: int) -> Int64s:
         """Count each id: (V,)."""
@@ -79,6 +100,16 @@ class EncodedSide:
         for first in range(0, len(self.ids), _COUNTED_AT_ONCE):
             counts += np.bincount(self.ids[first : first + _COUNTED_AT_ONCE], minlength=vocab_size)
         return counts
+
+
+@dataclass(frozen=True)
+class Labels(EncodedSide):
+    """A label for each example: one id, from 1, which a classifier predicts without reading any target."""
+
+    def targets(self, indices: npt.NDArray[np.integer[Any]]) -> tuple[Int64s, Int64s]:
+        """Return BOS, and the label."""
+        tgt_out = self.take(indices).ids.astype(np.int64)[:, None]
+        return np.full_like(tgt_out, BOS_ID), tgt_out
 
 
 class EncodedPairs(Protocol):
@@ -105,6 +136,8 @@ class EncodedCorpus:
     The arrays are memory-mapped files: parts are read on access, and count as memory of the process until `release`.
     """
 
+    tgt_kind: type[EncodedSide] = EncodedSide
+
     def __init__(self, folder: Path, files: Sequence[str], fingerprint: str) -> None:
         """Open an encoded corpus. files: the name of each corpus, for messages.
 
@@ -116,7 +149,7 @@ class EncodedCorpus:
         self.n_pairs = self.counts.n_kept
         self._maps: list[mmap.mmap] = []
         self.src = self._open_side(folder, "src", np.dtype(meta["dtypes"]["src"]))
-        self.tgt = self._open_side(folder, "tgt", np.dtype(meta["dtypes"]["tgt"]))
+        self.tgt = self.tgt_kind(**vars(self._open_side(folder, "tgt", np.dtype(meta["dtypes"]["tgt"]))))
         self._lines = self._open(folder / "lines", np.dtype(np.int64), self.n_pairs)
         self._files = files
         self.sizes: list[int] = meta["kept_per_corpus"]  # pairs of each corpus, one after the other
@@ -167,6 +200,75 @@ class EncodedCorpus:
         return np.frombuffer(mapped, dtype)
 
 
+class Encoding(Protocol):
+    """How the rows of a text become examples as token ids."""
+
+    dtypes: dict[str, np.dtype[Any]]  # of the ids of each side
+
+    def recipe(self, corpora: Sequence[CorpusFiles]) -> dict[str, Any]:
+        """Return everything that the ids depend on, except the text."""
+
+    def chunks(self, corpus: CorpusFiles) -> Generator["Chunk", None, None]:
+        """Yield the examples of one corpus, filtered, some at a time."""
+
+    def open(self, folder: Path, files: Sequence[str], fingerprint: str) -> EncodedCorpus:
+        """Open what was encoded."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some encoded examples."""
+
+    lines: list[int]  # of all that were read
+    kept: list[int]  # indices among them
+    src: list[list[int]]  # ids of those kept
+    tgt: list[list[int]]
+    counts: dict[str, int]  # by the reasons of EncodeCounts, and n_kept
+
+
+class PairEncoding:
+    """Sentence pairs: each side by its tokenizer."""
+
+    def __init__(
+        self,
+        src_tokenizer: Tokenizer,
+        tgt_tokenizer: Tokenizer,
+        max_tokens: int | None,
+        max_length_ratio: float | None,
+    ) -> None:
+        """max_tokens, max_length_ratio: leave out pairs beyond them; None: no limit."""
+        self.tokenizers = src_tokenizer, tgt_tokenizer
+        self.filters = _Filters(max_tokens, max_length_ratio)
+        self.dtypes = {"src": id_dtype(src_tokenizer.vocab_size), "tgt": id_dtype(tgt_tokenizer.vocab_size)}
+
+    def recipe(self, corpora: Sequence[CorpusFiles]) -> dict[str, Any]:
+        """See Encoding."""
+        max_tokens, max_length_ratio = self.filters.max_tokens, self.filters.max_length_ratio
+        recipe: dict[str, Any] = {
+            "tokenizers": [sha256_file(tokenizer.path) for tokenizer in self.tokenizers],
+            "tags": [corpus.tag for corpus in corpora],
+            "filters": [max_tokens, max_length_ratio],
+        }
+        if max_length_ratio is not None and any(corpus.tag for corpus in corpora):
+            recipe["ratio"] = "of the text, without its tags"  # marks caches in which ratios do not count the tags
+        return recipe
+
+    def chunks(self, corpus: CorpusFiles) -> Generator[Chunk, None, None]:
+        """See Encoding."""
+        src_tokenizer, tgt_tokenizer = self.tokenizers[0].tagged(corpus.tag), self.tokenizers[1]
+        n_tags = len(tags_of(corpus.tag))
+        for pairs in in_chunks(read_pairs([corpus]), lambda pair: len(pair.src) + len(pair.tgt)):
+            src = src_tokenizer.encode_batch([pair.src for pair in pairs])
+            tgt = tgt_tokenizer.encode_batch([pair.tgt for pair in pairs])
+            kept, counts = self.filters.apply(lengths_of(src), lengths_of(tgt), n_tags)
+            lines = [pair.line for pair in pairs]
+            yield Chunk(lines, kept, [src[index] for index in kept], [tgt[index] for index in kept], counts)
+
+    def open(self, folder: Path, files: Sequence[str], fingerprint: str) -> EncodedCorpus:
+        """See Encoding."""
+        return EncodedCorpus(folder, files, fingerprint)
+
+
 def encode_corpus(
     corpora: Sequence[CorpusFiles],
     src_tokenizer: Tokenizer,
@@ -177,22 +279,21 @@ def encode_corpus(
     max_length_ratio: float | None,
     is_verified: bool = False,
 ) -> EncodedCorpus:
-    """Encode the pairs of the corpora, or open them from `cache` if the same text was encoded the same way before.
+    """Encode the pairs of the corpora, as `encode` does; max_tokens, max_length_ratio: see `PairEncoding`."""
+    encoding = PairEncoding(src_tokenizer, tgt_tokenizer, max_tokens, max_length_ratio)
+    return encode(corpora, encoding, cache, is_verified=is_verified)
 
-    max_tokens, max_length_ratio: leave out pairs beyond them; None: no limit. Pairs with a blank side are left out.
-    is_verified: another process has just compared the cache with its checksums.
-    Raises DataError if the text cannot be read or changes meanwhile, or if no pair remains.
+
+def encode(
+    corpora: Sequence[CorpusFiles], encoding: Encoding, cache: Path, *, is_verified: bool = False
+) -> EncodedCorpus:
+    """Encode the text of the corpora, or open it from `cache` if the same text was encoded the same way before.
+
+    Examples with a blank text are left out. is_verified: another process has just compared the cache with its
+    checksums. Raises DataError if the text cannot be read or changes meanwhile, or if no example remains.
     """
     checksums = text_checksums(corpora)
-    recipe = {
-        "format": _FORMAT_VERSION,
-        "text": checksums,
-        "tokenizers": [sha256_file(src_tokenizer.path), sha256_file(tgt_tokenizer.path)],
-        "tags": [corpus.tag for corpus in corpora],
-        "filters": [max_tokens, max_length_ratio],
-    }
-    if max_length_ratio is not None and any(corpus.tag for corpus in corpora):
-        recipe["ratio"] = "of the text, without its tags"  # marks caches in which ratios do not count the tags
+    recipe = {"format": _FORMAT_VERSION, "text": checksums, **encoding.recipe(corpora)}
     fingerprint = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
     folder = cache / fingerprint[:16]
     names = [corpus_name(corpus) for corpus in corpora]
@@ -200,18 +301,17 @@ def encode_corpus(
         try:
             if not is_verified:
                 _verify(folder)
-            encoded = EncodedCorpus(folder, names, fingerprint)
+            encoded = encoding.open(folder, names, fingerprint)
             log.info(f"{', '.join(names)}: opened from the cache; {encoded.counts}")
             return encoded
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning(f"{folder}: damaged, or written by an older mtkit ({error}); encoding the text again")
-    filters = _Filters(max_tokens, max_length_ratio)
     with atomic_folder(folder) as temporary:
-        _encode(corpora, src_tokenizer, tgt_tokenizer, filters, temporary)
+        _encode(corpora, encoding, temporary)
         if text_checksums(corpora) != checksums:
             raise DataError(f"{', '.join(names)}: the text changed while mtkit encoded it; wait until it is complete")
         _write_manifest(temporary)
-    encoded = EncodedCorpus(folder, names, fingerprint)
+    encoded = encoding.open(folder, names, fingerprint)
     log.info(f"{', '.join(names)}: {encoded.counts}")
     return encoded
 
@@ -258,32 +358,27 @@ class _Filters:
         return kept, {**counts, "n_kept": len(kept)}
 
 
-def _encode(
-    corpora: Sequence[CorpusFiles], src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, filters: _Filters, folder: Path
-) -> None:
-    """Fill the folder with the encoded pairs, chunk by chunk."""
+def _encode(corpora: Sequence[CorpusFiles], encoding: Encoding, folder: Path) -> None:
+    """Fill the folder with the encoded examples, chunk by chunk."""
     counts = dict.fromkeys(asdict(EncodeCounts()), 0)
     kept_per_corpus = []
-    dtypes = {"src": _id_dtype(src_tokenizer), "tgt": _id_dtype(tgt_tokenizer)}
-    names = ", ".join(map(corpus_name, corpora))
-    tagged = [src_tokenizer.tagged(corpus.tag) for corpus in corpora]
+    names, dtypes = ", ".join(map(corpus_name, corpora)), encoding.dtypes
     with ExitStack() as stack:
         files = {
             name: stack.enter_context((folder / name).open("wb"))
             for name in ("src.ids", "src.lengths", "src.starts", "tgt.ids", "tgt.lengths", "tgt.starts", "lines")
         }
         bar = stack.enter_context(progress_bar(count_pairs(corpora), "encoding", "pair"))
-        for corpus, tagging_tokenizer in zip(corpora, tagged, strict=True):
-            kept_before, n_tags = counts["n_kept"], len(tags_of(corpus.tag))
-            with closing(Prefetcher(_encoded_chunks(corpus, tagging_tokenizer, tgt_tokenizer), depth=1)) as chunks:
-                for lines, src_ids, tgt_ids in chunks:
-                    kept, pair_counts = filters.apply(_lengths(src_ids), _lengths(tgt_ids), n_tags)
-                    _write_side(files, "src", [src_ids[index] for index in kept], dtypes["src"])
-                    _write_side(files, "tgt", [tgt_ids[index] for index in kept], dtypes["tgt"])
-                    _write(files["lines"], np.array(lines, dtype=np.int64)[kept])
-                    for reason, n in pair_counts.items():
+        for corpus in corpora:
+            kept_before = counts["n_kept"]
+            with closing(Prefetcher(encoding.chunks(corpus), depth=1)) as chunks:
+                for chunk in chunks:
+                    _write_side(files, "src", chunk.src, dtypes["src"])
+                    _write_side(files, "tgt", chunk.tgt, dtypes["tgt"])
+                    _write(files["lines"], np.array(chunk.lines, dtype=np.int64)[chunk.kept])
+                    for reason, n in chunk.counts.items():
                         counts[reason] += n
-                    bar.update(len(lines))
+                    bar.update(len(chunk.lines))
             kept_per_corpus.append(counts["n_kept"] - kept_before)
         for side, dtype in dtypes.items():
             _write(files[f"{side}.starts"], np.array([files[f"{side}.ids"].tell() // dtype.itemsize], dtype=np.int64))
@@ -298,22 +393,13 @@ def _encode(
     (folder / _META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
 
 
-def _encoded_chunks(
-    corpus: CorpusFiles, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
-) -> Generator[tuple[list[int], list[list[int]], list[list[int]]], None, None]:
-    """Yield line numbers, source ids and target ids of one chunk of pairs after the other."""
-    for pairs in _chunks(read_pairs([corpus])):
-        src_ids = src_tokenizer.encode_batch([pair.src for pair in pairs])
-        tgt_ids = tgt_tokenizer.encode_batch([pair.tgt for pair in pairs])
-        yield [pair.line for pair in pairs], src_ids, tgt_ids
-
-
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    chunk: list[Pair] = []
+def in_chunks(items: Iterable[_T], size_of: Callable[[_T], int]) -> Iterator[list[_T]]:
+    """Yield lists of items to encode at a time. size_of: characters of an item."""
+    chunk: list[_T] = []
     n_characters = 0
-    for pair in pairs:
-        chunk.append(pair)
-        n_characters += len(pair.src) + len(pair.tgt)
+    for item in items:
+        chunk.append(item)
+        n_characters += size_of(item)
         if len(chunk) == _CHUNK_PAIRS or n_characters >= _CHUNK_CHARACTERS:
             yield chunk
             chunk, n_characters = [], 0
@@ -321,16 +407,18 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def _lengths(sentences: Sequence[list[int]]) -> Lengths:
+def lengths_of(sentences: Sequence[list[int]]) -> Lengths:
+    """Return the number of ids of each sentence."""
     return np.fromiter(map(len, sentences), np.int32, count=len(sentences))
 
 
-def _id_dtype(tokenizer: Tokenizer) -> np.dtype[Any]:
-    return np.dtype(np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32)
+def id_dtype(vocab_size: int) -> np.dtype[Any]:
+    """Return the smallest type for ids below vocab_size."""
+    return np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
 
 
 def _write_side(files: Mapping[str, BinaryIO], side: str, sentences: list[list[int]], dtype: np.dtype[Any]) -> None:
-    lengths = _lengths(sentences)
+    lengths = lengths_of(sentences)
     starts = _starts(lengths)
     ids = files[f"{side}.ids"]
     _write(files[f"{side}.starts"], ids.tell() // dtype.itemsize + starts[:-1])  # _encode appends the last end
@@ -348,7 +436,7 @@ def _starts(lengths: Lengths) -> Int64s:
 def concatenate(sides: Sequence[EncodedSide]) -> EncodedSide:
     """Join the sentences of all sides in memory."""
     lengths = np.concatenate([side.lengths for side in sides])
-    return EncodedSide(np.concatenate([side.ids for side in sides]), _starts(lengths), lengths)
+    return replace(sides[0], ids=np.concatenate([side.ids for side in sides]), starts=_starts(lengths), lengths=lengths)
 
 
 def _write(file: BinaryIO, array: npt.NDArray[Any]) -> None:

@@ -1,9 +1,7 @@
 """The engine in PyTorch: it decodes batches of segments with one model, or an ensemble, and a search."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
-from functools import cache
 from typing import TypedDict, TypeVar
 
 import torch
@@ -14,6 +12,7 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.console import counted, log
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.engines.shortlist import Shortlist, shortlist_of
+from mtkit.engines.side_by_side import in_one_thread, in_threads
 from mtkit.engines.steps import EnsembleStep, LocalVocabulary, ModelStep, ShortlistedStep
 from mtkit.errors import MtkitError
 from mtkit.model.quantization import quantize, supported_precision
@@ -110,11 +109,11 @@ class NativeEngine:
         on_cpu = self.device.type == "cpu"
         n_at_once = min(torch.get_num_threads(), len(batches)) if on_cpu else 1
         if n_at_once > 1 and sum(map(len, batches)) >= _LARGE_BATCH * len(batches):
-            yield from _in_threads(work, batches, n_at_once)
+            yield from in_threads(work, batches, n_at_once)
             return
         width = max(model.cfg.d_model for model in self.models)
         alone = on_cpu and width <= _NARROW and all(len(batch) < _LARGE_BATCH for batch in batches)
-        yield from map(_in_one_thread(work) if alone else work, batches)
+        yield from map(in_one_thread(work) if alone else work, batches)
 
     @contextmanager
     def _without_dropout(self) -> Iterator[None]:
@@ -229,44 +228,6 @@ def native_engine(
     bound_kernel_stores(torch.get_num_threads(), _KERNELS_KEPT)
     shortlist = shortlist_of(members[0]) if decode.shortlist else None
     return NativeEngine([load_model(files) for files in members], choose_device(device), decode.precision, shortlist)
-
-
-def _in_one_thread(work: Callable[[list[int]], _T]) -> Callable[[list[int]], _T]:
-    """Return work for which torch uses one thread."""
-
-    def working(batch: list[int]) -> _T:
-        n_threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return work(batch)
-        finally:
-            torch.set_num_threads(n_threads)
-
-    return working
-
-
-def _in_threads(work: Callable[[list[int]], _T], batches: list[list[int]], n_at_once: int) -> Iterator[_T]:
-    """Yield work(batch) of each batch as it is done, of n_at_once batches at a time."""
-    n_threads = torch.get_num_threads()
-
-    def in_its_thread(batch: list[int]) -> _T:
-        torch.set_num_threads(n_threads // n_at_once)  # for this thread, and those that start meanwhile
-        return work(batch)
-
-    tasks = [_pool(n_threads).submit(in_its_thread, batch) for batch in reversed(batches)]  # the longest first
-    try:
-        for task in as_completed(tasks):
-            yield task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        wait(tasks)
-        torch.set_num_threads(n_threads)
-
-
-@cache
-def _pool(n_threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="mtkit-decoder")
 
 
 def _globalize(hypotheses: list[Hypothesis], vocabulary: LocalVocabulary | None) -> list[Hypothesis]:

@@ -9,6 +9,7 @@ from mtkit.bundle import find_model
 from mtkit.config.data import CorpusFiles
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.loading import load_config
+from mtkit.config.overrides import decode_overrides
 from mtkit.config.schema import Config
 from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores
@@ -38,7 +39,7 @@ from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, Chance, SeedSc
 from mtkit.formats.compression import open_output
 from mtkit.formats.lines import read_lines
 from mtkit.languages import language_in_name
-from mtkit.translation.translator import Translator, decode_overrides
+from mtkit.translation.translator import Translator
 
 Split = Literal["test", "dev"]
 Paths = str | Path | Sequence[str | Path]

@@ -16,7 +16,7 @@ def count_classifier_weights(cfg: ModelConfig, vocab_size: int, n_labels: int) -
     return count_encoder_weights(cfg, vocab_size) + n_labels * (cfg.d_model + 1)
 
 
-class Classifier(Network):
+class EncoderClassifier(Network):
     """An encoder whose memory at the first position, <start>, is projected onto the labels.
 
     <start> stands for no word: what is there in the end, the layers' attention has collected for the label alone (as
@@ -53,9 +53,9 @@ class Classifier(Network):
             for weight, rows in self.untrained_rows():
                 weight[rows] = 0.0
 
-    def new_like(self) -> "Classifier":
+    def new_like(self) -> "EncoderClassifier":
         """Return a classifier of the same shape with other weights."""
-        return Classifier(self.cfg, self.src_embedding.num_embeddings, self.output.out_features, self.pad_id)
+        return EncoderClassifier(self.cfg, self.src_embedding.num_embeddings, self.output.out_features, self.pad_id)
 
     def hidden(self, src: Tensor, tgt_in: Tensor | None = None) -> Tensor:
         """Return the encoder's output at the first position (B, 1, D); tgt_in is ignored: a label follows no other.

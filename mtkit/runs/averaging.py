@@ -6,15 +6,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mtkit.bundle import BundleFiles, load_model, read_bundle, save_bundle
+from mtkit.bundle import BundleFiles, load_network, read_bundle, save_bundle
 from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
 from mtkit.console import log
-from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import load_tokenizers
 from mtkit.distributed.communicator import ALONE
 from mtkit.errors import BundleError, CheckpointError, UsageError
-from mtkit.model.transformer import Transformer
+from mtkit.model.networks import new_network
 from mtkit.training.checkpoint import Checkpoints
 
 
@@ -35,7 +34,7 @@ def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[
         if not checkpoints.has_weights(step):
             raise CheckpointError(f"{checkpoints.folder}: the weights of step {step} are damaged; leave it out")
     cfg, (src, tgt) = load_config(run_dir / "config.yaml"), load_tokenizers(run_dir)
-    model = Transformer(cfg.model, src.vocab_size, tgt.vocab_size, PAD_ID)
+    model = new_network(cfg, src.vocab_size, tgt.vocab_size)
     ALONE.load_weights(model, checkpoints.mean_weights(steps))
     spm = run_dir / "src.spm", run_dir / "tgt.spm"
     save_bundle(out, model.state_dict(), cfg, *spm, training={"step": steps[-1], "averaged_steps": steps})
@@ -47,7 +46,7 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
 
     Raises BundleError if architectures or tokenizers differ.
     """
-    first, *others = bundles = [read_bundle(folder) for folder in folders]
+    first, *others = bundles = [read_bundle(folder, task="any") for folder in folders]
     for other in others:
         _check_alike(first, other)
     if len({_beginning(bundle) for bundle in bundles}) > 1:
@@ -57,7 +56,7 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
         )
     sums: dict[str, Tensor] = {}
     for bundle in bundles:  # one model in memory at a time
-        for name, weight in load_model(bundle).state_dict().items():
+        for name, weight in load_network(bundle).state_dict().items():
             sums[name] = sums[name] + weight if name in sums else weight.double()
     means = {name: (total / len(bundles)).to(torch.float32) for name, total in sums.items()}
     checksums = [bundle.manifest["sha256"]["model.safetensors"] for bundle in bundles]
@@ -72,6 +71,8 @@ def _beginning(bundle: BundleFiles) -> Path:
 
 
 def _check_alike(first: BundleFiles, other: BundleFiles) -> None:
+    if (first.config.task, first.config.data.labels) != (other.config.task, other.config.data.labels):
+        raise BundleError(f"{other.folder}: its task, or its labels, differ from those of {first.folder}")
     shapes = [bundle.config.model.model_dump(mode="json") for bundle in (first, other)]
     unlike = [entry for entry in differences(*shapes) if not entry[0].endswith("_dropout")]
     if unlike:

@@ -15,6 +15,7 @@ from mtkit.interop.ctranslate2 import export_bundle
 from mtkit.interop.parity import DEFAULT_TOLERANCES, n_translated
 from mtkit.interop.support import export_problems
 from mtkit.training.prepare import Prepared
+from mtkit.training.translation_validation import TranslationValidator
 
 _LINES = 200  # of dev, to compare both engines on
 # A single near tie that the engines decide differently is no fault; the probabilities must agree as in any export.
@@ -27,7 +28,8 @@ def wants_export(cfg: Config, device: torch.device) -> bool:
     A model trained on a GPU is left alone: whether CTranslate2 runs there depends on the CUDA libraries.
     """
     return (
-        device.type == "cpu"
+        cfg.task == "translate"
+        and device.type == "cpu"
         and cfg.decode.engine != "native"
         and find_spec("ctranslate2") is not None
         and not export_problems(cfg.model, "ctranslate2")
@@ -39,7 +41,7 @@ def cost_in_validations(run: Prepared) -> float:
     """Return how many validations take as long as the export will; 0 if there will be none."""
     if not wants_export(run.cfg, run.updater.device):
         return 0.0
-    n_pairs = len(run.validator.pairs)
+    n_pairs = run.validator.n_sentences
     # greedily and with the beam in both engines: the native beam search takes about half of the time
     return n_translated(run.cfg.decode, min(_LINES, n_pairs)) / 2 / n_pairs
 
@@ -56,6 +58,7 @@ def add_export(run: Prepared, seconds: float | None) -> None:
     if seconds is not None and seconds < 0:
         log.info(f"{folder}: no CTranslate2 model, because the budget is used up; {by_hand}")
         return
+    assert isinstance(run.validator, TranslationValidator)
     pairs = evenly_spaced(run.validator.pairs, _LINES)
     try:
         files = read_bundle(folder, [f"decode.tag={run.cfg.data.dev.tag or 'null'}"])

@@ -6,21 +6,17 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from mtkit.bundle import MANIFEST, add_to_bundle, load_bundle, save_bundle
+from mtkit.bundle import MANIFEST, load_network, read_bundle, save_bundle
 from mtkit.config.differences import differences
 from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
 from mtkit.console import counted, log
-from mtkit.data.sides import FILE as SIDES_FILE
-from mtkit.data.sides import Sides, save_counts
-from mtkit.data.tokenizer import load_tokenizers
 from mtkit.distributed.communicator import ALONE
 from mtkit.errors import BundleError, TrainingError
 from mtkit.files import MAKE_ROOM
 from mtkit.model.network import Network
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.report import refresh_report
-from mtkit.runs.report_words import too_low
 from mtkit.training.prepare import Prepared
 from mtkit.training.schedule import limits_reached
 from mtkit.training.state import TrainState
@@ -44,6 +40,7 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
     model: of the run's shape; it receives the weights. limits: the keys of the limits that ended the run.
     """
     steps, scores = _load_chosen(run, state, model)
+    scores, calibration = run.text.calibrate(model, scores)
     signed = run.validator.signed_scores(scores)
     training = {
         "step": state.step,
@@ -53,11 +50,12 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         "data_fingerprint": state.train_fingerprint,
         "dev": scores.figures(),
         "dev_metrics": [asdict(score) for score in signed],
+        **calibration,
     }
     folder, spm = run.run_dir / "model", [run.run_dir / f"{side}.spm" for side in ("src", "tgt")]
     try:
         save_bundle(folder, model.state_dict(), run.cfg, *spm, training=training)
-        _add_sides(run, folder)
+        run.text.complete_bundle(folder)
     except SafetensorError as error:  # wraps the system's error
         raise TrainingError(f"{folder}: cannot write the model: {error}; {MAKE_ROOM}") from error
     if curves := plot_curves(run.run_dir):
@@ -68,17 +66,9 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         f"finished after {counted(state.step, 'step')}, {state.seconds / 60:.1f} minutes "
         f"({_values(run.cfg.train, limits)}); dev {scores} ({signed[0].signature}); model: {folder}"
     )
-    if problem := too_low(scores.bleu):
+    if problem := scores.finding():
         log.warning(problem)
     return TrainResult(folder, state.step, ", ".join(limits), scores.figures(), tuple(steps))
-
-
-def _add_sides(run: Prepared, folder: Path) -> None:
-    """Add the counts that tell source text from target text, if the tokenizers alone do not."""
-    src, tgt = load_tokenizers(run.run_dir)
-    if Sides.from_tokenizers(src, tgt) is None:
-        counts = run.corpus.src.occurrences(src.vocab_size), run.corpus.tgt.occurrences(tgt.vocab_size)
-        add_to_bundle(folder, SIDES_FILE, lambda path: save_counts(path, *counts))
 
 
 def rehearse(run: Prepared, scores: DevScores) -> None:
@@ -98,7 +88,8 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
     if not (limits or cfg.train.budget) or not (folder / MANIFEST).exists():
         return None
     try:
-        bundle = load_bundle(folder)
+        bundle = read_bundle(folder, task="any")
+        load_network(bundle)
     except BundleError as error:
         log.warning(f"{folder}: the model is damaged; writing it again from the checkpoints ({error})")
         return None
@@ -143,9 +134,10 @@ def _load_chosen(run: Prepared, state: TrainState, model: Network) -> tuple[list
             steps = [best.step]
             scores = load(steps)
         elif quality(best, cfg) > quality(mean, cfg):
+            digits = 2 if cfg.metric in ("bleu", "chrf") else 4
             log.info(
-                f"step {best.step} alone has a better {cfg.metric} than the mean, {best.value:.2f} against "
-                f"{mean.value:.2f}, but a higher loss, {best.loss:.3f} against {mean.loss:.3f}; using the mean"
+                f"step {best.step} alone has a better {cfg.metric} than the mean, {best.value:.{digits}f} against "
+                f"{mean.value:.{digits}f}, but a higher loss, {best.loss:.3f} against {mean.loss:.3f}; using the mean"
             )
     log.info(f"the model: weights of step {', '.join(map(str, steps))}{' (mean)' if len(steps) > 1 else ''}")
     return steps, scores

@@ -11,6 +11,7 @@ from mtkit.console import log
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
+from mtkit.training.labelled_text import with_labels
 from mtkit.training.pace import DROPOUTS
 
 # Keys (or whole sections) that may change during a run: they say when to stop, when to validate and where to compute.
@@ -78,6 +79,11 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
         for key in ("lr", "warmup_steps"):  # whose defaults depend on the limits, which may change
             if key not in cfg.train.model_fields_set:
                 chosen[key] = getattr(theirs, key)
+    if cfg.task == "classify":
+        data = {
+            key: getattr(run.data, key) for key in ("labels", "pairs") if run and key not in cfg.data.model_fields_set
+        }
+        cfg = with_labels(cfg.model_copy(update={"data": cfg.data.model_copy(update=data)}))
     of_model = {key: getattr(run.model, key) for key in DROPOUTS if run and key not in cfg.model.model_fields_set}
     return cfg.model_copy(
         update={"train": cfg.train.model_copy(update=chosen), "model": cfg.model.model_copy(update=of_model)}
@@ -124,7 +130,7 @@ def _are_one_model(then: Path, now: Path) -> bool:
 
 
 def _shaping_checksums(folder: Path) -> list[str]:
-    sha256 = read_bundle(find_model(folder)).manifest["sha256"]
+    sha256 = read_bundle(find_model(folder), task="any").manifest["sha256"]
     return [sha256[name] for name in SHAPING_FILES]
 
 

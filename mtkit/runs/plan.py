@@ -22,7 +22,6 @@ from mtkit.cores import CpuTime, use_of_others
 from mtkit.data.mixture import CorpusUse
 from mtkit.data.special_ids import UNK_ID
 from mtkit.distributed.communicator import ALONE
-from mtkit.evaluation.metrics.scores import evaluate
 from mtkit.files import disk_full_explained
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.export import cost_in_validations
@@ -31,7 +30,6 @@ from mtkit.runs.record import parameters_by_part
 from mtkit.training.auto_batch import longest_batch, resident_memory
 from mtkit.training.budget import VALIDATE_EVERY, Timing, expected_ending, expected_validations, shortage
 from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.forecast import forecast_validation
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.pace import worth_of
 from mtkit.training.prepare import prepare
@@ -200,8 +198,8 @@ class _Probe:
     def plan(self, seconds: float) -> RunPlan:
         trainer, timing = self.trainer, self.timing
         self._time_updates(seconds)
-        cost = forecast_validation(trainer.validator, trainer.updater.eval_model, seconds / 2)
-        timing.validation = cost.seconds(len(trainer.validator.pairs))
+        cost = trainer.run.text.forecast(trainer.validator, trainer.updater.eval_model, seconds / 2)
+        timing.validation = cost.seconds(trainer.validator.n_sentences)
         checkpoint = self._time_save()
         timing.report = self._time_report()
         steps_per_epoch = trainer.epoch_size.n_updates
@@ -224,7 +222,7 @@ class _Probe:
             steps_per_epoch=steps_per_epoch,
             steps=steps,
             ends=ends,
-            expect=worth_of(steps) if steps is not None and self.cfg.init_from is None else "",
+            expect=worth_of(steps, trainer.run.text.worth) if steps is not None and self.cfg.init_from is None else "",
             memory=MemoryPlan(_estimated_memory(trainer), _peak_memory(trainer.updater)),
             time=TimePlan(
                 preparing=timing.prepared,
@@ -288,8 +286,7 @@ class _Probe:
             for step in range(20):
                 metrics.write("train", step, {"lr": 0.0, **trainer.state.interval.means()})
         started = time.monotonic()
-        references = trainer.validator.references
-        evaluate([reference.partition(" ")[2] for reference in references], references)
+        trainer.run.text.rehearse_scores(trainer.validator)
         plot_curves(trainer.run_dir)
         return time.monotonic() - started
 
@@ -334,7 +331,7 @@ class _Probe:
         ]
 
     def _side(self, index: int) -> SidePlan:
-        corpus, tokenizer = self.trainer.corpus, self.trainer.validator.tokenizers[index]
+        corpus, tokenizer = self.trainer.corpus, self.trainer.run.text.tokenizers[index]
         side = (corpus.src, corpus.tgt)[index]
         ids = side.ids[:_TOKENS_COUNTED]
         counts = torch.bincount(torch.tensor(ids, dtype=torch.int64), minlength=tokenizer.vocab_size)

@@ -15,10 +15,8 @@ from torch import nn
 
 from mtkit.console import log
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import corpus_name, read_side
-from mtkit.data.tokenizer_report import report_by_counts
+from mtkit.data.corpus import corpus_name
 from mtkit.files import parse_json, write_text
-from mtkit.formats.pairs import SIDES
 from mtkit.training.prepare import Prepared
 
 _PACKAGES = ("mtkit", "torch", "sentencepiece", "sacrebleu", "numba", "numpy")
@@ -53,7 +51,7 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
             "fingerprints": fingerprints,
             "text": text,
             "teachers": list(map(str, teachers)) or (known.get("teachers", []) if step else []),
-            "n_translated": len(run.validator.pairs),
+            "n_translated": run.validator.n_sentences,
             "epoch": asdict(run.epoch_size),
             "parameters": parameters_by_part(run.updater.model),
         }
@@ -83,12 +81,9 @@ def parameters_by_part(model: nn.Module) -> dict[str, int]:
 def _text(run: Prepared) -> dict[str, Any]:
     """Return the counts of pairs, the corpora, and figures of the tokenizers on the dev text."""
     corpora = run.cfg.data.train
-    tokenizers = {}
-    for side, tokenizer in zip(SIDES, run.validator.tokenizers, strict=True):
-        encoded = run.corpus.src if side == "src" else run.corpus.tgt
-        dev_lines = read_side([run.cfg.data.dev], side)
-        figures = report_by_counts(tokenizer, dev_lines, encoded.occurrences(tokenizer.vocab_size))
-        tokenizers[side] = {**asdict(figures), "n_training_tokens": len(encoded.ids)}
+    n_tokens = {"src": len(run.corpus.src.ids), "tgt": len(run.corpus.tgt.ids)}
+    figures = run.text.tokenizer_figures()
+    tokenizers = {side: {**asdict(f), "n_training_tokens": n_tokens[side]} for side, f in figures.items()}
     run.corpus.release()
     return {
         "counts": asdict(run.corpus.counts),

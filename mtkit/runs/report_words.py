@@ -8,8 +8,8 @@ from mtkit.console import counted
 from mtkit.languages import english_name
 from mtkit.pages.page import thousands
 from mtkit.runs.read import RunFiles, Scores
+from mtkit.training.translation_validation import too_low
 
-_USELESS = 10  # BLEU points; below this, hardly any sentence is understandable
 _FEW_SENTENCES = 100  # scores on fewer depend a lot on the choice of sentences
 _MUCH_LEFT_OUT = 0.05  # of the pairs
 _LATE, _LARGE_GAIN = 0.75, 1.0  # a gain of this many BLEU points in the last quarter suggests longer training
@@ -89,16 +89,6 @@ def _in_words(scores: Scores, origin: str) -> str:
         f"translations (this measure is called BLEU; on other sentences of the same kind, expect {bleu.low:.1f} to "
         f"{bleu.high:.1f}). 100 would mean exactly the same words, which even a second human translator would not "
         "reach. Read the examples below: they say more than a number."
-    )
-
-
-def too_low(bleu: float) -> str | None:
-    """Return what to do about a BLEU that is too low for a usable model; None if it is not."""
-    if bleu >= _USELESS:
-        return None
-    return (
-        f"A BLEU of {bleu:.1f} is too low to be useful. The model needs more text or longer training, or the two sides "
-        "of its text are not translations of each other."
     )
 
 

@@ -9,17 +9,19 @@ import torch
 from torch import Tensor
 
 from mtkit.config.decoding import DecodeConfig
-from mtkit.data.batching import make_batch
+from mtkit.data.batching import Indices, make_batch
+from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine
 from mtkit.evaluation.metrics.scores import corpus_bleu, corpus_chrf
 from mtkit.model.network import Network
 from mtkit.model.transformer import Transformer
+from mtkit.runtime import Precision
 from mtkit.search.beam import search
 from mtkit.search.hypothesis import Segment
 from mtkit.search.step import DecodeStep, SearchConfig
+from mtkit.training.translation_validation import TranslationValidator
 from mtkit.training.update import batch_loss
-from mtkit.training.validation import Validator
 
 # A beam search continues after its best hypothesis has ended, until no other can overtake it.
 _STEPS_AFTER_END = 3
@@ -41,7 +43,7 @@ class ValidationCost:
         return int((seconds - self.fixed) / self.sentence) if self.sentence else 10**9
 
 
-def forecast_validation(validator: Validator, model: Network, limit_s: float) -> ValidationCost:
+def forecast_validation(validator: TranslationValidator, model: Network, limit_s: float) -> ValidationCost:
     """Forecast a validation of the trained model; measuring takes about limit_s.
 
     An untrained model translates to the length limit. Here each translation is as long as its reference, which is what
@@ -50,7 +52,7 @@ def forecast_validation(validator: Validator, model: Network, limit_s: float) ->
     was_training = model.training
     model.eval()
     with torch.no_grad():
-        loss_s = _forecast_loss(validator, model, limit_s / 4)
+        loss_s = forecast_loss(validator.corpus, validator.plan, validator.precision, model, limit_s / 4)
         decoding_s = _forecast_decoding(validator, model, limit_s / 2)
     model.train(was_training)
     n_pairs, n_checked = len(validator.pairs), len(validator.suite.sources) if validator.suite else 0
@@ -59,16 +61,20 @@ def forecast_validation(validator: Validator, model: Network, limit_s: float) ->
     return ValidationCost(loss_s + a_line * n_checked, a_line + scoring_s / max(1, n_pairs))
 
 
-def _forecast_loss(validator: Validator, model: Network, limit_s: float) -> float:
-    batches = [make_batch(validator.corpus, indices) for indices in validator.plan]
+def forecast_loss(
+    corpus: EncodedCorpus, plan: Sequence[Indices], precision: Precision, model: Network, limit_s: float
+) -> float:
+    """Return the seconds that the loss on all of dev will take; measuring takes about limit_s."""
+    batches = [make_batch(corpus, indices) for indices in plan]
 
     def run(index: int) -> None:
-        batch_loss(model, batches[index], 0.0, validator.precision)[1].item()
+        with torch.no_grad():
+            batch_loss(model, batches[index], 0.0, precision)[1].item()
 
     return _extrapolated(run, [batch.src.numel() + batch.tgt_in.numel() for batch in batches], limit_s)
 
 
-def _forecast_decoding(validator: Validator, model: Network, limit_s: float) -> float:
+def _forecast_decoding(validator: TranslationValidator, model: Network, limit_s: float) -> float:
     cfg = validator.cfg.decode
     src_tokenizer, tgt_tokenizer = validator.tokenizers
     further = validator.suite.sources if validator.suite else []  # with translations of about the same length
@@ -96,7 +102,7 @@ def _forecast_decoding(validator: Validator, model: Network, limit_s: float) -> 
     return _extrapolated(run, [len(batch) * max(segment.max_len for segment in batch) for batch in batches], limit_s)
 
 
-def _forecast_scoring(validator: Validator) -> float:
+def _forecast_scoring(validator: TranslationValidator) -> float:
     started = time.perf_counter()
     corpus_bleu(validator.references, validator.references, validator.settings)
     corpus_chrf(validator.references, validator.references)

@@ -6,7 +6,7 @@ token: on Tatoeba, German to English, two cores and 15 minutes, 3,900 updates of
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mtkit.config.durations import duration_of
@@ -28,7 +28,7 @@ _FEW_UPDATES, _NARROW = 2000, 256
 DROPOUTS = ("embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout")
 _TRY_S, _TRY = 3.0, 0.01  # most seconds, and share of the training time, to measure a size
 _LENGTHS = (0.2, 0.5, 0.8)  # quantiles of the lengths to measure with
-_WORTH = {  # of a run with fewer updates, trained on real text from the beginning
+WORTH_OF_TRANSLATOR = {  # of a run with fewer updates, trained on real text from the beginning
     400: "expect nothing usable; a translator needs thousands of updates",
     1000: "expect rough translations at best; a translator needs thousands of updates",
 }
@@ -103,16 +103,18 @@ def _seconds_per_update(
 class Outlook:
     """Says what a run will be worth: before its first update, and again if the machine turns out to be slower."""
 
-    def __init__(self, updates_per_epoch: int) -> None:
+    def __init__(self, updates_per_epoch: int, worth: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> None:
+        """worth: what a run with fewer updates than these is worth, in words."""
+        self._worth = worth
         self._updates_per_epoch = updates_per_epoch
         self._said = ""
         self._before: tuple[int, float] | None = None  # step and fraction at the latest look
 
     def begin(self, n_updates: int) -> None:
         """Log what to expect of this many updates."""
-        self._said = worth_of(n_updates)
+        self._said = worth_of(n_updates, self._worth)
         tell = log.warning if self._said else log.info
-        tell(f"this run: {expectation(n_updates, n_updates / self._updates_per_epoch)}")
+        tell(f"this run: {expectation(n_updates, n_updates / self._updates_per_epoch, self._worth)}")
 
     def look(self, step: int, fraction: float | None) -> None:
         """Warn if the speed since the latest look allows fewer updates than were expected, and too few.
@@ -127,22 +129,23 @@ class Outlook:
         if fraction < 2 * before or fraction < before + _BETWEEN_LOOKS:
             return
         n_updates = step + round((1 - min(1.0, fraction)) * (step - step_before) / (fraction - before))
-        worth = worth_of(n_updates)
+        worth = worth_of(n_updates, self._worth)
         if worth and worth != self._said:
-            log.warning(f"at this speed the run makes {expectation(n_updates, n_updates / self._updates_per_epoch)}")
+            expected = expectation(n_updates, n_updates / self._updates_per_epoch, self._worth)
+            log.warning(f"at this speed the run makes {expected}")
         self._said = worth
         self._before = step, fraction
 
 
-def expectation(n_updates: int, epochs: float) -> str:
+def expectation(n_updates: int, epochs: float, worth_below: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> str:
     """Return how long a run is, and what that is worth: "about 90 updates, 0.2 epochs: expect nothing usable"."""
     length = f"about {counted(n_updates, 'update')}, {epochs:.1f} epochs"
-    return f"{length}: {worth}" if (worth := worth_of(n_updates)) else length
+    return f"{length}: {worth}" if (worth := worth_of(n_updates, worth_below)) else length
 
 
-def worth_of(n_updates: int) -> str:
+def worth_of(n_updates: int, worth_below: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> str:
     """Return what to expect of a model trained on real text from the beginning; "" if it may be usable."""
-    for few, worth in _WORTH.items():
+    for few, worth in worth_below.items():
         if n_updates < few:
             return worth
     return ""

@@ -4,28 +4,23 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import torch
 
-from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.data.corpus import corpus_name, first_missing, read_pairs, require_files
-from mtkit.data.encoded import EncodedCorpus, encode_corpus
+from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.feed import BatchStream, EpochSize
 from mtkit.data.mixture import CorpusUse, Draw, Mixture, draws_of, mixtures_of, require_scores, scores_fingerprint, uses
 from mtkit.data.overlap import Overlap, overlap_file, overlaps_of
-from mtkit.data.special_ids import PAD_ID
-from mtkit.data.subwords import SubwordSampler
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.distributed.communicator import ALONE, Communicator
-from mtkit.errors import DataError, TrainingError
-from mtkit.evaluation.behaviour.suite import Suite, load_suite
-from mtkit.formats.pairs import Pair
-from mtkit.model.transformer import Transformer, count_weights
+from mtkit.errors import TrainingError
+from mtkit.evaluation.behaviour.suite import load_suite
+from mtkit.model.networks import count_network_weights, new_network
 from mtkit.runtime import (
     bound_kernel_stores,
     choose_device,
@@ -36,13 +31,15 @@ from mtkit.runtime import (
 )
 from mtkit.training.auto_batch import available_memory, with_batch_tokens
 from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.forecast import forecast_validation
-from mtkit.training.orientation import check_file_names, check_texts
+from mtkit.training.labelled_text import prepare_labelled
+from mtkit.training.orientation import check_file_names
 from mtkit.training.pace import fit_batches
+from mtkit.training.parallel_text import prepare_pairs, require_text
 from mtkit.training.run_tokenizers import check_tags
+from mtkit.training.text import TrainingText
 from mtkit.training.update import Updater
 from mtkit.training.validation import Validator
-from mtkit.training.warm_start import check_freeze, check_tags_of_start, freeze, load_start, run_tokenizers
+from mtkit.training.warm_start import check_freeze, check_tags_of_start, freeze, load_start
 
 _FOR_UPDATES = 0.8  # of what a budget has left once the text is encoded; the rest is for validations and the end
 _FOR_VALIDATION, _LEAST_SENTENCES = 0.01, 200  # share of a budget for each; BLEU on fewer sentences says little
@@ -55,7 +52,7 @@ class Prepared:
 
     cfg: Config  # with a number for train.batch_tokens, and with a budget for train.validate_sentences
     run_dir: Path
-    corpus: EncodedCorpus
+    text: TrainingText
     feed: BatchStream
     mixtures: list[Mixture]  # what an epoch draws from the corpora in each stage of the run
     epoch_sizes: list[EpochSize]  # in each stage
@@ -66,6 +63,11 @@ class Prepared:
     n_updates: int | None = None  # that fit into a budget, roughly; None: no budget, or a run that has started
     validation_s: float = 0.0  # expected seconds of a validation; with a budget only
     text_s: float = 0.0  # in which this start learnt tokenizers and encoded text; 0 if it found them
+
+    @property
+    def corpus(self) -> EncodedCorpus:
+        """The training text."""
+        return self.text.train
 
     @property
     def train_fingerprint(self) -> str:
@@ -104,15 +106,11 @@ class Prepared:
         return [draws_of(mixture, self.corpus) for mixture in self.mixtures]
 
 
-@dataclass(frozen=True)
-class _Text:
-    """The text that a run learns from and is scored on."""
-
-    tokenizers: tuple[Tokenizer, Tokenizer]
-    train: EncodedCorpus
-    dev: EncodedCorpus
-    dev_pairs: list[Pair]
-    suite: Suite | None
+def prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> TrainingText:
+    """Return the text of the config's task; is_verified: another process has just verified what is encoded."""
+    if cfg.task == "classify":
+        return prepare_labelled(cfg, run_dir, is_verified=is_verified)
+    return prepare_pairs(cfg, run_dir, is_verified=is_verified)
 
 
 def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
@@ -127,7 +125,7 @@ def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
     check_file_names(cfg)
     require_scores(cfg.data)
     require_files("data.dev", [cfg.data.dev])
-    _require_text("data.dev", [cfg.data.dev], list(read_pairs([cfg.data.dev])))
+    require_text("data.dev", [cfg.data.dev], list(read_pairs([cfg.data.dev])))
     if cfg.train.suite is not None:
         load_suite(cfg.train.suite)
 
@@ -156,7 +154,7 @@ def prepare(
     bound_kernel_stores(n_threads)
     text_began, is_prepared = time.monotonic(), overlap_file(run_dir).exists()  # the last that preparation writes
     with processes.main_first():
-        text = _prepare_text(cfg, run_dir, is_verified=not processes.is_first_here)
+        text = prepare_text(cfg, run_dir, is_verified=not processes.is_first_here)
     mixtures = mixtures_of(cfg.data, text.train)
     overlaps = _find_overlaps(cfg, run_dir) if processes.is_main else {}  # which reports them
     text_s = 0.0 if is_prepared else time.monotonic() - text_began
@@ -164,18 +162,18 @@ def prepare(
         keep_freed_memory()  # only now, so that memory used for the text is returned to the system
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
     if device.type == "cpu" and processes.size == 1:
-        _require_memory(cfg, count_weights(cfg.model, *sizes))
+        _require_memory(cfg, count_network_weights(cfg, *sizes))
 
     def trial(cfg: Config) -> Updater:
-        return Updater(Transformer(cfg.model, *sizes, PAD_ID).to(device), cfg.train, cfg.seed, precision)
+        return Updater(new_network(cfg, *sizes).to(device), cfg.train, cfg.seed, precision)
 
     cfg, n_updates = processes.on_main(
         lambda: _with_batches(cfg, text.train, mixtures, trial, None if checkpoints.exist() else since, processes.size)
     )
     torch.manual_seed(cfg.seed)
-    model = Transformer(cfg.model, *sizes, PAD_ID).to(device)
+    model = new_network(cfg, *sizes).to(device)
     if cfg.train.init_from and not checkpoints.exist():
-        load_start(cfg.train.init_from, model)
+        load_start(cfg.train.init_from, model, cfg.data.labels)
     freeze(model, cfg.train.freeze)
     feed = _make_feed(cfg, text, mixtures, processes)
     updater = Updater(model, cfg.train, cfg.seed, precision, processes)
@@ -183,7 +181,7 @@ def prepare(
     run = Prepared(
         cfg,
         run_dir,
-        text.train,
+        text,
         feed,
         mixtures,
         [feed.epoch_size(stage) for stage in range(len(mixtures))],
@@ -220,55 +218,27 @@ def _with_batches(
     return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), None
 
 
-def _make_validator(cfg: Config, text: _Text, updater: Updater, known_s: float) -> tuple[Config, Validator, float]:
+def _make_validator(
+    cfg: Config, text: TrainingText, updater: Updater, known_s: float
+) -> tuple[Config, Validator, float]:
     """Return cfg with a number for train.validate_sentences if there is a budget, its validator, and its seconds.
 
     known_s: the seconds, if they have been measured.
     """
 
-    def make(cfg: Config) -> Validator:
-        return Validator(cfg, text.dev, text.dev_pairs, text.tokenizers, updater.precision, text.suite)
-
-    validator = make(cfg)
+    validator = text.validator(cfg, updater.precision)
     if cfg.train.budget is None:
         return cfg, validator, 0.0
     if known_s and cfg.train.validate_sentences is not None:
         return cfg, validator, known_s
     budget_s, model = seconds_of(cfg.train.budget), updater.processes.whole(updater.eval_model)
-    cost = updater.processes.on_main(lambda: forecast_validation(validator, model, _TO_FORECAST * budget_s))
+    cost = updater.processes.on_main(lambda: text.forecast(validator, model, _TO_FORECAST * budget_s))
     if cfg.train.validate_sentences is None:
         n_sentences = max(_LEAST_SENTENCES, cost.most_sentences(_FOR_VALIDATION * budget_s))
-        number = {"validate_sentences": min(n_sentences, len(validator.pairs))}
+        number = {"validate_sentences": min(n_sentences, validator.n_sentences)}
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=number)})
-        validator = make(cfg)
-    return cfg, validator, cost.seconds(len(validator.pairs))
-
-
-def _prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> _Text:
-    """Return tokenizers and encoded text, from the run's folder where they exist.
-
-    is_verified: another process of this machine has just verified the encoded text.
-    """
-    data, cache = cfg.data, run_dir / "cache"
-    require_files("data.train", data.train)
-    require_scores(data)
-    require_files("data.dev", [data.dev])
-    dev_pairs = list(read_pairs([data.dev]))  # before the tokenizers, which take minutes
-    _require_text("data.dev", [data.dev], dev_pairs)
-    _require_text("data.train", data.train, read_pairs(data.train))
-    suite = _load_suite(cfg)
-    tokenizers = run_tokenizers(cfg, run_dir)
-    if data.dev.tag is None and all(corpus.tag for corpus in data.train):
-        log.warning(
-            "data.dev has no tag, but every corpus of data.train has one, so the model never sees text like that "
-            f"of validations; set data.dev.tag, for example to {data.train[0].tag}"
-        )
-    encode = partial(encode_corpus, is_verified=is_verified)
-    train = encode(data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio)
-    check_texts(cfg, tokenizers, train)
-    longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
-    dev = encode([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
-    return _Text(tokenizers, train, dev, dev_pairs, suite)
+        validator = text.validator(cfg, updater.precision)
+    return cfg, validator, cost.seconds(validator.n_sentences)
 
 
 def _require_memory(cfg: Config, n_weights: int) -> None:
@@ -294,16 +264,7 @@ def _find_overlaps(cfg: Config, run_dir: Path) -> dict[str, Overlap]:
     return overlaps
 
 
-def _load_suite(cfg: Config) -> Suite | None:
-    if cfg.train.suite is None:
-        return None
-    suite = load_suite(cfg.train.suite)
-    if warning := suite.languages.warning(cfg.data.src_lang, cfg.data.tgt_lang):
-        log.warning(f"{suite.path}: this run {warning}")
-    return suite
-
-
-def _make_feed(cfg: Config, text: _Text, mixtures: Sequence[Mixture], processes: Communicator) -> BatchStream:
+def _make_feed(cfg: Config, text: TrainingText, mixtures: Sequence[Mixture], processes: Communicator) -> BatchStream:
     """Return this process's share of the batches of the training text."""
     return BatchStream(
         text.train,
@@ -311,7 +272,7 @@ def _make_feed(cfg: Config, text: _Text, mixtures: Sequence[Mixture], processes:
         accumulate=cfg.train.accumulate,
         seed=cfg.seed,
         mixtures=mixtures,
-        sampler=SubwordSampler.from_config(cfg, *text.tokenizers),
+        sampler=text.sampler(cfg),
         part=(processes.rank, processes.size),
     )
 
@@ -332,17 +293,5 @@ def _log_data(run: Prepared) -> None:
     about = "" if epoch.is_exact else "about "
     log.info(
         f"data: {counted(run.corpus.n_pairs, 'pair')}; {about}{counted(epoch.n_batches, 'batch')} an epoch, "
-        f"{epoch.padding_share:.1%} of them padding; dev: {counted(validator.corpus.n_pairs, 'pair')}, "
-        f"{len(validator.pairs):,} translated at a validation (BLEU: {validator.bleu_signature})"
+        f"{epoch.padding_share:.1%} of them padding; {validator.describe()}"
     )
-
-
-def _require_text(key: str, corpora: Sequence[CorpusFiles], pairs: Iterable[Pair]) -> None:
-    """Raise DataError, with the config's key and its files, if no pair has text on both sides."""
-    n_read = 0
-    for pair in pairs:
-        if pair.src.strip() and pair.tgt.strip():
-            return
-        n_read += 1
-    files = [str(path) for corpus in corpora for path in corpus.paths]
-    raise DataError(f"{key}: none of the {counted(n_read, 'line')} in {', '.join(files)} has text on both sides")

@@ -74,6 +74,11 @@ def check_tags(cfg: Config) -> None:
             )
 
 
+def text_sides(cfg: Config) -> Sequence[Side]:
+    """Return which of the first two columns are text: of single texts with labels, the second is the label."""
+    return SIDES if cfg.task == "translate" or cfg.data.pairs else SIDES[:1]
+
+
 def _tags(cfg: Config) -> list[str]:
     """Return the tags of the training text in alphabetical order."""
     return sorted({tag for corpus in cfg.data.train for tag in tags_of(corpus.tag)})
@@ -133,7 +138,7 @@ def _train_both(cfg: Config, run_dir: Path, settings: dict[str, Any]) -> tuple[T
         )
         if "tgt" in cfg.tokenizer.model_fields_set and src_settings != tgt_settings:
             log.warning("tokenizer.tgt has no effect: tokenizer.shared=true uses tokenizer.src for both sides")
-        src = tgt = _train_on(cfg, SIDES, cfg.tokenizer.src, run_dir / "src.spm")
+        src = tgt = _train_on(cfg, text_sides(cfg), cfg.tokenizer.src, run_dir / "src.spm")
     else:
         src = _train_on(cfg, ("src",), cfg.tokenizer.src, run_dir / "src.spm")
         tgt = _train_on(cfg, ("tgt",), cfg.tokenizer.tgt, run_dir / "tgt.spm")

@@ -8,17 +8,20 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from mtkit.bundle import find_model, load_bundle, read_bundle
+from mtkit.bundle import find_model, load_network, read_bundle
 from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
 from mtkit.config.problems import explain, report
 from mtkit.config.schema import Config
 from mtkit.console import log
-from mtkit.data.special_ids import BOS_ID, PAD_ID
+from mtkit.data.special_ids import BOS_ID
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import atomic_file, sha256_file
-from mtkit.formats.pairs import SIDES
+from mtkit.formats.pairs import SIDES, Side
+from mtkit.model.classifier import EncoderClassifier
+from mtkit.model.network import Network
+from mtkit.model.networks import new_network
 from mtkit.model.transformer import Transformer
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.run_tokenizers import train_tokenizers
@@ -29,6 +32,7 @@ _FREE = (
     *(f"model.{part}_dropout" for part in ("embedding", "residual", "attention", "ffn", "word")),
     *(f"tokenizer.{side}.{key}" for side in SIDES for key in ("sampling", "max_sentences")),
 )
+_OF_DECODER = ("model.decoder", "model.n_decoder_layers", "model.tie")  # which a classifier does not have
 # Learned biases are never this low. An imported model has -30000 for tokens that it must not write, and a single such
 # token in the new text would cost 30000 nats. At -30 it stays out of translations, but the model can learn it.
 _LEAST_BIAS = -30.0
@@ -45,11 +49,18 @@ def inherit(cfg: Config) -> Config:
         return cfg
     started = _has_started(cfg.run_dir)
     folder = cfg.run_dir if started else find_model(origin)
-    theirs = load_config(folder / "config.yaml").model_dump(mode="json", include=_SECTIONS)
+    origin_cfg = load_config(folder / "config.yaml")
+    if cfg.task == "translate" and origin_cfg.task != "translate":
+        raise ConfigError(f"train.init_from={origin}: a classifier, which a translator cannot start from")
+    theirs = origin_cfg.model_dump(mode="json", include=_SECTIONS)
+    if cfg.task == "classify":  # which has one tokenizer
+        theirs["tokenizer"]["shared"] = True
     merged = _merged(theirs, cfg.model_dump(mode="json", include=_SECTIONS, exclude_unset=True))
     kind = merged["model"]["positions"]
     unused = [key for key, of in (("max_positions", "learned"), ("max_relative_distance", "relative")) if kind != of]
     free = (*_FREE, *(f"model.{key}" for key in unused))
+    if cfg.task == "classify":
+        free = (*free, *_OF_DECODER)
     wrong = [difference for difference in differences(theirs, merged) if difference[0] not in free]
     if wrong and not started:
         listed = "\n".join(f"  {key}: {old} there, {new} here" for key, old, new in wrong)
@@ -74,7 +85,7 @@ def run_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
         return train_tokenizers(cfg, run_dir)
     if not _has_started(run_dir):
         check_tags_of_start(cfg)
-        _copy_tokenizers(find_model(cfg.train.init_from), run_dir)
+        _copy_tokenizers(find_model(cfg.train.init_from), run_dir, _sides_to_copy(cfg))
     return load_tokenizers(run_dir)
 
 
@@ -96,18 +107,29 @@ def check_tags_of_start(cfg: Config) -> None:
                 ) from None
 
 
-def load_start(origin: Path, model: Transformer) -> None:
-    """Copy the weights of the bundle or run into the model."""
-    bundle = load_bundle(find_model(origin))
-    model.load_state_dict(bundle.model.state_dict())
-    with torch.no_grad():
-        model.output.bias.clamp_(min=_LEAST_BIAS)
-        if model.cfg.positions == "marian":  # the first versions of mtkit trained it
-            model.tgt_embedding.weight[BOS_ID] = 0.0
+def load_start(origin: Path, model: Network, labels: Sequence[str] = ()) -> None:
+    """Copy the weights of the bundle or run into the model; into a classifier, those that both have.
+
+    A classifier takes the encoder with its embedding, from a translator or a classifier, and the output of a classifier
+    of the same labels. labels: its own.
+    """
+    bundle = read_bundle(find_model(origin), task="any")
+    weights = load_network(bundle).state_dict()
+    if isinstance(model, EncoderClassifier):
+        own = model.state_dict()
+        has_output = bundle.config.data.labels == list(labels)
+        taken = {n: w for n, w in weights.items() if n in own and (has_output or not n.startswith("output."))}
+        weights = {**own, **taken}
+    model.load_state_dict(weights)
+    if isinstance(model, Transformer):
+        with torch.no_grad():
+            model.output.bias.clamp_(min=_LEAST_BIAS)
+            if model.cfg.positions == "marian":  # the first versions of mtkit trained it
+                model.tgt_embedding.weight[BOS_ID] = 0.0
     log.info(f"starting from the weights of {bundle.folder}")
 
 
-def freeze(model: Transformer, prefixes: Sequence[str]) -> None:
+def freeze(model: Network, prefixes: Sequence[str]) -> None:
     """Exclude weights from training whose names begin with one of the prefixes; layers.1 does not match layers.10.
 
     Raises ConfigError like `check_freeze`.
@@ -121,10 +143,10 @@ def freeze(model: Transformer, prefixes: Sequence[str]) -> None:
 def check_freeze(cfg: Config) -> None:
     """Raise ConfigError if a prefix in train.freeze matches no weight, or if no weight is left to train."""
     with torch.device("meta"):  # weights with names, but without memory
-        _freeze(Transformer(cfg.model, 8, 8, PAD_ID), cfg.train.freeze)
+        _freeze(new_network(cfg, 8, 8), cfg.train.freeze)
 
 
-def _freeze(model: Transformer, prefixes: Sequence[str]) -> None:
+def _freeze(model: Network, prefixes: Sequence[str]) -> None:
     weights = dict(model.named_parameters(remove_duplicate=False))  # all names of a shared matrix
     for prefix in prefixes:
         chosen = [name for name in weights if name.startswith(prefix) and not name[len(prefix) :][:1].isdigit()]
@@ -143,10 +165,27 @@ def _has_started(run_dir: Path) -> bool:
     return Checkpoints(run_dir / "checkpoints").exist()
 
 
-def _copy_tokenizers(bundle: Path, run_dir: Path) -> None:
-    read_bundle(bundle)  # verified
-    for side in SIDES:
-        source, place = bundle / f"{side}.spm", run_dir / f"{side}.spm"
+def _sides_to_copy(cfg: Config) -> dict[Side, Side]:
+    """Return which of the starting model's tokenizers becomes each of the run's.
+
+    Raises ConfigError if a classifier of pairs would start from a model with two different ones.
+    """
+    if cfg.task == "translate":
+        return {side: side for side in SIDES}
+    assert cfg.train.init_from is not None
+    src, tgt = load_tokenizers(find_model(cfg.train.init_from))
+    if cfg.data.pairs and src.fingerprint != tgt.fingerprint:
+        raise ConfigError(
+            f"train.init_from={cfg.train.init_from}: has a tokenizer for each side, but a classifier reads both texts "
+            "of a pair with one; start from a model with tokenizer.shared=true, or without init_from"
+        )
+    return dict.fromkeys(SIDES, "src")  # the encoder's
+
+
+def _copy_tokenizers(bundle: Path, run_dir: Path, sides: Mapping[Side, Side]) -> None:
+    read_bundle(bundle, task="any")  # verified
+    for side, origin_side in sides.items():
+        source, place = bundle / f"{origin_side}.spm", run_dir / f"{side}.spm"
         if not place.exists():
             with atomic_file(place) as temporary:
                 shutil.copyfile(source, temporary)

@@ -3,9 +3,8 @@
 Importing this loads no torch: the CTranslate2 engine works without it.
 """
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.problems import Setting
+from mtkit.config.overrides import decode_overrides
 from mtkit.console import counted, log
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.choose import choose_engine
@@ -352,15 +351,6 @@ class Session:
         if self.terms is not None:
             for line in self.terms.lines():
                 log.info(line)
-
-
-def decode_overrides(decode: Mapping[str, object]) -> list[str]:
-    """Return arguments for keys of the decode section as overrides, quoted so that a path such as "a: b" stays one."""
-    # JSON is YAML, except for escapes beyond \uFFFF
-    return [
-        Setting(f"decode.{key}={json.dumps(value, default=str, ensure_ascii=False)}", f"{key}={value!r}")
-        for key, value in decode.items()
-    ]
 
 
 def n_best_problem(n_best: int, decode: DecodeConfig) -> str:

@@ -9,7 +9,7 @@ from torch import nn
 
 from mtkit.config.model import ModelConfig
 from mtkit.data.batching import Batch
-from mtkit.model.classifier import Classifier, count_classifier_weights
+from mtkit.model.classifier import EncoderClassifier, count_classifier_weights
 from mtkit.training.update import batch_loss
 
 VOCAB, LABELS, PAD, BOS, EOS = 13, 3, 0, 2, 3
@@ -24,9 +24,9 @@ NAMES = {  # ours, and torch's
 }
 
 
-def small_classifier(**choices: object) -> Classifier:
+def small_classifier(**choices: object) -> EncoderClassifier:
     torch.manual_seed(1)
-    model = Classifier(ModelConfig.model_validate(SIZES | choices), VOCAB, LABELS, PAD).eval()
+    model = EncoderClassifier(ModelConfig.model_validate(SIZES | choices), VOCAB, LABELS, PAD).eval()
     with torch.no_grad():  # zeros and ones as initial values would hide what is left out
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -70,7 +70,7 @@ def test_padding_changes_nothing(positions, norm_position):
 
 
 def test_a_new_classifier_finds_all_labels_equally_likely():
-    model = Classifier(ModelConfig.model_validate(SIZES), VOCAB, LABELS, PAD)
+    model = EncoderClassifier(ModelConfig.model_validate(SIZES), VOCAB, LABELS, PAD)
     probs = model(sentences([4, 2]), sentences([1, 1])[:, :1]).softmax(dim=-1)
     torch.testing.assert_close(probs, torch.full((2, 1, LABELS), 1 / LABELS))
 
@@ -88,7 +88,7 @@ def test_the_count_of_weights_is_that_of_the_model(activation):
     ):
         choices = {"norm": norm, "norm_position": position, "positions": positions, "activation": activation}
         cfg = ModelConfig.model_validate(SIZES | choices)
-        n_weights = sum(parameter.numel() for parameter in Classifier(cfg, VOCAB, LABELS, PAD).parameters())
+        n_weights = sum(parameter.numel() for parameter in EncoderClassifier(cfg, VOCAB, LABELS, PAD).parameters())
         assert count_classifier_weights(cfg, VOCAB, LABELS) == n_weights
 
 

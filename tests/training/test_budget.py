@@ -14,13 +14,13 @@ from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
 from mtkit.errors import TrainingError
 from mtkit.runs.train import train
-from mtkit.training import pace, prepare, trainer
+from mtkit.training import pace, parallel_text, trainer
 from mtkit.training.budget import Budget, Timing, expected_ending, share_used
 from mtkit.training.forecast import ValidationCost
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.schedule import Progress, fraction_done, learning_rate, limits_reached
+from mtkit.training.translation_validation import TranslationValidator
 from mtkit.training.update import Updater
-from mtkit.training.validation import Validator
 
 
 class Clock:
@@ -275,9 +275,9 @@ def clock(monkeypatch):
         return slowed
 
     monkeypatch.setattr(Updater, "update", slow(Updater.update, 0.5))
-    monkeypatch.setattr(Validator, "run", slow(Validator.run, 2.0))
+    monkeypatch.setattr(TranslationValidator, "run", slow(TranslationValidator.run, 2.0))
     monkeypatch.setattr(trainer, "Budget", partial(Budget, clock=clock))
-    monkeypatch.setattr(prepare, "forecast_validation", lambda *args: ValidationCost(2.0, 0.0))
+    monkeypatch.setattr(parallel_text, "forecast_validation", lambda *args: ValidationCost(2.0, 0.0))
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     return clock
 
@@ -295,7 +295,7 @@ def test_a_real_run_validates_averages_and_writes_its_model_in_time(make_config,
 
 
 def test_a_run_ended_by_its_budget_stays_finished_after_a_quick_last_validation(make_config, clock, monkeypatch):
-    monkeypatch.setattr(prepare, "forecast_validation", lambda *args: ValidationCost(6.0, 0.0))
+    monkeypatch.setattr(parallel_text, "forecast_validation", lambda *args: ValidationCost(6.0, 0.0))
     cfg = make_config(max_steps=None, budget="60s", validate_every=1000)
     first = train(cfg, since=clock.now)
     ended = clock.now
@@ -324,7 +324,7 @@ def test_a_run_with_a_budget_records_its_choices_and_keeps_them(make_config, clo
         raise AssertionError("measured again")
 
     monkeypatch.setattr(pace, "_seconds_per_update", must_not_be_asked)
-    monkeypatch.setattr(prepare, "forecast_validation", must_not_be_asked)
+    monkeypatch.setattr(parallel_text, "forecast_validation", must_not_be_asked)
     assert train(make_config(budget="60s", **choices), since=clock.now).stopped_by == "budget"
     assert load_config(cfg.run_dir / "config.yaml").train.batch_tokens == 1024
 

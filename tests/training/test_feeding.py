@@ -97,6 +97,6 @@ def test_sampling_splits_a_pair_differently_in_each_epoch(config_of, tmp_path):
     # Pieces are whole words, likely ones, and letters. By the probabilities of all spellings (those of unigram sampling
     # with alpha 0.3), 41.7 of the 120 sentences are drawn differently in two epochs, with a standard deviation of 5.0.
     assert 41.7 - 25 < sum(first[i] != second[i] for i in range(120)) < 41.7 + 25
-    decode = prepared.validator.tokenizers[1].decode
+    decode = prepared.text.tokenizers[1].decode
     assert all(decode(first[i]) == decode(second[i]) for i in range(120))
     assert spelled["src"][0] == spelled["src"][1], "that side's sampling is off"

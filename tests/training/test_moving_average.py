@@ -9,8 +9,8 @@ from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.state import Scored, TrainState
+from mtkit.training.translation_validation import TranslationValidator
 from mtkit.training.update import MovingAverage, Updater
-from mtkit.training.validation import Validator
 
 
 def tiny_model():
@@ -57,8 +57,8 @@ def test_a_run_validates_and_bundles_the_mean(config_of, tmp_path, monkeypatch):
         seen.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
         return original(self, model)
 
-    original = Validator.run
-    monkeypatch.setattr(Validator, "run", run)
+    original = TranslationValidator.run
+    monkeypatch.setattr(TranslationValidator, "run", run)
     weights: list[dict[str, Tensor]] = []
     mean: dict[str, Tensor] = {}
 

@@ -17,6 +17,7 @@ from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.prepare import prepare
 from mtkit.training.trainer import Trainer
+from mtkit.training.translation_validation import TranslationValidator
 from mtkit.translation.translator import Translator
 
 SUITE = """
@@ -50,6 +51,7 @@ def validations(run_dir):
 def test_the_figures_are_those_of_the_suite_with_the_models_own_translations(make_config, write_suite):
     cfg = make_config(suite=write_suite())
     trainer = Trainer(prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints")))
+    assert isinstance(trainer.validator, TranslationValidator)
     found = trainer.validator.run(trainer.updater.model)
     decode = cfg.decode.model_copy(update={"on_suspect": "off"})
     model = trainer.updater.model
@@ -101,6 +103,7 @@ def test_the_forecast_of_a_validation_includes_the_suite(make_config, write_suit
     monkeypatch.setattr(
         forecast, "_batches", lambda segments, cfg: counted.append(len(segments)) or batches(segments, cfg)
     )
+    assert isinstance(trainer.validator, TranslationValidator)
     assert forecast.forecast_validation(trainer.validator, trainer.updater.model, 0.1).fixed > 0
     assert counted == [3 + 4]  # dev sentences and lines of the suite, of which the blank ones take no time
 

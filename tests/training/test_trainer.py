@@ -31,8 +31,8 @@ from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.prepare import prepare
 from mtkit.training.state import TrainState
 from mtkit.training.trainer import Trainer
+from mtkit.training.translation_validation import TranslationScores, TranslationValidator
 from mtkit.training.update import Updater
-from mtkit.training.validation import DevScores, Validator
 from mtkit.translation.translator import Translator
 
 PATIENCE_S = 300  # for a run of a second: other work on the machine must not fail the test
@@ -247,7 +247,7 @@ def test_a_second_ctrl_c_leaves_at_once(config_of, tmp_path, signal_at):
 def test_ctrl_c_interrupts_a_validation_which_the_next_start_repeats(config_of, finished_run, tmp_path, monkeypatch):
     cfg = config_of(tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr(Validator, "run", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        patch.setattr(TranslationValidator, "run", lambda *_: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             train(cfg)
     assert steps_saved(cfg.run_dir) == [6]
@@ -393,9 +393,9 @@ def dev_losses(monkeypatch):
 
         def run(*_):
             loss = next(left)
-            return DevScores(loss, math.exp(loss), bleu(loss), 0.0, ("", "", ""))
+            return TranslationScores(loss, math.exp(loss), bleu(loss), 0.0, ("", "", ""))
 
-        monkeypatch.setattr(Validator, "run", run)
+        monkeypatch.setattr(TranslationValidator, "run", run)
 
     return prescribe
 

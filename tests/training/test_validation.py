@@ -11,6 +11,7 @@ from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.prepare import prepare
 from mtkit.training.trainer import Trainer
+from mtkit.training.translation_validation import TranslationValidator
 from mtkit.translation.translator import Translator
 
 
@@ -54,6 +55,7 @@ def test_chinese_is_scored_by_characters(make_config):
     cfg = make_config()
     cfg = cfg.model_copy(update={"data": cfg.data.model_copy(update={"tgt_lang": "zh"})})
     validator = prepare(cfg, cfg.run_dir, Checkpoints(cfg.run_dir / "checkpoints")).validator
+    assert isinstance(validator, TranslationValidator)
     assert "tok:zh" in validator.bleu_signature
     assert corpus_bleu(["我们在下面。"], ["我们在上面。"], validator.settings) > corpus_bleu(
         ["我们在下面。"], ["我们在上面。"]

@@ -1,0 +1,109 @@
+"""`mtkit classify`: label sentences, or pairs of sentences, line by line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import mtkit
+from mtkit import bundle
+from mtkit.classification import classifier as classifiers
+from mtkit.cli.lines import arriving_windows, line_writer
+from mtkit.cli.options import OUTPUT, DecodeSetOption, DeviceOption, InputOption, ModelOption, OutputOption, valid_text
+from mtkit.console import log, progress_bar
+from mtkit.errors import DataError, UsageError
+from mtkit.formats import lines as text_lines
+
+TextArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        callback=valid_text,
+        metavar="TEXT",
+        help="Sentences; for a classifier of pairs, a source and its target. Default: lines of standard input.",
+    ),
+]
+JsonLinesOption = Annotated[
+    bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print JSON lines, with every label's probability.")
+]
+
+
+def classify(
+    text: TextArgument = None,
+    model: ModelOption = None,
+    input_path: InputOption = None,
+    output_path: OutputOption = None,
+    as_json: JsonLinesOption = False,
+    overrides: DecodeSetOption = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Label sentences, the lines of a file, or a stream with a classifier (task: classify).
+
+    A line of output has the likeliest label, a tab, and its probability; a blank line stays blank. A classifier of
+    pairs reads lines of source, tab, target.
+    """
+    if text and input_path:
+        raise UsageError("give either sentences or --input, not both")
+
+    folder = bundle.find_model(model)
+    log.info(f"model: {folder}")
+    classifier = mtkit.Classifier.load(folder, device=device, overrides=overrides or ())
+    name = str(input_path or ("argument" if text else "standard input"))
+    n_lines = 0
+    with line_writer(output_path) as write:
+        for lines in _windows(classifier, text, input_path):
+            texts = [_columns(classifier, line, name, n_lines + i) for i, line in enumerate(lines, start=1)]
+            for found in classifier.classify_window(texts):
+                n_lines += 1
+                write(_as_json(found, n_lines) if as_json else _as_text(found))
+    classifier.report()
+
+
+def _windows(classifier: mtkit.Classifier, text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
+    """Yield the lines to classify in windows; from standard input, as many as have arrived."""
+    if text:
+        if classifier.reads_pairs and len(text) == 2 and not any("\t" in one for one in text):
+            text = ["\t".join(text)]
+        yield from text_lines.windows(text, classifier.window)
+    elif input_path:
+        total = text_lines.count_lines(input_path) if input_path.is_file() else None  # a pipe can be read only once
+        with progress_bar(total, "classifying", "line") as bar:
+            for window in text_lines.windows(text_lines.read_lines(input_path), classifier.window):
+                yield window
+                bar.update(len(window))
+    else:
+        if sys.stdin is not None and sys.stdin.isatty():
+            log.info("reading lines from the terminal; Ctrl-D ends")
+        yield from arriving_windows(classifier.window)
+
+
+def _columns(classifier: mtkit.Classifier, line: str, name: str, number: int) -> classifiers.Text:
+    """Return the text, or the pair, of a line. Raises DataError for one with other columns."""
+    columns = line.split("\t")
+    if not classifier.reads_pairs:
+        if len(columns) > 1:
+            raise DataError(
+                f"{name}: line {number}: {len(columns)} columns, but this classifier reads single texts; for the first "
+                "column of a file alone: cut -f1"
+            )
+        return line
+    if not line.strip():
+        return "", ""
+    if len(columns) != 2:
+        more = "; for the first two columns of a file alone: cut -f1,2" if len(columns) > 2 else ""
+        raise DataError(f"{name}: line {number}: not source, tab, target, which this classifier reads{more}")
+    return columns[0], columns[1]
+
+
+def _as_text(found: mtkit.Classification) -> str:
+    return "" if found.label is None else f"{found.label}\t{found.probability:.4f}"
+
+
+def _as_json(found: mtkit.Classification, line: int) -> str:
+    record: dict[str, object] = {"line": line, "label": found.label, "probability": found.probability}
+    record |= {"probabilities": dict(found.probabilities), **({"cut": True} if found.is_cut else {})}
+    return json.dumps(record, ensure_ascii=False)

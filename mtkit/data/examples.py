@@ -1,0 +1,129 @@
+"""Read labelled text: TSV files with text, label, or source, target, label, on each line."""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mtkit.config.classification import MOST_LABELS
+from mtkit.config.data import CorpusFiles
+from mtkit.console import log
+from mtkit.errors import DataError
+from mtkit.formats.lines import read_lines
+
+_N_LISTED = 10
+
+
+class Example(NamedTuple):
+    """A text, or a pair of texts, its label, and their place."""
+
+    texts: tuple[str, ...]
+    label: str
+    file: str
+    line: int  # from 1
+
+    @property
+    def place(self) -> str:
+        """The file and the line, for messages."""
+        return f"{self.file}: line {self.line}"
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """What labels the rows of some files have, and how many texts."""
+
+    labels: tuple[str, ...]
+    n_texts: int  # 1, or 2: source and target
+
+    @property
+    def row(self) -> str:
+        """What a row is, for messages."""
+        return "text, tab, label" if self.n_texts == 1 else "source, tab, target, tab, label"
+
+
+def read_examples(corpora: Sequence[CorpusFiles], n_texts: int | None = None) -> Iterator[Example]:
+    """Yield every row of every file, in order.
+
+    n_texts: texts in each row; default: as the first row has. Raises DataError for a row with other columns, or without
+    a label.
+    """
+    for corpus in corpora:
+        assert corpus.tsv is not None  # the schema ensures it
+        for number, line in enumerate(read_lines(corpus.tsv), start=1):
+            *texts, label = line.split("\t")
+            if n_texts is None and len(texts) in (1, 2):
+                n_texts = len(texts)
+            example = Example(tuple(texts), label.strip(), str(corpus.tsv), number)
+            if len(texts) != n_texts:
+                raise DataError(_wrong_columns(example, line, n_texts))
+            if not example.label:
+                raise DataError(f"{example.place}: the label, the last column, is empty; write one, or remove the line")
+            yield example
+
+
+def _wrong_columns(example: Example, line: str, n_texts: int | None) -> str:
+    n_columns = len(example.texts) + 1
+    has = "is empty" if not line else f"has {n_columns} column{'s' if n_columns > 1 else ''}"
+    if n_texts is None:
+        return f"{example.place} {has}; write text, tab, label, or source, tab, target, tab, label"
+    expected = f"{n_texts + 1} columns ({Labelling((), n_texts).row}), as the rows before it or data.pairs say"
+    return f"{example.place} {has}, not {expected}; correct it"
+
+
+def find_labelling(corpora: Sequence[CorpusFiles], pairs: bool | None = None) -> Labelling:
+    """Read the labels, sorted, and how many texts a row has; pairs: whether there must be two.
+
+    Raises DataError if the text cannot be read, or if its labels are no labels: a single one, or very many.
+    """
+    counts: Counter[str] = Counter()
+    n_texts = None if pairs is None else 1 + pairs
+    for example in read_examples(corpora, n_texts):
+        counts[example.label] += 1
+        if len(counts) > MOST_LABELS:
+            raise DataError(
+                f"{example.place}: the {MOST_LABELS + 1:,}th different label, {_shown(example.label)}; a classifier "
+                f"chooses among at most {MOST_LABELS:,}. The label is the last column: are the columns swapped?"
+            )
+        n_texts = len(example.texts)
+    files = ", ".join(str(corpus.tsv) for corpus in corpora)
+    if n_texts is None or not counts:
+        raise DataError(f"{files}: no text; write text, tab, label on each line")
+    if len(counts) == 1:
+        [label] = counts
+        raise DataError(
+            f"{files}: every line has the label {_shown(label)}; a classifier learns from at least two labels. The "
+            "label is the last column"
+        )
+    if rare := sorted(label for label, n in counts.items() if n == 1):
+        listed = ", ".join(map(_shown, rare[:_N_LISTED])) + (", ..." if len(rare) > _N_LISTED else "")
+        log.warning(
+            f"{files}: {len(rare)} of {len(counts)} labels have a single line, too few to learn from ({listed}); is "
+            "one of them the heading of the column?"
+        )
+    return Labelling(tuple(sorted(counts)), n_texts)
+
+
+def label_ids(labelling: Labelling) -> dict[str, int]:
+    """Return the id of each label as a target, from 1: 0 is padding."""
+    return {label: index for index, label in enumerate(labelling.labels, start=1)}
+
+
+def label_id(example: Example, ids: dict[str, int]) -> int:
+    """Return the id of the example's label. Raises DataError, with its place, if there is none."""
+    found = ids.get(example.label)
+    if found is None:
+        near = difflib.get_close_matches(example.label, ids, n=1)
+        hint = f"did you mean {_shown(near[0])}?" if near else f"it has {_listed(list(ids))}"
+        raise DataError(
+            f"{example.place}: the label {_shown(example.label)} is not one of the training text's {len(ids)}; {hint}"
+        )
+    return found
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(map(_shown, labels[:_N_LISTED])) + (", ..." if len(labels) > _N_LISTED else "")
+
+
+def _shown(label: str) -> str:
+    return repr(label if len(label) <= 60 else label[:59] + "\N{HORIZONTAL ELLIPSIS}")

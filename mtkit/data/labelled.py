@@ -1,0 +1,68 @@
+"""Encode labelled text: each example as the ids that a classifier reads, and its label as its target."""
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtkit.config.data import CorpusFiles
+from mtkit.data.encoded import Chunk, EncodedCorpus, Labels, id_dtype, in_chunks, lengths_of
+from mtkit.data.examples import Labelling, label_id, label_ids, read_examples
+from mtkit.data.special_ids import BOS_ID, EOS_ID
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.files import sha256_file
+
+
+def joined(texts: Sequence[Sequence[int]]) -> list[int]:
+    """Return the ids that a classifier reads, but for the last <end>: <start> text, or <start> source <end> target.
+
+    <end> is also what divides a pair: no text contains it, and every tokenizer has it, that of a translator as well.
+    """
+    first, *others = texts
+    return [BOS_ID, *first, *(token for text in others for token in (EOS_ID, *text))]
+
+
+class LabelledCorpus(EncodedCorpus):
+    """Examples as token ids, with labels as targets."""
+
+    tgt_kind = Labels
+
+
+class LabelEncoding:
+    """Labelled text, by one tokenizer. Satisfies `Encoding`."""
+
+    def __init__(self, tokenizer: Tokenizer, labelling: Labelling, max_tokens: int | None) -> None:
+        """max_tokens: leave out examples with a longer text; None: no limit."""
+        self.tokenizer = tokenizer
+        self.labelling = labelling
+        self.max_tokens = max_tokens
+        self.dtypes = {"src": id_dtype(tokenizer.vocab_size), "tgt": np.dtype(np.uint16)}
+
+    def recipe(self, corpora: Sequence[CorpusFiles]) -> dict[str, Any]:
+        """See Encoding."""
+        return {
+            "tokenizers": [sha256_file(self.tokenizer.path)],
+            "labels": list(self.labelling.labels),
+            "texts": self.labelling.n_texts,
+            "filters": [self.max_tokens],
+        }
+
+    def chunks(self, corpus: CorpusFiles) -> Generator[Chunk, None, None]:
+        """See Encoding. Raises DataError for a label that is not one of the labelling's."""
+        ids = label_ids(self.labelling)
+        examples = read_examples([corpus], self.labelling.n_texts)
+        for chunk in in_chunks(examples, lambda example: sum(map(len, example.texts))):
+            labels = [label_id(example, ids) for example in chunk]
+            columns = [self.tokenizer.encode_batch(column) for column in zip(*(e.texts for e in chunk), strict=True)]
+            lengths = np.stack([lengths_of(column) for column in columns])
+            is_blank = lengths.min(axis=0) == 0
+            is_long = ~is_blank & (lengths.max(axis=0) > (self.max_tokens or np.inf))
+            kept = np.flatnonzero(~is_blank & ~is_long).tolist()
+            counts = {"n_blank": int(is_blank.sum()), "n_too_long": int(is_long.sum()), "n_kept": len(kept)}
+            src = [joined([column[index] for column in columns]) for index in kept]
+            yield Chunk([example.line for example in chunk], kept, src, [[labels[index]] for index in kept], counts)
+
+    def open(self, folder: Path, files: Sequence[str], fingerprint: str) -> LabelledCorpus:
+        """See Encoding."""
+        return LabelledCorpus(folder, files, fingerprint)

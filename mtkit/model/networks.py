@@ -1,0 +1,20 @@
+"""Make the network of a config, and count its weights: the one place that knows which task has which."""
+
+from mtkit.config.schema import Config
+from mtkit.model.classifier import EncoderClassifier, count_classifier_weights
+from mtkit.model.network import Network
+from mtkit.model.transformer import Transformer, count_weights
+
+
+def new_network(cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> Network:
+    """Return the network of the config's task, with weights drawn from torch's default generator."""
+    if cfg.task == "classify":
+        return EncoderClassifier(cfg.model, src_vocab_size, len(cfg.data.labels))
+    return Transformer(cfg.model, src_vocab_size, tgt_vocab_size)
+
+
+def count_network_weights(cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> int:
+    """Return how many weights `new_network` has."""
+    if cfg.task == "classify":
+        return count_classifier_weights(cfg.model, src_vocab_size, len(cfg.data.labels))
+    return count_weights(cfg.model, src_vocab_size, tgt_vocab_size)

@@ -1,0 +1,130 @@
+"""The text of a classifier's run: labelled sentences or pairs, encoded, with what depends on them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mtkit.config.schema import Config
+from mtkit.data.corpus import evenly_spaced, read_side, require_files
+from mtkit.data.encoded import EncodedCorpus, encode
+from mtkit.data.examples import Example, Labelling, find_labelling, read_examples
+from mtkit.data.labelled import LabelEncoding
+from mtkit.data.mixture import require_scores
+from mtkit.data.subwords import SubwordSampler
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.data.tokenizer_report import TokenizerReport, report_by_counts
+from mtkit.errors import ConfigError
+from mtkit.model.network import Network
+from mtkit.runtime import Precision
+from mtkit.training.classification_validation import ClassificationScores, ClassificationValidator, calibrate
+from mtkit.training.forecast import ValidationCost, forecast_loss
+from mtkit.training.run_tokenizers import text_sides
+from mtkit.training.validation import DevScores, Validator
+from mtkit.training.warm_start import run_tokenizers
+
+_N_SAMPLES = 3  # of dev, to show what becomes of them
+
+
+@dataclass(frozen=True)
+class LabelledText:
+    """Labelled examples. Satisfies `TrainingText`."""
+
+    cfg: Config
+    tokenizers: tuple[Tokenizer, Tokenizer]  # one tokenizer, as the files of every run and bundle are two
+    train: EncodedCorpus
+    dev: EncodedCorpus
+    worth: Mapping[int, str] = field(default_factory=dict)  # how many updates a classifier needs, its task decides
+
+    def sampler(self, cfg: Config) -> SubwordSampler | None:
+        """Segment the text alone: a label is no text."""
+        sampling = cfg.tokenizer.src.sampling
+        longest = int(self.train.src_lengths.max())
+        return SubwordSampler(*self.tokenizers, sampling, 0.0, cfg.seed, max_tokens=longest) if sampling else None
+
+    def validator(self, cfg: Config, precision: Precision) -> ClassificationValidator:
+        """See TrainingText."""
+        indices = {self.dev.line_of(index): index for index in evenly_spaced(range(self.dev.n_pairs), _N_SAMPLES)}
+        examples: dict[int, Example] = {}
+        for example in read_examples([cfg.data.dev], labelling_of(cfg).n_texts):
+            index = indices.get(f"{example.file}:{example.line}")
+            if index is not None:
+                examples[index] = example
+        return ClassificationValidator(cfg, self.dev, examples, precision)
+
+    def forecast(self, validator: Validator, model: Network, limit_s: float) -> ValidationCost:
+        """See TrainingText; all of it is the one pass that the loss takes, too."""
+        assert isinstance(validator, ClassificationValidator)
+        return ValidationCost(forecast_loss(self.dev, validator.plan, validator.precision, model, limit_s), 0.0)
+
+    def rehearse_scores(self, validator: Validator) -> None:
+        """Do nothing: the scores take no time."""
+
+    def calibrate(self, model: Network, scores: DevScores) -> tuple[DevScores, dict[str, Any]]:
+        """Scale the temperature of the model's probabilities."""
+        assert isinstance(scores, ClassificationScores)
+        return calibrate(model, scores)
+
+    def complete_bundle(self, folder: Path) -> None:
+        """Add nothing."""
+
+    def tokenizer_figures(self) -> dict[str, TokenizerReport]:
+        """Return the figures of the tokenizer on all of dev's text, as those of the source side."""
+        tokenizer = self.tokenizers[0]
+        lines = (line for side in text_sides(self.cfg) for line in read_side([self.cfg.data.dev], side))
+        return {"src": report_by_counts(tokenizer, lines, self.train.src.occurrences(tokenizer.vocab_size))}
+
+
+def labelling_of(cfg: Config) -> Labelling:
+    """Return the labels and the number of texts of a config that `with_labels` has completed."""
+    return Labelling(tuple(cfg.data.labels), 2 if cfg.data.pairs else 1)
+
+
+def with_labels(cfg: Config) -> Config:
+    """Return the config of a classifier with the labels, and with data.pairs, of its training text.
+
+    Labels in the config stay. Raises DataError or ConfigError if the text, or the config, does not suit a classifier.
+    """
+    data = cfg.data
+    if not (data.labels and data.pairs is not None):
+        require_files("data.train", data.train)
+        found = find_labelling(data.train, data.pairs)
+        update = {"labels": data.labels or list(found.labels), "pairs": found.n_texts == 2}
+        cfg = cfg.model_copy(update={"data": data.model_copy(update=update)})
+    n_labels = len(cfg.data.labels)
+    if cfg.train.metric == "auc" and n_labels != 2:
+        raise ConfigError(f"train.metric=auc: needs two labels, and the text has {n_labels}; choose f1 or accuracy")
+    longest = longest_text(cfg)
+    if longest is not None and data.max_tokens > longest:
+        raise ConfigError(
+            f"data.max_tokens={data.max_tokens}: with model.max_positions={cfg.model.max_positions} a "
+            f"{'pair of texts' if cfg.data.pairs else 'text'}, its <start> and <end>s have room for {longest} tokens"
+            f"{' a text' if cfg.data.pairs else ''}; lower the first or raise the second"
+        )
+    return cfg
+
+
+def longest_text(cfg: Config) -> int | None:
+    """Return how many tokens each text of an example may have for the positions to suffice; None: any number."""
+    if cfg.model.positions != "learned":
+        return None
+    n_texts = labelling_of(cfg).n_texts
+    return (cfg.model.max_positions - 1) // n_texts - 1  # <start>, and after each text <end>
+
+
+def prepare_labelled(cfg: Config, run_dir: Path, *, is_verified: bool) -> LabelledText:
+    """Return the tokenizer and the encoded text, from the run's folder where they exist.
+
+    is_verified: another process of this machine has just verified the encoded text.
+    """
+    data, cache, labelling = cfg.data, run_dir / "cache", labelling_of(cfg)
+    require_files("data.train", data.train)
+    require_scores(data)
+    require_files("data.dev", [data.dev])
+    tokenizers = run_tokenizers(cfg, run_dir)
+    encoding = partial(LabelEncoding, tokenizers[0], labelling)
+    # dev first: it is small, and a mistake in it shows before hours of other work
+    dev = encode([data.dev], encoding(longest_text(cfg)), cache, is_verified=is_verified)
+    train = encode(data.train, encoding(data.max_tokens), cache, is_verified=is_verified)
+    return LabelledText(cfg, tokenizers, train, dev)

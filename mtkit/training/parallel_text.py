@@ -1,0 +1,130 @@
+"""The text of a translator's run: pairs of sentences, encoded, with what depends on them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mtkit.bundle import add_to_bundle
+from mtkit.config.data import CorpusFiles
+from mtkit.config.schema import Config
+from mtkit.console import counted, log
+from mtkit.data.corpus import read_pairs, read_side, require_files
+from mtkit.data.encoded import EncodedCorpus, encode_corpus
+from mtkit.data.mixture import require_scores
+from mtkit.data.sides import FILE as SIDES_FILE
+from mtkit.data.sides import Sides, save_counts
+from mtkit.data.subwords import SubwordSampler
+from mtkit.data.tokenizer import Tokenizer
+from mtkit.data.tokenizer_report import TokenizerReport, report_by_counts
+from mtkit.errors import DataError
+from mtkit.evaluation.behaviour.suite import Suite, load_suite
+from mtkit.evaluation.metrics.scores import evaluate
+from mtkit.formats.pairs import SIDES, Pair
+from mtkit.model.network import Network
+from mtkit.runtime import Precision
+from mtkit.training.forecast import ValidationCost, forecast_validation
+from mtkit.training.orientation import check_texts
+from mtkit.training.pace import WORTH_OF_TRANSLATOR
+from mtkit.training.translation_validation import TranslationValidator
+from mtkit.training.validation import DevScores, Validator
+from mtkit.training.warm_start import run_tokenizers
+
+
+@dataclass(frozen=True)
+class ParallelText:
+    """Sentence pairs. Satisfies `TrainingText`."""
+
+    cfg: Config
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    train: EncodedCorpus
+    dev: EncodedCorpus
+    dev_pairs: list[Pair]
+    suite: Suite | None
+    worth: Mapping[int, str] = field(default_factory=lambda: WORTH_OF_TRANSLATOR)
+
+    def sampler(self, cfg: Config) -> SubwordSampler | None:
+        """See TrainingText."""
+        return SubwordSampler.from_config(cfg, *self.tokenizers)
+
+    def validator(self, cfg: Config, precision: Precision) -> TranslationValidator:
+        """See TrainingText."""
+        return TranslationValidator(cfg, self.dev, self.dev_pairs, self.tokenizers, precision, self.suite)
+
+    def forecast(self, validator: Validator, model: Network, limit_s: float) -> ValidationCost:
+        """See TrainingText."""
+        assert isinstance(validator, TranslationValidator)
+        return forecast_validation(validator, model, limit_s)
+
+    def rehearse_scores(self, validator: Validator) -> None:
+        """Score translations that are partly right."""
+        assert isinstance(validator, TranslationValidator)
+        evaluate([reference.partition(" ")[2] for reference in validator.references], validator.references)
+
+    def calibrate(self, model: Network, scores: DevScores) -> tuple[DevScores, dict[str, Any]]:
+        """Leave the model as it is."""
+        return scores, {}
+
+    def complete_bundle(self, folder: Path) -> None:
+        """Add the counts that tell source text from target text, if the tokenizers alone do not."""
+        src, tgt = self.tokenizers
+        if Sides.from_tokenizers(src, tgt) is None:
+            counts = self.train.src.occurrences(src.vocab_size), self.train.tgt.occurrences(tgt.vocab_size)
+            add_to_bundle(folder, SIDES_FILE, lambda path: save_counts(path, *counts))
+
+    def tokenizer_figures(self) -> dict[str, TokenizerReport]:
+        """See TrainingText."""
+        figures: dict[str, TokenizerReport] = {}
+        for side, tokenizer in zip(SIDES, self.tokenizers, strict=True):
+            encoded = self.train.src if side == "src" else self.train.tgt
+            dev_lines = read_side([self.cfg.data.dev], side)
+            figures[side] = report_by_counts(tokenizer, dev_lines, encoded.occurrences(tokenizer.vocab_size))
+        return figures
+
+
+def prepare_pairs(cfg: Config, run_dir: Path, *, is_verified: bool) -> ParallelText:
+    """Return tokenizers and encoded text, from the run's folder where they exist.
+
+    is_verified: another process of this machine has just verified the encoded text.
+    """
+    data, cache = cfg.data, run_dir / "cache"
+    require_files("data.train", data.train)
+    require_scores(data)
+    require_files("data.dev", [data.dev])
+    dev_pairs = list(read_pairs([data.dev]))  # before the tokenizers, which take minutes
+    require_text("data.dev", [data.dev], dev_pairs)
+    require_text("data.train", data.train, read_pairs(data.train))
+    suite = _load_suite(cfg)
+    tokenizers = run_tokenizers(cfg, run_dir)
+    if data.dev.tag is None and all(corpus.tag for corpus in data.train):
+        log.warning(
+            "data.dev has no tag, but every corpus of data.train has one, so the model never sees text like that "
+            f"of validations; set data.dev.tag, for example to {data.train[0].tag}"
+        )
+    encode = partial(encode_corpus, is_verified=is_verified)
+    train = encode(data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio)
+    check_texts(cfg, tokenizers, train)
+    longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
+    dev = encode([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
+    return ParallelText(cfg, tokenizers, train, dev, dev_pairs, suite)
+
+
+def _load_suite(cfg: Config) -> Suite | None:
+    if cfg.train.suite is None:
+        return None
+    suite = load_suite(cfg.train.suite)
+    if warning := suite.languages.warning(cfg.data.src_lang, cfg.data.tgt_lang):
+        log.warning(f"{suite.path}: this run {warning}")
+    return suite
+
+
+def require_text(key: str, corpora: Sequence[CorpusFiles], pairs: Iterable[Pair]) -> None:
+    """Raise DataError, with the config's key and its files, if no pair has text on both sides."""
+    n_read = 0
+    for pair in pairs:
+        if pair.src.strip() and pair.tgt.strip():
+            return
+        n_read += 1
+    files = [str(path) for corpus in corpora for path in corpus.paths]
+    raise DataError(f"{key}: none of the {counted(n_read, 'line')} in {', '.join(files)} has text on both sides")
