@@ -24,6 +24,11 @@ def packing(path: Path) -> str:
     return path.suffix if path.suffix in MAGIC else ""
 
 
+def ending_by_content(head: bytes) -> str:
+    """Return the ending, such as .gz or .zip, that a file with these first bytes should have; "" if none."""
+    return next((suffix for suffix, magic in (*MAGIC.items(), (".zip", b"PK\3\4")) if head.startswith(magic)), "")
+
+
 class _BadZstandard(Exception):
     """The data is not Zstandard."""
 

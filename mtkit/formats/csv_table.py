@@ -2,10 +2,12 @@
 
 import csv
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, TextIO
 
+from mtkit.console import counted
 from mtkit.errors import DataError
 from mtkit.formats.lines import lines_of, max_line_bytes
 from mtkit.formats.pairs import Languages, Tally
@@ -25,6 +27,8 @@ def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
     lines = lines_of(file, name)
     if (first := next(lines, None)) is None:
         return
+    if re.fullmatch("sep=.", first):
+        raise DataError(f"{name}: line 1: {first!r} is for Excel alone; remove the line")
     delimiter = _delimiter(first)
     rows = _rows(itertools.chain([first], lines), name, delimiter)
     number, row = next(rows, (1, []))
@@ -37,8 +41,8 @@ def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
     for number, row in rows:
         if len(row) != n_columns:
             raise DataError(
-                f"{name}: line {number}: {len(row)} columns, but the first row has {n_columns}; put quotes around a "
-                f"text that contains {delimiter!r} or a line break"
+                f"{name}: line {number}: {counted(len(row), 'column')}, but the first row has {n_columns:,}; put "
+                f"quotes around a text that contains {delimiter!r} or a line break"
             )
         yield Unit(number, [(code, text) for code, text in zip(codes, row, strict=False) if code])
 
@@ -54,7 +58,7 @@ def _check_without_header(row: list[str], place: str, delimiter: str) -> None:
         )
     if len(row) > 2:
         raise DataError(
-            f"{place}: {len(row)} columns, and no header that names two languages; write one above, such as "
+            f"{place}: {counted(len(row), 'column')}, and no header that names two languages; write one above, such as "
             f"en,de,score; if a text contains {delimiter!r}, put quotes around it"
         )
 
@@ -79,7 +83,7 @@ def _rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[tuple[int
     """Yield the rows that are not blank, each with the number of its first line."""
     begin, n_characters, most = 1, 0, max_line_bytes()
 
-    def counted() -> Iterator[str]:
+    def rows_counted() -> Iterator[str]:
         nonlocal n_characters
         for line in lines:
             n_characters += len(line) + 1
@@ -87,11 +91,16 @@ def _rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[tuple[int
                 raise DataError(f"{name}: line {begin}: a row of more than {most:,} characters; is a quote missing?")
             yield f"{line}\n"
 
-    reader = csv.reader(counted(), delimiter=delimiter, strict=True)
+    reader = csv.reader(rows_counted(), delimiter=delimiter, strict=True)
     while True:
         try:
             row = next(reader, None)
         except csv.Error as error:
+            if "new-line" in str(error):
+                raise DataError(
+                    f"{name}: line {begin}: not a row of CSV: a CR outside quotes; only LF ends lines: if CR "
+                    "should, too, convert the file: sed 's/\\r$//' FILE | tr '\\r' '\\n'"
+                ) from None
             raise DataError(
                 f"{name}: line {begin}: not a row of CSV ({error}); write a quote inside a quoted text twice"
             ) from None

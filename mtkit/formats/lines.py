@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from mtkit.errors import DataError, UsageError
-from mtkit.formats.compression import MAGIC, reading
+from mtkit.formats.compression import MAGIC, ending_by_content, reading
 from mtkit.formats.encodings import likely_encoding
 
 _BOM = b"\xef\xbb\xbf"
@@ -172,6 +172,8 @@ def raw_lines(file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
 
 def _not_lines(raw: bytes) -> str:
     """Return what is wrong if the first line shows that a file is not text with LF at the end of each line; else ""."""
+    if suffix := ending_by_content(raw):
+        return f"line 1: the file is compressed: rename it to end in {suffix}"
     if b"\r" in raw[:-1] and not raw.endswith(b"\n"):
         return "CR ends its lines, not LF; convert it, for example: tr '\\r' '\\n'"
     text = raw.removesuffix(b"\n")
@@ -198,9 +200,6 @@ def _has_utf8(raws: Iterable[bytes]) -> bool:
 def _not_utf8(file: str, line: int, raw: bytes, error: UnicodeDecodeError, others: str) -> str:
     """Return the message. others: where UTF-8 lines are, before or after this one; "": nowhere."""
     where = f"{file}: line {line}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 ({error.reason})"
-    for suffix, magic in MAGIC.items():
-        if line == 1 and raw.startswith(magic):
-            return f"{where}; the file is compressed: rename it to end in {suffix}"
     if _SURROGATE.match(raw, error.start):
         return (
             f"{where}: half of a surrogate pair, as in CESU-8, which Java and some databases write for emoji and the "

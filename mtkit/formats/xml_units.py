@@ -7,6 +7,7 @@ from xml.parsers import expat
 
 from mtkit.console import counted
 from mtkit.errors import DataError
+from mtkit.formats.compression import ending_by_content
 from mtkit.formats.lines import max_line_bytes
 from mtkit.formats.pairs import Tally
 from mtkit.formats.units import Unit
@@ -75,6 +76,8 @@ class XmlUnits:
         parser.StartDoctypeDeclHandler, parser.SkippedEntityHandler = self._doctype, self._entity
         n_bytes = 0
         while chunk := file.read(_CHUNK_BYTES):
+            if not n_bytes and (suffix := ending_by_content(chunk)):
+                raise self.error(f"the file is compressed: rename it to end in {suffix}")
             self._parse(chunk)
             n_bytes += len(chunk)
             self._check_size(n_bytes)
@@ -108,9 +111,11 @@ class XmlUnits:
             return f"{place}: the file ends too early, after {counted(self.n_units, 'unit')}; copy it again, as a whole"
         if what == expat.errors.XML_ERROR_INVALID_TOKEN:
             what += (
-                "; if it is text in another encoding than UTF-8, name that in the first line, for example "
-                '<?xml version="1.0" encoding="windows-1252"?>'
+                "; remove it if it is a control character; if it is text in another encoding than UTF-8, name that in "
+                'the first line, for example <?xml version="1.0" encoding="windows-1252"?>'
             )
+        if what == expat.errors.XML_ERROR_UNDEFINED_ENTITY:
+            what += "; replace it by the character itself"
         return f"{place}: not valid XML: {what}"
 
     def _doctype(self, _name: str, _system_id: str | None, _public_id: str | None, has_declarations: bool) -> None:

@@ -1,7 +1,10 @@
+import gzip
 import io
+import lzma
 import os
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -173,6 +176,27 @@ def test_a_damaged_or_hostile_file_is_refused_with_its_place(tmp_path, content, 
     with pytest.raises(DataError, match=message) as error:
         texts(path)
     assert str(error.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("name", ["m.tmx", "m.po", "m.csv", "m.jsonl", "m.tsv", "m.xlf"])
+def test_a_packed_file_under_another_name_is_told_with_its_ending(tmp_path, name):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.en", "text" * 1000)
+    for suffix, content in (
+        (".zip", buffer.getvalue()),
+        (".gz", gzip.compress(b"text")),
+        (".xz", lzma.compress(b"text")),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=rf"{name}: line 1.* rename it to end in \{suffix}"):
+            list(read_one_file(tmp_path / name, ("en", "de")))
+
+
+@pytest.mark.parametrize(("text", "remedy"), [("a\1b", "control character"), ("a&nbsp;b", "the character itself")])
+def test_what_xml_does_not_allow_comes_with_the_remedy(tmp_path, text, remedy):
+    with pytest.raises(DataError, match=rf"m\.tmx: line 3, column \d+: .*{remedy}"):
+        texts(tmx(tmp_path, unit(en=text, de="b")))
 
 
 def test_a_byte_that_is_not_in_the_declared_encoding_is_told_with_the_remedy(tmp_path):
