@@ -62,17 +62,12 @@ def split(
     lost. The folder also gets a config to train with. dev and test are written in a random order, train in that of the
     corpora. Clean the corpora first: dev and test are no better than they.
     """
-    if output.resolve() == Path.cwd().resolve() or (
-        output.exists() and not (output.is_dir() and not any(output.iterdir()))
-    ):
-        raise UsageError(f"--output {output}: exists and is not an empty folder; give a new one, or remove it first")
+    _check_new(output)
     if dev is not None and re.fullmatch(r"0+(\.0+)?\s*%?", dev.strip()):
         raise UsageError("--dev 0: training needs dev to decide when to stop; give it some hundred pairs")
     wanted = {part: _parse_size(f"--{part}", text) for part, text in zip(_PARTS, (dev, test), strict=True)}
     files, languages = sources.find_corpora(corpora, langs)
-    for code in languages:
-        if not re.fullmatch(r"[\w-]+", code):
-            raise UsageError(f"--langs: {code!r} is not a language code, such as de or pt-BR")
+    _check_file_endings(languages)
     sources.require_regular_files(files)  # it is read several times
     if languages == sources.UNNAMED:
         log.warning(
@@ -99,6 +94,19 @@ def split(
     _print(report, n_pairs)
     config = output / splitting.config_name(output)
     print(f"\n{config}:\n\n{config.read_text(encoding='utf-8')}\nmtkit train {config}")
+
+
+def _check_new(folder: Path) -> None:
+    is_empty = folder.is_dir() and not any(folder.iterdir())
+    if folder.resolve() == Path.cwd().resolve() or (folder.exists() and not is_empty):
+        raise UsageError(f"--output {folder}: exists and is not an empty folder; give a new one, or remove it first")
+
+
+def _check_file_endings(languages: tuple[str, str]) -> None:
+    """Check that the languages can end names of files."""
+    for code in languages:
+        if not re.fullmatch(r"[\w-]+", code):
+            raise UsageError(f"--langs: {code!r} is not a language code, such as de or pt-BR")
 
 
 def _print(report: splitting.SplitReport, n_pairs: int) -> None:
