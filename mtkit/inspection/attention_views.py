@@ -151,9 +151,12 @@ def _kind(trace: AttentionTrace, kind: Kind) -> dict[str, Any]:
 
 
 def _layer(attention: AttentionMap) -> dict[str, Any]:
-    """Return queries and keys as the page decodes them; the page computes scores and weights from them."""
+    """Return queries, keys and what positions add, as the page decodes them; it computes scores and weights."""
     layer: dict[str, Any] = {"layer": attention.layer}
-    for name, vectors in (("q", attention.q), ("k", attention.k)):
+    parts = {"q": attention.q, "k": attention.k}
+    if attention.added is not None:
+        parts["added"] = attention.added.masked_fill(attention.hidden, 0.0)
+    for name, vectors in parts.items():
         layer[name], layer[f"{name}_unit"] = _quantized(vectors)
     return layer
 

@@ -74,8 +74,6 @@ def positions_by_formula(kind: PositionKind, width: int, n_positions: int) -> Po
 def positions_of_model(model: Transformer, side: Side, n_positions: int) -> PositionsView:
     """Return the model's positions on one side. Raises MtkitError if it has fewer than n_positions."""
     cfg = model.cfg
-    if cfg.positions in ("relative", "alibi"):
-        raise MtkitError(f"model.positions={cfg.positions}: these are part of attention, and no vectors of positions")
     if cfg.positions == "learned" and n_positions > cfg.max_positions:
         raise MtkitError(
             f"the model has only {cfg.max_positions} learned positions (model.max_positions), not {n_positions}; "

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from browsing import check_page, open_page
-from tiny_models import tiny_bundle, tiny_config, tiny_tokenizer
+from tiny_models import SHAPES, tiny_bundle, tiny_config, tiny_tokenizer
 
 from mtkit.config.model import ModelConfig
 from mtkit.inspection.attention_views import write_attention_page
@@ -167,6 +167,28 @@ def test_inside_a_head_the_numbers_of_a_pair_are_those_of_the_trace(browser, pat
             assert heights == [
                 "up" if value >= 0 else "down" for value in (q[number], k[number], q[number] * k[number])
             ]
+
+
+@pytest.mark.parametrize("name", ["relative positions", "ALiBi, three heads"])
+def test_what_positions_add_to_scores_counts_and_is_named(name, browser, tmp_path):
+    torch.manual_seed(1)
+    cfg = tiny_config(SHAPES[name]).model
+    model = Transformer(cfg, 20, 20).eval()
+    tokens = Tokens("", [*range(4, 12), 3], [*(f"▁word{number}" for number in range(8)), "<end>"])
+    trace = trace_pair(model, SentencePair(tokens, tokens, "given", True))
+    path = tmp_path / "attention.html"
+    write_attention_page(path, trace)
+    found = trace.layers("decoder")[1]
+    assert found.added is not None
+    with open_page(browser, path) as page:
+        choose(page, "decoder self-attention", layer="2", head="2")
+        assert_lines(page, found.weights[1])
+        page.get_by_label("Query", exact=True).select_option("6")
+        page.get_by_label("Key", exact=True).select_option("1")
+        told = [shown(text) for text in re.findall(r"[\u22120-9]+\.\d{3}", page.locator("#sum").inner_text())]
+        product = float(found.q[1, 6] @ found.k[1, 1])
+        parts = [product, product / found.d_head**0.5, float(found.added[1, 6, 1])]
+        assert told == pytest.approx([*parts, float(found.scores[1, 6, 1]), float(found.weights[1, 6, 1])], abs=2e-3)
 
 
 def test_keys_choose_maps_tokens_and_dimensions(browser, path, trace):

@@ -58,7 +58,7 @@ def test_the_logits_are_those_of_torchs_encoder_and_a_linear_layer_on_the_first_
     torch.testing.assert_close(model(src, src[:, :1]).squeeze(1), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "relative", "alibi"])
 @pytest.mark.parametrize("norm_position", ["pre", "post"])
 @torch.no_grad()
 def test_padding_changes_nothing(positions, norm_position):

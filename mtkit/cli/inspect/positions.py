@@ -12,19 +12,24 @@ import typer
 from mtkit.cli.inspect.shared import DrawingOption, load_subject, log_written
 from mtkit.cli.options import JsonOption, ModelOption
 from mtkit.errors import UsageError
-from mtkit.inspection import positions
+from mtkit.inspection import distances, positions
 
 _WIDTH = 256  # as of ModelConfig.d_model
 
 
 def show_positions(
     kind: Annotated[
-        Literal["sinusoidal", "marian", "learned", "rotary"] | None,
-        typer.Option(help="Show this kind by its formula, without a model; learned: as initialised before training."),
+        Literal["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"] | None,
+        typer.Option(
+            help="Show this kind by its formula, without a model; learned, relative: as initialised before training; "
+            "alibi: for 8 heads."
+        ),
     ] = None,
     d_model: Annotated[
         int | None,
-        typer.Option(min=2, max=8192, help=f"Width of the --kind; for rotary, of a head. Default: {_WIDTH}."),
+        typer.Option(
+            min=2, max=8192, help=f"Width of the --kind; for rotary and relative, of a head. Default: {_WIDTH}."
+        ),
     ] = None,
     side: Annotated[Literal["src", "tgt"] | None, typer.Option(help="Which side of the model. Default: src.")] = None,
     length: Annotated[int, typer.Option(min=2, max=2048, help="Positions to show, from 0.")] = 64,
@@ -39,34 +44,50 @@ def show_positions(
     and an equal key, rotated to the two positions. The wavelength of a dimension is the number of positions in one
     period of its sine; for a learned dimension, of the wave that explains most of it.
 
+    Relative and alibi positions are part of attention, and are shown by the distance of a key from the query: what
+    alibi adds to the scores of each head, or the lengths of a relative layer's vectors for keys and values and which
+    distances have similar ones. --length is the longest distance of alibi.
+
     --json has one object: kind, origin, n_positions, width, embedding_length (mean, of a model), dot_spread (the most
     that the product differs at one distance), similarity (distance, and mean, low, high of dot and cosine), wavelengths
-    and encoding (a list per position).
+    and encoding (a list per position). For relative and alibi: kind, origin, distances, and by_distance, the lines of
+    each chart.
     """
     if kind is None and d_model is not None:
         raise UsageError("--d-model needs --kind; a model has its own width")
     if kind is not None and (model is not None or side is not None):
         raise UsageError("give either --kind, or a model with --model and --side")
-    if kind not in (None, "learned") and (d_model or _WIDTH) % 2:
+    if kind == "alibi" and d_model is not None:
+        raise UsageError("--d-model: alibi positions have no width")
+    if kind in ("sinusoidal", "marian", "rotary") and (d_model or _WIDTH) % 2:
         raise UsageError(f"--d-model {d_model}: {kind} positions put dimensions in pairs, so give an even number")
 
-    view = _view_of_model(model, side or "src", length) if kind is None else _view_of_kind(kind, d_model, length)
-
+    subject = None if kind else load_subject(model).model
+    shown = subject.cfg.positions if subject else kind
+    if shown == "relative" or shown == "alibi":
+        by_distance = (
+            distances.distances_of_model(subject, side or "src", length)
+            if subject
+            else distances.distances_by_formula(shown, d_model or _WIDTH, length)
+        )
+        _show_distances(by_distance, output, as_json=as_json)
+        return
+    view = (
+        positions.positions_of_model(subject, side or "src", length)
+        if subject
+        else positions.positions_by_formula(kind or "sinusoidal", d_model or _WIDTH, length)
+    )
     if output is not None:
         (positions.write_positions_page if output.suffix.lower() == ".html" else positions.write_picture)(output, view)
         log_written(output)
     print(json.dumps(_record(view), ensure_ascii=False) if as_json else positions.as_text(view))
 
 
-def _view_of_model(model: Path | None, side: Literal["src", "tgt"], length: int) -> positions.PositionsView:
-    subject = load_subject(model)
-    return positions.positions_of_model(subject.model, side, length)
-
-
-def _view_of_kind(
-    kind: Literal["sinusoidal", "marian", "learned", "rotary"], d_model: int | None, length: int
-) -> positions.PositionsView:
-    return positions.positions_by_formula(kind, d_model or _WIDTH, length)
+def _show_distances(view: distances.DistancesView, output: Path | None, *, as_json: bool) -> None:
+    if output is not None:
+        (distances.write_distances_page if output.suffix.lower() == ".html" else distances.write_picture)(output, view)
+        log_written(output)
+    print(json.dumps(distances.as_record(view), ensure_ascii=False) if as_json else distances.as_text(view))
 
 
 def _record(view: positions.PositionsView) -> dict[str, object]:

@@ -1,5 +1,6 @@
 "use strict";
-// The page's data has queries and keys as 16-bit integers; this script computes scores and weights from them.
+// The page's data has queries, keys, and what positions add to scores, as 16-bit integers; this script computes scores
+// and weights from them.
 const data = JSON.parse(document.getElementById("data").textContent);
 const at = id => document.getElementById(id);
 const MEAN = "mean", ROW = 28;  // pixels: the height of a token's row, 1.75rem
@@ -15,16 +16,16 @@ const make = (name, attributes = {}, ...children) => {
   return element;
 };
 
-// Returns one head's queries or keys: a vector for each token.
-const vectors = (layer, name, head) => {
+// Returns one head's queries or keys, a vector for each token; or what positions add to scores, a row for each query.
+const vectors = (layer, name, head, width = data.d_head) => {
   const cache = layer.cache ??= {};
   if (!cache[name]) {
     const bytes = Uint8Array.from(atob(layer[name]), character => character.charCodeAt(0));
     cache[name] = new DataView(bytes.buffer);
   }
-  const n = cache[name].byteLength / 2 / data.heads.length / data.d_head, unit = layer[`${name}_unit`][head];
-  return Array.from({length: n}, (_, token) => Float64Array.from({length: data.d_head}, (_, i) =>
-    unit * cache[name].getInt16(2 * ((head * n + token) * data.d_head + i), true)));
+  const n = cache[name].byteLength / 2 / data.heads.length / width, unit = layer[`${name}_unit`][head];
+  return Array.from({length: n}, (_, token) => Float64Array.from({length: width}, (_, i) =>
+    unit * cache[name].getInt16(2 * ((head * n + token) * width + i), true)));
 };
 
 // Returns scores[query][key] before the softmax, -Infinity where the query may not look, and the weights after it.
@@ -32,9 +33,10 @@ const attention = (its, layer, head) => {
   const cache = layer.heads ??= [];
   if (!cache[head]) {
     const q = vectors(layer, "q", head), k = vectors(layer, "k", head), root = Math.sqrt(data.d_head);
+    const added = layer.added && vectors(layer, "added", head, k.length);
     const scores = q.map((a, i) => k.map((b, j) =>
-      its.causal && j > i ? -Infinity : a.reduce((sum, value, n) => sum + value * b[n], 0) / root));
-    cache[head] = {q, k, scores, weights: scores.map(softmax)};
+      its.causal && j > i ? -Infinity : a.reduce((sum, value, n) => sum + value * b[n], 0) / root + (added ? added[i][j] : 0)));
+    cache[head] = {q, k, added, scores, weights: scores.map(softmax)};
   }
   return cache[head];
 };
@@ -218,14 +220,15 @@ function drawInside() {
   at("inside").hidden = !known;
   if (!known) return;
   const {queries, keys, causal} = kind(), {query, key} = chosen;
-  const {q, k, scores, weights} = attention(kind(), layer(), chosen.head);
+  const {q, k, added, scores, weights} = attention(kind(), layer(), chosen.head);
   const products = Array.from(q[query], (value, n) => value * k[key][n]);
   const sum = products.reduce((a, b) => a + b), hidden = causal && key > query;
   drawBars("q", q[query], Math.max(...[...q, ...k].flatMap(vector => [...vector].map(Math.abs))));
   drawBars("k", k[key], Math.max(...[...q, ...k].flatMap(vector => [...vector].map(Math.abs))));
   drawBars("p", products, Math.max(...products.map(Math.abs)));
   at("sum").replaceChildren(make("strong", {class: "tokens"}, queries[query]), " looks at ", make("strong", {class: "tokens"}, keys[key]),
-    `: query \u00b7 key = ${number(sum)}, divided by \u221a${data.d_head} = ${number(Math.sqrt(data.d_head), 2)} gives the score ${number(sum / Math.sqrt(data.d_head))}` +
+    `: query \u00b7 key = ${number(sum)}, divided by \u221a${data.d_head} = ${number(Math.sqrt(data.d_head), 2)} gives ${added ? "" : "the score "}${number(sum / Math.sqrt(data.d_head))}` +
+    (added && !hidden ? `; their positions add ${number(added[query][key])}, which makes the score ${number(scores[query][key])}` : "") +
     (hidden ? ", but this key comes later and is hidden: weight 0." : `; the softmax over all keys turns it into the weight ${number(weights[query][key])}.`));
   at("caption").textContent = `All keys of ${queries[query]}; the weights add up to 1`;
   const power = powers(scores[query]);
