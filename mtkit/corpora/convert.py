@@ -38,6 +38,7 @@ def convert(
             if not tally.n_units and len(corpora) > 1:
                 log_remark(corpus, EMPTY)
             total.add(tally)
-        if not total.n_units:
-            raise DataError(f"{' '.join(map(corpus_name, corpora))}: empty: no line, no unit; nothing was written")
+        if total.n_units == total.left_out.total():
+            found = str(total) if total.n_units else "empty: no line, no unit"
+            raise DataError(f"{' '.join(map(corpus_name, corpora))}: {found}; nothing was written")
     return total

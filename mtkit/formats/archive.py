@@ -13,6 +13,7 @@ from mtkit.formats.pairs import Languages, Pair, Tally
 from mtkit.languages import are_one_language, language_in_name, languages_in_name
 
 _MOST_RATIO = 200  # text becomes 3 to 10 times larger
+_MAC_FOLDER = "__MACOSX/"  # of macOS: a file of attributes for each file
 _HARMLESS_BYTES = 10_000_000  # unpacked, whatever the ratio
 
 
@@ -54,11 +55,14 @@ def own_languages(path: Path) -> Languages | None:
 
 def _only_corpus(path: Path, archive: zipfile.ZipFile, langs: Languages | None) -> _Corpus:
     members = [info.filename for info in archive.infolist() if not info.is_dir()]
+    members = [name for name in members if not name.startswith(_MAC_FOLDER)]
     corpora = [*_text_files(members, langs)]
     corpora += [_Corpus((member,), None) for member in members if one_file.ending(Path(member)) in one_file.ENDINGS]
     if len(corpora) == 1:
         return corpora[0]
     listed = ", ".join(map(_shown, members[:10])) + (", ..." if len(members) > 10 else "")
+    if not members:
+        raise DataError(f"{path}: contains no files")
     if not corpora:
         wanted = f" in {langs[0]} and {langs[1]}" if langs else ""
         raise DataError(f"{path}: no corpus{wanted}, such as NAME.en-fr.en with NAME.en-fr.fr; it contains {listed}")

@@ -151,8 +151,11 @@ def _only_two(units: list[Unit], name: str) -> Languages:
     if not units:
         return "src", "tgt"
     if (langs := own_languages(units)) is None:
-        listed = _listed(Counter(code for unit in units for code, _ in unit.texts))
+        counts = Counter(code for unit in units for code, _ in unit.texts)
+        listed = _listed(counts)
         of = f" in its first {_LOOKED_AT:,} units" if len(units) == _LOOKED_AT else ""
+        if len(counts) == 1:
+            raise DataError(f"{name}: text in one language only{of}: {listed}; a pair needs a source and a target")
         raise DataError(
             f"{name}: which two of its languages are meant? They are {listed}{of}. Name them, source first: "
             "--langs en-de, or data.src_lang and data.tgt_lang in a config"

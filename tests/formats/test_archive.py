@@ -34,6 +34,14 @@ def test_an_opus_zip_is_read_as_it_is(tmp_path, langs):
     assert own_languages(path) == ("en", "fr")
 
 
+def test_what_macos_adds_to_an_archive_is_no_corpus(tmp_path):
+    more = {f"__MACOSX/._{name}": b"\0\5\x16\7" for name in OPUS}
+    assert [pair[:2] for pair in read_one_file(archive(tmp_path, OPUS | more), None)] == [
+        ("one", "un"),
+        ("two", "deux"),
+    ]
+
+
 def test_the_other_direction_is_read_from_the_other_member(tmp_path):
     assert next(read_one_file(archive(tmp_path, OPUS), ("fr", "en")))[:2] == ("un", "one")
 
@@ -51,6 +59,7 @@ def test_a_tmx_in_a_zip_is_read(tmp_path, ending):
     ("members", "langs", "message"),
     [
         (OPUS, ("en", "de"), "no corpus in en and de.*contains README, LICENSE, Books.en-fr.en"),
+        ({}, None, "corpus.zip: contains no files"),
         ({"README": ""}, None, "no corpus, .*contains README"),
         ({**OPUS, "m.tmx": ""}, None, "2 corpora, such as Books.en-fr.en and m.tmx; unzip"),
         ({**OPUS, "Books.en-fr.fr": "un\n"}, None, "Books.en-fr.en has 2 lines, .*Books.en-fr.fr has 1"),

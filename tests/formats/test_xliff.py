@@ -93,6 +93,14 @@ def test_a_file_does_not_have_the_languages_of_the_one_before(tmp_path):
     assert len(list(read_one_file(path, ("en", "de")))) == 1
 
 
+def test_a_file_without_translations_has_one_language(tmp_path):
+    path = tmp_path / "a.xlf"
+    unit = "<trans-unit><source>a</source></trans-unit>"
+    path.write_text(f"<xliff><file source-language='en' target-language='de'>{unit}</file></xliff>")
+    with pytest.raises(DataError, match=r"a\.xlf: text in one language only: en \(1\)"):
+        list(read_one_file(path, None))
+
+
 def test_files_of_other_languages_are_counted_and_only_they_are_an_error(tmp_path):
     path = tmp_path / "a.xlf"
     body = "<body><trans-unit id='1'><source>a</source><target>b</target></trans-unit></body>"

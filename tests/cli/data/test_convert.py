@@ -60,6 +60,14 @@ def test_a_full_disk_is_told_with_the_name_of_the_output():
     assert "mtkit: full.tsv: No space left" in result.stderr
 
 
+def test_a_file_of_which_all_is_left_out_is_an_error():
+    Path("old.po").write_text('#~ msgid "a"\n#~ msgstr "b"\n')
+    result = convert("old.po", "-o", "out.tsv")
+    assert result.exit_code == 1
+    assert "old.po: 0 pairs of 1 unit; left out: 1 obsolete; nothing was written" in result.stderr
+    assert not Path("out.tsv").exists()
+
+
 def test_blank_lines_of_text_files_stay():
     assert convert("t.en", "t.de", "--encoding", "cp1252", "-o", "out.tsv").exit_code == 0
     assert Path("out.tsv").read_text() == "one\tgrößer\n\t\n"
