@@ -86,7 +86,7 @@ def _by_line(file: BinaryIO, name: str, encodings: Sequence[str]) -> Iterator[by
     if rest:
         yield _decoded(rest, name, number, encodings, counts).encode("utf-8")
     found = ", ".join(f"{counted(counts[encoding], 'line')} in {encoding}" for encoding in encodings)
-    log.info(f"{name}: {found}, the rest in ASCII")
+    log.info(f"{name}: {found}, the rest in ASCII" if counts.total() else f"{name}: every line is in ASCII")
 
 
 def _decoded(raw: bytes, name: str, number: int, encodings: Sequence[str], counts: Counter[str]) -> str:

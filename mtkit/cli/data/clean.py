@@ -24,7 +24,7 @@ from mtkit.cli.sharing import (
     share_of,
 )
 from mtkit.config import loading
-from mtkit.config.data import TrainCorpus
+from mtkit.config.data import CorpusFiles, TrainCorpus
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.corpora import clean_job, clean_outputs, clean_sample, language, repair, sources
@@ -88,13 +88,7 @@ def clean(
     if dry_run:
         _show_sample(files, languages, cfg, workers, as_json)
         return
-    if not output:
-        raise UsageError("no --output: name the files for the kept pairs, or try the rules first with --dry-run")
-    if rejected is not None and not corpora:
-        raise UsageError("--rejected: the corpora of a config have a file of dropped pairs each, in the folder")
-    outputs = (
-        [clean_outputs.one_output(output, rejected, files)] if corpora else clean_outputs.output_for_each(output, files)
-    )
+    outputs = _outputs(output or [], rejected, files, is_config=not corpora)
     result = clean_job.run_clean(
         files,
         languages,
@@ -110,8 +104,6 @@ def clean(
     if not corpora and not as_json:
         log.info(f"to train on the kept pairs, write below data.train of {config_path}, instead of what is there:")
         print(_entries(config.data.train, outputs), end="")
-        if any(corpus.scores for corpus in config.data.train):
-            log.warning("data.train[].scores are of the text before cleaning: score the kept pairs again")
 
 
 def _one_config(config_path: Path | None, corpora: Sequence[Path]) -> tuple[Path | None, list[Path]]:
@@ -124,8 +116,23 @@ def _one_config(config_path: Path | None, corpora: Sequence[Path]) -> tuple[Path
     return configs[0], []
 
 
+def _outputs(
+    output: Sequence[Path], rejected: Path | None, files: Sequence[CorpusFiles], *, is_config: bool
+) -> list[clean_outputs.Output]:
+    """Return where the pairs of the corpora go: of a config, to a file each, and of others, all to one."""
+    if not output:
+        raise UsageError("no --output: name the files for the kept pairs, or try the rules first with --dry-run")
+    if not is_config:
+        return [clean_outputs.one_output(output, rejected, files)]
+    if rejected is not None:
+        raise UsageError("--rejected: the corpora of a config have a file of dropped pairs each, in the folder")
+    return clean_outputs.output_for_each(output, files)
+
+
 def _entries(corpora: Sequence[Any], outputs: Sequence[clean_outputs.Output]) -> str:
-    """Return the corpora of a config's data.train as YAML, with the kept pairs instead of all."""
+    """Return the corpora of a config's data.train as YAML, with the kept pairs instead of all; warn of old scores."""
+    if any(corpus.scores for corpus in corpora):
+        log.warning("data.train[].scores are of the text before cleaning: score the kept pairs again")
     cleaned = [
         corpus.model_copy(
             update={**dict(zip(("src", "tgt"), output.kept, strict=True)), "scores": None, "min_score": None}
