@@ -60,6 +60,18 @@ def require_regular_files(corpora: Sequence[CorpusFiles]) -> None:
         require_regular(path)
 
 
+def check_text_files(src: Path, tgt: Path) -> None:
+    """Raise UsageError if these are not two files of plain text, by the endings of their names."""
+    for path in (src, tgt):
+        if ending(path) in (*ENDINGS, ".zip"):
+            raise UsageError(
+                f"{path}: not plain text, by its name; a file with both sides becomes two with: mtkit data convert "
+                f"{path} -o SRC -o TGT"
+            )
+    if src == tgt:
+        raise UsageError(f"{src}: named twice; give source and target")
+
+
 def languages_of(src: Path, tgt: Path, langs: str | None) -> Languages:
     """Return --langs, or the languages in the names of two text files; UNNAMED if a name has none."""
     named = language_in_name(src), language_in_name(tgt)

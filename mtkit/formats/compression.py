@@ -24,9 +24,13 @@ def packing(path: Path) -> str:
     return path.suffix if path.suffix in MAGIC else ""
 
 
-def ending_by_content(head: bytes) -> str:
-    """Return the ending, such as .gz or .zip, that a file with these first bytes should have; "" if none."""
-    return next((suffix for suffix, magic in (*MAGIC.items(), (".zip", b"PK\3\4")) if head.startswith(magic)), "")
+def packed_unnoticed(name: str, head: bytes) -> str:
+    """Return what to do with a file that is read as it is, but is packed by its first bytes; "" if it is not."""
+    for suffix, magic in (*MAGIC.items(), (".zip", b"PK\3\4")):
+        if head.startswith(magic):
+            unpack = "unpack it first" if name.lower().endswith(suffix) else f"rename it to end in {suffix}"
+            return f"the file is compressed: {unpack}"
+    return ""
 
 
 class _BadZstandard(Exception):

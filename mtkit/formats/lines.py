@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from mtkit.errors import DataError, UsageError
-from mtkit.formats.compression import MAGIC, ending_by_content, reading
+from mtkit.formats.compression import MAGIC, packed_unnoticed, reading
 from mtkit.formats.encodings import likely_encoding
 
 _BOM = b"\xef\xbb\xbf"
@@ -80,7 +80,7 @@ def decode_line(
     """
     if number == 1:
         raw = raw.removeprefix(_BOM)
-        if problem := _not_lines(raw):
+        if problem := _not_lines(str(file), raw):
             raise DataError(f"{file}: {problem}")
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     if len(raw) > max_bytes:
@@ -170,10 +170,10 @@ def raw_lines(file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
         yield raw
 
 
-def _not_lines(raw: bytes) -> str:
+def _not_lines(file: str, raw: bytes) -> str:
     """Return what is wrong if the first line shows that a file is not text with LF at the end of each line; else ""."""
-    if suffix := ending_by_content(raw):
-        return f"line 1: the file is compressed: rename it to end in {suffix}"
+    if packed := packed_unnoticed(file, raw):
+        return f"line 1: {packed}"
     if b"\r" in raw[:-1] and not raw.endswith(b"\n"):
         return "CR ends its lines, not LF; convert it, for example: tr '\\r' '\\n'"
     text = raw.removesuffix(b"\n")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from mtkit.errors import DataError
-from mtkit.formats.compression import ending_by_content
+from mtkit.formats.compression import packed_unnoticed
 from mtkit.formats.lines import max_line_bytes, raw_lines
 from mtkit.formats.pairs import Tally
 from mtkit.formats.units import ANY, Unit
@@ -81,8 +81,8 @@ class _Po:
         if entry is None:
             if len(line) > self._max_bytes:
                 raise self._too_long(number)
-            if number == 1 and (suffix := ending_by_content(line)):
-                raise self._error(number, f"the file is compressed: rename it to end in {suffix}")
+            if number == 1 and (packed := packed_unnoticed(self._name, line)):
+                raise self._error(number, packed)
             raise self._error(number, 'not a line of a PO file, such as msgid "text"')
         return (entry[1] or b"").decode()
 

@@ -7,7 +7,7 @@ from xml.parsers import expat
 
 from mtkit.console import counted
 from mtkit.errors import DataError
-from mtkit.formats.compression import ending_by_content
+from mtkit.formats.compression import packed_unnoticed
 from mtkit.formats.lines import max_line_bytes
 from mtkit.formats.pairs import Tally
 from mtkit.formats.units import Unit
@@ -76,8 +76,8 @@ class XmlUnits:
         parser.StartDoctypeDeclHandler, parser.SkippedEntityHandler = self._doctype, self._entity
         n_bytes = 0
         while chunk := file.read(_CHUNK_BYTES):
-            if not n_bytes and (suffix := ending_by_content(chunk)):
-                raise self.error(f"the file is compressed: rename it to end in {suffix}")
+            if not n_bytes and (packed := packed_unnoticed(self.name, chunk)):
+                raise self.error(packed)
             self._parse(chunk)
             n_bytes += len(chunk)
             self._check_size(n_bytes)

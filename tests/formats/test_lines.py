@@ -65,7 +65,8 @@ def test_a_line_across_the_counting_buffer_is_one_line(tmp_path):
         ("text.gz", b"fine\nfine\n\xff", "text.gz: line 3, byte 1: 0xff"),
         ("text", b"\xef\xbb\xbf\xe9\n", "line 1, byte 1: 0xe9"),
         ("text", b"\xed\xa0\x80\n", "line 1, byte 1: 0xed"),  # a surrogate, spelled out
-        ("text", gzip.compress(b"fine\n", mtime=0), r"line 1: .*compressed.*\.gz"),
+        ("text", gzip.compress(b"fine\n", mtime=0), r"line 1: .*compressed: rename .*\.gz"),
+        ("text.zip", b"PK\3\4\n", r"line 1: .*compressed: unpack"),
         ("text", "fine\nfine\n".encode("utf-16-le"), "text: line 1: .* 0; .*iconv -f UTF-16LE"),
         ("text", "fine\n".encode("utf-32"), "text: line 1, byte 1: 0xff .*iconv -f UTF-32 .*--encoding UTF-32"),
         ("text", codecs.BOM_UTF32_BE + "fine\n".encode("utf-32-be"), "text: line 1, byte 3: .*iconv -f UTF-32 "),

@@ -44,6 +44,7 @@ def align(
     counted; parts that stand elsewhere in the other document are found. The score of a pair is in nats; below 0 the
     words alone do not speak for a translation, which is usual for short headings: look before you drop such pairs.
     """
+    sources.check_text_files(src, tgt)
     languages = sources.languages_of(src, tgt, langs)
     corpus_files.check_outputs(output, languages)
     corpus_files.check_distinct([*(("--output", path) for path in output), ("--aside", aside)], [src, tgt])

@@ -59,6 +59,7 @@ def doctor(
     it goes by lengths, numbers, punctuation, words spelled alike, and a lexicon that it learns from the files, for
     which it wants a few hundred lines. The exit code is 1 if there are slips and no --fix.
     """
+    sources.check_text_files(src, tgt)
     languages = sources.languages_of(src, tgt, langs)
     repair = _repair_to(output or [], aside, languages, (src, tgt)) if _wants_repair(fix, output, aside) else None
     files = slip_report.TwoFiles.read(src, tgt)

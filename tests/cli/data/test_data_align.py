@@ -72,3 +72,13 @@ def test_wrong_use_and_bad_files_are_named(documents: tuple[Path, Path], tmp_pat
         result = run(*args)
         assert (result.exit_code, message in result.stderr) == (code, True), result.output
     assert not out.exists()
+
+
+@pytest.mark.parametrize("names", [("m.tmx", "a.de"), ("a.en", "a.tsv.gz"), ("a.zip", "b.zip"), ("a.en", "a.en")])
+def test_what_is_not_two_files_of_plain_text_is_refused(tmp_path, names):
+    paths = [str(tmp_path / name) for name in names]
+    for path in paths:
+        Path(path).write_text("one\n")
+    result = CliRunner().invoke(app, ["data", "align", *paths, "-o", str(tmp_path / "out.tsv")])
+    assert result.exit_code == 2
+    assert "mtkit data convert" in result.stderr or "a.en: named twice" in result.stderr

@@ -117,3 +117,13 @@ def test_a_corpus_of_unequal_files_is_refused_with_the_command_that_helps(
     result = CliRunner().invoke(app, ["train", str(config)])
     assert result.exit_code == 1
     assert f"mtkit data doctor {files[0]} {files[1]}" in result.stderr
+
+
+@pytest.mark.parametrize("names", [("m.tmx", "a.de"), ("a.en", "a.tsv.gz"), ("a.zip", "b.zip"), ("a.en", "a.en")])
+def test_what_is_not_two_files_of_plain_text_is_refused(tmp_path, names):
+    paths = [str(tmp_path / name) for name in names]
+    for path in paths:
+        Path(path).write_text("one\n")
+    result = CliRunner().invoke(app, ["data", "doctor", *paths])
+    assert result.exit_code == 2
+    assert "mtkit data convert" in result.stderr or "a.en: named twice" in result.stderr
