@@ -28,6 +28,7 @@ class Ancestry:
         self.beam_size = beam_size
         self.length = 0  # positions
         self._linear_biases = linear_biases
+        self._distances: Tensor | None = None
         # (B, 1, K, places): 0 at an ancestor's place, else BLOCKED; a single hypothesis descends from all places
         self._bias = like.new_zeros(n_sentences if beam_size > 1 else 1, 1, beam_size, 0, dtype=torch.float32)
         self.bias = self._bias
@@ -40,8 +41,10 @@ class Ancestry:
     @property
     def distances(self) -> Tensor:
         """How far each place's position is from the newest one: int (n_places,), above 0 for empty places."""
-        positions = torch.arange(self.n_places, device=self._bias.device) // self.beam_size
-        return positions - (self.length - 1)
+        if self._distances is None:  # the layers share them
+            positions = torch.arange(self.n_places, device=self._bias.device) // self.beam_size
+            self._distances = positions - (self.length - 1)
+        return self._distances
 
     def advance(self) -> None:
         """Give each hypothesis a place at the next position, and update `bias`.
@@ -54,6 +57,7 @@ class Ancestry:
             self._bias = F.pad(self._bias, (0, BLOCK * self.beam_size), value=BLOCKED)
         self._bias[:, 0, :, first : first + self.beam_size].diagonal(dim1=1, dim2=2).zero_()
         self.length += 1
+        self._distances = None
         self.bias = self._bias[..., : self.n_places]
         if self._linear_biases is not None:
             self.bias = self.bias + self._linear_biases(self.distances[None])

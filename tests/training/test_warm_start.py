@@ -7,6 +7,7 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file
+from tiny_models import SHAPES, tiny_bundle, tiny_config, tiny_tokenizer
 from torch import Tensor
 
 from mtkit.bundle import add_to_bundle, find_model, load_bundle, save_bundle
@@ -20,7 +21,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
 from mtkit.training.prepare import check_early
 from mtkit.training.update import Updater
-from mtkit.training.warm_start import freeze, load_start
+from mtkit.training.warm_start import freeze, inherit, load_start
 
 SENTENCES = {"green bird": "oiseau vert", "old house": "maison vieille", "big tree": "arbre grand"}
 
@@ -106,6 +107,16 @@ def test_settings_that_do_not_fit_the_weights_are_named(tuning, sections, findin
     with pytest.raises(ConfigError) as caught:
         train(tuning(**sections))
     assert f":\n{finding}\n" in str(caught.value)
+
+
+def test_only_the_key_of_the_models_own_positions_must_be_the_models(tuning, tmp_path):
+    cfg = inherit(tuning(model={"max_positions": 64, "max_relative_distance": 4}))
+    assert (cfg.model.positions, cfg.model.max_positions, cfg.model.max_relative_distance) == ("sinusoidal", 64, 4)
+    shape = tiny_config(SHAPES["relative positions"])
+    tiny_bundle(tmp_path / "relative", tiny_tokenizer(tmp_path, shape), shape)
+    with pytest.raises(ConfigError) as caught:
+        inherit(tuning(init_from=tmp_path / "relative", model={"max_positions": 64, "max_relative_distance": 4}))
+    assert ":\n  model.max_relative_distance: 3 there, 4 here\n" in str(caught.value)
 
 
 def test_a_stopped_fine_tuning_resumes_bit_for_bit_without_the_model(base_run, tuning, tmp_path):
