@@ -80,8 +80,8 @@ def differences(model: ModelConfig) -> list[str]:
         found.append(f"activation={model.activation}: Marian trains with swish")
     if model.norm != "layernorm":
         found.append(f"norm={model.norm}: Marian trains with layernorm")
-    if model.positions == "rotary":
-        found.append("positions=rotary: Marian trains with sinusoidal ones")
+    if model.positions in ("rotary", "relative", "alibi"):
+        found.append(f"positions={model.positions}: Marian trains with sinusoidal ones")
     if model.embedding_dropout != model.residual_dropout:
         found.append(f"embedding_dropout: Marian takes residual_dropout={model.residual_dropout} there, too")
     return found
