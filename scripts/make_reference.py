@@ -71,6 +71,8 @@ API = {  # public names, and of a class with more the methods to show
     "Translator": ["load", "translate", "stream", "confidence"],
     "Translation": ["text", "score", "finished"],
     "Candidate": [],
+    "Classifier": ["load", "classify"],
+    "Classification": [],
     "TrainResult": [],
     "Evaluation": ["score"],
     "MetricScore": [],
