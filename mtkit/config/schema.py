@@ -63,8 +63,10 @@ class Config(Section):
             return self
         if self.task == "classify":
             self._replace("tokenizer", shared=True)
-        problem_of = problem_of_classifier if self.task == "classify" else problem_of_translator
-        if problem := problem_of(self):
+            problem = problem_of_classifier(self.data, self.distill, self.tokenizer, self.train)
+        else:
+            problem = problem_of_translator(self.data, self.train)
+        if problem:
             raise ValueError(problem)
         if self.model.tie == "all":
             self._replace("tokenizer", shared=True)

@@ -76,7 +76,7 @@ def test_padding_changes_nothing_in_any_kind_of_model_and_would_without_its_mask
 
 @pytest.mark.parametrize("broken", [looking_everywhere, looking_at_the_first_pad, looking_at_all_but_the_last_token])
 def test_a_broken_padding_mask_fails_the_proof(subject, monkeypatch, broken):
-    monkeypatch.setattr("mtkit.model.transformer.padding_bias", broken)
+    monkeypatch.setattr("mtkit.model.network.padding_bias", broken)
     batch = batch_of(subject)
     assert not batch.holds
     assert "BROKEN  padding changes" in as_text(batch)
@@ -93,7 +93,7 @@ def test_without_a_causal_mask_padding_of_the_target_is_seen(subject, monkeypatc
 
 def test_unmasked_differences_are_those_of_a_model_without_the_mask(subject, monkeypatch):
     said = [row.unmasked for row in batch_of(subject).sentences]
-    monkeypatch.setattr("mtkit.model.transformer.padding_bias", looking_everywhere)
+    monkeypatch.setattr("mtkit.model.network.padding_bias", looking_everywhere)
     found = [row.masked for row in batch_of(subject).sentences]
     assert [(d.encoder, d.logits, d.changed) for d in said] == [
         (pytest.approx(d.encoder), pytest.approx(d.logits), d.changed) for d in found
@@ -102,7 +102,7 @@ def test_unmasked_differences_are_those_of_a_model_without_the_mask(subject, mon
 
 
 def test_the_differences_are_those_of_tensors_computed_side_by_side(subject, monkeypatch):
-    monkeypatch.setattr("mtkit.model.transformer.padding_bias", looking_everywhere)
+    monkeypatch.setattr("mtkit.model.network.padding_bias", looking_everywhere)
     row = batch_of(subject).sentences[2]
     src, tgt_in = torch.tensor([row.pair.src.ids]), torch.tensor([row.pair.tgt_in])
     padded = torch.nn.functional.pad(src, (0, len(row.src) - src.size(1)))  # as the batch has it; the target is longest
@@ -237,7 +237,7 @@ def test_json_has_the_masks_and_the_proof(bundle_of_a_run, tmp_path):
 
 
 def test_a_broken_mask_ends_the_command_with_1(bundle_of_a_run, monkeypatch):
-    monkeypatch.setattr("mtkit.model.transformer.padding_bias", looking_everywhere)
+    monkeypatch.setattr("mtkit.model.network.padding_bias", looking_everywhere)
     done = run(bundle_of_a_run, *SENTENCES)
     assert done.exit_code == 1 and "BROKEN" in done.stdout
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
 from mtkit.errors import TrainingError
 from mtkit.runs.train import train
-from mtkit.training import pace, parallel_text, trainer
+from mtkit.training import pace, parallel_text, prepare, trainer
 from mtkit.training.budget import Budget, Timing, expected_ending, share_used
 from mtkit.training.forecast import ValidationCost
 from mtkit.training.metrics_log import read_metrics
@@ -277,6 +278,8 @@ def clock(monkeypatch):
     monkeypatch.setattr(Updater, "update", slow(Updater.update, 0.5))
     monkeypatch.setattr(TranslationValidator, "run", slow(TranslationValidator.run, 2.0))
     monkeypatch.setattr(trainer, "Budget", partial(Budget, clock=clock))
+    monkeypatch.setattr(prepare, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 0.5)
     monkeypatch.setattr(parallel_text, "forecast_validation", lambda *args: ValidationCost(2.0, 0.0))
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     return clock
@@ -313,7 +316,6 @@ def test_a_run_goes_on_when_its_budget_is_raised(make_config, clock):
 
 
 def test_a_run_with_a_budget_records_its_choices_and_keeps_them(make_config, clock, monkeypatch):
-    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 0.5)
     choices = {"batch_tokens": None, "validate_sentences": None, "max_steps": None}
     cfg = make_config(budget="50s", **choices)
     train(cfg, since=clock.now)
