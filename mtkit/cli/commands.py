@@ -56,6 +56,8 @@ DATA = {
     "align": ("data.align:align", "Make sentence pairs from two documents."),
     "clean": ("data.clean:clean", "Drop pairs that are no good translations, by rules."),
     "convert": ("data.convert:convert", "Rewrite corpora in another format: TMX to TSV, ..."),
+    "train-filter": ("data.train_filter:train_filter", "Train a model that tells good pairs from bad ones."),
+    "score": ("data.score:score", "Score pairs: how likely each is good, by such a filter."),
     "split": ("data.split:split", "Make train, dev and test that share no sentence."),
     "report": ("data.report:report", "Show what is in a corpus, and what is wrong with it."),
     "doctor": ("data.doctor:doctor", "Find where two line-aligned files slip, and repair them."),

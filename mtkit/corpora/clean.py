@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mtkit.config.cleaning import CleanConfig
-from mtkit.corpora.repair import repair
+from mtkit.console import log
+from mtkit.corpora.language import knows
+from mtkit.corpora.repair import check_steps, repair
 from mtkit.corpora.rules import RULES, Verdicts, active_rules
+from mtkit.corpora.sources import UNNAMED
 from mtkit.corpora.window import Lines, Window
 from mtkit.formats.pairs import Pair
 
@@ -30,6 +33,24 @@ class Judged:
     rejections: list[Rejection | None]  # of each pair; None: it is kept
     alone: dict[str, Verdicts]  # by rule: what each would drop if it were the only one
     n_changed: int  # pairs of which repairs changed the text
+
+
+def check_rules(cfg: CleanConfig, langs: tuple[str, str]) -> None:
+    """Warn of a side whose language cannot be judged, before long work.
+
+    Raises UsageError if a package that the rules need is not installed.
+    """
+    check_steps(cfg.repair)
+    unjudged = {
+        side: "no language is named" if lang in UNNAMED else f"it does not know {lang}"
+        for side, lang in zip(("source", "target"), langs, strict=True)
+        if cfg.language and not knows(lang)
+    }
+    if unjudged:
+        sides = "neither side" if len(unjudged) == 2 else f"no {next(iter(unjudged))}"
+        why = " and ".join(dict.fromkeys(unjudged.values()))
+        advice = "; name both with, say, --langs en-de" if {*langs} & {*UNNAMED} else ""
+        log.warning(f"the rule language judges {sides}, because {why}{advice}")
 
 
 def judge(

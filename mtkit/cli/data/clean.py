@@ -27,7 +27,8 @@ from mtkit.config import loading
 from mtkit.config.data import CorpusFiles, TrainCorpus
 from mtkit.console import log
 from mtkit.cores import usable_cores
-from mtkit.corpora import clean_job, clean_outputs, clean_sample, language, repair, sources
+from mtkit.corpora import clean as cleaning
+from mtkit.corpora import clean_job, clean_outputs, clean_sample, sources
 from mtkit.errors import UsageError
 
 
@@ -83,7 +84,7 @@ def clean(
         config = loading.load_config(config_path, overrides or [])
         cfg = config.clean
     files, languages = sources.find_corpora(corpora or [config_path or Path()], langs)
-    _check(cfg, languages)
+    cleaning.check_rules(cfg, languages)
     sources.require_regular_files(files)  # it is read several times
     if dry_run:
         _show_sample(files, languages, cfg, workers, as_json)
@@ -142,21 +143,6 @@ def _entries(corpora: Sequence[Any], outputs: Sequence[clean_outputs.Output]) ->
         for corpus, output in zip(corpora, outputs, strict=True)
     ]
     return back_translation.as_entries(cleaned)
-
-
-def _check(cfg: Any, languages: tuple[str, str]) -> None:
-    """Check, before any work, that the packages are installed, and say what cannot be judged."""
-    repair.check_steps(cfg.repair)
-    unjudged = {
-        side: "no language is named" if lang in sources.UNNAMED else f"it does not know {lang}"
-        for side, lang in zip(("source", "target"), languages, strict=True)
-        if cfg.language and not language.knows(lang)
-    }
-    if unjudged:
-        sides = "neither side" if len(unjudged) == 2 else f"no {next(iter(unjudged))}"
-        why = " and ".join(dict.fromkeys(unjudged.values()))
-        advice = "; name both with, say, --langs en-de" if {*languages} & {*sources.UNNAMED} else ""
-        log.warning(f"the rule language judges {sides}, because {why}{advice}")
 
 
 def _show_sample(

@@ -1,0 +1,80 @@
+"""`mtkit data score`: write how likely each pair of a corpus is a good one, by a trained filter."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit import runtime
+from mtkit.cli.data.shared import CorporaArgument, LangsOption
+from mtkit.cli.options import OUTPUT, DecodeSetOption, DeviceOption, JsonOption, ModelOption, file_named
+from mtkit.cli.sharing import (
+    ExecutorOption,
+    RayAddressOption,
+    RestartOption,
+    ShardOption,
+    WorkersOption,
+    executor_of,
+    share_of,
+)
+from mtkit.console import log
+from mtkit.corpora import pair_scores, sources
+
+
+def score(
+    corpora: CorporaArgument,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            callback=file_named(),
+            rich_help_panel=OUTPUT,
+            help="File for the scores; may end in .gz, .xz or .zst.",
+        ),
+    ],
+    model: ModelOption = None,
+    langs: LangsOption = None,
+    overrides: DecodeSetOption = None,
+    device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+    shard: ShardOption = None,
+    executor: ExecutorOption = "local",
+    ray_address: RayAddressOption = None,
+    restart: RestartOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write how likely each pair is a good translation, by a filter that `mtkit data train-filter` has trained.
+
+    The output has a number from 0 to 1 on each line, one line a pair of all corpora in order. `mtkit data clean` drops
+    the pairs below a limit (clean.score, clean.min_score); data.train[].scores of a config leaves them out of training.
+    The same command resumes an interrupted job.
+    """
+    files = pair_scores.read_filter(model, overrides or [])
+    log.info(f"model: {files.folder}")
+    found = pair_scores.corpora_for(files, corpora, langs)
+    sources.require_regular_files(found)
+    if workers is None and executor == "local" and runtime.choose_device(device).type != "cpu":
+        workers = 1  # a GPU is busy with one process
+    result = pair_scores.run_scoring(
+        found,
+        files,
+        output,
+        overrides=overrides or [],
+        device=device,
+        executor=executor_of(executor, workers, shard, ray_address),
+        share=share_of(shard),
+        restart=restart,
+    )
+    if result is None:  # another process writes the output
+        return
+    if as_json:
+        print(json.dumps(dataclasses.asdict(result)))
+        return
+    for line in pair_scores.table(result):
+        log.info(line)
+    log.info(f"to drop pairs below 0.5: mtkit data clean ... --set clean.score={output} --set clean.min_score=0.5")

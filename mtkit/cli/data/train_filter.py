@@ -1,0 +1,50 @@
+"""`mtkit data train-filter`: train a classifier that tells good pairs of a corpus from bad ones."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.data.shared import CorporaArgument, LangsOption
+from mtkit.cli.options import SetOption
+from mtkit.config import durations
+from mtkit.console import log
+from mtkit.corpora import pair_filter, sources
+from mtkit.errors import UsageError
+from mtkit.runs import train as training
+
+
+def train_filter(
+    corpora: CorporaArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Run folder of the filter.")],
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="Time of the whole command, such as 20m or 1h30m.")
+    ] = "20m",
+    pairs: Annotated[
+        int, typer.Option(min=1000, metavar="N", help="Learn from at most N pairs, drawn evenly from the corpora.")
+    ] = 200_000,
+    langs: LangsOption = None,
+    overrides: SetOption = None,
+) -> None:
+    """Train a filter: a model that reads both sides of a pair and tells whether one translates the other.
+
+    It learns from pairs that the rules of `mtkit data clean` keep, and from the same pairs with mistakes: another
+    sentence's translation, another number or name, words lost, added or replaced, ... Give it the best part of
+    your text. `mtkit data score` then judges any text of the two languages. The same command resumes an interrupted
+    training, and prints the folder of the finished model.
+    """
+    since = time.monotonic()
+
+    try:
+        durations.seconds_of(budget)
+    except ValueError as error:
+        raise UsageError(f"--budget {error}") from None
+    files, languages = sources.find_corpora(corpora, langs)
+    sources.require_regular_files(files)
+    cfg = pair_filter.prepare_run(output, files, languages, overrides or [], budget=budget, most=pairs)
+    result = training.train(cfg, since)
+    log.info(f"to judge text with it: mtkit data score CORPUS -o scores.txt --model {output}")
+    print(result.bundle)

@@ -1,0 +1,114 @@
+"""The run folder of a pair filter: labelled examples of corpora, what they were made from, and the config to train."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mtkit.config.cleaning import CleanConfig
+from mtkit.config.data import CorpusFiles
+from mtkit.config.differences import differences
+from mtkit.config.loading import load_config
+from mtkit.config.schema import Config
+from mtkit.config.yaml_text import format_yaml
+from mtkit.console import counted, log
+from mtkit.corpora.clean import check_rules
+from mtkit.corpora.filter_examples import DEV, GOOD, TRAIN, write_examples
+from mtkit.corpora.negatives import KINDS
+from mtkit.data.corpus import text_checksums
+from mtkit.errors import ConfigError, UsageError
+from mtkit.files import locked, parse_json, write_text
+from mtkit.formats.pairs import Languages
+from mtkit.version import __version__
+
+CONFIG = "filter.yaml"
+_EXAMPLES = "examples"
+_RECORD = "examples.json"  # what the examples were made from
+_HEADING = "# Written by `mtkit data train-filter`, which also resumes this run. All other keys have their defaults.\n"
+
+
+def prepare_run(
+    folder: Path, corpora: Sequence[CorpusFiles], langs: Languages, overrides: Sequence[str], *, budget: str, most: int
+) -> Config:
+    """Write filter.yaml and examples into the folder of a run, unless they are there; return the config.
+
+    Even samples of at most `most` pairs become examples. overrides: of the config; its clean section says which pairs
+    are good enough, and how their text is repaired.
+    Raises UsageError if the folder is something else, ConfigError for wrong overrides or if the run was begun with
+    other text or settings, and what `write_examples` raises; then a new folder is not left behind.
+    """
+    if folder.is_dir() and not (folder / CONFIG).exists() and any(not path.match(".*") for path in folder.iterdir()):
+        raise UsageError(f"{folder}: exists and is not the folder of a filter; give a new name")
+    path, is_new = folder / CONFIG, not (folder / CONFIG).exists()
+    with locked(folder):
+        try:
+            write_text(path, _HEADING + format_yaml(_settings(langs, budget)))
+            cfg = load_config(path, overrides)
+            if cfg.run_dir != folder.absolute():
+                raise UsageError("--set run_dir: the folder of a filter is --output")
+            _make_examples(folder, corpora, langs, cfg, most)
+        except BaseException:
+            if is_new:
+                path.unlink(missing_ok=True)
+            raise
+    return cfg
+
+
+def _settings(langs: Languages, budget: str) -> dict[str, Any]:
+    return {
+        "task": "classify",
+        "run_dir": ".",
+        "data": {
+            "src_lang": langs[0],
+            "tgt_lang": langs[1],
+            "train": [{"tsv": f"{_EXAMPLES}/{TRAIN}"}],
+            "dev": {"tsv": f"{_EXAMPLES}/{DEV}"},
+            "labels": [GOOD, *KINDS],
+        },
+        "tokenizer": {"src": {"vocab_size": 8000}},
+        "model": {"d_model": 192, "d_ff": 768, "n_heads": 4, "n_encoder_layers": 3},
+        "train": {"budget": budget},
+    }
+
+
+def _make_examples(folder: Path, corpora: Sequence[CorpusFiles], langs: Languages, cfg: Config, most: int) -> None:
+    """Write the examples, then the record, which marks them as complete."""
+    origin = _origin(corpora, langs, cfg.clean, most, cfg.seed)
+    then = _read_record(folder / _RECORD)
+    if then is not None:
+        if changes := [f"{name} was {old}, now {new}" for name, old, new in differences(then, origin)]:
+            raise ConfigError(
+                f"{folder}: this filter learns from examples that were made otherwise: {'; '.join(changes)}; give "
+                "another folder, or remove this one"
+            )
+        return
+    check_rules(cfg.clean, langs)
+    made = write_examples(folder / _EXAMPLES, corpora, langs, cfg.clean, most=most, seed=cfg.seed)
+    write_text(folder / _RECORD, json.dumps(origin, indent=1, ensure_ascii=False) + "\n")
+    log.info(
+        f"{folder / _EXAMPLES}: {counted(made.n_train, 'good pair')} to learn from and {made.n_dev:,} for dev, each "
+        f"also with a mistake; of {made.n_read:,}, {made.n_sampled:,} were drawn, and {made.n_dropped:,} of these were "
+        "repeated or dropped by the rules of clean"
+    )
+
+
+def _origin(corpora: Sequence[CorpusFiles], langs: Languages, cfg: CleanConfig, most: int, seed: int) -> dict[str, Any]:
+    """Return what the examples depend on, as JSON values."""
+    origin = {
+        "mtkit": __version__,
+        "text": {str(number): found for number, found in enumerate(text_checksums(corpora), start=1)},
+        "langs": "-".join(langs),
+        "pairs": most,
+        "seed": seed,
+        "clean": cfg.model_dump(mode="json"),
+    }
+    return dict(json.loads(json.dumps(origin)))
+
+
+def _read_record(path: Path) -> dict[str, Any] | None:
+    try:
+        return dict(parse_json(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError):
+        raise ConfigError(f"{path}: cannot be read; remove it to have the examples made again") from None
