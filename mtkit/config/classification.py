@@ -42,6 +42,7 @@ def problem_of_classifier(
         ("data.max_length_ratio", data.max_length_ratio is not None),
         ("distill.teachers", bool(distill.teachers)),
         ("train.suite", train.suite is not None),
+        ("train.guided_alignment", train.guided_alignment > 0),
     ):
         if has_no_effect:
             return f"{key} is for translators: with task=classify, remove it"

@@ -52,6 +52,7 @@ _NAMES_ELSEWHERE = {
     **dict.fromkeys(("dropout", "transformer_dropout"), "model.residual_dropout"),
     **dict.fromkeys(("batch_size", "mini_batch", "max_tokens_per_batch"), "train.batch_tokens"),
     **dict.fromkeys(("accum_count", "update_freq", "update_interval", "optimizer_delay"), "train.accumulate"),
+    **dict.fromkeys(("guided_alignment_weight", "lambda_align"), "train.guided_alignment"),
     **dict.fromkeys(("epochs", "after_epochs"), "train.max_epochs"),
     **dict.fromkeys(("train_steps", "max_updates", "after_batches"), "train.max_steps"),
     **dict.fromkeys(("warmup", "lr_warmup", "learning_rate_warmup", "warmup_updates"), "train.warmup_steps"),

@@ -92,6 +92,12 @@ class TrainConfig(Section):
     r_drop_from: float = Field(
         0.0, ge=0, lt=1, description="share of the run after which R-Drop begins; 0.3: none in the first 30 %"
     )
+    guided_alignment: float = Field(
+        0.0,
+        ge=0,
+        description="weight of the loss that teaches one attention head which source token each target token "
+        "translates, such as 0.1: better --alignments, and tags of documents in their places; 0: off",
+    )
     ema: float = Field(
         0.0,
         ge=0,

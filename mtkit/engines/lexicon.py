@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,13 @@ from mtkit.engines.shortlist import Shortlist
 from mtkit.formats.lines import windows
 from mtkit.formats.pairs import Pair
 
-_NULL = PAD_ID  # the empty word that begins every source sentence; no text contains PAD
+EMPTY_WORD = PAD_ID  # begins every source sentence; no text contains PAD
 _MAX_PAIRS = 300_000  # sentence pairs to read
 MAX_LINKS = 20_000_000  # pairs of a source and a target position to hold in memory: about 1 GB
 
 _ROUNDING = 1e-9  # expected counts below it are differences of equal numbers
+
+EMPTY_SHARE = 0.08  # with tension: the chance that a target position translates the empty word (Dyer et al. 2013)
 
 Ids = NDArray[np.int64]
 
@@ -45,19 +48,20 @@ def learn_lexicon(
 
     src, tgt: the token ids of each pair, without special ones; of more text than max_links allows, take an even sample.
     """
-    sample = _sample(src, tgt, max_links)
+    src_sizes, tgt_sizes = (np.fromiter(map(len, side), np.int64, len(side)) for side in (src, tgt))
+    sample = even_sample(src_sizes, tgt_sizes, max_links).tolist()
     return Model1(
         _flat([src[index] for index in sample]), _flat([tgt[index] for index in sample]), n_iterations
     ).lexicon()
 
 
-def _sample(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], max_links: int) -> list[int]:
+def even_sample(src_sizes: NDArray[Any], tgt_sizes: NDArray[Any], max_links: int) -> Ids:
     """Return the indices of the pairs to learn from, evenly spaced, without those that have an empty side."""
-    usable = [index for index, (src_ids, tgt_ids) in enumerate(zip(src, tgt, strict=True)) if src_ids and tgt_ids]
-    n_links = sum((len(src[index]) + 1) * len(tgt[index]) for index in usable)
+    usable = np.flatnonzero((src_sizes > 0) & (tgt_sizes > 0))
+    n_links = int(((src_sizes[usable] + 1) * tgt_sizes[usable]).sum())
     if n_links <= max_links:
         return usable
-    return [usable[i] for i in np.linspace(0, len(usable) - 1, int(len(usable) * max_links / n_links), dtype=int)]
+    return usable[np.linspace(0, len(usable) - 1, int(len(usable) * max_links / n_links), dtype=int)]
 
 
 Text = tuple[Ids, Ids]  # token ids of all sentences, end to end, and how many each sentence has
@@ -74,11 +78,12 @@ class Model1:
     A link joins a target position with a source position, or the empty word, that it may translate.
     """
 
-    def __init__(self, src: Text, tgt: Text, n_iterations: int = 5) -> None:
+    def __init__(self, src: Text, tgt: Text, n_iterations: int = 5, tension: float = 0.0) -> None:
+        """tension: of links to the diagonal, as in IBM model 2 with the distances of Dyer et al. 2013; 0: none."""
         (src_ids, src_sizes), (tgt_ids, tgt_sizes) = src, tgt
         ends = np.cumsum(src_sizes + 1)
         self._first_link = np.concatenate([[0], np.cumsum((src_sizes + 1) * tgt_sizes)])  # of each pair
-        sources = np.insert(src_ids, np.cumsum(src_sizes) - src_sizes, _NULL)  # each sentence after the empty word
+        sources = np.insert(src_ids, np.cumsum(src_sizes) - src_sizes, EMPTY_WORD)
         lengths = np.repeat(src_sizes + 1, tgt_sizes)  # of each target position: its links, which are neighbours
         starts = np.cumsum(lengths) - lengths
         places = np.repeat(np.repeat(ends - src_sizes - 1, tgt_sizes) - starts, lengths) + np.arange(lengths.sum())
@@ -88,28 +93,47 @@ class Model1:
         self._entry = entry.reshape(-1).astype(np.int32)  # of each link
         self._shares = np.zeros(0)  # of each link, how much of its target position it explains
         self._counts: NDArray[np.float64] = np.zeros(0)  # of each entry, the sum of its links' shares
+        prior = _diagonal_prior(src_sizes, tgt_sizes, starts, lengths, tension) if tension else 1.0
         probs = np.ones(len(entries))  # any constant will do: only ratios within a target position count
         for _ in range(n_iterations):
-            self._shares = probs[self._entry]
+            self._shares = prior * probs[self._entry]
             if len(self._shares):
                 self._shares /= np.repeat(np.add.reduceat(self._shares, starts), lengths)
             self._counts = np.asarray(np.bincount(self._entry, self._shares, minlength=len(entries)), np.float64)
             probs = self._probs(self._counts)
 
-    def lexicon(self, without: Ids | None = None) -> Lexicon:
-        """Return the lexicon; `without` are pairs whose links are not counted in the last iteration."""
+    def lexicon(self, without: Ids | None = None, *, with_empty_word: bool = False) -> Lexicon:
+        """Return the lexicon; `without` are pairs whose links are not counted in the last iteration.
+
+        with_empty_word: also give what the empty word translates to, as source id EMPTY_WORD.
+        """
         counts = self._counts
         if without is not None:
             sizes = np.diff(self._first_link)[without]
             links = np.repeat(self._first_link[without] + sizes - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
             counts = counts - np.bincount(self._entry[links], self._shares[links], minlength=len(counts))
-        real = (self._entries[0] != _NULL) & (counts > _ROUNDING)
+        real = (with_empty_word | (self._entries[0] != EMPTY_WORD)) & (counts > _ROUNDING)
         src_ids, tgt_ids = self._entries
         return Lexicon(src_ids[real], tgt_ids[real], self._probs(counts)[real])
 
     def _probs(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
         totals = np.bincount(self._entries[0], counts)
         return np.asarray(counts / np.maximum(totals, _ROUNDING)[self._entries[0]])
+
+
+def _diagonal_prior(src_sizes: Ids, tgt_sizes: Ids, starts: Ids, lengths: Ids, tension: float) -> NDArray[np.float64]:
+    """Return the probability of each link by its places alone (Dyer et al. 2013, equation 1); places count from 0.
+
+    starts, lengths: of each target position, its first link, that to the empty word, and how many it has.
+    """
+    tgt_places = np.arange(len(lengths)) - np.repeat(np.cumsum(tgt_sizes) - tgt_sizes, tgt_sizes)
+    where = (tgt_places + 0.5) / np.repeat(tgt_sizes, tgt_sizes)
+    offsets = np.arange(lengths.sum()) - np.repeat(starts, lengths)  # 0: the empty word
+    odds = np.exp(-tension * abs((offsets - 0.5) / np.repeat(lengths - 1, lengths) - np.repeat(where, lengths)))
+    odds[starts] = 0.0
+    odds *= np.repeat((1 - EMPTY_SHARE) / np.add.reduceat(odds, starts), lengths)
+    odds[starts] = EMPTY_SHARE
+    return odds
 
 
 def learn_shortlist(

@@ -22,7 +22,7 @@ from mtkit.inspection.pictures import axis_names, new_figure, save_figure
 from mtkit.inspection.sentence_pair import SentencePair, Subject, check_drawable
 from mtkit.model.transformer import Transformer
 from mtkit.pages.page import write_page
-from mtkit.scoring.alignment import align, alignment_layer, attention_weights
+from mtkit.scoring.alignment import align, attention_weights
 from mtkit.scoring.scoring import ForcedPair
 
 Erasure = Literal["pad", "unk", "omit"]
@@ -76,7 +76,7 @@ def measure_saliency(
     model = subject.model
     n_layers = len(model.decoder_layers)
     if layer is None:
-        layer = alignment_layer(n_layers) + 1
+        layer = model.alignment_layer + 1
     if not 1 <= layer <= n_layers:
         raise UsageError(f"layer {layer}: the decoder has layers 1 to {n_layers}")
     log_probs, erasure = erase(model, pair, erased_by)

@@ -15,8 +15,7 @@ from mtkit.inspection.sentence_pair import SentencePair
 from mtkit.model.attention import CrossAttention, SelfAttention, join_heads, split_heads
 from mtkit.model.masks import BLOCKED
 from mtkit.model.positions import distances_between
-from mtkit.model.transformer import Transformer
-from mtkit.scoring.alignment import alignment_layer
+from mtkit.model.transformer import Transformer, alignment_layer
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")

@@ -88,11 +88,21 @@ class DecoderLayer(nn.Module):
         self.cross_attention_residual = Residual(cfg)
         self.feed_forward_residual = Residual(cfg)
 
-    def forward(self, x: Tensor, causal_bias: Tensor, memory: Tensor, pad_bias: Tensor) -> Tensor:
-        """Return (B, T, D). x: (B, T, D); causal_bias: (1, 1 or H, T, T); memory: (B, S, D); pad_bias: (B, 1, 1, S)."""
+    def forward(
+        self,
+        x: Tensor,
+        causal_bias: Tensor,
+        memory: Tensor,
+        pad_bias: Tensor,
+        attention: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Return (B, T, D). x: (B, T, D); causal_bias: (1, 1 or H, T, T); memory: (B, S, D); pad_bias: (B, 1, 1, S).
+
+        attention: a list to add the attention to the source to, (B, H, T, S); computing it takes a second pass.
+        """
         keys, values = self.cross_attention.keys_values(memory)
         x = self.self_attention_residual(x, lambda y: self.self_attention(y, causal_bias))
-        x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, keys, values, pad_bias))
+        x = self.cross_attention_residual(x, lambda y: self._look(y, keys, values, pad_bias, attention))
         return self.feed_forward_residual(x, self.feed_forward)
 
     def step(
@@ -110,15 +120,16 @@ class DecoderLayer(nn.Module):
         x: (B, K, D); cache: from self_attention.new_cache; keys, values: (B, H, S, d_head). Returns (B, K, D).
         attention: a list to add the attention to the source to, (B, H, K, S); computing it takes a second pass.
         """
-
-        def look(y: Tensor) -> Tensor:
-            if attention is not None:
-                attention.append(self.cross_attention.weights(y, keys, pad_bias))
-            return cast(Tensor, self.cross_attention(y, keys, values, pad_bias))
-
         x = self.self_attention_residual(x, lambda y: self.self_attention.step(y, cache, ancestry))
-        x = self.cross_attention_residual(x, look)
+        x = self.cross_attention_residual(x, lambda y: self._look(y, keys, values, pad_bias, attention))
         return self.feed_forward_residual(x, self.feed_forward)
+
+    def _look(
+        self, x: Tensor, keys: Tensor, values: Tensor, pad_bias: Tensor, attention: list[Tensor] | None
+    ) -> Tensor:
+        if attention is not None:
+            attention.append(self.cross_attention.weights(x, keys, pad_bias))
+        return cast(Tensor, self.cross_attention(x, keys, values, pad_bias))
 
 
 class NormBeforeProducts(nn.LayerNorm):

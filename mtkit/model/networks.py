@@ -10,7 +10,9 @@ def new_network(cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> Networ
     """Return the network of the config's task, with weights drawn from torch's default generator."""
     if cfg.task == "classify":
         return EncoderClassifier(cfg.model, src_vocab_size, len(cfg.data.labels))
-    return Transformer(cfg.model, src_vocab_size, tgt_vocab_size)
+    network = Transformer(cfg.model, src_vocab_size, tgt_vocab_size)
+    network.is_guided = cfg.train.guided_alignment > 0
+    return network
 
 
 def count_network_weights(cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> int:

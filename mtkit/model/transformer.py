@@ -1,6 +1,6 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017), from token ids to logits over the target vocabulary."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -36,8 +36,18 @@ def count_weights(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) ->
     return encoder + decoder + last_norm + positions + embeddings + tgt_vocab_size  # the output's bias
 
 
+def alignment_layer(n_layers: int) -> int:
+    """Return the decoder layer with the best attention for alignment: the last but one; of one or two, the last."""
+    return n_layers - 2 if n_layers > 2 else n_layers - 1
+
+
 class Transformer(Network):
-    """Encoder, decoder and output projection. Weights are float32; autocast sets the precision of products."""
+    """Encoder, decoder and output projection. Weights are float32; autocast sets the precision of products.
+
+    is_guided: whether the first head of the cross-attention of `alignment_layer` has learnt to align words.
+    """
+
+    is_guided = False
 
     def __init__(
         self, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, pad_id: int = 0, bos_id: int = 2
@@ -88,7 +98,9 @@ class Transformer(Network):
     def new_like(self) -> "Transformer":
         """Return a Transformer of the same shape with other weights."""
         sizes = self.src_embedding.num_embeddings, self.tgt_embedding.num_embeddings
-        return Transformer(self.cfg, *sizes, self.pad_id, self.bos_id)
+        network = Transformer(self.cfg, *sizes, self.pad_id, self.bos_id)
+        network.is_guided = self.is_guided
+        return network
 
     def layers(self) -> Iterator[nn.Module]:
         """Yield the encoder's layers, then the decoder's."""
@@ -102,12 +114,34 @@ class Transformer(Network):
         memory, pad_bias = self.encode(src)
         return self.decode(tgt_in, memory, pad_bias)
 
-    def decode(self, tgt_in: Tensor, memory: Tensor, pad_bias: Tensor) -> Tensor:
-        """Decode all target positions at once (teacher forcing): (B, T) ids -> (B, T, D)."""
+    @property
+    def alignment_layer(self) -> int:
+        """The decoder layer, from 0, whose cross-attention aligns best: the last but one; of one or two, the last."""
+        return alignment_layer(len(self.decoder_layers))
+
+    def hidden_and_alignment(self, src: Tensor, tgt_in: Tensor, layer: int | None = None) -> tuple[Tensor, Tensor]:
+        """Return what `hidden` does, and how each target position looks at the source: (B, T, S), rows add up to 1.
+
+        It is the mean over the heads of a decoder layer; of `alignment_layer`, the default, the first head if the model
+        is guided.
+        """
+        attention: list[Tensor] = []
+        layer = self.alignment_layer if layer is None else layer
+        hidden = self.decode(tgt_in, *self.encode(src), attention={layer: attention})
+        heads = attention[0]
+        return hidden, heads[:, 0] if self.is_guided and layer == self.alignment_layer else heads.mean(1)
+
+    def decode(
+        self, tgt_in: Tensor, memory: Tensor, pad_bias: Tensor, attention: Mapping[int, list[Tensor]] | None = None
+    ) -> Tensor:
+        """Decode all target positions at once (teacher forcing): (B, T) ids -> (B, T, D).
+
+        attention: lists, by the layer's index from 0, to add its attention to the source to: (B, H, T, S).
+        """
         bias = self._with_linear_biases(causal_bias(tgt_in.size(1), tgt_in.device))
         x = self.embedding_dropout(self.tgt_positions(self._embed(tgt_in, self.tgt_embedding)))
-        for layer in self.decoder_layers:
-            x = layer(x, bias, memory, pad_bias)
+        for index, layer in enumerate(self.decoder_layers):
+            x = layer(x, bias, memory, pad_bias, attention.get(index) if attention else None)
         return self.decoder_norm(x)
 
     def start_decoding(self, src: Tensor, beam_size: int) -> "DecoderCache":

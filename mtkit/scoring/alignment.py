@@ -17,7 +17,7 @@ from mtkit.console import counted, log
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.formats.lines import as_one_line
 from mtkit.model.transformer import Transformer
-from mtkit.scoring.scoring import ForcedBatch, ForcedPair, explain_out_of_memory, forced_batches
+from mtkit.scoring.scoring import ForcedPair, explain_out_of_memory, forced_batches
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
@@ -35,7 +35,7 @@ def align(
     Words are what white space separates. Each target word is linked to the source word with the most attention, or
     to none if that is the end of the sentence or the tokenizer's tag; a source word may have several links or none. A
     pair with a blank side has no links.
-    layer: the decoder layer, from 0; by default that of `alignment_layer`.
+    layer: the decoder layer, from 0; by default the one that aligns best.
     """
     texts = [(as_one_line(src).strip(), as_one_line(tgt).strip()) for src, tgt in pairs]
     src_ids = src_tokenizer.encode_batch([src for src, _ in texts])
@@ -56,11 +56,6 @@ def align(
     return alignments
 
 
-def alignment_layer(n_layers: int) -> int:
-    """Return the decoder layer with the best attention for alignment: the last but one; of one or two, the last."""
-    return n_layers - 2 if n_layers > 2 else n_layers - 1
-
-
 def _fits(pair: ForcedPair, max_positions: int | None) -> bool:
     return max_positions is None or max(len(pair.src), len(pair.tgt)) < max_positions  # and EOS
 
@@ -70,39 +65,20 @@ def _fits(pair: ForcedPair, max_positions: int | None) -> bool:
 def attention_weights(model: Transformer, pairs: Sequence[ForcedPair], *, layer: int | None = None) -> list[Tensor]:
     """Return how each target token's prediction looked at the source tokens, EOS last: a matrix (T, S + 1) per pair.
 
-    It is the mean over the heads of one decoder layer, by default that of `alignment_layer`; rows sum to 1.
+    It is that of `Transformer.hidden_and_alignment`.
     """
-    if layer is None:
-        layer = alignment_layer(len(model.decoder_layers))
     matrices: list[Tensor] = [torch.empty(0)] * len(pairs)
     was_training = model.training
     model.eval()
     try:
         for batch in forced_batches(pairs, next(model.parameters()).device):
-            weights = _weights(model, batch, layer)
+            with explain_out_of_memory(batch):
+                weights = model.hidden_and_alignment(batch.src, batch.tgt_in, layer)[1].cpu()
             for index, matrix in zip(batch.indices, weights, strict=True):
                 matrices[index] = matrix[: len(pairs[index].tgt), : len(pairs[index].src) + 1]
     finally:
         model.train(was_training)
     return matrices
-
-
-def _weights(model: Transformer, batch: ForcedBatch, layer: int) -> Tensor:
-    """Return the layer's attention (B, T, S), the mean over the heads; computed in addition to the model's pass."""
-    weights: list[Tensor] = []
-    attention = model.decoder_layers[layer].cross_attention
-
-    def look(_: torch.nn.Module, arguments: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
-        x, keys, _values, bias = arguments
-        weights.append(attention.weights(x, keys, bias).mean(1))
-
-    handle = attention.register_forward_pre_hook(look)
-    try:
-        with explain_out_of_memory(batch):
-            model.hidden(batch.src, batch.tgt_in)
-    finally:
-        handle.remove()
-    return weights[0].cpu()
 
 
 def _end_for_tag(attention: Tensor, n_tags: int) -> Tensor:

@@ -19,7 +19,9 @@ from mtkit.errors import TrainingError
 from mtkit.model.network import Network
 from mtkit.model.ops import seeded_dropout
 from mtkit.model.ssru import SSRU
+from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
+from mtkit.training.alignment_guide import AlignmentGuide, Guidance
 from mtkit.training.divergence import Divergence
 from mtkit.training.loss import smoothed_cross_entropy_sum
 from mtkit.training.micro_batches import Replicas, lower_limit, parts_of
@@ -32,9 +34,17 @@ class Updater:
     """A model with its optimizer."""
 
     def __init__(
-        self, model: Network, cfg: TrainConfig, seed: int, precision: Precision, processes: Communicator = ALONE
+        self,
+        model: Network,
+        cfg: TrainConfig,
+        seed: int,
+        precision: Precision,
+        processes: Communicator = ALONE,
+        guide: AlignmentGuide | None = None,
     ) -> None:
+        """guide: of the attention, on the model's device (train.guided_alignment)."""
         self.model = model
+        self.guidance = Guidance(guide, cfg.guided_alignment) if guide else None
         self.processes = processes
         if cfg.compile:
             compile_layers(model)
@@ -124,7 +134,7 @@ class Updater:
             loss_of = self.batch_loss if model is self.model else partial(batch_loss, model)
             seed = derived_seed(self.seed, *numbers, index)  # dropout needs no state beyond these numbers
             with seeded_dropout(seed, self.device):
-                loss_sum, nll_sum = loss_of(share, self.cfg.label_smoothing, self.precision, r_drop)
+                loss_sum, nll_sum = loss_of(share, self.cfg.label_smoothing, self.precision, r_drop, self.guidance)
             loss = loss_sum * self.processes.size / n_tgt_tokens  # the processes' gradients are averaged
             self.grad_scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             return torch.stack([loss_sum.detach(), nll_sum])
@@ -243,11 +253,17 @@ def make_optimizer(model: nn.Module, cfg: TrainConfig) -> torch.optim.AdamW:
 
 
 def batch_loss(
-    model: Network, batch: Batch, label_smoothing: float, precision: Precision, r_drop: float = 0.0
+    model: Network,
+    batch: Batch,
+    label_smoothing: float,
+    precision: Precision,
+    r_drop: float = 0.0,
+    guidance: Guidance | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the summed loss of a batch, with a gradient, and its summed unsmoothed loss, without; in nats.
 
     With r_drop, each sentence passes twice with different dropout: see `smoothed_cross_entropy_sum`.
+    guidance: adds the loss of the attention that should align words; for a Transformer.
     """
     device = next(model.parameters()).device
     targets = batch.tgt_out.flatten()
@@ -256,11 +272,18 @@ def batch_loss(
     batch = batch.to(device)
     n_passes = 2 if r_drop else 1
     with autocast(device, precision):
-        hidden = model.hidden(batch.src.repeat(n_passes, 1), batch.tgt_in.repeat(n_passes, 1))
+        texts = batch.src.repeat(n_passes, 1), batch.tgt_in.repeat(n_passes, 1)
+        if guidance is None:
+            hidden, more = model.hidden(*texts), model.output.bias.new_zeros(())
+        else:
+            assert isinstance(model, Transformer)
+            hidden, attention = model.hidden_and_alignment(*texts)
+            more = guidance.loss_sum(attention, batch) / n_passes
         hidden = hidden.view(n_passes, -1, hidden.size(-1)).index_select(1, positions)
         targets = batch.tgt_out.flatten().index_select(0, positions) - model.first_target
         output = model.output
-        return smoothed_cross_entropy_sum(hidden, output.weight, output.bias, targets, label_smoothing, r_drop)
+        loss, nll = smoothed_cross_entropy_sum(hidden, output.weight, output.bias, targets, label_smoothing, r_drop)
+        return loss + more, nll
 
 
 def derived_seed(*numbers: int) -> int:

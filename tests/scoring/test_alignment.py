@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from mtkit.bundle import load_bundle
-from mtkit.model.transformer import Transformer
-from mtkit.scoring import alignment
+from mtkit.model.transformer import Transformer, alignment_layer
 from mtkit.scoring.alignment import align, attention_weights, piece_words, word_links, words_of
 from mtkit.scoring.scoring import ForcedPair
 
@@ -111,19 +110,23 @@ def test_weights_are_those_of_torchs_attention(loaded):
 
 @pytest.mark.parametrize(("n_layers", "layer"), [(1, 0), (2, 1), (3, 1), (6, 4)])
 def test_the_layer_that_shows_alignment_best(n_layers, layer):
-    assert alignment.alignment_layer(n_layers) == layer
+    assert alignment_layer(n_layers) == layer
 
 
-def test_weights_come_from_the_last_layer_but_one_and_leave_no_hooks(loaded, same_place, monkeypatch):
-    layers = []
-    weights = alignment._weights
-    monkeypatch.setattr(alignment, "_weights", lambda *args: layers.append(args[2]) or weights(*args))
+def test_weights_come_from_the_last_layer_but_one_and_its_first_head_if_guided(same_place, monkeypatch):
+    heads = [torch.rand(1, 2, 2, 2).softmax(-1) for _ in same_place.decoder_layers]
+    for layer, weights in zip(same_place.decoder_layers, heads, strict=True):
+        monkeypatch.setattr(layer.cross_attention, "weights", lambda x, keys, bias, weights=weights: weights)
     pairs = [ForcedPair([5], [6])]
-    attention_weights(loaded.model, pairs)
-    attention_weights(same_place, pairs)
-    attention_weights(same_place, pairs, layer=2)
-    assert layers == [0, 1, 2]
-    assert not any(layer.cross_attention._forward_pre_hooks for layer in same_place.decoder_layers)
+
+    def found(**options) -> Tensor:
+        return attention_weights(same_place, pairs, **options)[0]
+
+    torch.testing.assert_close(found(), heads[1].mean(1)[0, :1])
+    torch.testing.assert_close(found(layer=2), heads[2].mean(1)[0, :1])
+    monkeypatch.setattr(same_place, "is_guided", True)
+    torch.testing.assert_close(found(), heads[1][0, 0, :1])
+    torch.testing.assert_close(found(layer=2), heads[2].mean(1)[0, :1])
 
 
 def test_a_copy_is_aligned_word_by_word(loaded, same_place):
