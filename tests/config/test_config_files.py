@@ -11,7 +11,9 @@ from mtkit.config.section import Section
 from mtkit.config.yaml_text import parse_yaml
 
 FOLDER = Path(__file__).parents[2] / "configs"
-FILES = sorted(file for file in FOLDER.glob("*.yaml") if not file.stem.endswith("-suite"))
+CLASSIFIER = FOLDER / "sample-questions.yaml"  # sets what matters for a classifier, and no more
+SUITE = FOLDER / "sample-suite.yaml"
+FILES = sorted(set(FOLDER.glob("*.yaml")) - {CLASSIFIER, SUITE})
 
 
 def keys(section: type[Section], prefix: str = "") -> set[str]:
@@ -27,6 +29,11 @@ def keys(section: type[Section], prefix: str = "") -> set[str]:
     return names
 
 
+def values_without_comment(text: str) -> list[str]:
+    values = [line for line in text.splitlines() if not line.startswith("#") and line.partition(":")[2].strip()]
+    return [line for line in values if "  # " not in line]
+
+
 def test_there_are_four_of_them():
     assert [file.stem for file in FILES] == ["multi30k-en-de", "sample-en-fr", "tatoeba-en-fr", "transformer-base"]
 
@@ -40,8 +47,7 @@ def test_every_key_of_the_schema_is_there_with_a_comment(file):
         f"data.{part}.{key}" for part in ("dev", "test") for key in ("tsv", "file", "langs", "tag")
     }  # shown once, under train
     assert written == keys(Config) - alternatives
-    values = [line for line in text.splitlines() if not line.startswith("#") and line.partition(":")[2].strip()]
-    assert [line for line in values if "  # " not in line] == []
+    assert values_without_comment(text) == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -54,6 +60,18 @@ def test_it_loads_and_keeps_data_and_runs_beside_configs(file):
         assert isinstance(corpus, CorpusFiles)
         assert corpus.src is not None
         assert corpus.src.is_relative_to(root / "data")
+
+
+def test_that_of_the_classifier_loads_and_explains_what_it_sets():
+    config = load_config(CLASSIFIER)
+    root = CLASSIFIER.parents[1]
+    assert config.task == "classify"
+    assert config.run_dir == root / "runs" / CLASSIFIER.stem
+    assert config.data.test is not None
+    assert [corpus.tsv for corpus in (*config.data.train, config.data.dev, config.data.test)] == [
+        root / "data" / "questions" / f"{part}.tsv" for part in ("train", "dev", "test")
+    ]
+    assert values_without_comment(CLASSIFIER.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize("pair", ["en-de", "en-fr"])
