@@ -20,7 +20,7 @@ TESTS = Path(__file__).parent
 LONG_TESTS = (
     *("augmentation", "cli", "distributed", "end_to_end", "fuzz", "pages", "runs", "scripts"),
     *("model/cpu/test_fused.py", "model/cpu/test_products.py", "training/test_micro_batches.py"),
-    *("test_runtime.py", "translation/test_consistency.py", "translation/test_file_job.py"),
+    *("test_runtime.py", "translation/test_consistency.py", "jobs/test_line_job.py"),
 )
 LONG_FIXTURES = {"browser", "bundle_of_a_run", "config_of", "make_config"}  # the last two: of tests that train
 CHROMIUMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"

@@ -1,7 +1,7 @@
 """Make a training corpus from text in one language: translate it, and leave out unusable translations.
 
 Back-translation translates target text into the source side (Sennrich et al. 2016), forward-translation source text
-into the target side. The work is a `file_job`, resumable and in bounded memory: it writes one record per line of the
+into the target side. The work is a `line_job`, resumable and in bounded memory: it writes one record per line of the
 text, and the corpus is made from the records.
 """
 
@@ -27,16 +27,13 @@ from mtkit.errors import UsageError
 from mtkit.files import parse_json, sha256_file
 from mtkit.formats.compression import open_output
 from mtkit.formats.lines import as_column, read_lines
-from mtkit.jobs.executors import Executor, InProcess
-from mtkit.jobs.job import Share
+from mtkit.jobs.line_job import LineJobResult, Text, Work, run_line_job
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_faults
-from mtkit.translation import shared_job
 from mtkit.translation.candidates import Candidate, Translation
 from mtkit.translation.direction import check_source_text
-from mtkit.translation.file_job import JobResult, TranslateWindow, run_job
+from mtkit.translation.loading import SharedTranslator
 from mtkit.translation.translator import Translator, n_best_problem
-from mtkit.version import __version__
 
 Direction = Literal["back", "forward"]
 
@@ -152,25 +149,16 @@ class Synthesis:
 
 
 def synthesize(
-    text: Path,
-    corpus: CorpusFiles,
-    translator: Translator,
-    members: Sequence[BundleFiles],
-    settings: Synthesis,
-    *,
-    restart: bool = False,
-    share: Share | None = None,
-    elsewhere: tuple[Executor, Callable[[], Translator]] | None = None,
-) -> JobResult | None:
+    text: Path, corpus: CorpusFiles, shared: SharedTranslator, settings: Synthesis, *, restart: bool = False
+) -> LineJobResult | None:
     """Write the files of the corpus: pairs of the text's lines and their translations, in the text's order.
 
-    members: the translator's bundles. Resumes an interrupted call with the same settings, unless restart is True.
-    share: do this share of the work; returns None if another share's process has written the files. elsewhere: where
-    to work instead of in this process, and what makes the same translator there. Raises MtkitError as `run_job` does.
-    The counts are those of `counts_of`.
+    Resumes an interrupted call with the same settings, unless restart is True. Returns None if the process of another
+    share writes the files. Raises MtkitError as `run_line_job` does. The counts are those of `counts_of`.
     """
     output = corpus.tsv or corpus.src
     assert output is not None  # the schema requires one of them
+    translator, members = shared.translator, shared.members
     _check_paths(text, corpus, settings.rejected)
     if problem := n_best_problem(settings.n_best, translator.decode):
         raise UsageError(problem)
@@ -180,7 +168,6 @@ def synthesize(
         "engine": translator.engine.name,
         "arithmetic": translator.engine.arithmetic,
         "n_best": settings.n_best,
-        "mtkit": __version__,
         **({"keep_suspect": True} if settings.keep_suspect else {}),
     }
 
@@ -190,19 +177,21 @@ def synthesize(
         lang = translator.tgt_lang
         write_corpus(translated, corpus, settings.direction, noise_seed=seed, lang=lang, rejected=settings.rejected)
 
-    window = translator.window
-    if share is None and elsewhere is None:
-        translate = _translate_windows(lambda: translator, settings)
-        return run_job(text, output, translate, identity, window_lines=window, restart=restart, finish=finish)
-    executor, make_translator = elsewhere or (InProcess(), lambda: translator)
-    load = partial(_translate_windows, make_translator, settings)
-    sharing = shared_job.Sharing(executor, share or Share(), load)
-    return shared_job.run_job(text, output, sharing, identity, window_lines=window, restart=restart, finish=finish)
+    return run_line_job(
+        Text.of_file(text),
+        output,
+        partial(_work, shared.make, settings),
+        identity,
+        shared.sharing,
+        window_lines=translator.window,
+        restart=restart,
+        finish=finish,
+    )
 
 
-def _translate_windows(make_translator: Callable[[], Translator], settings: Synthesis) -> TranslateWindow:
+def _work(make_translator: Callable[[], Translator], settings: Synthesis) -> Work:
     usable = UsableTranslations(make_translator(), n_best=settings.n_best, keep_suspect=settings.keep_suspect)
-    return window_of(usable.translate)
+    return work_of(usable.translate)
 
 
 def as_entries(corpora: Sequence[TrainCorpus]) -> str:
@@ -211,14 +200,14 @@ def as_entries(corpora: Sequence[TrainCorpus]) -> str:
     return textwrap.indent(format_yaml(entries), "    ")
 
 
-def window_of(translate: Callable[[Sequence[str], int], list[Translated]]) -> TranslateWindow:
-    """Adapt a function to `run_job`: return its results as records, with their counts."""
+def work_of(translate: Callable[[Sequence[str], int], list[Translated]]) -> Work:
+    """Adapt a function to `run_line_job`: return its results as records, with their counts."""
 
-    def translate_window(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
+    def work(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
         translated = translate(lines, first_line)
         return [line.to_json() for line in translated], dict(counts_of(translated))
 
-    return translate_window
+    return work
 
 
 def write_corpus(

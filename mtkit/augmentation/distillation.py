@@ -1,15 +1,14 @@
 """Replace the target sides of the training text by the translations of teachers (Kim and Rush 2016).
 
 For corpus N of data.train, RUN/distilled/N.tsv holds each source and its translation, and N.json records how they were
-made. Each is a job of `file_job`: killed at any moment, it resumes where it stopped.
+made. Each is a `line_job`: killed at any moment, it resumes where it stopped.
 """
 
-import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +18,7 @@ from mtkit.augmentation.back_translation import (
     counts_of,
     identity_of,
     summary,
-    window_of,
+    work_of,
     write_corpus,
 )
 from mtkit.bundle import BundleFiles, find_model, read_bundle
@@ -30,29 +29,30 @@ from mtkit.config.distillation import DistillConfig
 from mtkit.config.schema import Config
 from mtkit.config.tags import tags_of
 from mtkit.console import log
-from mtkit.cores import usable_cores
-from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, read_side, text_checksums
-from mtkit.engines.parallel import ParallelEngine
+from mtkit.data.corpus import corpus_name, count_pairs, read_side, text_checksums
 from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import parse_json, remove_leftovers, write_text
-from mtkit.formats.corpus_files import writing
-from mtkit.formats.lines import read_lines
+from mtkit.jobs.executors import on_this_machine
+from mtkit.jobs.job import work_folder
+from mtkit.jobs.line_job import Sharing, Work, run_line_job
+from mtkit.jobs.shards import remove_folder
 from mtkit.languages import are_one_language
 from mtkit.translation.direction import check_source_text
-from mtkit.translation.file_job import remove_job, run_job
+from mtkit.translation.loading import SharedTranslator, load_shared
+from mtkit.translation.pair_text import pair_of, pair_text
 from mtkit.translation.translator import Translator, n_best_problem
-from mtkit.version import __version__
 
 FOLDER = "distilled"
 _UNNAMED = ("src", "tgt")  # the defaults of data.src_lang and data.tgt_lang
 
 
-def with_teachers_text(cfg: Config) -> Config:
+def with_teachers_text(cfg: Config, sharing: Sharing | None = None) -> Config:
     """Return the config with the teachers' translations as data.train; translate if the run does not have them.
 
-    Without teachers, returns cfg itself. Raises BundleError or ConfigError for teachers that do not fit the config or
+    Without teachers, returns cfg itself. sharing: who translates; default: distill.workers processes.
+    Raises BundleError or ConfigError for teachers that do not fit the config or
     each other, ConfigError if the run's translations were made in another way, or if the config has no teachers, and
     DataError for unusable text.
     """
@@ -63,9 +63,11 @@ def with_teachers_text(cfg: Config) -> Config:
         return cfg
     numbered = list(enumerate(cfg.data.train, start=1))
     complete = all(_record(folder / f"{number}.json") is not None for number, _ in numbered)
-    teachers = _Teachers(cfg, _members(cfg, needed=not complete))
+    sharing = sharing or Sharing(on_this_machine(cfg.distill.workers))
+    teachers = _Teachers(cfg, _members(cfg, needed=not complete), sharing)
     folder.mkdir(parents=True, exist_ok=True)  # not before: the folder alone means that the run has teachers
-    remove_leftovers(folder)
+    if not sharing.share.index:  # the other shares' processes do not hold the run
+        remove_leftovers(folder)
     made = [_distilled(corpus, folder / f"{number}.tsv", teachers) for number, corpus in numbered]
     weight = cfg.distill.original_weight
     originals = [corpus.times(weight) for corpus in cfg.data.train]
@@ -91,25 +93,20 @@ def _check_undistilled(cfg: Config, folder: Path) -> None:
 class _Teachers:
     """The bundles of distill.teachers; empty if they are missing and unnecessary."""
 
-    def __init__(self, cfg: Config, members: Sequence[BundleFiles]) -> None:
+    def __init__(self, cfg: Config, members: Sequence[BundleFiles], sharing: Sharing) -> None:
         self.cfg = cfg
+        self.sharing = sharing
         self.members = members
         self.settings = MetricSettings(tokenizer_for(cfg.data.tgt_lang))
 
-    @contextmanager
-    def translator(self, corpus: TrainCorpus) -> Iterator[Translator]:
-        """Provide a translator for this corpus; end its worker processes with the block."""
+    def load(self, corpus: TrainCorpus) -> SharedTranslator:
+        """Load a translator for this corpus."""
         train, (first, *others) = self.cfg.train, self.members
         names = ", ".join(str(files.folder) for files in self.members)
         log.info(f"{corpus_name(corpus)}: translating with {names}")
         config = first.config.model_copy(update={"decode": self._decode(corpus)})
         members = [replace(first, config=config), *others]
-        translator = Translator.from_bundles(members, device=train.device, threads=train.threads or usable_cores())
-        try:
-            yield translator
-        finally:
-            if isinstance(translator.engine, ParallelEngine):
-                translator.engine.close()
+        return load_shared(members, self.sharing, device=train.device, threads=train.threads)
 
     def recipe(self, corpus: TrainCorpus) -> dict[str, Any]:
         """Return what the translations depend on, as JSON values; without teachers, only what is known."""
@@ -132,9 +129,9 @@ def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
     Raises ConfigError for a teacher of other languages.
     """
     distill = cfg.distill
-    overrides = [f"decode.beam_size={distill.beam_size}", f"decode.workers={distill.workers}"]
+    beam = f"decode.beam_size={distill.beam_size}"
     try:
-        members = [read_bundle(find_model(folder), overrides) for folder in distill.teachers]
+        members = [read_bundle(find_model(folder), [beam]) for folder in distill.teachers]
     except BundleError as error:
         if needed:
             raise type(error)(f"distill.teachers: {error}") from None
@@ -192,7 +189,8 @@ def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCo
             f"{place} was made with other settings: {listed}; start a new run (another run_dir), or remove "
             f"{place.parent} to translate the text again"
         )
-    remove_job(place)  # a killed process may have left it
+    if not teachers.sharing.share.index:
+        remove_folder(work_folder(place))  # a killed process may have left it
     log.info(f"{place}: already translated: {summary(record['n_lines'], record['counts'])}")
     return made
 
@@ -201,13 +199,10 @@ def _translate(
     corpus: TrainCorpus, made: TrainCorpus, place: Path, teachers: _Teachers, recipe: dict[str, Any]
 ) -> None:
     """Write the corpus of translations, then the record, which marks it as complete."""
-    if corpus.file:
-        corpus = _as_tsv(corpus, place.with_name(f"{place.stem}-text.tsv"))
     text = corpus.paths[0]
     count_pairs([corpus])  # reports unequal files before the work
     distill = teachers.cfg.distill
     check_source_text(str(text), read_side([corpus], "src"), teachers.members[0])
-    columns = _Columns(corpus, with_tgt=distill.choose != "all")
 
     def finish(records: Iterator[str]) -> None:
         n_lines, counts = 0, Counter[str]()
@@ -227,59 +222,34 @@ def _translate(
         write_text(place.with_suffix(".json"), json.dumps(record, indent=2, ensure_ascii=False) + "\n")
         log.info(f"{place}: {summary(n_lines, counts)}")
 
-    with teachers.translator(corpus) as translator:
-        if problem := n_best_problem(distill.n_best, translator.decode):
-            raise ConfigError(f"distill.n_best={distill.n_best}: {problem}")
-        usable = UsableTranslations(translator, n_best=distill.n_best)
-
-        def translate(lines: Sequence[str], first_line: int) -> list[Translated]:
-            sources, references = columns.sides_of(lines, first_line)
-            translated = usable.translate(sources, first_line)
-            if references is None or distill.choose == "all":
-                return translated
-            pairs = zip(translated, references, strict=True)
-            return [_choose(line, reference, distill.choose, teachers.settings) for line, reference in pairs]
-
-        engine = {"engine": translator.engine.name, "arithmetic": translator.engine.arithmetic, "mtkit": __version__}
-        identity = {**recipe, **engine}
-        hint = f"remove {place.parent} to have all text translated again"
-        window = translator.window
-        run_job(text, place, window_of(translate), identity, window_lines=window, restart_hint=hint, finish=finish)
+    shared = teachers.load(corpus)
+    if problem := n_best_problem(distill.n_best, shared.translator.decode):
+        raise ConfigError(f"distill.n_best={distill.n_best}: {problem}")
+    engine = shared.translator.engine
+    run_line_job(
+        pair_text([corpus]),
+        place,
+        partial(_work, shared.make, distill, teachers.settings),
+        {**recipe, "engine": engine.name, "arithmetic": engine.arithmetic},
+        shared.sharing,
+        window_lines=shared.translator.window,
+        unit="pair",
+        restart_hint=f"remove {place.parent} to have all text translated again",
+        finish=finish,
+    )
 
 
-def _as_tsv(corpus: TrainCorpus, place: Path) -> TrainCorpus:
-    """Write a corpus in another format as TSV, in which a job finds its place by the line."""
-    with writing([place], ("src", "tgt")) as write:
-        for pair in read_pairs([corpus]):
-            write(pair.src, pair.tgt)
-    return corpus.model_copy(update={"file": None, "langs": None, "tsv": place})
+def _work(make_translator: Callable[[], Translator], distill: DistillConfig, settings: MetricSettings) -> Work:
+    usable = UsableTranslations(make_translator(), n_best=distill.n_best)
 
+    def translate(lines: Sequence[str], first_line: int) -> list[Translated]:
+        pairs = [pair_of(line) for line in lines]
+        translated = usable.translate([src for src, _ in pairs], first_line)
+        if distill.choose == "all":
+            return translated
+        return [_choose(line, tgt, distill.choose, settings) for line, (_, tgt) in zip(translated, pairs, strict=True)]
 
-class _Columns:
-    """The sides of a corpus, window by window in order, given lines of its TSV or of its source file."""
-
-    def __init__(self, corpus: TrainCorpus, *, with_tgt: bool) -> None:
-        self.corpus = corpus
-        self.with_tgt = with_tgt
-        self._tgt_lines = read_lines(corpus.tgt) if corpus.tgt and with_tgt else iter(())
-        self._n_read = 0  # lines of tgt
-
-    def sides_of(self, lines: Sequence[str], first_line: int) -> tuple[list[str], list[str] | None]:
-        """Return the source sides and, if wanted, the target sides of the window that begins at first_line."""
-        if self.corpus.tsv:
-            rows = [line.split("\t") for line in lines]
-            for number, row in enumerate(rows, start=first_line):
-                if len(row) < 2:
-                    raise DataError(
-                        f"{corpus_name(self.corpus)}: line {number}: no tab; a line must be: source, tab, target"
-                    )
-            return [row[0] for row in rows], [row[1] for row in rows] if self.with_tgt else None
-        if not self.with_tgt:
-            return list(lines), None
-        begin = first_line - 1 - self._n_read
-        references = list(itertools.islice(self._tgt_lines, begin, begin + len(lines)))
-        self._n_read += begin + len(references)
-        return list(lines), references
+    return work_of(translate)
 
 
 def _choose(line: Translated, reference: str, metric: Literal["bleu", "chrf"], settings: MetricSettings) -> Translated:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from mtkit import bundle
 from mtkit.augmentation import back_translation
 from mtkit.cli.options import OUTPUT, TEXT, BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption, output_option
-from mtkit.cli.sharing import ExecutorOption, RayAddressOption, ShardOption, executor_of, share_of
-from mtkit.cli.translating import load_translator, model_folders, option_overrides
+from mtkit.cli.sharing import (
+    ExecutorOption,
+    ModelWorkersOption,
+    RayAddressOption,
+    RestartOption,
+    ShardOption,
+    Where,
+)
+from mtkit.cli.translating import load_shared_translator, model_folders, option_overrides
 from mtkit.config.data import TrainCorpus
 from mtkit.config.tags import check_tag
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
-from mtkit.translation import shared_job
 
 TextOption = Annotated[
     Path,
@@ -65,12 +69,6 @@ NoiseOption = Annotated[
         "--noise", rich_help_panel=OUTPUT, help="Drop and move words of the translations (Edunov et al. 2018)."
     ),
 ]
-RestartOption = Annotated[
-    bool,
-    typer.Option(
-        "--restart", rich_help_panel=OUTPUT, help="Discard an interrupted job for this output and start over."
-    ),
-]
 
 
 def back_translate(
@@ -86,11 +84,12 @@ def back_translate(
     n_best: NBestOption = 1,
     beam_size: BeamSizeOption = None,
     overrides: DecodeSetOption = None,
-    restart: RestartOption = False,
     device: DeviceOption = "auto",
+    workers: ModelWorkersOption = None,
     shard: ShardOption = None,
     executor: ExecutorOption = "local",
     ray_address: RayAddressOption = None,
+    restart: RestartOption = False,
 ) -> None:
     """Make a training corpus from target-language text: a target-to-source model writes the source side.
 
@@ -100,8 +99,9 @@ def back_translate(
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
     how = back_translation.Synthesis("back", n_best, noise, keep_suspect, rejected)
-    where = _Where(device, shard, executor, ray_address)
-    _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, where=where)
+    settings = [*(overrides or []), *option_overrides({"beam_size": beam_size})]
+    where = Where(workers, shard, executor, ray_address)
+    _synthesize(text, corpus, models, how, settings, where, device=device, restart=restart)
 
 
 def forward_translate(
@@ -116,11 +116,12 @@ def forward_translate(
     n_best: NBestOption = 1,
     beam_size: BeamSizeOption = None,
     overrides: DecodeSetOption = None,
-    restart: RestartOption = False,
     device: DeviceOption = "auto",
+    workers: ModelWorkersOption = None,
     shard: ShardOption = None,
     executor: ExecutorOption = "local",
     ray_address: RayAddressOption = None,
+    restart: RestartOption = False,
 ) -> None:
     """Make a training corpus from source-language text: a source-to-target model writes the target side.
 
@@ -130,12 +131,9 @@ def forward_translate(
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
     how = back_translation.Synthesis("forward", n_best, keep_suspect=keep_suspect, rejected=rejected)
-    where = _Where(device, shard, executor, ray_address)
-    _synthesize(text, corpus, models, how, _settings(overrides, beam_size), restart=restart, where=where)
-
-
-def _settings(overrides: list[str] | None, beam_size: int | None) -> list[str]:
-    return [*(overrides or []), *option_overrides({"beam_size": beam_size})]
+    settings = [*(overrides or []), *option_overrides({"beam_size": beam_size})]
+    where = Where(workers, shard, executor, ray_address)
+    _synthesize(text, corpus, models, how, settings, where, device=device, restart=restart)
 
 
 def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | None) -> TrainCorpus:
@@ -151,53 +149,28 @@ def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | Non
     return TrainCorpus(tag=tag, **absolute)
 
 
-@dataclass(frozen=True)
-class _Where:
-    """Where to translate."""
-
-    device: str
-    shard: str | None
-    executor: Literal["local", "ray"]
-    ray_address: str | None
-
-
 def _synthesize(
     text: Path,
     corpus: TrainCorpus,
     models: list[Path] | None,
     how: back_translation.Synthesis,
     settings: list[str],
+    where: Where,
     *,
+    device: str,
     restart: bool,
-    where: _Where,
 ) -> None:
-    share = share_of(where.shard)
-    executor = executor_of(where.executor, None, where.shard, where.ray_address)
     if not text.is_file():
         raise UsageError(f"--input {text}: no such file")
     folders = model_folders(models)
-    on_ray = where.executor == "ray"
-    overrides = [*settings, "decode.workers=1"] if on_ray else settings  # this process will not translate
-    translator = load_translator(folders, overrides=overrides, device=where.device)
-    members = [bundle.read_bundle(folder, settings) for folder in folders]
-    data = members[0].config.data
+    shared = load_shared_translator(folders, settings, where, device)
+    data = shared.members[0].config.data
     log.info(f"{text}: translating from {data.src_lang} into {data.tgt_lang}, as {folders[0]} does")
-    done = back_translation.synthesize(
-        text,
-        corpus,
-        translator,
-        members,
-        how,
-        restart=restart,
-        share=share if where.shard is not None else None,
-        elsewhere=(executor, shared_job.LoadTranslator(folders, tuple(map(str, settings)), where.device))
-        if on_ray
-        else None,
-    )
+    done = back_translation.synthesize(text, corpus, shared, how, restart=restart)
     if done is None:  # the process of share 0 says the rest
         return
     log.info(f"{corpus.tsv or corpus.src}: {back_translation.summary(done.n_lines, done.counts)}")
-    if not done.counts.get("pairs"):
+    if not done.counts["pairs"]:
         raise DataError(f"{text}: no line gave a training pair; --rejected FILE lists the reasons")
     if corpus.tag:
         log.info(f"the files contain no tags; training adds the entry's tag, {corpus.tag}, to each source")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,14 +23,22 @@ from mtkit.cli.options import (
     output_option,
     valid_text,
 )
-from mtkit.cli.rendering import Rendering
-from mtkit.cli.translating import load_translator, model_folders, option_overrides
-from mtkit.console import counted, log, progress_bar
+from mtkit.cli.sharing import (
+    ExecutorOption,
+    ModelWorkersOption,
+    RayAddressOption,
+    RestartOption,
+    ShardOption,
+    Where,
+)
+from mtkit.cli.translate_file import Form, translate_file
+from mtkit.cli.translating import load_shared_translator, load_translator, model_folders, option_overrides
+from mtkit.console import log, progress_bar
 from mtkit.data import unseen_characters
 from mtkit.errors import UsageError
-from mtkit.files import parse_json, sha256_file
 from mtkit.formats import lines as text_lines
-from mtkit.translation import direction, file_job, streaming
+from mtkit.jobs import line_job
+from mtkit.translation import direction, streaming
 from mtkit.translation import translator as translators
 
 TextArgument = Annotated[
@@ -92,12 +100,6 @@ ExplainUnknownOption = Annotated[
         help="List, on stderr, the characters that the model does not see as written.",
     ),
 ]
-RestartOption = Annotated[
-    bool,
-    typer.Option(
-        "--restart", rich_help_panel=OUTPUT, help="Discard an interrupted job for this --output and start over."
-    ),
-]
 
 
 def translate(
@@ -117,8 +119,12 @@ def translate(
     live: LiveOption = False,
     explain_unknown: ExplainUnknownOption = False,
     overrides: DecodeSetOption = None,
-    restart: RestartOption = False,
     device: DeviceOption = "auto",
+    workers: ModelWorkersOption = None,
+    shard: ShardOption = None,
+    executor: ExecutorOption = "local",
+    ray_address: RayAddressOption = None,
+    restart: RestartOption = False,
 ) -> None:
     """Translate sentences, the lines of a file, or a stream.
 
@@ -126,30 +132,37 @@ def translate(
     """
     as_json = as_json or n_best is not None
     more_than_live = as_json or alignments or output_path or prefix or on_suspect
-    if restart and not (input_path and output_path):
-        raise UsageError("--restart is for an interrupted job: give --input and --output, too")
+    where, looked_into = Where(workers, shard, executor, ray_address), live or alignments or tokens
+    is_job = input_path is not None and output_path is not None and line_job.can_be_a_job(input_path, output_path)
+    if not is_job:
+        _check_without_job(where, restart=restart, looked_into=looked_into)
     _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
-    chosen |= _engine_for(engine, looked_into=live or alignments or tokens, few_lines=bool(text))
-
+    chosen |= {"workers": workers, **_engine_for(engine, looked_into=looked_into)}
+    if workers is None and (looked_into or text) and not is_job:
+        chosen["workers"] = 1  # the model must be in this process, or others would start too late
     _warn_of_arguments(text or [])
-    settings = [*(overrides or []), *option_overrides(chosen)]
+
+    settings = [*(overrides or []), *option_overrides({**chosen, "beam_size": beam_size})]
     folders = model_folders(models)
-    translator = load_translator(folders, overrides=settings, device=device, beam_size=beam_size)
+    job = load_shared_translator(folders, settings, where, device) if is_job else None
+    translator = load_translator(folders, overrides=settings, device=device) if job is None else job.translator
     if problem := translators.n_best_problem(n_best or 1, translator.decode):
         raise UsageError(f"--n-best: {problem}")
     if alignments and not as_json and translator.decode.on_suspect == "mark":
         raise UsageError("--alignments counts words, and decode.on_suspect=mark adds words: give --json, too")
     unknown = unseen_characters.UnknownCharacters(translator.src_tokenizer.tagged(None)) if explain_unknown else None
-    rendering = Rendering(translator, as_json, tokens, alignments)
-    if live:
+    form = Form(n_best, prefix, as_json, tokens, alignments)
+    if job is not None:
+        assert input_path is not None and output_path is not None
+        if not translate_file(input_path, output_path, job, form, restart=restart):
+            return
+        for _ in _noted(text_lines.windows(text_lines.read_lines(input_path), translator.window), unknown):
+            pass
+    elif live:
         _show_live(translator, _noted(_windows(translator, text, input_path), unknown))
-    elif input_path and output_path and file_job.can_resume(input_path, output_path):
-        identity = {**_checksums(folders, translator.decode.terminology), "prefix": prefix, "n_best": n_best}
-        session = translator.session(n_best=n_best or 1, prefix=prefix)
-        _translate_file(input_path, output_path, session, rendering, unknown, identity, restart=restart)
     else:
-        session = translator.session(n_best=n_best or 1, prefix=prefix)
+        session, rendering = translator.session(n_best=n_best or 1, prefix=prefix), form.rendering(translator)
         with line_writer(output_path) as write:
             for window in _noted(_windows(translator, text, input_path), unknown):
                 for line in rendering.lines(session.translate(window), session.n_lines - len(window) + 1):
@@ -157,54 +170,6 @@ def translate(
         session.report()
     for line in unseen_characters.table(unknown.all()) if unknown is not None else ():
         print(line, file=sys.stderr)
-
-
-def _translate_file(
-    input_path: Path,
-    output_path: Path,
-    session: translators.Session,
-    rendering: Rendering,
-    unknown: unseen_characters.UnknownCharacters | None,
-    identity: dict[str, Any],
-    *,
-    restart: bool,
-) -> None:
-    """Translate a file as a job that can be interrupted; identity: what the output depends on, beside settings."""
-    translator = session.translator
-
-    def translate_window(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
-        for line_number, line in enumerate(lines, start=first_line):
-            if unknown is not None:
-                unknown.add(line, line_number)
-        before = session.counts()
-        output = rendering.lines(session.translate(lines, first_line), first_line)
-        return output, dict(session.counts() - before)
-
-    identity = {
-        **identity,
-        "decode": translator.decode.model_dump(mode="json", exclude={"threads"}),
-        "engine": translator.engine.name,
-        "arithmetic": translator.engine.arithmetic,
-        "output": {"json": rendering.as_json, "tokens": rendering.tokens, "alignments": rendering.alignments},
-        "mtkit": mtkit.__version__,
-    }
-    result = file_job.run_job(
-        input_path, output_path, translate_window, identity, window_lines=translator.window, restart=restart
-    )
-    if result.n_lines_before:
-        _report_resumed(result.n_lines, result.n_lines_before, result.counts)
-        if unknown is not None:
-            log.warning(
-                f"--explain-unknown lists characters from line {result.n_lines_before + 1:,} on: an earlier process "
-                "translated the lines before"
-            )
-    session.report()
-
-
-def _report_resumed(n_lines: int, n_before: int, counts: Any) -> None:
-    log.info(f"{counted(n_lines, 'line')}, {n_before:,} of them translated by an earlier process; in the whole file:")
-    noticed = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in counts.items() if n)
-    log.info(f"  {noticed or 'nothing'}")
 
 
 def _windows(translator: mtkit.Translator, text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
@@ -243,22 +208,11 @@ def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str
     translators.warn_unfinished(n_unfinished, n_lines)
 
 
-def _engine_for(engine: str | None, *, looked_into: bool, few_lines: bool) -> dict[str, object]:
-    """Return the engine's settings. looked_into: its model must be in this process; few_lines: not worth workers."""
+def _engine_for(engine: str | None, *, looked_into: bool) -> dict[str, object]:
+    """Return the engine to set, if any. looked_into: the model's tensors are needed, too."""
     if looked_into and engine == "ctranslate2":
         raise UsageError("--live, --alignments and --tokens need --engine native")
-    if looked_into:
-        return {"engine": "native", "workers": 1}
-    return {"workers": 1} if few_lines else {}  # they would start too late
-
-
-def _checksums(folders: Sequence[Path], terminology: Path | None) -> dict[str, Any]:
-    """Return checksums of all files, except the input, that a translation depends on."""
-    manifests = [parse_json((folder / "manifest.json").read_text(encoding="utf-8")) for folder in folders]
-    return {
-        "models": [manifest["sha256"] for manifest in manifests],
-        "terminology": None if terminology is None else sha256_file(terminology),
-    }
+    return {"engine": "native"} if looked_into else {}
 
 
 def _noted(
@@ -284,6 +238,18 @@ def _warn_of_arguments(texts: Sequence[str]) -> None:
         log.warning(
             f"{len(texts)} words are translated one by one; to translate a sentence, put it in quotes: "
             f'mtkit translate "{" ".join(texts)}"'
+        )
+
+
+def _check_without_job(where: Where, *, restart: bool, looked_into: bool) -> None:
+    """Refuse options of a job from file to file."""
+    for name, given in (("--restart", restart), ("--shard and --executor ray", where.is_shared)):
+        if given:
+            raise UsageError(f"{name}: for a job from file to file; give --input and --output, too")
+    if looked_into and where.workers is not None:
+        raise UsageError(
+            "--workers: --live, --alignments and --tokens look into a model in this process; leave it out, or give "
+            "--input and --output"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import mtkit
 from mtkit import bundle, runtime
@@ -12,6 +12,11 @@ from mtkit.config import overrides as config_overrides
 from mtkit.config import problems
 from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
+from mtkit.translation.loading import load_shared
+
+if TYPE_CHECKING:
+    from mtkit.cli.sharing import Where
+    from mtkit.translation.loading import SharedTranslator
 
 _T = TypeVar("_T")
 
@@ -42,6 +47,15 @@ def load_translator(
     if translator.engine.name == "native":  # the other engine loads no torch
         runtime.keep_freed_memory()
     return translator
+
+
+def load_shared_translator(
+    folders: Sequence[Path], overrides: Sequence[str], where: Where, device: str
+) -> SharedTranslator:
+    """Load a bundle, or an ensemble of several, for a job; decode.workers is the default of --workers."""
+    log.info(f"model: {', '.join(map(str, folders))}")
+    members = [bundle.read_bundle(folder, overrides) for folder in folders]
+    return load_shared(members, where.sharing(members[0].config.decode.workers), device=device)
 
 
 def with_bar(items: Iterable[_T], total: int | None, description: str, unit: str) -> Iterator[_T]:

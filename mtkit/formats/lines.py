@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from mtkit.errors import DataError, UsageError
-from mtkit.formats.compression import MAGIC, packed_unnoticed, reading
+from mtkit.formats.compression import packed_unnoticed, reading
 from mtkit.formats.encodings import likely_encoding
 
 _BOM = b"\xef\xbb\xbf"
@@ -47,20 +47,6 @@ def lines_of(file: BinaryIO, name: str) -> Iterator[str]:
         line = decode_line(raw, number, name, max_bytes, after_utf8=is_utf8, following=raws)
         is_utf8 = is_utf8 or not line.isascii()
         yield line
-
-
-def read_windows(path: Path, size: int) -> Iterator[tuple[list[str], int]]:
-    """Yield lists of `size` lines (the last may be shorter), each with the number of bytes of the file read so far.
-
-    Lines and errors as in `read_lines`. Bytes are as on disk; a compressed file is read a little ahead.
-    """
-    n_lines, n_bytes, max_bytes = 0, 0, max_line_bytes()
-    with reading(path) as file:
-        for window in windows(raw_lines(file, max_bytes), size):
-            lines = [decode_line(raw, n_lines + i, path, max_bytes) for i, raw in enumerate(window, start=1)]
-            n_lines += len(lines)
-            n_bytes += sum(map(len, window))
-            yield lines, os.lseek(file.fileno(), 0, os.SEEK_CUR) if path.suffix in MAGIC else n_bytes
 
 
 def decode_line(

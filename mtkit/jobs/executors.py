@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Protocol
 
-from mtkit.console import log
+from mtkit.console import log, set_up_logging
 from mtkit.cores import spawn_context
 from mtkit.errors import MtkitError
 from mtkit.jobs.interrupts import interrupt_held_back
@@ -57,6 +57,11 @@ class InProcess:
             yield index
 
 
+def on_this_machine(n_workers: int) -> Executor:
+    """Return what makes shards with so many workers: this process if it is one, else processes."""
+    return InProcess() if n_workers == 1 else Processes(n_workers)
+
+
 @dataclass
 class _Worker:
     process: BaseProcess
@@ -78,7 +83,7 @@ class Processes:
     def __init__(self, n_workers: int) -> None:
         if n_workers < 1:
             raise ValueError(f"n_workers={n_workers} is not at least 1")
-        self._n_workers = n_workers
+        self.n_workers = n_workers
         self._context = spawn_context()
         self._workers: list[_Worker] = []
 
@@ -121,7 +126,7 @@ class Processes:
         for worker in self._workers:
             if worker.index is None:
                 return worker
-        return self._start_worker() if len(self._workers) < self._n_workers else None
+        return self._start_worker() if len(self._workers) < self.n_workers else None
 
     def _start_worker(self) -> _Worker:
         ours, theirs = self._context.Pipe()
@@ -165,6 +170,7 @@ def _work(connection: Connection) -> None:
     os.environ.update(ONE_THREAD)  # before the task's modules are imported
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    set_up_logging(quiet=True)
     make: MakeShard | None = None
     try:
         while True:

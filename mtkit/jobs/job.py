@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mtkit.console import log, progress_bar
+from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.errors import MtkitError, UsageError
 from mtkit.files import TEMPORARY, atomic_file, open_locked, remove_leftovers_of, sha256_file
@@ -214,9 +214,9 @@ class Job:
         own = range(self.share.index, stage.n_shards, self.share.n)
         sizes = stage.sizes if stage.sizes is not None else [1] * stage.n_shards
         made = finished_shards(stage_folder).intersection(own)
-        if made:
-            log.info(f"{stage.name}: {len(made):,} of {len(own):,} shards are already made")
         n_all, n_made = (sum(sizes[index] for index in indices) for indices in (own, made))
+        if made:
+            log.info(f"{stage.name}: {n_made:,} of {counted(n_all, stage.unit)} done before")
         # smoothing=0: estimate the time left from the mean speed
         with progress_bar(n_all, stage.name, stage.unit, initial=n_made, smoothing=0) as bar:
             make = MakeShard(stage.task, stage_folder)

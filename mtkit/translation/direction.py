@@ -7,9 +7,11 @@ from mtkit.config.data import DataConfig
 from mtkit.console import log
 from mtkit.data.sides import FEW_WORDS, FILE, Resemblance, Sides, Verdict, load_counts
 from mtkit.errors import DataError
+from mtkit.formats.lines import windows
 
 _WARN_MARGIN = 3  # three words of the target language and none of the source
 _REFUSE_MARGIN = 20
+_LOOKED_AT_ONCE = 100  # lines
 
 
 def sides_of(files: BundleFiles) -> Sides | None:
@@ -27,22 +29,31 @@ class DirectionCheck:
     def __init__(self, files: BundleFiles) -> None:
         self._files = files
         self._text: Resemblance | None = None
-        self._is_done = False
+        self.is_done = False
 
     def add(self, lines: Sequence[str]) -> None:
         """Look at the next lines, until there are enough of them."""
-        if self._is_done:
+        if self.is_done:
             return
         if self._text is None:
             sides = sides_of(self._files)
             if sides is None:
-                self._is_done = True
+                self.is_done = True
                 return
             self._text = Resemblance(sides)
         self._text.add(lines)
         if problem := _problem(self._text.verdict(_WARN_MARGIN, FEW_WORDS), self._text, self._files.config.data):
             log.warning(f"the text {problem}; is {self._files.folder} the right model?")
-        self._is_done = bool(problem) or self._text.is_enough
+        self.is_done = bool(problem) or self._text.is_enough
+
+
+def warn_of_direction(lines: Iterable[str], files: BundleFiles) -> None:
+    """Look at the first lines of a text as `DirectionCheck` does."""
+    check = DirectionCheck(files)
+    for window in windows(lines, _LOOKED_AT_ONCE):
+        check.add(window)
+        if check.is_done:
+            return
 
 
 def check_source_text(name: str, lines: Iterable[str], files: BundleFiles) -> None:

@@ -10,8 +10,9 @@ each segment may lose a little too little to be noticed.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log
@@ -54,7 +55,7 @@ class Tally:
     """Counts over the lines that a review has seen."""
 
     n_lines: int = 0
-    n_before: int = 0  # lines of the text before the first of these, reviewed by an earlier process
+    n_before: int = 0  # lines of the text before the first of these, reviewed elsewhere
     n_faulty: int = 0
     n_repaired: int = 0  # faulty at first, faultless after a second search
     kinds: Counter[FaultKind] = field(default_factory=Counter)  # lines with such a fault
@@ -69,6 +70,18 @@ class Tally:
             self.n_faulty += 1
             if len(self.lines) < _MAX_LINES_LISTED:
                 self.lines.append(f"{self.n_before + self.n_lines}{_in_segments(faults, n_segments)}")
+
+    def note(self) -> dict[str, Any]:
+        """Return the counts as JSON, for `absorb`."""
+        return {key: value for key, value in vars(self).items() if key != "n_before"}
+
+    def absorb(self, note: Mapping[str, Any]) -> None:
+        """Add the counts of the lines that come next."""
+        self.n_lines += note["n_lines"]
+        self.n_faulty += note["n_faulty"]
+        self.n_repaired += note["n_repaired"]
+        self.kinds.update(note["kinds"])
+        self.lines = [*self.lines, *note["lines"]][:_MAX_LINES_LISTED]
 
     def message(self) -> str:
         """Return a one-line summary for the log; "" if no line was faulty."""

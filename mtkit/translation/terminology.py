@@ -203,6 +203,21 @@ class TermReport:
                     counts.unmet_lines.append(line)
             counts.forbidden += term.banned.count(translation)
 
+    def note(self) -> dict[str, list[Any]]:
+        """Return the counts as JSON, for `absorb`."""
+        return {str(term.line): list(vars(counts).values()) for term, counts in self.counts.items()}
+
+    def absorb(self, note: Mapping[str, Sequence[Any]]) -> None:
+        """Add the counts of the lines that come next."""
+        terms = {str(term.line): term for term in self.terminology.terms}
+        for line, values in note.items():
+            counts, other = self.counts.setdefault(terms[line], TermCounts()), TermCounts(*values)
+            counts.in_source += other.in_source
+            counts.required += other.required
+            counts.met += other.met
+            counts.forbidden += other.forbidden
+            counts.unmet_lines = [*counts.unmet_lines, *other.unmet_lines][: _MAX_LINES_LISTED + 1]
+
     @property
     def n_required(self) -> int:
         """How many targets were required."""

@@ -3,12 +3,12 @@
 Importing this loads no torch: the CTranslate2 engine works without it.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
@@ -151,9 +151,12 @@ class Translator:
             yield from session.translate(chunk)
         session.report()
 
-    def session(self, *, n_best: int = 1, prefix: str = "") -> "Session":
-        """Start a text that the caller hands over in windows. prefix: whole words that begin every translation."""
-        return Session(self, n_best, self.tgt_tokenizer.encode(prefix))
+    def session(self, *, n_best: int = 1, prefix: str = "", check_direction: bool = True) -> "Session":
+        """Start a text that the caller hands over in windows. prefix: whole words that begin every translation.
+
+        check_direction: warn if the text is not in the model's source language.
+        """
+        return Session(self, n_best, self.tgt_tokenizer.encode(prefix), check_direction=check_direction)
 
     @property
     def window(self) -> int:
@@ -299,8 +302,13 @@ class Translator:
 class Session:
     """Translates and reviews one text window by window, and counts what it notices."""
 
-    def __init__(self, translator: Translator, n_best: int = 1, prefix: Sequence[int] = ()) -> None:
-        """n_best: as for `Translator.stream`. prefix: target tokens that begin every translation."""
+    def __init__(
+        self, translator: Translator, n_best: int = 1, prefix: Sequence[int] = (), *, check_direction: bool = True
+    ) -> None:
+        """n_best: as for `Translator.stream`. prefix: target tokens that begin every translation.
+
+        check_direction: as for `Translator.session`.
+        """
         self.translator = translator
         self.n_best = n_best
         self.prefix = prefix
@@ -313,7 +321,8 @@ class Session:
             rules_in_beam=translator.engine.name == "native",
         )
         self.terms = None if translator.terminology is None else TermReport(translator.terminology)
-        self.direction = None if translator.files is None else DirectionCheck(translator.files)
+        files = translator.files if check_direction else None
+        self.direction = None if files is None else DirectionCheck(files)
 
     def translate(self, lines: Sequence[str], first_line: int | None = None) -> list[Translation]:
         """Translate the next lines. first_line: line number of the first one, if lines before it were skipped."""
@@ -335,14 +344,22 @@ class Session:
                 self.terms.add(translation.src, translation.text, line)
         return translations
 
-    def counts(self) -> Counter[str]:
-        """Return how many translations so far are unfinished or suspect, and how many terms were asked for and met."""
-        counts = Counter(unfinished=self.n_unfinished, suspect=self.review.tally.n_faulty)
+    def note(self) -> dict[str, Any]:
+        """Return what was noticed so far as JSON, for `absorb`."""
+        return {
+            "lines": self.n_lines,
+            "unfinished": self.n_unfinished,
+            "review": self.review.tally.note(),
+            **({"terms": self.terms.note()} if self.terms is not None else {}),
+        }
+
+    def absorb(self, note: Mapping[str, Any]) -> None:
+        """Add what another session of the same settings noticed in the lines that come next."""
+        self.n_lines += note["lines"]
+        self.n_unfinished += note["unfinished"]
+        self.review.tally.absorb(note["review"])
         if self.terms is not None:
-            counts.update(
-                terms=self.terms.n_required, terms_met=self.terms.n_met, forbidden_phrases=self.terms.n_forbidden
-            )
-        return counts
+            self.terms.absorb(note["terms"])
 
     def report(self) -> None:
         """Log what was noticed, if anything was."""

@@ -21,7 +21,6 @@ from mtkit.config.yaml_text import parse_yaml
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.search.hypothesis import Hypothesis
-from mtkit.translation import file_job
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -264,4 +263,5 @@ def test_another_n_best_is_another_job(run, engine):
     result = run(*args, "--n-best", "2")
     assert result.exit_code == 1
     assert "n_best was 1, now 2" in result.stderr
-    assert file_job.can_resume(Path("mono.txt"), Path("bt.tsv"))
+    engine.stop_at = "nothing"
+    assert run(*args).exit_code == 0, "the former job was left alone"

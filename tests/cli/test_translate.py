@@ -14,7 +14,7 @@ import torch
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.translation.file_job import JobResult
+from mtkit.jobs.line_job import LineJobResult
 from mtkit.translation.translator import Translator
 
 LINES = ["I love oranges.", "", "The cat sleeps under the house.", "   ", "Do you see the rain?"]
@@ -97,7 +97,7 @@ def test_a_job_resumes_with_another_number_of_threads(run, tmp_path, monkeypatch
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
     identities = []
     monkeypatch.setattr(
-        "mtkit.translation.file_job.run_job", lambda *args, **_: identities.append(args[3]) or JobResult(0, 0, {})
+        "mtkit.jobs.line_job.run_line_job", lambda *args, **_: identities.append(args[3]) or LineJobResult(0, [])
     )
     for n in ("1", "2"):
         place = "--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")

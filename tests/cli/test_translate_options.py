@@ -3,6 +3,8 @@
 import gzip
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +213,9 @@ def test_a_terminology_may_have_any_name(run, shared_bundle, tmp_path, name):
         (["--on-suspect", "mark", "--alignments", "a"], ["--alignments", "decode.on_suspect=mark", "--json"]),
         (["--n-best", "5", "--set", "decode.mbr_samples=3", "a"], ["--n-best", "5", "decode.mbr_samples=3"]),
         (["--restart", "a"], ["--restart", "--input", "--output"]),
+        (["--shard", "0/2", "a"], ["--shard", "--input", "--output"]),
+        (["--executor", "ray", "a"], ["--executor ray", "--input", "--output"]),
+        (["--workers", "2", "--alignments", "a"], ["--workers", "--alignments"]),
         (["--on-suspect", "cry", "a"], ["--on-suspect cry", "retry, warn"]),
     ],
 )
@@ -232,20 +237,49 @@ def test_a_file_to_file_job_gives_what_a_stream_gives_and_leaves_no_other_files(
     assert [path.name for path in Path().iterdir()] == ["in.txt"]
 
 
-def test_a_job_resumes_only_in_the_same_arithmetic_and_lists_the_characters_of_its_own_lines(run, monkeypatch):
+def test_a_job_resumes_only_in_the_same_arithmetic_and_reports_on_all_its_lines(run, monkeypatch):
     Path("in.txt").write_text("№ one\ntwo\n№ three\nfour\n")
+    Path("terms.tsv").write_text("source\ttarget\none\tun\nthree\ttrois\n")
     args = ["--input", "in.txt", "--output", "out.txt", "--explain-unknown", "--set", "decode.batch_sentences=1"]
+    args += ["--set", "decode.max_len=2", "--on-suspect", "warn", "--terminology", "terms.tsv"]
     monkeypatch.setattr(Translator, "window", 2)
+    whole = run(*args).stderr
+    Path("out.txt").unlink()
     with monkeypatch.context() as patch:
         patch.setattr(Session, "translate", _until_line_3(Session.translate))
         assert run(*args).exit_code != 0
     with monkeypatch.context() as patch:
         patch.setattr(NativeEngine, "arithmetic", "int8 on cpu")
         assert "arithmetic was fp32 on cpu, now int8 on cpu" in run(*args).stderr
-    stderr = run(*args).stderr
-    assert "--explain-unknown lists characters from line 3 on" in stderr
-    [row] = [line for line in stderr.splitlines() if "NUMERO SIGN" in line]
-    assert row.split()[:2] == ["1", "3"]
+    assert "terminology: " in whole and " of 4 translations hit the length limit" in whole and " suspect: " in whole
+    [row] = [line for line in whole.splitlines() if "NUMERO SIGN" in line]
+    assert row.split()[:2] == ["2", "1"]
+    done_before = ("cut: 1 of 1 shard done before", "translate: 2 of 4 lines done before")
+    resumed = run(*args).stderr.splitlines()
+    assert [line for line in resumed if line not in done_before] == whole.splitlines()
+    assert len(resumed) == len(whole.splitlines()) + 2
+
+
+@pytest.mark.slow
+def test_two_processes_and_two_shares_give_the_bytes_and_the_report_of_one(shared_bundle, run):
+    Path("in.txt").write_text("".join(f"I love {n} oranges.\n" for n in range(100)))
+    args = ["--input", "in.txt", "--json", "--alignments", "--set", "decode.batch_sentences=1"]
+    args += ["--set", "decode.max_len=5", "--on-suspect", "warn"]
+    one = run(*args, "--output", "one.gz")
+    two = run(*args, "--output", "two.gz", "--workers", "2")
+    assert (one.exit_code, two.exit_code) == (0, 0), two.stderr
+    assert " of 100 translations look suspect" in one.stderr
+    assert [line for line in two.stderr.splitlines() if "%" not in line] == one.stderr.splitlines()
+    command = [sys.executable, "-m", "mtkit", "translate", "--model", str(shared_bundle), *args]
+    shares = [
+        subprocess.Popen([*command, "--output", "shares.gz", "--shard", f"{n}/2"], stderr=subprocess.PIPE, text=True)
+        for n in (1, 0)
+    ]
+    stderr = [share.communicate(timeout=200)[1] for share in shares]
+    assert [share.returncode for share in shares] == [0, 0], stderr
+    assert " of 100 translations look suspect" in stderr[1] and "suspect" not in stderr[0]
+    assert Path("one.gz").read_bytes() == Path("two.gz").read_bytes() == Path("shares.gz").read_bytes()
+    assert sorted(path.name for path in Path().iterdir()) == ["in.txt", "one.gz", "shares.gz", "two.gz"]
 
 
 def _until_line_3(translate):

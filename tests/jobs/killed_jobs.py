@@ -1,6 +1,6 @@
-"""`killed_jobs.py HOW INPUT OUTPUT [LIMIT...]`: a process for test_file_job.py, which forks jobs and kills them.
+"""`killed_jobs.py HOW INPUT OUTPUT [LIMIT...]`: a process for test_line_job.py, which forks jobs and kills them.
 
-Prints their outcomes as JSON. The jobs translate a line into its number and the line in capitals.
+Prints their outcomes as JSON. The jobs turn a line into its number and the line in capitals.
 """
 
 import json
@@ -17,23 +17,48 @@ from types import FrameType
 from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.translation import file_job
+from mtkit.jobs import identity, job, line_job, shards
 
 WINDOW_LINES = 4
+JOB_FILES = {module.__file__ for module in (identity, job, line_job, shards)}
+EVERY = 3  # how many lines of the code to go on before the next kill
 
 
-def translate_window(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
+def capitals(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
     return [f"{first_line + i} {line.upper()}" for i, line in enumerate(lines)], {"long": sum(map(len, lines))}
 
 
 def slowly(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
     time.sleep(random.uniform(0, 0.002))
-    return translate_window(lines, first_line)
+    return capitals(lines, first_line)
 
 
-def run(input_path: Path, output_path: Path, translate: file_job.TranslateWindow = translate_window) -> dict[str, Any]:
-    result = file_job.run_job(input_path, output_path, translate, {"model": "capitals"}, window_lines=WINDOW_LINES)
-    return {"n_lines": result.n_lines, "n_lines_before": result.n_lines_before, "counts": dict(result.counts)}
+def run(
+    input_path: Path,
+    output_path: Path,
+    work: line_job.Work = capitals,
+    finish: Callable[[Iterator[str]], None] | None = None,
+) -> dict[str, Any]:
+    """Run the job; return how many lines there are, how many of them it worked on itself, and the counts."""
+    n_worked = 0
+
+    def counted(lines: Sequence[str], first_line: int) -> tuple[Sequence[str], line_job.Note]:
+        nonlocal n_worked
+        n_worked += len(lines)
+        return work(lines, first_line)
+
+    result = line_job.run_line_job(
+        line_job.Text.of_file(input_path),
+        output_path,
+        lambda: counted,
+        {"model": "capitals"},
+        line_job.Sharing(),
+        window_lines=WINDOW_LINES,
+        finish=finish,
+    )
+    assert result is not None
+    left = [path.name for path in output_path.parent.iterdir() if ".mtkit-" in path.name]
+    return {"n_lines": result.n_lines, "n_worked": n_worked, "counts": dict(result.counts), "left": left}
 
 
 def run_and_finish(input_path: Path, output_path: Path) -> dict[str, Any]:
@@ -42,20 +67,15 @@ def run_and_finish(input_path: Path, output_path: Path) -> dict[str, Any]:
     def finish(lines: Iterator[str]) -> None:
         output_path.write_text("".join(f"{line}!\n" for line in lines), encoding="utf-8")
 
-    identity = {"model": "capitals"}
-    result = file_job.run_job(
-        input_path, output_path, translate_window, identity, window_lines=WINDOW_LINES, finish=finish
-    )
-    left = [path.name for path in output_path.parent.iterdir() if ".mtkit-" in path.name]
-    return {"counts": dict(result.counts), "left": left}
+    return run(input_path, output_path, finish=finish)
 
 
 def killed_at_every_line(
     input_path: Path, output_path: Path, run: Callable[[Path, Path], dict[str, Any]] = run
 ) -> list[dict[str, Any]]:
-    """Kill a job just before the n-th line of file_job.py that it runs, for every n, and let another one finish."""
+    """Kill a job just before the n-th line of the job's code that it runs, for many n, and let another one finish."""
     outcomes: list[dict[str, Any]] = []
-    for n in range(1, 10_000):
+    for n in range(1, 100_000, EVERY):
         if not (pid := os.fork()):
             sys.settrace(killer(n))
             run(input_path, output_path)
@@ -69,12 +89,12 @@ def killed_at_every_line(
 
 
 def killer(n: int) -> Callable[[FrameType, str, object], Any]:
-    """A trace function that kills its process at the n-th line of file_job.py."""
+    """A trace function that kills its process at the n-th line of the job's code."""
     count = 0
 
     def trace(frame: FrameType, event: str, _argument: object) -> Any:
         nonlocal count
-        if frame.f_code.co_filename != file_job.__file__:
+        if frame.f_code.co_filename not in JOB_FILES:
             return None
         count += event == "line"
         if count == n:
@@ -112,8 +132,7 @@ def on_a_full_disk(input_path: Path, output_path: Path, limits: Sequence[int]) -
         try:
             outcomes.append(run(input_path, output_path) | {"output": output_path.read_bytes().hex()})
         except MtkitError as error:
-            part = output_path.with_name(output_path.name + ".mtkit-part")
-            outcomes.append({"error": str(error), "part": part.read_bytes().hex() if part.exists() else ""})
+            outcomes.append({"error": str(error), "exists": output_path.exists()})
     return outcomes
 
 

@@ -1,4 +1,4 @@
-"""Jobs from file to file: the same bytes however often their process is killed, and clear errors."""
+"""Jobs over lines: the same bytes however many processes share them or are killed, and clear errors."""
 
 import gzip
 import json
@@ -9,17 +9,19 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from mtkit.console import log
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.formats.compression import open_output
-from mtkit.formats.lines import read_lines, read_windows
-from mtkit.translation import file_job
-from mtkit.translation.file_job import can_resume, run_job
+from mtkit.formats.lines import read_lines
+from mtkit.jobs import job, line_job
+from mtkit.jobs.executors import Processes
+from mtkit.jobs.job import Share
+from mtkit.jobs.line_job import Sharing, Text, can_be_a_job, run_line_job
 
 KILLED_JOBS = Path(__file__).with_name("killed_jobs.py")
 LINES = [f"ligne {i} " + "é" * (i % 7) for i in range(1, 19)]  # 18: four windows of 4, and one of 2
@@ -42,7 +44,7 @@ def text() -> Path:
 
 
 class Capitals:
-    """Translates into capitals, and is interrupted at a line if it is told so; notes where its windows began."""
+    """Turns lines into capitals, and is interrupted at a line if it is told so; notes where its windows began."""
 
     def __init__(self, stop_at: str = ""):
         self.stop_at = stop_at
@@ -55,14 +57,23 @@ class Capitals:
         return [f"{first_line + i} {line.upper()}" for i, line in enumerate(lines)], {"letters": sum(map(len, lines))}
 
 
-def run(translate=None, output="out.txt", identity=IDENTITY, **options):
-    return run_job(Path("in.txt"), Path(output), translate or Capitals(), identity, **{"window_lines": 4, **options})
+def run(work=None, output="out.txt", settings=IDENTITY, sharing=None, **options):
+    made = work or Capitals()
+    options = {"window_lines": 4, **options}
+    return run_line_job(
+        Text.of_file(Path("in.txt")), Path(output), lambda: made, settings, sharing or Sharing(), **options
+    )
 
 
 def interrupt(stop_at="ligne 10 ", **options):
     """A job that ends in its third window, so that eight lines are done."""
     with pytest.raises(KeyboardInterrupt):
         run(Capitals(stop_at), **options)
+
+
+def shards() -> list[Path]:
+    """The windows that an interrupted job has done; the last is at the end."""
+    return sorted(Path().glob("out.txt.mtkit-job/*/translate/0*"))
 
 
 def unpacked(path) -> bytes:
@@ -78,6 +89,7 @@ def killed_jobs(how: str, output: str, *limits: int) -> list[dict]:
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=900, env=env).stdout)
 
 
+@pytest.mark.slow
 def test_a_job_that_makes_its_output_at_the_end_may_be_killed_anywhere(text):
     text.write_text("".join(f"{line}\n" for line in LINES[:6]))
     outcomes = killed_jobs("finish", "out.txt")
@@ -88,13 +100,15 @@ def test_a_job_that_makes_its_output_at_the_end_may_be_killed_anywhere(text):
     assert all(outcome["counts"] == {"long": sum(map(len, LINES[:6]))} for outcome in outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["out.txt", "out.txt.gz"])
 def test_a_job_killed_anywhere_is_finished_by_the_next(text, output):
     text.write_text("".join(f"{line}\n" for line in LINES[:6]))
     outcomes = killed_jobs("every-line", output)
     assert len(outcomes) > 100, "places where the job was killed"
-    assert {outcome["n_lines_before"] for outcome in outcomes} == {0, 4, 6}
+    assert {outcome["n_worked"] for outcome in outcomes} == {0, 2, 6}
     assert all(outcome["n_lines"] == 6 for outcome in outcomes)
+    assert all(outcome["left"] == [] for outcome in outcomes)
     assert all(outcome["counts"] == {"long": sum(map(len, LINES[:6]))} for outcome in outcomes)
     run(output="uninterrupted-" + output)
     assert {outcome["output"] for outcome in outcomes} == {Path("uninterrupted-" + output).read_bytes().hex()}
@@ -110,21 +124,15 @@ def test_a_job_killed_again_and_again_gives_the_same_bytes(text, output):
     assert {outcome["output"] for outcome in outcomes} == {Path("uninterrupted-" + output).read_bytes().hex()}
 
 
-@pytest.mark.parametrize("line_bytes", [10, 500])  # the journal, or the part, is what does not fit
-def test_a_full_disk_is_explained_and_what_was_done_is_kept(text, line_bytes):
-    lines = ["x" * line_bytes] * 18
-    text.write_text("".join(f"{line}\n" for line in lines))
-    wanted = "".join(f"{i} {line.upper()}\n" for i, line in enumerate(lines, start=1))
-    *failures, last = killed_jobs("full", "out.txt", 50, 4 * line_bytes + 400, 8 * line_bytes + 600)
-    for failure in failures:
-        assert failure["error"].startswith(str(Path("out.txt").resolve()))
-        assert "(File too large)" in failure["error"] and "same command again" in failure["error"]
-    assert [bytes.fromhex(failure["part"]).decode() for failure in failures] == [
-        "",
-        "".join(wanted.splitlines(keepends=True)[:4]),
-        "".join(wanted.splitlines(keepends=True)[:8]),
-    ], "whole windows only"
-    assert last["n_lines_before"] == 8
+def test_a_full_disk_is_explained_and_what_was_done_is_kept(text):
+    text.write_text("".join(f"{'x' * (500 if number < 13 else 5000)}\n" for number in range(1, 19)))
+    wanted = "".join(f"{i} {line.upper()}\n" for i, line in enumerate(read_lines(text), start=1))
+    too_small, *failures, last = killed_jobs("full", "out.txt", 50, 30_000, 36_030)
+    for failure in (too_small, *failures):
+        assert "out.txt" in failure["error"] and "File too large" in failure["error"]
+        assert "same command again" in failure["error"]
+        assert not failure["exists"]
+    assert last["n_worked"] == 0, "the output itself was what did not fit"
     assert bytes.fromhex(last["output"]).decode() == wanted
 
 
@@ -133,7 +141,7 @@ def test_a_full_disk_is_explained_and_what_was_done_is_kept(text, line_bytes):
 def test_the_windows_do_not_show_in_the_text(text, window_lines, output):
     result = run(output=output, window_lines=window_lines)
     assert unpacked(output) == TRANSLATED
-    assert (result.n_lines, result.n_lines_before, result.counts) == (18, 0, {"letters": N_LETTERS})
+    assert (result.n_lines, result.counts) == (18, {"letters": N_LETTERS})
 
 
 def test_compressed_windows_are_one_file_to_every_reader(text):
@@ -151,26 +159,24 @@ def test_no_line_gives_an_empty_file(output):
     assert Path(output).read_bytes()[:2] == (b"\x1f\x8b" if output == "out.gz" else b"")
 
 
-@pytest.mark.parametrize("output", ["out.txt", "out.gz"])
-def test_an_output_already_in_place_is_not_made_again(text, output):
-    with pytest.raises(KeyboardInterrupt), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "unlink", _interrupt)  # the journal stays
-        run(output=output)
-    translate = Capitals()
-    result = run(translate, output=output)
-    assert translate.first_lines == []
-    assert (result.n_lines, result.n_lines_before, result.counts) == (18, 18, {"letters": N_LETTERS})
-    assert unpacked(output) == TRANSLATED
-    assert sorted(path.name for path in Path().iterdir()) == ["in.txt", output]
-
-
-def test_translated_lines_are_not_translated_again(text):
+def test_lines_that_are_done_are_not_done_again(text):
     interrupt()
-    translate = Capitals()
-    result = run(translate)
-    assert translate.first_lines == [9, 13, 17]
-    assert (result.n_lines, result.n_lines_before) == (18, 8)
+    work = Capitals()
+    result = run(work)
+    assert work.first_lines == [9, 13, 17]
+    assert (result.n_lines, result.counts) == (18, {"letters": N_LETTERS}), "of all the lines"
     assert Path("out.txt").read_bytes() == TRANSLATED
+
+
+def test_an_output_already_in_place_is_not_made_again(text):
+    with pytest.raises(KeyboardInterrupt), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "remove_folder", _interrupt)
+        run()
+    work = Capitals()
+    assert run(work).counts == {"letters": N_LETTERS}
+    assert work.first_lines == []
+    assert Path("out.txt").read_bytes() == TRANSLATED
+    assert sorted(path.name for path in Path().iterdir()) == ["in.txt", "out.txt"]
 
 
 def test_the_old_output_stays_until_the_new_one_is_whole(text):
@@ -181,35 +187,18 @@ def test_the_old_output_stays_until_the_new_one_is_whole(text):
     assert Path("out.txt").read_bytes() == TRANSLATED
 
 
-@pytest.mark.parametrize(
-    ("suffix", "rubbish"),
-    [("part", b"half a window"), ("journal", b'{"lines": 12, "src'), ("journal", b"\0\0\0"), ("journal", b'{"li')],
-)
-def test_half_written_output_is_cut_off(text, suffix, rubbish):
+@pytest.mark.parametrize("name", ["output", "notes.json", "done.json"])
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"7" + data[1:], None])
+def test_a_window_that_was_damaged_is_done_again(text, name, damage):
     interrupt()
-    with Path(f"out.txt.mtkit-{suffix}").open("ab") as file:
-        file.write(rubbish)
-    interrupt(stop_at="ligne 14 ")  # and nothing is appended to the rubbish
-    assert run().n_lines_before == 12
-    assert Path("out.txt").read_bytes() == TRANSLATED
-
-
-@pytest.mark.parametrize(("place", "kept"), [(5, 0), (-1, 4)])
-def test_a_part_that_was_changed_is_used_up_to_there(text, caplog, place, kept):
-    interrupt()
-    part = bytearray(Path("out.txt.mtkit-part").read_bytes())
-    part[place] ^= 1
-    Path("out.txt.mtkit-part").write_bytes(part)
-    assert run().n_lines_before == kept
-    [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"][-1:]
-    assert "out.txt.mtkit-part: changed" in warning
-    assert Path("out.txt").read_bytes() == TRANSLATED
-
-
-def test_a_missing_part_is_made_again(text):
-    interrupt()
-    Path("out.txt.mtkit-part").unlink()
-    assert run().n_lines_before == 0
+    path = shards()[0] / name
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage(path.read_bytes()))
+    work = Capitals()
+    assert run(work).counts == {"letters": N_LETTERS}
+    assert work.first_lines == [1, 9, 13, 17]
     assert Path("out.txt").read_bytes() == TRANSLATED
 
 
@@ -220,33 +209,17 @@ def test_a_missing_part_is_made_again(text):
         lambda text: text[:30],
         lambda text: "\n" + text,
         lambda text: "",
+        lambda text: text + "more\n",
     ],
 )
 def test_another_text_is_refused_until_asked_to_start_over(text, change, caplog):
     interrupt()
     text.write_text(changed := change(text.read_text()))
     caplog.clear()
-    with pytest.raises(MtkitError, match=r"^in.txt: .*first 8 lines.*out.txt.mtkit-part.*--restart"):
+    with pytest.raises(MtkitError, match=r"out.txt.mtkit-job: .*in.txt was .*, now .*--restart"):
         run()
-    assert "same command" not in caplog.text
-    assert run(restart=True).n_lines_before == 0
+    run(restart=True)
     assert len(Path("out.txt").read_text().splitlines()) == len(changed.splitlines())
-
-
-def test_text_that_changed_where_nothing_was_done_yet_is_translated_as_it_is_now(text):
-    interrupt()
-    text.write_text(text.read_text().replace("ligne 9 ", "ligne neuf ") + "more\n")
-    assert run().n_lines_before == 8
-    assert Path("out.txt").read_text() == TRANSLATED.decode().replace("LIGNE 9 ", "LIGNE NEUF ") + "19 MORE\n"
-
-
-def test_text_that_grew_after_the_last_line_was_done_is_refused(text):
-    with pytest.raises(KeyboardInterrupt), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "replace", _interrupt)
-        run()
-    text.write_text(text.read_text() + "more\n")
-    with pytest.raises(MtkitError, match="first 18 lines"):
-        run()
 
 
 def _interrupt(*_: object, **__: object) -> None:
@@ -258,23 +231,16 @@ def _interrupt(*_: object, **__: object) -> None:
     [
         ({"model": "abc", "decode": {"beam_size": 1}}, {}, "decode.beam_size was 4, now 1;"),
         ({"model": "xyz", "decode": {"beam_size": 4}}, {}, "model was abc, now xyz;"),
-        ({"model": "abc", "n_best": 2}, {}, "decode.beam_size was 4, now None; n_best was None, now 2;"),
+        ({"model": "abc", "n_best": 2}, {}, "decode.beam_size was 4, now missing; settings.n_best was missing, now 2;"),
         (IDENTITY, {"window_lines": 5}, "window_lines was 4, now 5;"),
     ],
 )
 def test_another_job_is_refused_with_the_differences(text, identity, options, message):
     interrupt()
-    with pytest.raises(MtkitError, match=rf"out.txt.mtkit-part: .*8 lines.*: {message}.*--restart"):
-        run(identity=identity, **options)
-    assert run().n_lines_before == 8, "the former job was left alone"
-
-
-def test_a_journal_of_another_kind_is_refused(text):
-    for content in ('{"mtkit_job": 2, "identity": {}}\n', "shopping list\n", "[]\n"):
-        Path("out.txt.mtkit-journal").write_text(content)
-        with pytest.raises(MtkitError, match=r"out.txt.mtkit-journal: .*--restart"):
-            run()
-    assert run(restart=True).n_lines == 18
+    with pytest.raises(MtkitError, match=rf"out.txt.mtkit-job: .*settings\.{message}.*--restart"):
+        run(settings=identity, **options)
+    run(work := Capitals())
+    assert work.first_lines == [9, 13, 17], "the former job was left alone"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -288,37 +254,36 @@ def test_a_signal_leaves_a_resumable_job_and_a_message(text, caplog, number):
 
     with pytest.raises(KeyboardInterrupt):
         run(signalled)
-    assert "out.txt: 4 lines" in caplog.text and "same command again" in caplog.text
+    assert "out.txt.mtkit-job: keeps what is done" in caplog.text and "same command again" in caplog.text
     assert signal.getsignal(number) == before
-    assert run().n_lines_before == 4
+    run(work := Capitals())
+    assert work.first_lines == [5, 9, 13, 17]
 
 
-def test_a_bad_byte_is_located_and_can_be_repaired(text):
-    good = text.read_bytes()
-    text.write_bytes(good.replace(b"ligne 10 ", b"ligne 10 \xff"))
+@pytest.mark.parametrize("sharing", [lambda: Sharing(), lambda: Sharing(Processes(2))])
+def test_a_bad_byte_is_located_before_any_work_and_leaves_nothing(text, sharing):
+    text.write_bytes(text.read_bytes().replace(b"ligne 10 ", b"ligne 10 \xff"))
     with pytest.raises(DataError, match=r"^in.txt: line 10, byte 10: 0xff is not UTF-8"):
-        run()
-    text.write_bytes(good)
-    assert run().n_lines_before == 8
-    assert Path("out.txt").read_bytes() == TRANSLATED
+        run_line_job(Text.of_file(text), Path("out.txt"), load_capitals, {}, sharing(), window_lines=4)
+    assert [path.name for path in Path().iterdir()] == ["in.txt"]
 
 
-def test_a_truncated_compressed_input_is_reported_and_can_be_repaired(text):
+def test_a_truncated_compressed_input_is_reported(text):
     whole = gzip.compress(text.read_bytes(), mtime=0)
     Path("in.txt.gz").write_bytes(whole[:-10])
-    arguments = (Path("in.txt.gz"), Path("out.txt"), Capitals(), IDENTITY)
+    arguments = (Text.of_file(Path("in.txt.gz")), Path("out.txt"), Capitals, IDENTITY, Sharing())
     with pytest.raises(DataError, match=r"^in.txt.gz: the gzip file ends too early"):
-        run_job(*arguments, window_lines=4)
+        run_line_job(*arguments, window_lines=4)
     Path("in.txt.gz").write_bytes(whole)
-    assert run_job(*arguments, window_lines=4).n_lines == 18
+    assert run_line_job(*arguments, window_lines=4) is not None
     assert Path("out.txt").read_bytes() == TRANSLATED
 
 
-def test_an_error_before_anything_is_done_leaves_nothing(text):
-    text.write_bytes(b"\xff\n")
-    with pytest.raises(DataError, match="line 1, byte 1"):
-        run()
-    assert [path.name for path in Path().iterdir()] == ["in.txt"]
+def test_an_error_before_anything_is_done_leaves_the_text_cut_and_nothing_else(text):
+    with pytest.raises(ZeroDivisionError):
+        run(lambda lines, first_line: ([1 // 0], {}))
+    assert not Path("out.txt").exists()
+    assert shards() == []
 
 
 def test_too_few_output_lines_are_an_error_in_the_code(text):
@@ -328,7 +293,7 @@ def test_too_few_output_lines_are_an_error_in_the_code(text):
 
 def test_one_process_at_a_time_writes_an_output(text):
     def meanwhile(lines, first_line):
-        with pytest.raises(MtkitError, match=r"out.txt: .*another --output"):
+        with pytest.raises(MtkitError, match=r"out.txt.mtkit-job: another mtkit process is working on this job"):
             run()
         run(output="other.txt")
         return Capitals()(lines, first_line)
@@ -347,7 +312,8 @@ def test_a_link_still_points_to_the_output(text):
     Path("disk").mkdir()
     Path("out.txt").symlink_to("disk/out.txt")
     interrupt()
-    assert run().n_lines_before == 8
+    run(work := Capitals())
+    assert work.first_lines[0] == 9
     assert Path("out.txt").is_symlink()
     assert Path("disk/out.txt").read_bytes() == TRANSLATED
 
@@ -373,52 +339,60 @@ def test_plain_text_does_not_continue_compressed_text(text):
 
 def test_only_files_can_be_resumed(text):
     os.mkfifo("pipe")
-    assert can_resume(text, Path("out.txt"))
-    assert can_resume(text, text)
-    assert not can_resume(Path("pipe"), Path("out.txt"))
-    assert not can_resume(text, Path("pipe"))
-    assert not can_resume(text, Path("/dev/null"))
+    assert can_be_a_job(text, Path("out.txt"))
+    assert can_be_a_job(text, text)
+    assert not can_be_a_job(Path("pipe"), Path("out.txt"))
+    assert not can_be_a_job(text, Path("pipe"))
+    assert not can_be_a_job(text, Path("/dev/null"))
 
 
-def test_the_bar_estimates_the_length_of_the_job_early(monkeypatch):
-    totals = []
+@dataclass(frozen=True)
+class LoadCapitals:
+    """Notes in a folder which processes loaded the work."""
 
-    class Bar:
-        def __init__(self, total, *_, initial, **__):
-            self.n, self.total = initial, total
+    folder: Path
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            totals.append(self.total)
-
-        def update(self, n):
-            self.n += n
-
-        def refresh(self):
-            totals.append(self.total)
-
-    monkeypatch.setattr(file_job, "progress_bar", Bar)
-    monkeypatch.setattr(log, "disabled", True)
-    for name in ("in.txt", "in.gz"):
-        with gzip.open(name, "wb") if name == "in.gz" else Path(name).open("wb") as file:
-            for i in range(50_000):
-                file.write(b"number %d squared is %d\n" % (i, i * i))
-        totals.clear()
-        run_job(Path(name), Path("out"), lambda lines, _: (lines, {}), IDENTITY, window_lines=4096)
-        assert all(40_000 < total < 60_000 for total in totals[1:]), "the first window is read from afar"
-        assert totals[-1] == 50_000
+    def __call__(self):
+        (self.folder / str(os.getpid())).touch()
+        return Capitals()
 
 
-def test_bytes_read_reach_the_size_of_the_file(text):
-    Path("in.txt.gz").write_bytes(gzip.compress(text.read_bytes()))
-    for path in (text, Path("in.txt.gz")):
-        windows = list(read_windows(path, 5))
-        assert [line for lines, _ in windows for line in lines] == LINES
-        assert [len(lines) for lines, _ in windows] == [5, 5, 5, 3]
-        assert windows[-1][1] == path.stat().st_size
-    assert next(read_windows(text, 5))[1] == len("".join(f"{line}\n" for line in LINES[:5]).encode())
+def load_capitals():
+    return Capitals()
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("n_lines", [0, 1, 3, 100])
+def test_processes_load_the_work_once_each_and_give_the_same_bytes(tmp_path, suffix, n_lines):
+    Path("in.txt").write_text("".join(f"line\u2028 {n}\r\n" for n in range(n_lines)), "utf-8", newline="")
+    alone = run(output=f"one{suffix}")
+    (loads := tmp_path / "loads").mkdir()
+    text, sharing = Text.of_file(Path("in.txt")), Sharing(Processes(2))
+    output = Path(f"shared{suffix}")
+    result = run_line_job(text, output, LoadCapitals(loads), IDENTITY, sharing, window_lines=4)
+    assert result == alone
+    assert output.read_bytes() == Path(f"one{suffix}").read_bytes()
+    assert len(list(loads.iterdir())) <= 2
+    assert str(os.getpid()) not in [path.name for path in loads.iterdir()]
+
+
+def test_the_share_that_does_not_write_returns_nothing(text):
+    with pytest.raises(KeyboardInterrupt):  # share 0 does windows 1, 3, 5, if it need not wait for share 1
+        run(sharing=Sharing(share=Share(0, 2)), work=Capitals("ligne 18"))
+    assert [folder.name for folder in shards()] == ["000000", "000002"]
+    run(work := Capitals())
+    assert work.first_lines == [5, 13, 17]
+    assert run(sharing=Sharing(share=Share(1, 2))) is None, "it came too late"
+
+
+def test_a_long_text_has_several_windows_a_shard(text, monkeypatch):
+    run(output="expected.txt", window_lines=2)
+    monkeypatch.setattr(line_job, "_MOST_SHARDS", 4)
+    with pytest.raises(KeyboardInterrupt):
+        run(Capitals("ligne 18"), window_lines=2)
+    assert [json.loads((folder / "done.json").read_text())["counts"]["lines"] for folder in shards()] == [6, 6]
+    assert run(window_lines=2).n_lines == 18
+    assert Path("out.txt").read_bytes() == Path("expected.txt").read_bytes() == TRANSLATED
 
 
 def test_memory_does_not_grow_with_the_file():
@@ -455,10 +429,9 @@ def test_the_command_itself_is_killed_and_given_again(shared_bundle, output):
         env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
 
-    journal = Path(output + ".mtkit-journal")
     for n_windows in (1, 2, 4):
         process = start(output)
-        while process.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") <= n_windows):
+        while process.poll() is None and len(list(Path().glob(f"{output}.mtkit-job/*/translate/0*"))) < n_windows:
             time.sleep(0.01)
         process.kill()
         process.communicate()
@@ -466,7 +439,7 @@ def test_the_command_itself_is_killed_and_given_again(shared_bundle, output):
     process = start(output)
     errors = process.communicate()[1]
     assert process.returncode == 0
-    assert "resuming after line" in errors
+    assert "of 90 lines done before" in errors
     uninterrupted = start("whole-" + output)
     uninterrupted.communicate()
     assert Path(output).read_bytes() == Path("whole-" + output).read_bytes()

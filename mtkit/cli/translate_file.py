@@ -1,0 +1,84 @@
+"""Translate a file to a file as a job: an interrupted one resumes, and processes and machines share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mtkit
+from mtkit.cli.rendering import Rendering
+from mtkit.files import sha256_file
+from mtkit.formats.lines import read_lines
+from mtkit.jobs import line_job
+from mtkit.translation import direction
+
+if TYPE_CHECKING:
+    from mtkit.translation.loading import SharedTranslator
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the lines of output hold."""
+
+    n_best: int | None = None
+    prefix: str = ""
+    as_json: bool = False
+    tokens: bool = False
+    alignments: bool = False
+
+    def rendering(self, translator: mtkit.Translator) -> Rendering:
+        """Return what formats the lines."""
+        return Rendering(translator, self.as_json, self.tokens, self.alignments)
+
+
+def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator, form: Form, *, restart: bool) -> bool:
+    """Translate a file, and report what was noticed in all its lines, whichever process translated them.
+
+    Returns False in a process of a share that leaves the output to another one.
+    """
+    translator = shared.translator
+    direction.warn_of_direction(read_lines(input_path), shared.members[0])
+    done = line_job.run_line_job(
+        line_job.Text.of_file(input_path),
+        output_path,
+        partial(_work, shared.make, form),
+        _identity(shared, form),
+        shared.sharing,
+        window_lines=translator.window,
+        restart=restart,
+    )
+    if done is None:
+        return False
+    session = translator.session()
+    for note in done.notes:
+        session.absorb(note)
+    session.report()
+    return True
+
+
+def _work(make_translator: Callable[[], mtkit.Translator], form: Form) -> line_job.Work:
+    translator = make_translator()
+    rendering = form.rendering(translator)
+
+    def translate(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, Any]]:
+        session = translator.session(n_best=form.n_best or 1, prefix=form.prefix, check_direction=False)
+        return rendering.lines(session.translate(lines, first_line), first_line), session.note()
+
+    return translate
+
+
+def _identity(shared: SharedTranslator, form: Form) -> dict[str, Any]:
+    """Return what the output depends on besides the text, as JSON."""
+    translator = shared.translator
+    decode = translator.decode
+    return {
+        "models": [files.manifest["sha256"] for files in shared.members],
+        "terminology": None if decode.terminology is None else sha256_file(decode.terminology),
+        "decode": decode.model_dump(mode="json", exclude={"threads", "workers"}),
+        "engine": translator.engine.name,
+        "arithmetic": translator.engine.arithmetic,
+        "output": asdict(form),
+    }

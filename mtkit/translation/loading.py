@@ -1,0 +1,73 @@
+"""Load a translator for a job: in this process, and in the others that share its work."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mtkit.bundle import BundleFiles, read_bundle
+from mtkit.config.decoding import DecodeConfig
+from mtkit.console import log
+from mtkit.cores import usable_cores
+from mtkit.errors import UsageError
+from mtkit.jobs.executors import Processes
+from mtkit.jobs.line_job import Sharing
+from mtkit.translation.translator import Translator
+
+
+@dataclass(frozen=True)
+class SharedTranslator:
+    """A translator, and who translates with others like it."""
+
+    translator: Translator  # in this process
+    members: Sequence[BundleFiles]  # its bundles; the first one's config holds
+    make: Callable[[], Translator]  # returns such a translator in whichever process works
+    sharing: Sharing
+
+
+def load_shared(
+    members: Sequence[BundleFiles], sharing: Sharing, *, device: str = "auto", threads: int | None = None
+) -> SharedTranslator:
+    """Load the translator of bundles, an ensemble if several, with one worker; the sharing says how many there are.
+
+    threads: CPU threads for all processes of this machine; default: the config's, else one for each core.
+    Raises UsageError for a device that processes of one machine cannot share.
+    """
+    if isinstance(sharing.executor, Processes):
+        if device not in ("auto", "cpu"):
+            raise UsageError(f"several processes (--workers) are for CPUs; with the device {device}, use one")
+        device = "cpu"
+    decode = members[0].config.decode
+    threads = sharing.threads(threads or decode.threads or usable_cores())
+    load = _Load([files.folder for files in members], decode.model_copy(update={"workers": 1}), device, threads)
+    translator = load.of(members)
+    return SharedTranslator(translator, members, (lambda: translator) if sharing.here else load, sharing)
+
+
+@dataclass(frozen=True)
+class _Load:
+    """Makes a translator in another process; logs nothing, for this process has said it."""
+
+    folders: Sequence[Path]
+    decode: DecodeConfig
+    device: str
+    threads: int
+
+    def __call__(self) -> Translator:
+        before, log.disabled = log.disabled, True
+        try:
+            return self.of([read_bundle(folder) for folder in self.folders])
+        finally:
+            log.disabled = before
+
+    def of(self, members: Sequence[BundleFiles]) -> Translator:
+        """Return the translator of these bundles."""
+        first, *others = members
+        config = first.config.model_copy(update={"decode": self.decode})
+        translator = Translator.from_bundles(
+            [replace(first, config=config), *others], device=self.device, threads=self.threads
+        )
+        if translator.engine.name == "native":  # the other engine loads no torch
+            from mtkit.runtime import keep_freed_memory
+
+            keep_freed_memory()
+        return translator
