@@ -27,8 +27,8 @@ class Scores:
     metrics: Sequence[MetricScore]
 
     @property
-    def bleu(self) -> MetricScore:
-        """The first of the metrics."""
+    def first(self) -> MetricScore:
+        """The first of the metrics: BLEU, or a classifier's accuracy."""
         return self.metrics[0]
 
 

@@ -17,8 +17,9 @@ from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.formats.pairs import SIDES
 from mtkit.pages.charts import Series, line_chart
 from mtkit.pages.page import duration, thousands, write_page
+from mtkit.runs import classifier_words, report_words
 from mtkit.runs.read import RunFiles, keep_test_scores, read_run
-from mtkit.runs.report_words import findings, language, language_codes, names_languages, spoken, summary
+from mtkit.runs.report_words import language, language_codes, names_languages, spoken
 
 _MOST_POINTS = 400  # of a curve
 _MOST_VALIDATIONS = 8  # with samples on the page
@@ -83,12 +84,15 @@ def write_report(run_dir: Path) -> Path:
     path = run_dir / "report.html"
     codes = language_codes(run.cfg)
     src, tgt = map(language, codes)
+    is_classifier = run.cfg.task == "classify"
+    words = classifier_words if is_classifier else report_words
     write_page(
         path,
         "report",
         title=f"Report on the run {run_dir.name}" + (f": {src} to {tgt}" if names_languages(run.cfg) else ""),
-        summary=_with_code(summary(run)),
-        findings=list(map(_with_code, findings(run))),
+        is_classifier=is_classifier,
+        summary=_with_code(words.summary(run)),
+        findings=list(map(_with_code, words.findings(run))),
         facts=list(_facts(run)),
         scores=[(name, scores) for name, scores in (("dev", run.dev), ("test", run.test)) if scores],
         samples=_sample_stories(run),
@@ -120,13 +124,16 @@ def _with_code(text: str) -> Markup:
 
 def _facts(run: RunFiles) -> Iterator[Row]:
     """Yield the figures at the top of the page."""
-    scores = run.test or run.dev
+    scores, is_classifier = run.test or run.dev, run.cfg.task == "classify"
+    name, key, shown = (
+        ("accuracy", "accuracy", classifier_words.share) if is_classifier else ("BLEU", "bleu", "{:.1f}".format)
+    )
     if scores:
-        yield f"BLEU, {'test' if run.test else 'dev'}", f"{scores.bleu.score:.1f}"
+        yield f"{name}, {'test' if run.test else 'dev'}", shown(scores.first.score)
     elif run.validations:
-        yield "BLEU, dev, latest", f"{run.validations[-1]['bleu']:.1f}"
+        yield f"{name}, dev, latest", shown(run.validations[-1][key])
     if text := run.record.get("text"):
-        yield "sentence pairs", thousands(text["counts"]["n_kept"])
+        yield "examples" if is_classifier else "sentence pairs", thousands(text["counts"]["n_kept"])
     if run.seconds is not None:
         yield "training time", spoken(run.seconds)
     if parameters := run.record.get("parameters"):
@@ -166,11 +173,17 @@ def _attempts(history: Sequence[tuple[int, str]], reference: str) -> list[Attemp
 
 def _charts(run: RunFiles) -> Iterator[Markup]:
     """Yield the curves that have figures."""
+    what, unit = ("label", "example") if run.cfg.task == "classify" else ("next token", "target token")
     for title, y_label, lines in (
         (
-            "Loss: how surprised the model is by the next token; lower is better",
-            "nats per target token",
+            f"Loss: how surprised the model is by the {what}; lower is better",
+            f"nats per {unit}",
             [("training text", run.updates, "nll"), ("dev text", run.validations, "loss")],
+        ),
+        (
+            "Right labels on the dev text; higher is better",
+            "0 to 1",
+            [(name, run.validations, name) for name in ("accuracy", "f1", "auc")],
         ),
         (
             "Agreement with the reference translations of the dev text; higher is better",
@@ -183,7 +196,7 @@ def _charts(run: RunFiles) -> Iterator[Markup]:
             [(key.partition(".")[2] or "all checks", run.validations, key) for key in _suite_figures(run)],
         ),
         ("Learning rate", "learning rate", [("learning rate", run.updates, "lr")]),
-        ("Speed", "target tokens a second", [("tokens a second", run.updates, "tokens_per_s")]),
+        ("Speed", f"{unit}s a second", [(f"{unit.split()[-1]}s a second", run.updates, "tokens_per_s")]),
     ):
         series = [_series(name, entries, key) for name, entries, key in lines]
         if drawn := [line for line in series if line.xs]:
@@ -249,10 +262,12 @@ def _filters(run: RunFiles) -> Iterator[tuple[str, int, float]]:
     if not counts:
         return
     data = run.cfg.data
+    has_sides = run.cfg.task == "translate" or data.pairs
+    side = "side" if has_sides else "text"
     for name, what in {
         "n_read": "read",
-        "n_blank": "left out: a side is blank",
-        "n_too_long": f"left out: a side has more than {data.max_tokens} tokens (data.max_tokens)",
+        "n_blank": "left out: a side is blank" if has_sides else "left out: the text is blank",
+        "n_too_long": f"left out: a {side} has more than {data.max_tokens} tokens (data.max_tokens)",
         "n_ratio": f"left out: one side is more than {data.max_length_ratio} times as long (data.max_length_ratio)",
         "n_kept": "kept for training",
     }.items():
@@ -260,13 +275,13 @@ def _filters(run: RunFiles) -> Iterator[tuple[str, int, float]]:
             yield what, counts[name], counts[name] / max(1, counts["n_read"])
 
 
-def _tokenizers(run: RunFiles) -> Iterator[tuple[str, str, str]]:
-    """Yield the name of a figure, and its value for both sides."""
+def _tokenizers(run: RunFiles) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of a figure, and its value for each tokenizer."""
     reports = run.record.get("text", {}).get("tokenizers")
     if not reports:
         return
-    sides = [reports[side] for side in SIDES]
-    for name, cells in (
+    sides = [reports[side] for side in SIDES if side in reports]
+    yield from (
         ("pieces in the vocabulary", [thousands(side["vocab_size"]) for side in sides]),
         ("tokens of the training text", [thousands(side["n_training_tokens"]) for side in sides]),
         ("tokens per word of the dev text", [f"{side['tokens_per_word']:.2f}" for side in sides]),
@@ -281,18 +296,18 @@ def _tokenizers(run: RunFiles) -> Iterator[tuple[str, str, str]]:
             [_percent(side["byte_token_share"], 2) for side in sides],
         ),
         ("unknown dev tokens, which are lost", [thousands(side["n_unknown"]) for side in sides]),
-    ):
-        yield name, cells[0], cells[1]
+    )
 
 
 def _model(run: RunFiles) -> Iterator[Row]:
-    model = run.cfg.model
-    yield "layers", f"{model.n_encoder_layers} in the encoder, {model.n_decoder_layers} in the decoder"
+    model, is_classifier = run.cfg.model, run.cfg.task == "classify"
+    of_decoder = "" if is_classifier else f", {model.n_decoder_layers} in the decoder"
+    yield "layers", f"{model.n_encoder_layers} in the encoder{of_decoder}"
     yield "width", f"{model.d_model}; {model.d_ff} inside the feed-forward; {model.n_heads} attention heads"
     yield "positions", model.positions
     yield "normalisation", f"{model.norm}, {model.norm_position}"
     yield "activation", model.activation
-    if model.decoder != "attention":
+    if model.decoder != "attention" and not is_classifier:
         yield "decoder", model.decoder
 
 
@@ -315,7 +330,8 @@ def _course(run: RunFiles) -> Iterator[Row]:
         yield "time in training and validation", duration(run.seconds)
     if run.updates:
         speeds = sorted(entry["tokens_per_s"] for entry in run.updates)
-        yield "target tokens a second, median", thousands(round(speeds[len(speeds) // 2]))
+        unit = "examples" if run.cfg.task == "classify" else "target tokens"
+        yield f"{unit} a second, median", thousands(round(speeds[len(speeds) // 2]))
         yield "padding in the batches", _percent(last["padding_share"], 1)
         if left_out := sum(entry["updates_left_out"] for entry in run.updates):
             yield "updates skipped because fp16 overflowed", thousands(left_out)

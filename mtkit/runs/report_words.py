@@ -82,7 +82,7 @@ def _text_learned(run: RunFiles) -> str:
 
 
 def _in_words(scores: Scores, origin: str) -> str:
-    bleu = scores.bleu
+    bleu = scores.first
     n = f"{thousands(scores.n_sentences)} sentences" if scores.n_sentences else "sentences"
     return (
         f"On {n}, {origin}, its translations score {bleu.score:.1f} of 100 points for agreement with human "
@@ -94,10 +94,11 @@ def _in_words(scores: Scores, origin: str) -> str:
 
 def findings(run: RunFiles) -> list[str]:
     """Return what the reader should know before relying on the model, most important first."""
-    return [*_of_the_run(run), *_of_the_text(run), *_of_the_curves(run), *_of_the_scores(run)]
+    return [*of_the_run(run), *_of_the_text(run), *_of_the_curves(run), *_of_the_scores(run)]
 
 
-def _of_the_run(run: RunFiles) -> Iterator[str]:
+def of_the_run(run: RunFiles) -> Iterator[str]:
+    """Say where the training diverged."""
     for recovery in run.recoveries:
         yield (
             f"The training diverged at step {thousands(recovery['failed_step'])}; it went back to step "
@@ -148,26 +149,45 @@ def _of_the_text(run: RunFiles) -> Iterator[str]:
 def _of_the_curves(run: RunFiles) -> Iterator[str]:
     if len(run.validations) < 4:
         return
+    if memorising := list(rising_loss(run)):
+        yield from memorising
+        return
     last = run.validations[-1]["step"]
     before = [entry["bleu"] for entry in run.validations if entry["step"] <= _LATE * last]
     after = [entry["bleu"] for entry in run.validations if entry["step"] > _LATE * last]
+    if before and after and max(after) - max(before) >= _LARGE_GAIN:
+        gain = max(after) - max(before)
+        yield f"It was still improving, by {gain:.1f} BLEU in the last quarter. Longer training would probably help."
+
+
+def rising_loss(run: RunFiles) -> Iterator[str]:
+    """Say that the dev loss has risen since an earlier validation, if there are enough to tell."""
     losses = [entry["loss"] for entry in run.validations]
-    if losses[-1] > min(losses) + _LOSS_RISE:
+    if len(losses) >= 4 and losses[-1] > min(losses) + _LOSS_RISE:
         step = run.validations[losses.index(min(losses))]["step"]
         yield (
             f"The dev loss was lowest at step {thousands(step)} and has risen since: the model is memorising its "
             "training text. More text, more dropout or a smaller model would help."
         )
-    elif before and after and max(after) - max(before) >= _LARGE_GAIN:
-        gain = max(after) - max(before)
-        yield f"It was still improving, by {gain:.1f} BLEU in the last quarter. Longer training would probably help."
 
 
 def _of_the_scores(run: RunFiles) -> Iterator[str]:
     scores = run.test or run.dev
-    if scores and (problem := too_low(scores.bleu.score)):
+    if scores and (problem := too_low(scores.first.score)):
         yield problem
+    yield from few_sentences(run)
+    yield from untested(run)
+
+
+def few_sentences(run: RunFiles) -> Iterator[str]:
+    """Say that the scores come from few sentences."""
+    scores = run.test or run.dev
     if scores and scores.n_sentences and scores.n_sentences < _FEW_SENTENCES:
-        yield f"The scores come from only {counted(scores.n_sentences, 'sentence')}, so their intervals are wide."
+        unit = "example" if run.cfg.task == "classify" else "sentence"
+        yield f"The scores come from only {counted(scores.n_sentences, unit)}, so their intervals are wide."
+
+
+def untested(run: RunFiles) -> Iterator[str]:
+    """Say that the test set of the config waits for `mtkit evaluate`."""
     if run.training and run.cfg.data.test and not run.test:
         yield f"The test set has no scores yet; get them with `mtkit evaluate --model {run.folder}`."

@@ -91,3 +91,12 @@ def test_a_row_with_a_label_is_not_a_text(run_dir):
     assert code == 1
     assert "standard input: line 2" in stderr
     assert "cut -f1" in stderr
+
+
+def test_the_run_leaves_a_report_in_a_classifiers_words(run_dir):
+    page = (run_dir / "report.html").read_text(encoding="utf-8")
+    assert "it gives each text one of 2 labels (question, statement)" in page
+    assert "It learned from 300 examples" in page
+    assert "mtkit classify --model" in page
+    for foreign in ("BLEU", "translation", "sentence pairs"):
+        assert foreign not in page.partition("The whole config")[0]
