@@ -91,6 +91,16 @@ class Tokenizer:
         encoded: list[list[int]] = self._processor.encode([_spaced(text) for text in texts])
         return [self._tag_ids + ids if ids else ids for ids in encoded] if self._tag_ids else encoded
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where in the text each token of `encode` comes from, but for the tags: characters from, up to.
+
+        A space belongs to the word after it. Of several tokens of one character, some may have nothing.
+        """
+        offsets: list[tuple[int, int]] = self._processor.encode(_spaced(text).decode(), return_type="offset_mapping")[
+            "offsets"
+        ]
+        return offsets
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of the ids; skip special ids and the tag, and decode invalid UTF-8 as U+FFFD."""
         text: str = self._processor.decode(self.untagged(ids))

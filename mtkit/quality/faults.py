@@ -18,9 +18,9 @@ FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 TOO_SHORT, TOO_LONG, UNFINISHED = "too short", "too long", "unfinished"  # details of "length"
 
 # Scripts without spaces between words: each character counts as a word.
-_CHARACTER_WORDS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_TOKEN = re.compile(rf"[{_CHARACTER_WORDS}\U00020000-\U0003ffff]|[^\W_{_CHARACTER_WORDS}]+")
-_IS_CHARACTER_WORD = re.compile(rf"[{_CHARACTER_WORDS}\U00020000-\U0003ffff]")
+CHARACTER_WORDS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_TOKEN = re.compile(rf"[{CHARACTER_WORDS}\U00020000-\U0003ffff]|[^\W_{CHARACTER_WORDS}]+")
+_IS_CHARACTER_WORD = re.compile(rf"[{CHARACTER_WORDS}\U00020000-\U0003ffff]")
 # Characters that carry as much text as several letters of an alphabet, and as how many.
 _WIDE = (
     (re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"), 3.0),

@@ -8,8 +8,11 @@ tokens of a source word and averaged over those of a target word.
 
 import codecs
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,6 +22,7 @@ from mtkit.formats.lines import as_one_line
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.scoring import ForcedPair, explain_out_of_memory, forced_batches
 
+Interval = tuple[int, int]  # characters of a text: from, up to
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -49,11 +53,52 @@ def align(
     weights = attention_weights(model, [forced[index] for index in indices], layer=layer)
     for index, attention in zip(indices, weights, strict=True):
         pair, (src_text, tgt_text) = forced[index], texts[index]
-        src_words = words_of(src_text, src_tokenizer, src_tokenizer.untagged(pair.src))
-        tgt_words = words_of(tgt_text, tgt_tokenizer, pair.tgt)
+        src_words, tgt_words = words_of(src_text, src_tokenizer), words_of(tgt_text, tgt_tokenizer)
         links = sorted(word_links(_end_for_tag(attention, len(pair.src) - len(src_words)), src_words, tgt_words))
         alignments[index] = " ".join(f"{src}-{tgt}" for src, tgt in links)
     return alignments
+
+
+def interval_weights(
+    model: Transformer,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+    texts: Sequence[tuple[str, str]],
+    intervals: Sequence[tuple[Sequence[Interval], Sequence[Interval]]],
+) -> list[npt.NDArray[np.float64]]:
+    """Return how much parts of a translation look at parts of its source: a matrix (target, source) for each pair.
+
+    intervals: of each pair, the parts of source and target, such as words: characters from, up to. A row adds up to at
+    most 1; the rest is attention to the end of the sentence and to what is in no part. Rows are 0 for texts that are
+    blank, or too long for the model.
+    """
+    src_ids = src_tokenizer.encode_batch([src for src, _ in texts])
+    tgt_ids = tgt_tokenizer.encode_batch([tgt for _, tgt in texts])
+    forced = [ForcedPair(src, tgt) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
+    limit = model.cfg.max_positions if model.cfg.positions == "learned" else None
+    matrices = [np.zeros((len(tgt), len(src))) for src, tgt in intervals]
+    indices = [index for index, pair in enumerate(forced) if pair.src and pair.tgt and _fits(pair, limit)]
+    weights = attention_weights(model, [forced[index] for index in indices])
+    for index, attention in zip(indices, weights, strict=True):
+        src_spans, tgt_spans = src_tokenizer.spans(texts[index][0]), tgt_tokenizer.spans(texts[index][1])
+        n_tags = len(forced[index].src) - len(src_spans)
+        of_tokens = attention[:, n_tags:-1].double().numpy()
+        of_src, of_tgt = _shares(src_spans, intervals[index][0]), _shares(tgt_spans, intervals[index][1])
+        tokens = of_tgt.sum(0)
+        matrices[index] = (of_tgt / np.where(tokens > 0, tokens, 1)).T @ of_tokens @ of_src
+    return matrices
+
+
+def _shares(tokens: Sequence[Interval], parts: Sequence[Interval]) -> npt.NDArray[np.float64]:
+    """Return which share of each token's characters stands in each part: (tokens, parts), both in rising order."""
+    shares = np.zeros((len(tokens), len(parts)))
+    starts, ends = (np.array([part[end] for part in parts], dtype=np.int64) for end in (0, 1))
+    for index, (start, end) in enumerate(tokens):
+        first, last = np.searchsorted(ends, start, side="right"), np.searchsorted(starts, end, side="left")
+        overlaps = np.minimum(ends[first:last], end) - np.maximum(starts[first:last], start)
+        if (total := overlaps.sum()) > 0:
+            shares[index, first:last] = overlaps / total
+    return shares
 
 
 def _fits(pair: ForcedPair, max_positions: int | None) -> bool:
@@ -102,17 +147,11 @@ def word_links(attention: Tensor, src_words: Sequence[int], tgt_words: Sequence[
     return {(best[word], word) for word in set(tgt_words) if best[word] != end}
 
 
-def words_of(text: str, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """Return the index of each token's word in the text as it stands.
-
-    Normalisation can split or remove a word, so count words in the normalised text and trace them back.
-    """
-    word_indices = piece_words(tokenizer.pieces(ids))
-    words = text.split()
-    owners = [index for index, word in enumerate(words) for _ in tokenizer.normalize(word).split()]
-    if len(owners) != max(word_indices) + 1:  # normalisation reached across a space: this comes closest
-        owners = [min(index, len(words) - 1) for index in range(max(word_indices) + 1)]
-    return [owners[index] for index in word_indices]
+def words_of(text: str, tokenizer: Tokenizer) -> list[int]:
+    """Return the index of each token's word in the text; words are what white space separates."""
+    ends = [word.end() for word in re.finditer(r"\S+", text)]
+    # a token ends in its word, or, if it is all space, before it
+    return [min(bisect_right(ends, max(start, end - 1)), len(ends) - 1) for start, end in tokenizer.spans(text)]
 
 
 def piece_words(pieces: Sequence[str]) -> list[int]:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from mtkit.bundle import load_bundle
 from mtkit.model.transformer import Transformer, alignment_layer
-from mtkit.scoring.alignment import align, attention_weights, piece_words, word_links, words_of
+from mtkit.scoring.alignment import align, attention_weights, interval_weights, piece_words, word_links, words_of
 from mtkit.scoring.scoring import ForcedPair
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "It rains, it rains."]
@@ -79,7 +79,7 @@ def test_each_piece_gets_the_index_of_its_word(pieces, words):
 def test_words_are_those_of_the_text_before_normalisation(loaded, text, words):
     tokenizer = loaded.src_tokenizer
     ids = tokenizer.encode(text)
-    owners = words_of(text, tokenizer, ids)
+    owners = words_of(text, tokenizer)
     assert len(owners) == len(ids)
     for word in words:
         index = text.split().index(word)
@@ -160,3 +160,38 @@ def test_blank_and_too_long_sides_have_no_links(loaded, caplog):
     assert "1 of 4 pairs" in message and "model.max_positions=8" in message
     assert align(model, loaded.src_tokenizer, loaded.tgt_tokenizer, []) == []
     assert model.training
+
+
+def test_the_spans_of_tokens_spell_the_text(loaded):
+    tokenizer = loaded.src_tokenizer
+    for text in ("I love  oranges.", " the cat", "\u00bd \ufb01ne\u2026", "\u65e5\u672c", "a\u2581b", ""):
+        spans = tokenizer.spans(text)
+        assert len(spans) == len(tokenizer.encode(text))
+        assert "".join(text[start:end] for start, end in spans).strip() == text.strip()
+        assert all(0 <= start <= end <= len(text) for start, end in spans)
+
+
+def test_weights_of_words_are_the_attention_of_their_tokens(loaded):
+    src, tgt = "I love oranges.", "J'aime les oranges."
+    src_words, tgt_words = [(0, 1), (2, 6), (7, 14), (14, 15)], [(0, 2), (2, 6), (7, 10), (11, 18), (18, 19)]
+    tokenizers = loaded.src_tokenizer, loaded.tgt_tokenizer
+    [found] = interval_weights(loaded.model, *tokenizers, [(src, tgt)], [(src_words, tgt_words)])
+    pair = ForcedPair(tokenizers[0].encode(src), tokenizers[1].encode(tgt))
+    [attention] = attention_weights(loaded.model, [pair])
+
+    def share(token, word) -> float:
+        """Of the token's characters without spaces, by counting them."""
+        places = [index for index in range(*token[0]) if not token[1][index].isspace()]
+        return sum(word[0] <= index < word[1] for index in places) / max(1, len(places))
+
+    of_src = [[share((span, src), word) for word in src_words] for span in tokenizers[0].spans(src)]
+    of_tgt = [[share((span, tgt), word) for word in tgt_words] for span in tokenizers[1].spans(tgt)]
+    for row, tokens in enumerate(zip(*of_tgt, strict=True)):
+        for column, src_tokens in enumerate(zip(*of_src, strict=True)):
+            expected = sum(
+                a * b * float(attention[t, s]) for t, a in enumerate(tokens) for s, b in enumerate(src_tokens)
+            ) / sum(tokens)
+            assert found[row, column] == pytest.approx(expected, abs=1e-6)
+    assert (found.sum(1) <= 1 + 1e-6).all()
+    blank = interval_weights(loaded.model, *tokenizers, [("", tgt)], [([], tgt_words)])
+    assert blank[0].shape == (5, 0)

@@ -1,0 +1,94 @@
+"""Text with inline codes: markup that stays as it is while the text around it is translated."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Code:
+    """Markup inside a segment, such as <b>, </b> or <br>."""
+
+    markup: str
+    kind: Literal["open", "close", "single"]
+    name: str = ""  # a closing code belongs to the last opening one of this name
+    text: str = ""  # what the translator reads in its place, such as a space for a line break
+
+
+Part = str | Code
+
+
+@dataclass(frozen=True)
+class Span:
+    """Codes around the characters start to end of a text; a single code stands at start, which is its end, too."""
+
+    codes: tuple[Code] | tuple[Code, Code]
+    start: int
+    end: int
+    inside: tuple["Span", ...] = ()
+
+    def all_codes(self) -> Iterator[Code]:
+        """Yield its codes and those inside."""
+        yield self.codes[0]
+        for span in self.inside:
+            yield from span.all_codes()
+        yield from self.codes[1:]
+
+
+@dataclass(frozen=True)
+class Inline:
+    """A segment: its text alone, and where its codes stand in it."""
+
+    source: str  # as it is in the document
+    text: str
+    spans: tuple[Span, ...]  # the outermost, in their order
+
+
+@dataclass
+class _Open:
+    code: Code
+    start: int
+    inside: list[Span] = field(default_factory=list)
+
+
+def inline_of(parts: Iterable[Part], source: str | None = None) -> Inline:
+    """Separate the codes of a segment from its text.
+
+    source: the segment as it is in the document; default: the parts, one after the other.
+
+    Codes that enclose each other crosswise, and those without a partner, count as single ones.
+    """
+    parts = tuple(parts)
+    partners = _partners(parts)
+    text, levels = "", [_Open(Code("", "single"), 0)]
+    for index, part in enumerate(parts):
+        if isinstance(part, str):
+            text += part
+        elif index in partners and part.kind == "open":
+            levels.append(_Open(part, len(text)))
+        elif index in partners:
+            opened = levels.pop()
+            levels[-1].inside.append(Span((opened.code, part), opened.start, len(text), tuple(opened.inside)))
+        else:
+            levels[-1].inside.append(Span((part,), len(text), len(text)))
+            text += part.text
+    if source is None:
+        source = "".join(part if isinstance(part, str) else part.markup for part in parts)
+    return Inline(source, text, tuple(levels[0].inside))
+
+
+def _partners(parts: Sequence[Part]) -> set[int]:
+    """Return the indices of the codes that have a partner: the last opening one of the name that is still open."""
+    found: set[int] = set()
+    waiting: list[tuple[int, str]] = []
+    for index, part in enumerate(parts):
+        if isinstance(part, str) or part.kind == "single":
+            continue
+        if part.kind == "open":
+            waiting.append((index, part.name))
+            continue
+        last = next((place for place in reversed(range(len(waiting))) if waiting[place][1] == part.name), None)
+        if last is not None:
+            found |= {waiting[last][0], index}
+            del waiting[last:]  # those opened after it would cross
+    return found

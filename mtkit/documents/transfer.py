@@ -1,0 +1,235 @@
+"""Put the inline codes of a source text into its translation, by the alignment of their words.
+
+A pair of codes goes around the run of target words that has the most to do with the source words inside it and the
+least with those outside; outer pairs first, inner ones within them. So all codes of the source come back once, nested
+as they were, whatever the alignment says.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mtkit.documents.inline import Inline, Span
+from mtkit.quality.faults import CHARACTER_WORDS
+
+_STANDS_ALONE = re.compile(f"[{CHARACTER_WORDS}]")
+_ELISION = "'’"
+Floats = npt.NDArray[np.float64]
+Interval = tuple[int, int]  # from, up to
+
+
+def words_of(text: str) -> list[Interval]:
+    """Return where each word stands: letters, digits and their marks, or one other character that is not white space.
+
+    An apostrophe belongs to the letters before it, so that codes find a place between l' and orange. Each letter of a
+    script that has no spaces is a word.
+    """
+    words: list[Interval] = []
+    grows = False  # whether a letter would belong to the last word
+    for index, character in enumerate(text):
+        is_mark = unicodedata.category(character).startswith("M")
+        if (
+            words
+            and words[-1][1] == index
+            and (is_mark or (grows and (_is_letter(character) or character in _ELISION)))
+        ):
+            words[-1] = words[-1][0], index + 1
+            grows = character not in _ELISION
+        elif not character.isspace():
+            words.append((index, index + 1))
+            grows = _is_letter(character)
+    return words
+
+
+def _is_letter(character: str) -> bool:
+    return (character.isalnum() or character == "_") and not _STANDS_ALONE.match(character)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A translation with the codes of its source."""
+
+    text: str
+    n_guessed: int  # codes, or pairs, whose place no alignment shows
+
+
+def transfer(inline: Inline, translation: str, weights: Floats, write: Callable[[str], str] = str) -> Transfer:
+    """Return the translation of inline.text with its codes.
+
+    weights: (target words, source words), of `words_of` both; how much each target word has to do with each source
+    word. Rows add up to at most 1.
+    write: turns text into that of the document, such as & into &amp;.
+    A translation that equals the text gets the segment as it is.
+    """
+    if translation == inline.text:
+        return Transfer(inline.source, 0)
+    placer = _Placer(inline.text, translation, weights, write)
+    text = placer.render(inline.spans, (0, len(placer.tgt)), (0, len(placer.src)), (0, len(translation)))
+    return Transfer(text, placer.n_guessed)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """What stands at characters start to end of the translation; a single code replaces nothing, or white space."""
+
+    start: int
+    end: int
+    order: int  # among its siblings in the source
+    text: str
+
+
+class _Placer:
+    def __init__(self, source: str, translation: str, weights: Floats, write: Callable[[str], str]) -> None:
+        self.source, self.translation = source, translation
+        self.src, self.tgt = words_of(source), words_of(translation)
+        if weights.shape != (len(self.tgt), len(self.src)):
+            raise ValueError(f"weights of {weights.shape} for {len(self.tgt)} target and {len(self.src)} source words")
+        self.weights, self.write = weights, write
+        self.sums = np.concatenate([np.zeros((len(self.tgt), 1)), weights.cumsum(axis=1)], axis=1)
+        self.n_guessed = 0
+
+    def render(self, spans: Sequence[Span], tgt: Interval, src: Interval, characters: Interval) -> str:
+        """Return these characters of the translation with the spans, which stand side by side in the source.
+
+        tgt, src: the words among which they stand.
+        """
+        runs = self._runs(spans, tgt)
+        free = [place for place in range(tgt[0], tgt[1] + 1) if not any(a < place < b for a, b in runs.values())]
+        items = []
+        for order, span in enumerate(spans):
+            if order in runs:
+                items.append(self._pair(span, order, runs[order]))
+            else:
+                items.append(self._single(span, order, self._boundary(span, free, src), characters))
+        text, at = "", characters[0]
+        for item in sorted(items, key=lambda item: (item.start, item.order)):
+            text += self.write(self.translation[at : item.start]) + item.text
+            at = max(at, item.end)
+        return text + self.write(self.translation[at : characters[1]])
+
+    def _runs(self, spans: Sequence[Span], tgt: Interval) -> dict[int, Interval]:
+        """Choose target words for each pair of codes with words inside, by the pair's index, as far as there are any.
+
+        The pairs that the alignment shows best choose first.
+        """
+        gains = {}
+        for order, span in enumerate(spans):
+            first, end = self._source_words(span)
+            if first < end:
+                inside = self.sums[:, end] - self.sums[:, first]
+                gains[order] = 2 * inside - self.sums[:, -1]
+        taken = np.zeros(len(self.tgt), dtype=bool)
+        taken[: tgt[0]] = taken[tgt[1] :] = True
+        best = {order: _best_run(gain, taken)[0] for order, gain in gains.items()}
+        runs: dict[int, Interval] = {}
+        for order in sorted(gains, key=lambda order: -best[order]):
+            score, run = _best_run(gains[order], taken)
+            if score <= 0:
+                self.n_guessed += 1
+                run = self._guess(spans[order], taken)
+            if run[0] < run[1]:
+                runs[order] = run = self._without_marks(run, spans[order])
+                taken[run[0] : run[1]] = True
+        return runs
+
+    def _source_words(self, span: Span) -> Interval:
+        """Return which source words the span touches."""
+        if span.start == span.end:
+            return 0, 0
+        inside = [index for index, (start, end) in enumerate(self.src) if start < span.end and end > span.start]
+        return (inside[0], inside[-1] + 1) if inside else (0, 0)
+
+    def _without_marks(self, run: Interval, span: Span) -> Interval:
+        """Leave punctuation out at the ends of a run if the span has none at this end."""
+        first, end = self._source_words(span)
+        start, stop = run
+        if _has_letters(self.source, self.src[first]):
+            while start + 1 < stop and not _has_letters(self.translation, self.tgt[start]):
+                start += 1
+        if _has_letters(self.source, self.src[end - 1]):
+            while start + 1 < stop and not _has_letters(self.translation, self.tgt[stop - 1]):
+                stop -= 1
+        return start, stop
+
+    def _guess(self, span: Span, taken: npt.NDArray[np.bool_]) -> Interval:
+        """Return one free word, the likeliest or that at the like place; none if all are taken."""
+        free = np.flatnonzero(~taken)
+        if not len(free):
+            return 0, 0
+        first, end = self._source_words(span)
+        inside = self.sums[free, end] - self.sums[free, first]
+        like = (first + end) / 2 / len(self.src) * len(self.tgt) - 0.5
+        word = int(free[inside.argmax() if inside.max() > 0 else abs(free - like).argmin()])
+        return word, word + 1
+
+    def _boundary(self, span: Span, free: Sequence[int], src: Interval) -> int:
+        """Return between which target words a code of no words belongs: before the word of this index.
+
+        Much of the words before it should translate the source words before the code, and much of those after it the
+        words after; all the more its neighbours.
+        """
+        split = sum(start < span.start for start, _ in self.src)
+        before = self.sums[:, split] - self.sums[:, src[0]]
+        after = self.sums[:, src[1]] - self.sums[:, split]
+        cut = np.concatenate([[0.0], (before - after).cumsum()])
+
+        def score(place: int) -> float:
+            total = float(cut[place])
+            if place > 0 and split > src[0]:
+                total += float(self.weights[place - 1, split - 1])
+            if place < len(self.tgt) and split < src[1]:
+                total += float(self.weights[place, split])
+            return total
+
+        return max(free, key=score)
+
+    def _pair(self, span: Span, order: int, run: Interval) -> _Item:
+        characters = self.tgt[run[0]][0], self.tgt[run[1] - 1][1]
+        inside = self.render(span.inside, run, self._source_words(span), characters)
+        return _Item(*characters, order, span.codes[0].markup + inside + span.codes[-1].markup)
+
+    def _single(self, span: Span, order: int, place: int, characters: Interval) -> _Item:
+        """Return codes without words, with the white space that they have in the source."""
+        markup = "".join(code.markup for code in span.all_codes())
+        stands_for = span.codes[0].text if len(span.codes) == 1 else ""
+        left, right = self.source[: span.start], self.source[span.start + len(stands_for) :]
+        before, after = left[-1:].isspace(), right[:1].isspace()
+        space = " " if len(span.codes) == 1 else ""
+        at_start = place == 0 or self.tgt[place - 1][1] <= characters[0]
+        at_end = place == len(self.tgt) or self.tgt[place][0] >= characters[1]
+        if at_start:
+            where = characters[0]
+            return _Item(where, where, order, markup + space * (after and where < characters[1]))
+        if at_end:
+            where = characters[1]
+            return _Item(where, where, order, space * (before and where > characters[0]) + markup)
+        end, start = self.tgt[place - 1][1], self.tgt[place][0]
+        if before and not after:
+            return _Item(start, start, order, markup)
+        if before:
+            return _Item(end, end, order, space + markup)
+        return _Item(end, start if stands_for and not after else end, order, markup)
+
+
+def _has_letters(text: str, word: Interval) -> bool:
+    return any(character.isalnum() for character in text[word[0] : word[1]])
+
+
+def _best_run(gains: Floats, taken: npt.NDArray[np.bool_]) -> tuple[float, Interval]:
+    """Return the largest sum of neighbouring gains that are not taken, and where they stand (Bentley 1984)."""
+    best, where = 0.0, (0, 0)
+    total, start = 0.0, 0
+    for index, (gain, is_taken) in enumerate(zip(gains.tolist(), taken.tolist(), strict=True)):
+        if is_taken or total <= 0:
+            total, start = 0.0, index
+        if is_taken:
+            start = index + 1
+            continue
+        total += gain
+        if total > best:
+            best, where = total, (start, index + 1)
+    return best, where

@@ -1,0 +1,41 @@
+"""Lines with markup through a real, if small, model."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from mtkit.documents.marked_lines import MarkedLines
+from mtkit.translation.translator import Translator
+
+TAG = re.compile(r"<[^>]+>")
+LINES = [
+    "the <b>red</b> cat",
+    "<i>one <b>blue</b> dog</i><br>",
+    "",
+    "<p></p>",
+    "two red cats",
+    "one &amp; <b>two</b>",
+    "one <code>x < y</code> dog",
+]
+
+
+@pytest.fixture(scope="module")
+def translator(shared_bundle):
+    return Translator.load(shared_bundle, engine="native")
+
+
+def test_each_line_has_its_codes_and_the_translation_of_its_text(translator):
+    marked = MarkedLines(translator).translate(LINES)
+    texts = ["the red cat", "one blue dog ", "", "", "two red cats", "one & two", "one  dog"]
+    for line, found, plain in zip(LINES, marked, translator.translate(texts), strict=True):
+        kept = re.findall(r"<code>.*?</code>|<[^>]+>", line)
+        assert Counter(re.findall(r"<code>.*?</code>|<[^>]+>", found.text)) == Counter(kept)
+        text = re.sub(r"<code>.*?</code>|<[^>]+>", "", found.text).replace("&amp;", "&")
+        assert text.split() == plain.split()
+    assert marked[3].text == "<p></p>"
+
+
+def test_lines_do_not_depend_on_the_lines_around_them(translator):
+    together = MarkedLines(translator).translate(LINES)
+    assert together == [MarkedLines(translator).translate([line])[0] for line in LINES]

@@ -1,0 +1,122 @@
+"""Inline codes put into translations: known places by hand, and laws for any alignment."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.documents.inline import Code, Part, inline_of
+from mtkit.documents.transfer import transfer, words_of
+
+_TAG = re.compile(r"</?\w+/?>")
+_EMPTY = {"br": " ", "img": ""}
+
+
+def segment(html: str):
+    """Parse a few simple tags."""
+    parts: list[Part] = []
+    at = 0
+    for tag in _TAG.finditer(html):
+        parts.append(html[at : tag.start()])
+        name = tag[0].strip("</>")
+        if name in _EMPTY:
+            parts.append(Code(tag[0], "single", text=_EMPTY[name]))
+        else:
+            parts.append(Code(tag[0], "close" if tag[0].startswith("</") else "open", name))
+        at = tag.end()
+    return inline_of([*(part for part in parts if part), *filter(None, [html[at:]])])
+
+
+def aligned(source: str, target: str, links: str):
+    """Weights of links such as "0-0 1-2", source word - target word; a target word shares its weight out evenly."""
+    weights = np.zeros((len(words_of(target)), len(words_of(source))))
+    for link in links.split():
+        i, _, j = link.partition("-")
+        weights[int(j), int(i)] = 1.0
+    return weights / np.maximum(1, weights.sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
+        ("I love <b>oranges</b>.", "J'aime les oranges.", "0-0 1-1 2-2 2-3 3-4", "J'aime <b>les oranges</b>."),
+        ("I love <b>oranges</b>.", "J'aime les oranges.", "0-0 1-1 2-3 2-4 3-4", "J'aime les <b>oranges</b>."),
+        ("the <b>red</b> car", "la voiture rouge", "0-0 1-2 2-1", "la voiture <b>rouge</b>"),
+        ("<b>the red</b> car", "la voiture rouge", "0-0 1-2 2-1", "<b>la</b> voiture rouge"),
+        ("the <i><b>red</b> car</i>", "la voiture rouge", "0-0 1-2 2-1", "la <i>voiture <b>rouge</b></i>"),
+        ("the <i>red</i> <b>car</b>", "la voiture rouge", "0-0 1-2 2-1", "la <b>voiture</b> <i>rouge</i>"),
+        ("one<br>two", "un deux", "0-0 1-1", "un<br>deux"),
+        ("one <br> two", "un deux", "0-0 1-1", "un <br> deux"),
+        ("one <br>two", "un deux", "0-0 1-1", "un <br>deux"),
+        ("Press <img> now", "Appuyez maintenant", "0-0 1-1", "Appuyez <img> maintenant"),
+        ("<img> one", "un", "0-0", "<img> un"),
+        ("one <img>", "un", "0-0", "un <img>"),
+        ("o<img>ne two", "un deux", "0-0 1-1", "un<img> deux"),
+        ("an <a></a>orange", "une orange", "0-0 1-1", "une <a></a>orange"),
+        ("the <b>orange</b>", "l'orange", "0-0 1-1", "l'<b>orange</b>"),
+        ("not <b>you</b>", "ne pas", "0-0 0-1", "ne <b>pas</b>"),  # no link: the word at the like place
+        ("<b>one</b> two", "一二", "0-0 1-1", "<b>一</b>二"),
+        ("</b>one<b>", "un", "0-0", "</b>un<b>"),
+        ("<b><i>one</b></i> two", "un deux", "0-0 1-1", "<b><i>un</b></i> deux"),
+    ],
+)
+def test_codes_go_where_their_words_went(source, target, links, expected):
+    inline = segment(source)
+    assert transfer(inline, target, aligned(inline.text, target, links)).text == expected
+
+
+def test_a_text_that_stays_keeps_its_codes_where_they_are():
+    inline = segment("un<b>believ</b>able<br> ")
+    assert inline.text == "unbelievable  "
+    assert transfer(inline, inline.text, aligned(inline.text, inline.text, "")).text == "un<b>believ</b>able<br> "
+
+
+def test_guessed_places_are_counted():
+    inline = segment("<b>one</b> <i>two</i>")
+    assert transfer(inline, "un deux", aligned(inline.text, "un deux", "0-0 1-1")).n_guessed == 0
+    assert transfer(inline, "un deux", aligned(inline.text, "un deux", "0-0")).n_guessed == 1
+    found = transfer(inline, "un", aligned(inline.text, "un", "0-0"))
+    assert (found.text, found.n_guessed) == ("<b>un</b><i></i>", 1)
+
+
+def test_a_letter_keeps_its_marks_and_a_script_without_spaces_has_words_of_one_letter():
+    assert [("हिन्दी, l'été 我爱x")[a:b] for a, b in words_of("हिन्दी, l'été 我爱x")] == [
+        "हिन्दी", ",", "l'", "été", "我", "爱", "x",
+    ]  # fmt: skip
+
+
+@st.composite
+def nested(draw, depth: int = 0):
+    """Text with well nested tags of any kind."""
+    parts = []
+    for _ in range(draw(st.integers(0, 3))):
+        kind = draw(st.sampled_from(["text", "text", "br", "img", "b", "i", "a"]))
+        if kind == "text":
+            parts.append(draw(st.text(alphabet="ab .'", max_size=6)))
+        elif kind in _EMPTY:
+            parts.append(f"<{kind}>")
+        else:
+            parts.append(f"<{kind}>{draw(nested(depth + 1)) if depth < 3 else 'x'}</{kind}>")
+    return "".join(parts)
+
+
+@given(nested(), st.text(alphabet="uv .'", max_size=12), st.data())
+def test_any_alignment_keeps_all_codes_the_text_and_the_nesting(source, target, data):
+    inline = segment(source)
+    shape = len(words_of(target)), len(words_of(inline.text))
+    numbers = data.draw(st.lists(st.floats(0, 1), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]))
+    weights = np.array(numbers).reshape(shape)
+    weights /= np.maximum(1.0, weights.sum(1, keepdims=True)) if shape[1] else 1.0
+    found = transfer(inline, target, weights).text
+    assert Counter(_TAG.findall(found)) == Counter(_TAG.findall(source))
+    assert _TAG.sub("", found).split() == target.split() or _TAG.sub(" ", found).split() == target.split()
+    waiting: list[str] = []
+    for tag in _TAG.findall(found):
+        if tag.startswith("</"):
+            assert waiting.pop() == tag.strip("</>")
+        elif tag.strip("<>") not in _EMPTY:
+            waiting.append(tag.strip("<>"))
+    assert not waiting
