@@ -12,6 +12,7 @@ from mtkit.console import counted, progress_bar
 from mtkit.corpora.clean import judge
 from mtkit.corpora.even_sample import EvenSample
 from mtkit.corpora.negatives import Mistakes, Texts
+from mtkit.corpora.pair_judge import GOOD
 from mtkit.data.corpus import count_pairs, read_pairs
 from mtkit.data.near import loose_keys
 from mtkit.errors import DataError
@@ -20,10 +21,9 @@ from mtkit.formats.compression import open_output
 from mtkit.formats.lines import as_column, windows
 from mtkit.formats.pairs import Languages, Pair
 
-GOOD = "good"
 TRAIN, DEV = "train.tsv.gz", "dev.tsv.gz"
 _JUDGED_AT_ONCE = 4096
-_DEV_PAIRS = 1000  # at most; each also comes with a mistake
+_DEV_PAIRS = 2000  # at most; each also comes with a mistake
 _DEV_SHARE = 0.1  # at most
 _FEWEST = 1000  # good pairs, below which a filter learns nothing of use
 

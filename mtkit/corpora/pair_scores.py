@@ -11,14 +11,16 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from mtkit.bundle import SHAPING_FILES, BundleFiles, find_model, read_bundle
 from mtkit.classification.classifier import Classifier
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log
 from mtkit.corpora.clean import LONGEST_JUDGED
 from mtkit.corpora.cutting import Windows, cut
-from mtkit.corpora.filter_examples import GOOD
 from mtkit.corpora.language import foreign_lines
+from mtkit.corpora.pair_judge import FILE, GOOD, PairJudge, lexicon_file
 from mtkit.corpora.repair import check_steps, repair
 from mtkit.corpora.sources import UNNAMED, find_corpora
 from mtkit.data.corpus import corpus_name, read_corpus
@@ -56,6 +58,7 @@ def read_filter(model: Path | None, overrides: Sequence[str] = ()) -> BundleFile
             f"{folder}: a classifier of {reads} with the labels {', '.join(data.labels[:5])}, not a pair filter; train "
             "one with mtkit data train-filter, or use this one with mtkit classify"
         )
+    lexicon_file(files)
     return files
 
 
@@ -142,7 +145,7 @@ def run_scoring(
         make,
         inputs=[path for corpus in corpora for path in corpus.paths],
         settings={
-            "model": {name: files.manifest["sha256"][name] for name in SHAPING_FILES},
+            "model": {name: files.manifest["sha256"][name] for name in (*SHAPING_FILES, FILE)},
             "precision": cfg.decode.precision,
             "max_src_tokens": cfg.decode.max_src_tokens,
             "repair": cfg.clean.repair,
@@ -168,22 +171,22 @@ class _Score:
     keeps_state = True  # the model
 
     @cached_property
-    def _classifier(self) -> Classifier:
-        return Classifier.load(self.model, device=self.device, overrides=self.overrides, threads=1)
+    def _judge(self) -> PairJudge:
+        return PairJudge.load(Classifier.load(self.model, device=self.device, overrides=self.overrides, threads=1))
 
     def __call__(self, index: int, folder: Path) -> dict[str, int]:
-        steps = self._classifier.files.config.clean.repair
+        steps = self._judge.classifier.files.config.clean.repair
         pairs = [_readable(pair) for pair in self.windows.read(index)]
         src, tgt = (repair(texts, steps) for texts in zip(*pairs, strict=True))
-        counts = Counter[str]()
+        probs, is_unread, is_cut = self._judge.scores(list(zip(src, tgt, strict=True)))
         with open_output(folder / self.name) as file:
-            for found in self._classifier.stream(zip(src, tgt, strict=True)):
-                score = found.probabilities.get(GOOD, 0.0)
-                file.write(f"{score:.4f}\n")
-                counts["unread"] += found.label is None
-                counts["cut"] += found.is_cut
-                counts[f"bin {min(N_BINS - 1, int(score * N_BINS))}"] += 1
-        return counts
+            file.writelines(f"{prob:.4f}\n" for prob in probs.tolist())
+        bins = Counter(np.minimum((probs.round(4) * N_BINS).astype(int), N_BINS - 1).tolist())
+        return {
+            "unread": int(is_unread.sum()),
+            "cut": int(is_cut.sum()),
+            **{f"bin {i}": n for i, n in bins.items()},
+        }
 
 
 def _readable(pair: Pair) -> tuple[str, str]:

@@ -46,5 +46,6 @@ def train_filter(
     sources.require_regular_files(files)
     cfg = pair_filter.prepare_run(output, files, languages, overrides or [], budget=budget, most=pairs)
     result = training.train(cfg, since)
+    pair_filter.complete(result.bundle, output)
     log.info(f"to judge text with it: mtkit data score CORPUS -o scores.txt --model {output}")
     print(result.bundle)
