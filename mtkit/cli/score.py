@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mtkit import bundle, runtime
+from mtkit import bundle
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import OUTPUT, TEXT, DecodeSetOption, DeviceOption, ModelOption, OutputOption
+from mtkit.cli.score_file import WINDOW_PAIRS, Form, LoadScorer, score_files, score_window
+from mtkit.cli.sharing import (
+    ExecutorOption,
+    ModelWorkersOption,
+    RayAddressOption,
+    RestartOption,
+    ShardOption,
+    Where,
+)
 from mtkit.config.data import CorpusFiles
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
 from mtkit.formats import lines as text_lines
-from mtkit.scoring import alignment as word_alignment
-from mtkit.scoring import scoring
-
-_WINDOW_PAIRS = 1024
-
+from mtkit.jobs.line_job import can_be_a_job
+from mtkit.scoring.scoring import Scorer, ScoreTotals
 
 SrcOption = Annotated[
     Path | None,
@@ -56,6 +59,11 @@ def score(
     as_json: JsonLinesOption = False,
     device: DeviceOption = "auto",
     overrides: DecodeSetOption = None,
+    workers: ModelWorkersOption = None,
+    shard: ShardOption = None,
+    executor: ExecutorOption = "local",
+    ray_address: RayAddressOption = None,
+    restart: RestartOption = False,
 ) -> None:
     """Score given translations by the model's probabilities; totals go to stderr.
 
@@ -63,43 +71,65 @@ def score(
     sentence), number of tokens (including the end), log-probability per token, perplexity per token; then the tokens as
     piece=log-probability (--tokens) and the alignment (--alignments). Pairs that cannot be scored (a blank source, a
     side longer than the model's positions) show nan and are counted on stderr; nothing is cut. Last digits may vary,
-    because rounding depends on the pairs that share a batch.
+    because rounding depends on the pairs that share a batch, and on the number of threads. With --src, --tgt and
+    --output, the same command resumes an interrupted job.
     """
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for lines of source, tab, target from stdin")
 
+    where = Where(workers, shard, executor, ray_address)
+    if not (is_job := _can_be_a_job(src, tgt, output_path)) and (restart or workers is not None or where.is_shared):
+        raise UsageError(
+            "--workers, --shard, --executor ray and --restart: for a job from files to a file; give --src, --tgt and "
+            "--output, too"
+        )
     folder = bundle.find_model(model)
     log.info(f"model: {folder}")
-    loaded = bundle.load_bundle(folder, overrides or [])
-    runtime.set_threads(loaded.config.decode.threads)
-    src_tokenizer = loaded.src_tokenizer.tagged(loaded.config.decode.tag)
-    scorer = scoring.Scorer(loaded.model.to(runtime.choose_device(device)), src_tokenizer, loaded.tgt_tokenizer)
-    totals, limit = scoring.ScoreTotals(), loaded.config.decode.max_src_tokens
+    form = Form(as_json, tokens, alignments)
+    decode = bundle.read_bundle(folder, overrides or []).config.decode
+    load, limit = LoadScorer(folder, overrides or [], device, decode.threads), decode.max_src_tokens
+    if is_job:
+        assert src is not None and tgt is not None and output_path is not None
+        totals = score_files(src, tgt, output_path, load, form, where, restart=restart)
+    else:
+        totals = _score_stream(src, tgt, output_path, load(), form, limit)
+    if totals is not None:
+        totals.report(limit)
+
+
+def _can_be_a_job(src: Path | None, tgt: Path | None, output: Path | None) -> bool:
+    if src is None or tgt is None or output is None:
+        return False
+    return tgt.is_file() and can_be_a_job(src, output)
+
+
+def _score_stream(
+    src: Path | None, tgt: Path | None, output_path: Path | None, scorer: Scorer, form: Form, limit: int
+) -> ScoreTotals:
+    """Write each pair's line as soon as it is scored."""
+    totals = ScoreTotals()
     n_lines = text_lines.count_lines(src) if src is not None and src.is_file() else None  # a pipe can be read only once
     with line_writer(output_path) as write, progress_bar(n_lines, "scoring", "pair") as bar:
         for window in _windows(src, tgt):
-            links: Sequence[str | None] = [None] * len(window)
-            if alignments:
-                links = word_alignment.align(scorer.model, scorer.src_tokenizer, scorer.tgt_tokenizer, window)
-            for pair_score, link in zip(scorer.score(window), links, strict=True):
-                totals.add(pair_score, limit)
-                as_line = _Line(pair_score, tokens, link)
-                write(as_line.json(totals.n_pairs) if as_json else as_line.tsv())
+            lines, of_window = score_window(scorer, form, limit, window, totals.n_pairs + 1)
+            for line in lines:
+                write(line)
+            totals.absorb(of_window.note())
             bar.update(len(window))
-    totals.report(limit)
+    return totals
 
 
 def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str]]]:
     """Yield the pairs in windows; from standard input, as many as have arrived."""
     if src is not None and tgt is not None:
         pairs = corpus.read_pairs([CorpusFiles(src=src, tgt=tgt)])
-        yield from text_lines.windows(((pair.src, pair.tgt) for pair in pairs), _WINDOW_PAIRS)
+        yield from text_lines.windows(((pair.src, pair.tgt) for pair in pairs), WINDOW_PAIRS)
         return
 
     if sys.stdin is not None and sys.stdin.isatty():
         log.info("reading source, tab, target from the terminal; Ctrl-D ends")
     n_lines = 0
-    for lines in arriving_windows(_WINDOW_PAIRS):
+    for lines in arriving_windows(WINDOW_PAIRS):
         yield [_columns(line, n_lines + i) for i, line in enumerate(lines, start=1)]
         n_lines += len(lines)
 
@@ -109,38 +139,3 @@ def _columns(line: str, line_number: int) -> tuple[str, str]:
     if len(tgt) != 1:
         raise DataError(f"standard input: line {line_number}: {len(tgt)} tabs; each line must be: source, tab, target")
     return src, tgt[0]
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A pair's line of output."""
-
-    score: scoring.PairScore
-    tokens: bool
-    alignment: str | None
-
-    def tsv(self) -> str:
-        score = self.score
-        columns = [f"{score.log_prob:.4f}", str(score.n_tokens), f"{score.mean:.4f}", f"{score.perplexity:.4f}"]
-        if self.tokens:
-            columns.append(" ".join(f"{piece}={log_prob:.4f}" for piece, log_prob in self._tokens()))
-        return "\t".join(columns if self.alignment is None else [*columns, self.alignment])
-
-    def json(self, line: int) -> str:
-        score = self.score
-        record: dict[str, object] = {"line": line, **({"problem": score.problem} if score.problem else {})}
-        record |= {"log_prob": _number(score.log_prob), "n_tokens": score.n_tokens}
-        record |= {"per_token": _number(score.mean), "perplexity": _number(score.perplexity)}
-        if self.tokens:
-            record["tokens"] = [{"piece": piece, "log_prob": _number(log_prob)} for piece, log_prob in self._tokens()]
-        if self.alignment is not None:
-            record["alignment"] = self.alignment
-        return json.dumps(record, ensure_ascii=False)
-
-    def _tokens(self) -> zip[tuple[str, float]]:
-        return zip(self.score.pieces, self.score.log_probs, strict=True)
-
-
-def _number(value: float) -> float | None:
-    """Return null for NaN and infinity, which JSON does not have."""
-    return round(value, 6) if math.isfinite(value) else None

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mtkit.cli.options import ConfigOption, SetOption, load_run_config
 from mtkit.distributed.launch import processes_of_job
 from mtkit.runs import train as training
+
+if TYPE_CHECKING:
+    from mtkit.jobs.line_job import Sharing
 
 
 def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
@@ -16,10 +21,14 @@ def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
     machine, set train.accumulate to a multiple of N and start:
     torchrun --standalone --nproc-per-node N -m mtkit train --config FILE.
     """
-    since = time.monotonic()
+    train_run(config_path, overrides)
 
+
+def train_run(config_path: Path, overrides: list[str] | None, sharing: Sharing | None = None) -> None:
+    """Do what `train` does. sharing: who translates with the teachers, if there are any."""
+    since = time.monotonic()
     with processes_of_job() as processes:
         config = load_run_config(config_path, overrides)
-        result = training.train(config, since, processes)
+        result = training.train(config, since, processes, sharing)
     if processes.is_main:
         print(result.bundle)

@@ -12,6 +12,7 @@ from mtkit.cores import CpuTime, use_of_others
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import CheckpointError, ConfigError
 from mtkit.files import disk_full_explained, locked, remove_leftovers
+from mtkit.jobs.line_job import Sharing
 from mtkit.model.network import Network
 from mtkit.runs.export import add_export, cost_in_validations
 from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
@@ -25,12 +26,15 @@ from mtkit.training.validation import DevScores
 from mtkit.training.warm_start import inherit
 
 
-def train(cfg: Config, since: float | None = None, processes: Communicator = ALONE) -> TrainResult:
+def train(
+    cfg: Config, since: float | None = None, processes: Communicator = ALONE, sharing: Sharing | None = None
+) -> TrainResult:
     """Train the model of cfg in cfg.run_dir, or resume the run where an earlier start stopped.
 
     Trains the tokenizers if the run has none. Does not change a run that has reached its limits.
     since: the time.monotonic() from which train.budget counts; default: now.
     processes: those that train the model together; each calls this function.
+    sharing: who translates the text before, if distill names teachers; default: distill.workers processes.
     Raises KeyboardInterrupt, after saving, if the user stops the run (Ctrl-C, SIGTERM, SIGHUP), and MtkitError if the
     input or the machine makes training impossible, or if another process works in the run.
     """
@@ -46,7 +50,7 @@ def train(cfg: Config, since: float | None = None, processes: Communicator = ALO
         teachers, started = cfg.distill.teachers, checkpoints.exist()
         if teachers and not started:
             check_early(cfg, processes)
-        cfg = processes.on_main(lambda: with_teachers_text(cfg))
+        cfg = processes.on_main(lambda: with_teachers_text(cfg, sharing))
         cfg = with_its_choices(cfg, started=started)
         checkpoint = processes.on_main(lambda: _open_run(cfg, run_dir, checkpoints))
         if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, run_dir, checkpoint.state))):

@@ -2,10 +2,10 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -263,6 +263,28 @@ class ScoreTotals:
         self.n_tokens += score.n_tokens
         self.log_prob += score.log_prob
         self._n_long += score.n_src_tokens > max_src_tokens
+
+    def note(self) -> dict[str, Any]:
+        """Return the totals as JSON, for `absorb`."""
+        return {
+            "pairs": self.n_pairs,
+            "scored": self.n_scored,
+            "tokens": self.n_tokens,
+            "log_prob": self.log_prob,
+            "long": self._n_long,
+            "unscored": self._unscored,
+        }
+
+    def absorb(self, note: Mapping[str, Any]) -> None:
+        """Add the totals of the pairs that come next."""
+        for problem, (line, n) in note["unscored"].items():
+            first, n_before = self._unscored.get(problem, (self.n_pairs + line, 0))
+            self._unscored[problem] = (first, n_before + n)
+        self.n_pairs += note["pairs"]
+        self.n_scored += note["scored"]
+        self.n_tokens += note["tokens"]
+        self.log_prob += note["log_prob"]
+        self._n_long += note["long"]
 
     def report(self, max_src_tokens: int) -> None:
         """Log the totals, after warnings about pairs that were not scored or that `translate` would split."""

@@ -32,15 +32,21 @@ def load_shared(
     threads: CPU threads for all processes of this machine; default: the config's, else one for each core.
     Raises UsageError for a device that processes of one machine cannot share.
     """
-    if isinstance(sharing.executor, Processes):
-        if device not in ("auto", "cpu"):
-            raise UsageError(f"several processes (--workers) are for CPUs; with the device {device}, use one")
-        device = "cpu"
+    device = shared_device(device, sharing)
     decode = members[0].config.decode
     threads = sharing.threads(threads or decode.threads or usable_cores())
     load = _Load([files.folder for files in members], decode.model_copy(update={"workers": 1}), device, threads)
     translator = load.of(members)
     return SharedTranslator(translator, members, (lambda: translator) if sharing.here else load, sharing)
+
+
+def shared_device(device: str, sharing: Sharing) -> str:
+    """Return the device of the processes of a job. Raises UsageError for one that those of a machine cannot share."""
+    if not isinstance(sharing.executor, Processes):
+        return device
+    if device not in ("auto", "cpu"):
+        raise UsageError(f"several processes (--workers) are for CPUs; with the device {device}, use one")
+    return "cpu"
 
 
 @dataclass(frozen=True)

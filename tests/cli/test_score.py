@@ -78,6 +78,46 @@ def test_files_compressed_or_not_and_a_stream_give_the_same(run):
         assert values[0] == pytest.approx(values[1], rel=1e-5, nan_ok=True)
 
 
+def test_a_job_resumes_and_reports_on_all_its_pairs(run, monkeypatch):
+    files = write_files()
+    monkeypatch.setattr("mtkit.cli.score_file.WINDOW_PAIRS", 2)
+    whole = run(*files, "--output", "whole")
+    assert whole.exit_code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Scorer, "score", _until(PAIRS[2], Scorer.score))
+        assert run(*files, "--output", "out").exit_code == 130
+    assert not Path("out").exists()
+    other = run(*files, "--output", "out", "--tokens")
+    assert (other.exit_code, "settings.output.tokens was False, now True" in other.stderr) == (1, True)
+    resumed = run(*files, "--output", "out")
+    assert "score: 2 of 4 pairs done before" in resumed.stderr
+    assert resumed.stderr.splitlines()[-2:] == whole.stderr.splitlines()[-2:]
+    assert "1 of 4 pairs not scored: the source is blank (first: line 2)" in whole.stderr
+    assert Path("out").read_bytes() == Path("whole").read_bytes()
+
+
+def _until(pair, score):
+    def score_or_stop(scorer, pairs):
+        if pair in pairs:
+            raise KeyboardInterrupt
+        return score(scorer, pairs)
+
+    return score_or_stop
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_bytes_and_the_totals_of_one(run):
+    for side, name in enumerate(("a.en", "a.fr")):
+        Path(name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS * 1000))
+    files = ["--src", "a.en", "--tgt", "a.fr"]
+    one, two = (run(*files, "--output", n, "--workers", n) for n in ("1", "2"))
+    assert (one.exit_code, two.exit_code) == (0, 0), two.stderr
+    assert Path("1").read_bytes() == Path("2").read_bytes()
+    assert len(Path("2").read_text().splitlines()) == 4000
+    assert one.stderr.splitlines()[-2:] == two.stderr.splitlines()[-2:]
+    assert "1,000 of 4,000 pairs not scored" in one.stderr
+
+
 def test_tokens_and_alignments_are_further_columns(run, expected):
     rows = [line.split("\t") for line in run("--tokens", "--alignments", stdin=as_tsv()).stdout.split("\n")[:-1]]
     for row, score, (_, tgt) in zip(rows, expected, PAIRS, strict=True):
@@ -147,6 +187,20 @@ def test_empty_input_gives_empty_output(run):
         (["--src", "a.en"], None, 2, "give both --src and --tgt, or neither"),
         (["--src", "a.en", "--tgt", "short.fr"], None, 1, "a.en has 4 lines, short.fr has 1; line n of one must"),
         (["--src", "a.en", "--tgt", "none.fr"], None, 1, "none.fr: no such file"),
+        (
+            ["--workers", "2"],
+            b"",
+            2,
+            "--workers, --shard, --executor ray and --restart: for a job from files to a file",
+        ),
+        (
+            ["--shard", "0/2"],
+            b"",
+            2,
+            "--workers, --shard, --executor ray and --restart: for a job from files to a file",
+        ),
+        (["--src", "a.en", "--tgt", "a.fr", "--output", "a.fr"], None, 2, "a.fr is the input file a.fr"),
+        (["--src", "a.en", "--tgt", "short.fr", "--output", "x"], None, 1, "a.en has 4 lines, short.fr has 1"),
         ([], b"a\tb\nno tab\n", 1, "standard input: line 2: 0 tabs; each line must be: source, tab, target"),
         ([], b"a\tb\tc\n", 1, "standard input: line 1: 2 tabs"),
         (["--model", "nowhere"], b"", 1, "nowhere: no such folder"),

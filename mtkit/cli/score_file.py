@@ -1,0 +1,136 @@
+"""Score the pairs of two files into a file as a job, which resumes, and which processes and machines share."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mtkit import bundle, runtime
+from mtkit.cli.sharing import Where
+from mtkit.config.data import CorpusFiles
+from mtkit.cores import usable_cores
+from mtkit.jobs import line_job
+from mtkit.scoring import alignment, scoring
+from mtkit.translation.loading import shared_device
+from mtkit.translation.pair_text import pair_of, pair_text
+
+WINDOW_PAIRS = 1024
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a pair's line of output holds."""
+
+    as_json: bool = False
+    tokens: bool = False
+    alignments: bool = False
+
+    def line(self, score: scoring.PairScore, link: str | None, number: int) -> str:
+        """Return a pair's line. link: its word alignment, if wanted; number: of the pair, from 1."""
+        return self._json(score, link, number) if self.as_json else self._tsv(score, link)
+
+    def _tsv(self, score: scoring.PairScore, link: str | None) -> str:
+        columns = [f"{score.log_prob:.4f}", str(score.n_tokens), f"{score.mean:.4f}", f"{score.perplexity:.4f}"]
+        if self.tokens:
+            columns.append(" ".join(f"{piece}={log_prob:.4f}" for piece, log_prob in _tokens(score)))
+        return "\t".join(columns if link is None else [*columns, link])
+
+    def _json(self, score: scoring.PairScore, link: str | None, line: int) -> str:
+        record: dict[str, object] = {"line": line, **({"problem": score.problem} if score.problem else {})}
+        record |= {"log_prob": _number(score.log_prob), "n_tokens": score.n_tokens}
+        record |= {"per_token": _number(score.mean), "perplexity": _number(score.perplexity)}
+        if self.tokens:
+            record["tokens"] = [{"piece": piece, "log_prob": _number(log_prob)} for piece, log_prob in _tokens(score)]
+        if link is not None:
+            record["alignment"] = link
+        return json.dumps(record, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class LoadScorer:
+    """Makes the scorer of a bundle, with its tag, in whichever process."""
+
+    folder: Path
+    overrides: Sequence[str]
+    device: str
+    threads: int | None  # None: as many as torch has
+
+    def __call__(self) -> scoring.Scorer:
+        """Return the scorer."""
+        loaded = bundle.load_bundle(self.folder, self.overrides)
+        runtime.set_threads(self.threads)
+        tokenizer = loaded.src_tokenizer.tagged(loaded.config.decode.tag)
+        return scoring.Scorer(loaded.model.to(runtime.choose_device(self.device)), tokenizer, loaded.tgt_tokenizer)
+
+
+def score_window(
+    scorer: scoring.Scorer, form: Form, limit: int, pairs: Sequence[tuple[str, str]], first: int
+) -> tuple[list[str], scoring.ScoreTotals]:
+    """Return a line for each pair, and their totals. limit: decode.max_src_tokens; first: number of the first pair."""
+    links: Sequence[str | None] = [None] * len(pairs)
+    if form.alignments:
+        links = alignment.align(scorer.model, scorer.src_tokenizer, scorer.tgt_tokenizer, pairs)
+    scores, totals = scorer.score(pairs), scoring.ScoreTotals()
+    for score in scores:
+        totals.add(score, limit)
+    rows = enumerate(zip(scores, links, strict=True), start=first)
+    return [form.line(score, link, number) for number, (score, link) in rows], totals
+
+
+def score_files(
+    src: Path, tgt: Path, output: Path, load: LoadScorer, form: Form, where: Where, *, restart: bool
+) -> scoring.ScoreTotals | None:
+    """Score the pairs; return their totals, or None in a process of a share that leaves the output to another one."""
+    files = bundle.read_bundle(load.folder, load.overrides)
+    decode = files.config.decode
+    sharing = where.sharing(decode.workers)
+    device = shared_device(load.device, sharing)
+    if not sharing.here:
+        load = replace(load, device=device, threads=sharing.threads(load.threads or usable_cores()))
+    identity = {
+        "model": {name: files.manifest["sha256"][name] for name in bundle.SHAPING_FILES},
+        "decode": {"tag": decode.tag, "max_src_tokens": decode.max_src_tokens},
+        "device": runtime.choose_device(device).type,
+        "output": asdict(form),
+    }
+    done = line_job.run_line_job(
+        pair_text([CorpusFiles(src=src, tgt=tgt)]),
+        output,
+        partial(_work, load, form, decode.max_src_tokens),
+        identity,
+        sharing,
+        window_lines=WINDOW_PAIRS,
+        name="score",
+        unit="pair",
+        restart=restart,
+    )
+    if done is None:
+        return None
+    totals = scoring.ScoreTotals()
+    for note in done.notes:
+        totals.absorb(note)
+    return totals
+
+
+def _work(load: LoadScorer, form: Form, limit: int) -> line_job.Work:
+    scorer = load()
+
+    def work(lines: Sequence[str], first: int) -> tuple[list[str], dict[str, Any]]:
+        rows, totals = score_window(scorer, form, limit, [pair_of(line) for line in lines], first)
+        return rows, totals.note()
+
+    return work
+
+
+def _tokens(score: scoring.PairScore) -> zip[tuple[str, float]]:
+    return zip(score.pieces, score.log_probs, strict=True)
+
+
+def _number(value: float) -> float | None:
+    """Return null for NaN and infinity, which JSON does not have."""
+    return round(value, 6) if math.isfinite(value) else None
