@@ -28,6 +28,8 @@ class Numbers:
         time.sleep(self.slow_s)
         if self.faults is not None:  # a file kill-INDEX holds how often the shard kills its process
             (self.faults / f"made-{index}-{time.monotonic_ns()}").touch()
+            while (self.faults / f"wait-{index}").exists():
+                time.sleep(0.02)
             if (self.faults / f"refuse-{index}").exists():
                 raise MtkitError("line 17 is bad")
             fault = self.faults / f"kill-{index}"

@@ -242,7 +242,11 @@ def test_a_share_that_is_killed_and_started_again_takes_up_its_work(tmp_path):
 def test_when_a_share_fails_the_others_say_why_and_end(tmp_path):
     (faults := tmp_path / "faults").mkdir()
     (faults / "refuse-3").touch()
-    shares = [start(tmp_path / "out", "--shard", f"{i}/3", "--faults", faults, "--slow", 1) for i in range(3)]
+    (faults / "wait-3").touch()  # until all have begun: one that begins after the failure gives share 0 a minute
+    shares = [start(tmp_path / "out", "--shard", f"{i}/3", "--faults", faults) for i in range(3)]
+    while len(list(tmp_path.glob("out.mtkit-job/*/numbers/00000[12]"))) < 2:
+        time.sleep(0.02)
+    (faults / "wait-3").unlink()
     stderr = [failed(share) for share in shares]
     assert "mtkit: line 17 is bad" in stderr[0]
     assert all("mtkit: --shard 0/3 failed: line 17 is bad" in other for other in stderr[1:])
