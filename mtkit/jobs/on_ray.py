@@ -4,7 +4,8 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
@@ -119,7 +120,7 @@ class _Tasks:
         return bool(n_pending < 2 * self._ray.cluster_resources().get("CPU", 1) + 1)
 
     def start(self, index: int) -> Any:
-        return self._task.remote(self._make, index)
+        return self._task.remote(self._make, index, Path.cwd())
 
     def ended(self, reference: Any) -> None:
         pass
@@ -143,7 +144,7 @@ class _Actors:
         return bool(self._idle) or n_pending < self._ray.cluster_resources().get(self._resource, 1)
 
     def start(self, index: int) -> Any:
-        actor = self._idle.pop() if self._idle else self._class.remote(self._make)
+        actor = self._idle.pop() if self._idle else self._class.remote(self._make, Path.cwd())
         reference = actor.make.remote(index)
         self._busy[reference] = actor
         return reference
@@ -152,14 +153,22 @@ class _Actors:
         self._idle.append(self._busy.pop(reference))
 
 
-def _make_shard(make: MakeShard, index: int) -> None:
+def _make_shard(make: MakeShard, index: int, folder: Path) -> None:
+    _go_to(folder)
     make(index)
+
+
+def _go_to(folder: Path) -> None:
+    """Take paths as the process that started the job does: relative to its folder, if this machine has it."""
+    with suppress(OSError):
+        os.chdir(folder)
 
 
 class _ShardMaker:
     """What an actor is: a task that stays in its process."""
 
-    def __init__(self, make: MakeShard) -> None:
+    def __init__(self, make: MakeShard, folder: Path) -> None:
+        _go_to(folder)
         self._make = make
 
     def make(self, index: int) -> None:

@@ -68,8 +68,10 @@ from ray.cluster_utils import Cluster
 machine = dict(num_cpus=1, object_store_memory=100_000_000)
 cluster = Cluster(initialize_head=True, head_node_args=dict(include_dashboard=False, **machine))
 folder = Path({str(tmp_path)!r})
-how = ["--ray-address", cluster.address, "--slow", "0.4", "--n", "20"]
-job = subprocess.Popen([sys.executable, {str(Path(__file__).with_name("squares.py"))!r}, folder / "out", *how])
+(folder / "faults").mkdir()
+how = ["--ray-address", cluster.address, "--slow", "0.4", "--n", "20", "--faults", "faults"]
+command = [sys.executable, {str(Path(__file__).with_name("squares.py"))!r}, "out", *how]
+job = subprocess.Popen(command, cwd=folder)  # of whose paths some are relative to a folder of its own
 
 def wait_for(n):
     while len(list(folder.glob("out.mtkit-job/*/*/0*"))) < n:
