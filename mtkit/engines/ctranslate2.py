@@ -128,6 +128,8 @@ class CTranslate2Engine:
 
         A call of CTranslate2 has one length limit, so a batch gets the highest of its sentences', and the few
         sentences that exceed their own are searched again: so a translation does not depend on its batch.
+        No search of CTranslate2 can force a token: of the hypotheses that it finds, those with each token of a
+        segment's `once` come first.
         """
         reasons = unsupported(cfg)
         if any(segment.constraints is not None for segment in segments):
@@ -144,7 +146,10 @@ class CTranslate2Engine:
                 if stricter is not None:
                     repeated.append(stricter)
                 else:
-                    yield request.index, _ranked(hypotheses)[:n_best]
+                    segment, ranked = segments[request.index], _ranked(hypotheses)
+                    whole = [hypothesis for hypothesis in ranked if segment.has_each_once(hypothesis.ids)]
+                    others = [hypothesis for hypothesis in ranked if not segment.has_each_once(hypothesis.ids)]
+                    yield request.index, [*whole, *others][:n_best]
             requests = repeated
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Hypothesis]], batch_sentences: int = 64) -> list[float]:

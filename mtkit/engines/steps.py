@@ -78,17 +78,29 @@ class LocalVocabulary:
     def from_shortlist(
         cls, shortlist: Shortlist, segments: Sequence[Segment], device: torch.device
     ) -> "LocalVocabulary":
-        """Take the tokens on the segments' lists and in their forced beginnings."""
-        extra = [segment.prefix for segment in segments]
+        """Take the tokens on the segments' lists, in their forced beginnings, and those that must appear."""
+        extra = [(*segment.prefix, *segment.once) for segment in segments]
         ids, allowed = shortlist.union([segment.ids for segment in segments], extra)
         return cls(torch.from_numpy(ids).to(device), torch.from_numpy(allowed).to(device))
 
     def localize(self, segments: Sequence[Segment]) -> list[Segment]:
-        """Return the segments with their forced beginnings in local ids."""
-        return [replace(segment, prefix=self._local_ids(segment.prefix)) for segment in segments]
+        """Return the segments with the target tokens that they name in local ids."""
+        return [
+            replace(
+                segment,
+                prefix=self._local_ids(segment.prefix),
+                once=self._local_ids(segment.once),
+                never=self._local_ids([token for token in segment.never if token in self._target_id_set]),
+            )
+            for segment in segments
+        ]
 
     def _local_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
         return tuple(torch.searchsorted(self.ids, torch.tensor(ids, device=self.ids.device)).tolist())
+
+    @cached_property
+    def _target_id_set(self) -> frozenset[int]:
+        return frozenset(self._target_ids)
 
     def globalize(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
         """Return the hypotheses in target ids."""

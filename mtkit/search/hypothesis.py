@@ -1,7 +1,7 @@
 """The input and output of every engine: segments of token ids in, hypotheses out. Nothing here needs torch."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from mtkit.config.decoding import DecodeConfig
@@ -21,6 +21,13 @@ class Segment:
     constraints: "Constraints | None" = None  # phrases that must, or must not, appear
     others: tuple[Sequence[int], ...] = ()  # the source in the tokens of an ensemble's other models, if they differ
     text: str = ""  # what the ids spell
+    once: tuple[int, ...] = ()  # target tokens that must appear, each of them once
+    never: tuple[int, ...] = ()  # target tokens that must not appear
+    values: Mapping[str, str] = field(default_factory=dict)  # what the pieces of the tokens in `once` stand for
+
+    def has_each_once(self, ids: Sequence[int]) -> bool:
+        """Return whether a translation of these tokens is as `once` and `never` ask."""
+        return all(ids.count(token) == 1 for token in self.once) and not any(token in ids for token in self.never)
 
     def src(self, member: int) -> Sequence[int]:
         """Return the source tokens for one model of an ensemble."""

@@ -1,4 +1,5 @@
-"""Rules that adjust or forbid next tokens: least length, forced beginnings, repeated n-grams, repetition penalty."""
+"""Rules that adjust or forbid next tokens: least length, forced beginnings, repeated n-grams, repetition penalty,
+tokens that must appear once."""
 
 import math
 from collections.abc import Sequence
@@ -122,6 +123,43 @@ class ForcedPrefix(Rule):
         self.prefixes = self.prefixes.index_select(0, sentences)
 
 
+class Once(Rule):
+    """Let each of a sentence's tokens `once` appear exactly once, and those of `never` not at all.
+
+    EOS has to wait for them, and where the room up to the length limit is only just enough, they come next.
+    """
+
+    def __init__(self, segments: Sequence[Segment], eos_id: int, device: torch.device) -> None:
+        tokens = sorted({token for segment in segments for token in (*segment.once, *segment.never)})
+        self.tokens = torch.tensor(tokens, device=device)  # (M,)
+        self.is_asked = torch.tensor([[token in s.once for token in tokens] for s in segments], device=device)
+        self.may_appear = torch.tensor(  # (B, M); another sentence's tokens may appear, if this one does not say
+            [[token in s.once or token not in s.never for token in tokens] for s in segments], device=device
+        )
+        self.max_lens = torch.tensor([segment.max_len for segment in segments], device=device)  # (B,), EOS counted
+        self.eos_id = eos_id
+
+    def __call__(self, log_probs: Tensor, ids: Tensor) -> None:
+        """See `Rule`."""
+        used = (ids.unsqueeze(3) == self.tokens).any(dim=2)  # (B, K, M)
+        asked = self.is_asked.unsqueeze(1)
+        waiting = asked & ~used
+        n_waiting = waiting.sum(dim=2)  # (B, K)
+        room = self.max_lens[:, None] - (ids.size(2) - 1)
+        is_tight = ((n_waiting > 0) & (n_waiting + 1 >= room)).unsqueeze(2)
+        may_come = torch.where(is_tight | asked, waiting, self.may_appear.unsqueeze(1))
+        own = log_probs[:, :, self.tokens].masked_fill(~may_come, -math.inf)
+        log_probs.masked_fill_(is_tight, -math.inf)
+        log_probs[:, :, self.tokens] = own
+        log_probs[:, :, self.eos_id].masked_fill_(n_waiting > 0, -math.inf)
+
+    def select(self, sentences: Tensor) -> None:
+        """See `Rule`."""
+        self.is_asked = self.is_asked.index_select(0, sentences)
+        self.may_appear = self.may_appear.index_select(0, sentences)
+        self.max_lens = self.max_lens.index_select(0, sentences)
+
+
 def make_rules(cfg: DecodeConfig, segments: Sequence[Segment], eos_id: int, device: torch.device) -> Rules:
     """Make the rules of the config and the segments. A forced prefix outranks the others."""
     rules: list[Rule] = []
@@ -133,6 +171,8 @@ def make_rules(cfg: DecodeConfig, segments: Sequence[Segment], eos_id: int, devi
         # room for EOS: if the limit is below the least length, the limit holds
         min_lens = [min(segment.min_len, segment.max_len - 1) for segment in segments]
         rules.append(MinLength(torch.tensor(min_lens, device=device), eos_id))
+    if any(segment.once or segment.never for segment in segments):
+        rules.append(Once(segments, eos_id, device))
     if longest := max((len(segment.prefix) for segment in segments), default=0):
         rows = [[*segment.prefix, *[-1] * (longest - len(segment.prefix))] for segment in segments]
         prefix = ForcedPrefix(torch.tensor(rows, device=device))

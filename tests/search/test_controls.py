@@ -13,6 +13,7 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.search.beam import beam_search, search
 from mtkit.search.hypothesis import Segment
 from mtkit.search.rules import make_rules
+from mtkit.search.sampling import Truncation, sample
 from mtkit.search.step import SearchConfig
 
 MAX_LEN = 4
@@ -99,6 +100,44 @@ def test_min_len_finds_the_best_of_the_longer_ones(seed, min_len):
     ranking = best_of(table, gnmt(table), lambda tokens: len(tokens) > min_len)
     [hypothesis] = run(table, DecodeConfig(beam_size=WIDE), min_len=min_len).n_best
     assert (*hypothesis.ids, EOS) == ranking[0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("once", "never"), [((2,), ()), ((2, 4), ()), ((3,), (2,)), ((), (2, 3)), ((2, 3, 4), ())])
+def test_asking_for_tokens_once_finds_the_best_that_has_each_of_them_once(seed, once, never):
+    table = RandomTable(vocab_size=5, seed=seed)
+    ranking = best_of(
+        table, gnmt(table), lambda s: all(s.count(i) == 1 for i in once) and not any(i in s for i in never)
+    )
+    [hypothesis] = run(table, DecodeConfig(beam_size=WIDE), once=once, never=never).n_best
+    assert (*hypothesis.ids, EOS) == ranking[0]
+    assert hypothesis.log_prob == pytest.approx(table.log_prob(ranking[0]))
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+@pytest.mark.parametrize("sampling", [False, True])
+def test_a_batch_asks_each_sentence_for_its_own_tokens(beam_size, sampling):
+    """More rows than one, some of which end earlier, and little room."""
+    tables = [RandomTable(vocab_size=8, seed=seed) for seed in range(12)]
+    segments = [Segment([7], 3 + n % 3, once=(2, 3, 4)[: n % 3], never=(2, 3, 4)[n % 3 :]) for n in range(len(tables))]
+    cfg = DecodeConfig(beam_size=beam_size, sampling=sampling)
+    rules = make_rules(cfg, segments, EOS, torch.device("cpu"))
+    limits = torch.tensor([segment.max_len for segment in segments])
+    step = TableStep(tables, beam_size)
+    search_cfg = SearchConfig.from_config(cfg, beam_size)
+    if sampling:
+        uniforms = torch.rand(12, beam_size, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        ids = {"bos_id": BOS, "eos_id": EOS}
+        results = sample(step, limits, search_cfg, Truncation(), uniforms, rules=rules, **ids)
+    else:
+        results = search(step, limits, search_cfg, bos_id=BOS, eos_id=EOS, rules=rules)
+    for segment, result in zip(segments, results, strict=True):
+        assert result.n_best and all(segment.has_each_once(hypothesis.ids) for hypothesis in result.n_best)
+
+
+def test_tokens_to_ask_for_beyond_the_room_come_as_far_as_there_is_room():
+    [hypothesis] = run(RandomTable(vocab_size=9, seed=0), DecodeConfig(beam_size=2), once=(2, 3, 4, 5, 6)).n_best
+    assert len(set(hypothesis.ids) & {2, 3, 4, 5, 6}) == MAX_LEN
 
 
 def test_a_least_length_beyond_the_limit_gives_way_to_it():
