@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mtkit.config.loading import dump_config, load_config
 from mtkit.config.problems import Override
 from mtkit.config.schema import Config
-from mtkit.data.tokenizer import Tokenizer
+from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import BundleError, UsageError
 from mtkit.files import atomic_file, atomic_folder, parse_json, sha256_file, write_text
 from mtkit.version import __version__
@@ -108,7 +108,7 @@ def read_bundle(
     config = load_config(folder / "config.yaml", overrides)
     if task not in ("any", config.task):
         raise BundleError(f"{folder}: {_OTHER_TASK[config.task]}")
-    src_tokenizer, tgt_tokenizer = Tokenizer.load(folder / "src.spm"), Tokenizer.load(folder / "tgt.spm")
+    src_tokenizer, tgt_tokenizer = load_tokenizers(folder, config.data.placeholders)
     return BundleFiles(folder, config, src_tokenizer, tgt_tokenizer, manifest)
 
 

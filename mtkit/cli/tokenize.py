@@ -12,6 +12,7 @@ import typer
 from mtkit import bundle
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import InputOption, OutputOption
+from mtkit.config.loading import load_config
 from mtkit.data import tokenizer as tokenizers
 from mtkit.errors import BundleError, DataError
 from mtkit.formats import lines as text_lines
@@ -81,7 +82,9 @@ def _find_tokenizer(model: Path | None, side: Side) -> tokenizers.Tokenizer:
         return tokenizers.Tokenizer.load(model)
     for folder in (model, model / "model"):
         if (folder / f"{side}.spm").is_file():
-            return tokenizers.Tokenizer.load(folder / f"{side}.spm")
+            tokenizer = tokenizers.Tokenizer.load(folder / f"{side}.spm")
+            config = folder / "config.yaml"
+            return tokenizer.with_placeholders(load_config(config).data.placeholders if config.is_file() else ())
     raise BundleError(f"{model}: no {side}.spm there; expected a run or bundle folder, or a SentencePiece model")
 
 

@@ -40,6 +40,7 @@ def problem_of_classifier(
             return f"data.labels: {label!r}: a label has text, no tab, and no space at its ends"
     for key, has_no_effect in (
         ("data.max_length_ratio", data.max_length_ratio is not None),
+        ("data.placeholders", bool(data.placeholders)),
         ("distill.teachers", bool(distill.teachers)),
         ("train.suite", train.suite is not None),
         ("train.guided_alignment", train.guided_alignment > 0),

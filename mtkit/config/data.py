@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from mtkit.config.placeholders import check_pattern
 from mtkit.config.section import ConfigPath, Section
 from mtkit.config.stages import ScoreSchedule, Stage, WeightSchedule, begins_with_the_run, changes, value_at
 from mtkit.config.tags import check_tag
@@ -138,6 +139,11 @@ class DataConfig(Section):
         ge=1,
         description="training pairs are left out if one side has more than this many times the tokens of the other; "
         "tags do not count",
+    )
+    placeholders: list[Annotated[str, AfterValidator(check_pattern)]] = Field(
+        [],
+        description="regular expressions, such as '\\{\\w+\\}' for {name}: each match is one token for the model, "
+        "which learns to copy it, and comes back in the translation exactly as it was; [] for none",
     )
     labels: list[str] = Field(
         [],

@@ -13,8 +13,8 @@ def check_tag(tag: str | None) -> None:
             "spaces, such as <2de> <news>"
         )
     for single in tags_of(tag):
-        if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", single):
-            raise ValueError(f"tag={tag}: every tokenizer has a special piece {single}; choose another name")
+        if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2}|ph[1-9])>", single):
+            raise ValueError(f"tag={tag}: {single} is a token of its own already; choose another name")
 
 
 def tags_of(tag: str | None) -> list[str]:

@@ -24,6 +24,7 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, sha256_file
+from mtkit.formats.pairs import Pair
 
 _FORMAT_VERSION = 2  # raise it whenever the files or the meaning of the filters change
 _CHUNK_PAIRS, _CHUNK_CHARACTERS = 10_000, 5_000_000  # encoded at a time: bounds the memory, some 50 bytes a character
@@ -46,12 +47,18 @@ class EncodeCounts:
     n_too_long: int = 0  # a side has more than max_tokens
     n_ratio: int = 0  # the sides' token counts differ by more than max_length_ratio
     n_kept: int = 0
+    n_placeholders: int = 0  # of those kept: a side has a placeholder that the other one lacks
 
     def __str__(self) -> str:
         dropped = {"with a blank side": self.n_blank, "too long": self.n_too_long, "of different length": self.n_ratio}
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in dropped.items() if n)
         return f"{self.n_kept:,} of {counted(self.n_read, 'pair')} kept" + (
-            f" (left out: {reasons})" if reasons else ""
+            (f" (left out: {reasons})" if reasons else "")
+            + (
+                f"; {self.n_placeholders:,} have a placeholder on one side only, which stays text"
+                if self.n_placeholders
+                else ""
+            )
         )
 
 
@@ -223,7 +230,7 @@ class Chunk:
     kept: list[int]  # indices among them
     src: list[list[int]]  # ids of those kept
     tgt: list[list[int]]
-    counts: dict[str, int]  # by the reasons of EncodeCounts, and n_kept
+    counts: dict[str, int]  # of EncodeCounts, all but n_read
 
 
 class PairEncoding:
@@ -249,6 +256,8 @@ class PairEncoding:
             "tags": [corpus.tag for corpus in corpora],
             "filters": [max_tokens, max_length_ratio],
         }
+        if placeholders := self.tokenizers[0].placeholders:
+            recipe["placeholders"] = placeholders.patterns
         if max_length_ratio is not None and any(corpus.tag for corpus in corpora):
             recipe["ratio"] = "of the text, without its tags"  # marks caches in which ratios do not count the tags
         return recipe
@@ -258,11 +267,24 @@ class PairEncoding:
         src_tokenizer, tgt_tokenizer = self.tokenizers[0].tagged(corpus.tag), self.tokenizers[1]
         n_tags = len(tags_of(corpus.tag))
         for pairs in in_chunks(read_pairs([corpus]), lambda pair: len(pair.src) + len(pair.tgt)):
-            src = src_tokenizer.encode_batch([pair.src for pair in pairs])
-            tgt = tgt_tokenizer.encode_batch([pair.tgt for pair in pairs])
+            srcs, tgts, differing = self._texts(pairs)
+            src, tgt = src_tokenizer.encode_replaced(srcs), tgt_tokenizer.encode_replaced(tgts)
             kept, counts = self.filters.apply(lengths_of(src), lengths_of(tgt), n_tags)
+            counts["n_placeholders"] = len(differing.intersection(kept))
             lines = [pair.line for pair in pairs]
             yield Chunk(lines, kept, [src[index] for index in kept], [tgt[index] for index in kept], counts)
+
+    def _texts(self, pairs: Sequence[Pair]) -> tuple[list[str], list[str], set[int]]:
+        """Return the sources and the targets, with reserved tokens for the placeholders that both sides have.
+
+        Also return the indices of the pairs with a placeholder on one side only.
+        """
+        placeholders = self.tokenizers[0].placeholders
+        if placeholders is None:
+            return [pair.src for pair in pairs], [pair.tgt for pair in pairs], set()
+        replaced = [placeholders.replace_pair(pair.src, pair.tgt) for pair in pairs]
+        differing = {index for index, (_, _, agree) in enumerate(replaced) if not agree}
+        return [src for src, _, _ in replaced], [tgt for _, tgt, _ in replaced], differing
 
     def open(self, folder: Path, files: Sequence[str], fingerprint: str) -> EncodedCorpus:
         """See Encoding."""
@@ -382,7 +404,7 @@ def _encode(corpora: Sequence[CorpusFiles], encoding: Encoding, folder: Path) ->
             kept_per_corpus.append(counts["n_kept"] - kept_before)
         for side, dtype in dtypes.items():
             _write(files[f"{side}.starts"], np.array([files[f"{side}.ids"].tell() // dtype.itemsize], dtype=np.int64))
-    counts["n_read"] = sum(counts.values())
+    counts["n_read"] = sum(counts.values()) - counts["n_placeholders"]  # which are among those kept
     if not counts["n_kept"]:
         raise DataError(f"{names}: every pair was left out; {EncodeCounts(**counts)}")
     meta = {

@@ -76,6 +76,11 @@ class Sides:
         """Take the frequencies from how often each piece occurs in the training text."""
         return cls(_Side(src.tagged(None), _log_probs(src_counts)), _Side(tgt, _log_probs(tgt_counts)))
 
+    def own_text(self, line: str) -> str:
+        """Return the line without its placeholders, which are of no language."""
+        placeholders = self._src.tokenizer.placeholders
+        return placeholders.without(line) if placeholders else line
+
     def lean(self, word: str) -> tuple[float, float]:
         """Return by how many nats the word is likelier on the target side, and its nats on the source side."""
         if word not in self._words:
@@ -107,7 +112,7 @@ class Resemblance:
         for line in lines:
             if self.is_enough:
                 break
-            for word in words_of(line):
+            for word in words_of(self._sides.own_text(line)):
                 if any(c.isdigit() for c in word):
                     continue
                 lead, nats = self._sides.lean(word.lower() if word.isupper() else word)

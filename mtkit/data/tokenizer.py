@@ -14,10 +14,12 @@ import sentencepiece
 from mtkit.config.tags import tags_of
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.console import log
+from mtkit.data.placeholders import TOKENS, Placeholders, Replaced
 from mtkit.data.sentencepiece_file import PieceType, parse
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import write_bytes
+from mtkit.formats.pairs import SIDES
 
 SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
 _RECORD = "tokenizers.json"
@@ -53,6 +55,7 @@ class Tokenizer:
         self._adds_prefix = self._processor.normalize("a").startswith(SPACE)
         self.tag: str | None = None
         self._tag_ids: list[int] = []
+        self.placeholders: Placeholders | None = None
 
     def tagged(self, tag: str | None) -> "Tokenizer":
         """Return a copy that puts the ids of tag before those of each text that is not blank; None: no tag.
@@ -66,6 +69,20 @@ class Tokenizer:
         if UNK_ID in other._tag_ids:
             unknown = tags_of(tag)[other._tag_ids.index(UNK_ID)]
             raise DataError(f"{self.path}: it has no tag {unknown}; {_known_tags(self.serialized())}")
+        return other
+
+    def with_placeholders(self, patterns: Sequence[str]) -> "Tokenizer":
+        """Return a copy that encodes each match of these patterns as a reserved token; without patterns, none.
+
+        Raises DataError if the model has no reserved tokens.
+        """
+        other = copy.copy(self)
+        other.placeholders = Placeholders(patterns) if patterns else None
+        if patterns and any(self._processor.piece_to_id(token) == UNK_ID for token in TOKENS):
+            raise DataError(
+                f"{self.path}: it has no tokens {TOKENS[0]} to {TOKENS[-1]}, which data.placeholders needs; a run that "
+                "trains its tokenizers with data.placeholders gives them such tokens"
+            )
         return other
 
     def untagged(self, ids: Sequence[int]) -> list[int]:
@@ -83,26 +100,48 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids, without special ones; [] if normalisation removes all of the text."""
-        ids: list[int] = self._processor.encode(_spaced(text))
-        return self._tag_ids + ids if ids else ids
+        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text; computed in parallel."""
+        if self.placeholders is not None:
+            texts = [self.placeholders.replace(text).text for text in texts]
+        return self.encode_replaced(texts)
+
+    def encode_translations(self, texts: Sequence[str], srcs: Sequence[str]) -> list[list[int]]:
+        """Like encode_batch, but the placeholders of a text get the tokens that those of its source, in srcs, have."""
+        if (placeholders := self.placeholders) is not None:
+            rows = zip(texts, srcs, strict=True)
+            texts = [placeholders.replace_translation(text, placeholders.replace(src)) for text, src in rows]
+        return self.encode_replaced(texts)
+
+    def encode_replaced(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of texts whose placeholders have been replaced already."""
         encoded: list[list[int]] = self._processor.encode([_spaced(text) for text in texts])
         return [self._tag_ids + ids if ids else ids for ids in encoded] if self._tag_ids else encoded
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
+    def spans(self, text: str, src: str | None = None) -> list[tuple[int, int]]:
         """Return where in the text each token of `encode` comes from, but for the tags: characters from, up to.
 
         A space belongs to the word after it. Of several tokens of one character, some may have nothing.
+        src: the source, if the text is a translation, to be encoded by `encode_translations`.
         """
-        offsets: list[tuple[int, int]] = self._processor.encode(_spaced(text).decode(), return_type="offset_mapping")[
-            "offsets"
-        ]
-        return offsets
+        read = Replaced(text, {})
+        if self.placeholders is not None:
+            read = self.placeholders.replace(text if src is None else src)
+            if src is not None:
+                read = Replaced(self.placeholders.replace_translation(text, read), read.values)
+        offsets: list[tuple[int, int]] = self._processor.encode(
+            _spaced(read.text).decode(), return_type="offset_mapping"
+        )["offsets"]
+        places = read.places()
+        return [(places[start], places[end]) for start, end in offsets]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of the ids; skip special ids and the tag, and decode invalid UTF-8 as U+FFFD."""
+        """Return the text of the ids; skip special ids and the tag, and decode invalid UTF-8 as U+FFFD.
+
+        Reserved tokens stay: `placeholders.restore` replaces them.
+        """
         text: str = self._processor.decode(self.untagged(ids))
         return text
 
@@ -155,9 +194,10 @@ def _known_tags(model: bytes) -> str:
     return "it was trained without tags: they come from data.train[].tag when a run trains its own tokenizers"
 
 
-def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
-    """Load the source and the target tokenizer of a run or bundle folder."""
-    return Tokenizer.load(folder / "src.spm"), Tokenizer.load(folder / "tgt.spm")
+def load_tokenizers(folder: Path, placeholders: Sequence[str] = ()) -> tuple[Tokenizer, Tokenizer]:
+    """Load the source and the target tokenizer of a run or bundle folder, with the patterns of its config."""
+    src, tgt = (Tokenizer.load(folder / f"{side}.spm").with_placeholders(placeholders) for side in SIDES)
+    return src, tgt
 
 
 def train_tokenizer(lines: Iterable[str], cfg: TokenizerConfig, out: Path, tags: Sequence[str] = ()) -> Tokenizer:

@@ -55,6 +55,8 @@ class UnknownCharacters:
     def add(self, line: str, number: int | None = None) -> None:
         """Add the next line. number: its line number, from 1, if lines before it were skipped."""
         self.n_lines = number or self.n_lines + 1
+        if self._tokenizer.placeholders is not None:
+            line = self._tokenizer.placeholders.without(line)  # which the model copies whole
         if self._known.issuperset(line):
             return
         for character in characters(line):

@@ -157,7 +157,7 @@ def learn_shortlist(
     sample = (pair for index, pair in enumerate(pairs) if int((index + 1) * share) > int(index * share))
     for window in windows(sample, 4096):
         src += src_tokenizer.encode_batch([pair.src for pair in window])
-        tgt += tgt_tokenizer.encode_batch([pair.tgt for pair in window])
+        tgt += tgt_tokenizer.encode_translations([pair.tgt for pair in window], [pair.src for pair in window])
     lexicon = learn_lexicon(src, tgt, max_links=max_links)
     tokens = np.fromiter(itertools.chain.from_iterable(tgt), np.int64)
     counts = np.bincount(tokens, minlength=tgt_tokenizer.vocab_size)

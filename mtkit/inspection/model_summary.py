@@ -108,7 +108,7 @@ class Architecture:
         """Return a config's architecture; vocabulary sizes are those of the run's tokenizers, else of the config."""
         folder = config.run_dir
         if folder is not None and all((folder / name).is_file() for name in ("src.spm", "tgt.spm")):
-            src, tgt = load_tokenizers(folder)
+            src, tgt = load_tokenizers(folder, config.data.placeholders)
             return cls(config.model, src.vocab_size, tgt.vocab_size, (src.tagged(config.decode.tag), tgt))
         sides = config.tokenizer
         tgt_size = sides.src.vocab_size if sides.shared else sides.tgt.vocab_size

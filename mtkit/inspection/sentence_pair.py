@@ -62,7 +62,8 @@ class Subject:
         src_ids = self._encode(self.src_tokenizer, src_text, "sentence")
         if target is not None:
             tgt_text = as_one_line(target).strip()
-            tgt_ids, finished, chosen_by = self._encode(self.tgt_tokenizer, tgt_text, "target"), True, GIVEN
+            tgt_ids = self._encode(self.tgt_tokenizer, tgt_text, "target", src_text)
+            finished, chosen_by = True, GIVEN
         else:
             decode = self._translator.decode
             width = beam_size or decode.beam_size
@@ -78,8 +79,8 @@ class Subject:
             finished,
         )
 
-    def _encode(self, tokenizer: Tokenizer, text: str, what: str) -> list[int]:
-        ids = tokenizer.encode(text)
+    def _encode(self, tokenizer: Tokenizer, text: str, what: str, src: str | None = None) -> list[int]:
+        ids = tokenizer.encode(text) if src is None else tokenizer.encode_translations([text], [src])[0]
         if not ids:
             raise DataError(f"the {what} is blank: give some text")
         limit = self._translator.max_src_tokens()

@@ -56,7 +56,8 @@ def export_bundle(
     if out is not None and out.exists() and not (out / ABOUT).is_file() and (not out.is_dir() or any(out.iterdir())):
         raise MtkitError(f"{out}: exists and is not an earlier export; give --out a new folder")
     model = load_model(files)
-    tokenizers = files.src_tokenizer, files.tgt_tokenizer
+    sources, references = _as_read(files, sources, references)
+    tokenizers = files.src_tokenizer.with_placeholders(()), files.tgt_tokenizer.with_placeholders(())
     src_pieces, tgt_pieces = (tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers)
     parities: list[Parity] = []
 
@@ -79,6 +80,23 @@ def export_bundle(
         with atomic_folder(out) as folder:
             write(folder)
     return parities[0]
+
+
+def _as_read(
+    files: BundleFiles, sources: Sequence[str], references: Sequence[str] | None
+) -> tuple[Sequence[str], Sequence[str] | None]:
+    """Return the texts with reserved tokens for their placeholders.
+
+    As ordinary text: only the native engine can be asked for these tokens, and both are to search alike.
+    """
+    placeholders = files.src_tokenizer.placeholders
+    if placeholders is None:
+        return sources, references
+    replaced = [placeholders.replace(source) for source in sources]
+    if references is not None:
+        rows = zip(references, replaced, strict=True)
+        references = [placeholders.replace_translation(reference, src) for reference, src in rows]
+    return [src.text for src in replaced], references
 
 
 def write_model(

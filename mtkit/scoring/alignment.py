@@ -42,8 +42,8 @@ def align(
     layer: the decoder layer, from 0; by default the one that aligns best.
     """
     texts = [(as_one_line(src).strip(), as_one_line(tgt).strip()) for src, tgt in pairs]
-    src_ids = src_tokenizer.encode_batch([src for src, _ in texts])
-    tgt_ids = tgt_tokenizer.encode_batch([tgt for _, tgt in texts])
+    srcs, tgts = [src for src, _ in texts], [tgt for _, tgt in texts]
+    src_ids, tgt_ids = src_tokenizer.encode_batch(srcs), tgt_tokenizer.encode_translations(tgts, srcs)
     forced = [ForcedPair(src, tgt) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
     limit = model.cfg.max_positions if model.cfg.positions == "learned" else None
     indices = [index for index, pair in enumerate(forced) if pair.src and pair.tgt and _fits(pair, limit)]
@@ -53,7 +53,7 @@ def align(
     weights = attention_weights(model, [forced[index] for index in indices], layer=layer)
     for index, attention in zip(indices, weights, strict=True):
         pair, (src_text, tgt_text) = forced[index], texts[index]
-        src_words, tgt_words = words_of(src_text, src_tokenizer), words_of(tgt_text, tgt_tokenizer)
+        src_words, tgt_words = words_of(src_text, src_tokenizer), words_of(tgt_text, tgt_tokenizer, src_text)
         links = sorted(word_links(_end_for_tag(attention, len(pair.src) - len(src_words)), src_words, tgt_words))
         alignments[index] = " ".join(f"{src}-{tgt}" for src, tgt in links)
     return alignments
@@ -72,15 +72,16 @@ def interval_weights(
     most 1; the rest is attention to the end of the sentence and to what is in no part. Rows are 0 for texts that are
     blank, or too long for the model.
     """
-    src_ids = src_tokenizer.encode_batch([src for src, _ in texts])
-    tgt_ids = tgt_tokenizer.encode_batch([tgt for _, tgt in texts])
+    srcs, tgts = [src for src, _ in texts], [tgt for _, tgt in texts]
+    src_ids, tgt_ids = src_tokenizer.encode_batch(srcs), tgt_tokenizer.encode_translations(tgts, srcs)
     forced = [ForcedPair(src, tgt) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
     limit = model.cfg.max_positions if model.cfg.positions == "learned" else None
     matrices = [np.zeros((len(tgt), len(src))) for src, tgt in intervals]
     indices = [index for index, pair in enumerate(forced) if pair.src and pair.tgt and _fits(pair, limit)]
     weights = attention_weights(model, [forced[index] for index in indices])
     for index, attention in zip(indices, weights, strict=True):
-        src_spans, tgt_spans = src_tokenizer.spans(texts[index][0]), tgt_tokenizer.spans(texts[index][1])
+        src, tgt = texts[index]
+        src_spans, tgt_spans = src_tokenizer.spans(src), tgt_tokenizer.spans(tgt, src)
         n_tags = len(forced[index].src) - len(src_spans)
         of_tokens = attention[:, n_tags:-1].double().numpy()
         of_src, of_tgt = _shares(src_spans, intervals[index][0]), _shares(tgt_spans, intervals[index][1])
@@ -147,11 +148,14 @@ def word_links(attention: Tensor, src_words: Sequence[int], tgt_words: Sequence[
     return {(best[word], word) for word in set(tgt_words) if best[word] != end}
 
 
-def words_of(text: str, tokenizer: Tokenizer) -> list[int]:
-    """Return the index of each token's word in the text; words are what white space separates."""
+def words_of(text: str, tokenizer: Tokenizer, src: str | None = None) -> list[int]:
+    """Return the index of each token's word in the text; words are what white space separates.
+
+    src: the source, if the text is a translation.
+    """
     ends = [word.end() for word in re.finditer(r"\S+", text)]
     # a token ends in its word, or, if it is all space, before it
-    return [min(bisect_right(ends, max(start, end - 1)), len(ends) - 1) for start, end in tokenizer.spans(text)]
+    return [min(bisect_right(ends, max(start, end - 1)), len(ends) - 1) for start, end in tokenizer.spans(text, src)]
 
 
 def piece_words(pieces: Sequence[str]) -> list[int]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mtkit.console import counted
+from mtkit.data.placeholders import fill
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.engines.native import pad
@@ -57,7 +58,7 @@ def find_alternatives(
     distribution = _WordDistribution(translator, text)
     ids = _translation_ids(translator, text, translation)
     parts = _split(tokenizer, ids)
-    words = [tokenizer.decode(part) for part in parts]
+    words = [distribution.text(part) for part in parts]
     if not 1 <= position <= len(words):
         raise MtkitError(f"position {position}: the translation has {counted(len(words), 'word')}: {' '.join(words)}")
     prefix = [token_id for part in parts[: position - 1] for token_id in part]
@@ -66,7 +67,7 @@ def find_alternatives(
     texts = _continue(translator, text, prefix, others, position)
     return Alternatives(
         src=text,
-        text=tokenizer.decode(ids),
+        text=distribution.text(ids),
         position=position,
         word=words[position - 1],
         probability=distribution.probability(prefix, parts[position - 1]),
@@ -80,7 +81,7 @@ def _translation_ids(translator: Translator, text: str, translation: str | None)
         [own] = translator.stream([text])
         ids = own.n_best[0].ids
     else:
-        ids = translator.tgt_tokenizer.encode(as_one_line(translation).strip())
+        [ids] = translator.tgt_tokenizer.encode_translations([as_one_line(translation).strip()], [text])
     if not ids:
         raise MtkitError("the translation is blank: it has no positions")
     limit = translator.engine.max_positions
@@ -135,7 +136,9 @@ def _search(translator: Translator, text: str, prefixes: Sequence[Sequence[int]]
     unfinished = [prefix for prefix in prefixes if prefix[-1] != EOS_ID]
     candidates = iter(translator.search([text] * len(unfinished), prefixes=unfinished))
     return [
-        translator.tgt_tokenizer.decode(prefix[:-1]) if prefix[-1] == EOS_ID else next(candidates)[0].text
+        fill(translator.tgt_tokenizer.decode(prefix[:-1]), translator.replaced(text).values)
+        if prefix[-1] == EOS_ID
+        else next(candidates)[0].text
         for prefix in prefixes
     ]
 
@@ -155,6 +158,7 @@ class _WordDistribution:
             )
         srcs *= len(self.models) if len(srcs) == 1 else 1
         self.tokenizer = translator.tgt_tokenizer
+        self.values = translator.replaced(text).values  # of the placeholders
         positions = translator.engine.max_positions
         self.max_tokens = math.inf if positions is None else positions - 1  # and EOS
         self.device = next(self.models[0].parameters()).device
@@ -166,6 +170,10 @@ class _WordDistribution:
         pieces = self.tokenizer.pieces(range(self.tokenizer.vocab_size))
         self.ends_word = torch.tensor([piece.startswith(SPACE) for piece in pieces])  # True: what precedes is complete
         self.ends_word[EOS_ID] = True
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of the tokens, with its placeholders."""
+        return fill(self.tokenizer.decode(ids), self.values)
 
     def likeliest(self, prefix: Sequence[int], n: int) -> list[_Word]:
         """Return the n likeliest words after the prefix of whole words, best first; fewer if others are below _LEAST.
@@ -185,7 +193,7 @@ class _WordDistribution:
             chunk, beginnings = beginnings[:_AT_ONCE], beginnings[_AT_ONCE:]
             rows = self._next([[*prefix, *ids] for _, ids in chunk])
             for (log_prob, ids), row in zip(chunk, rows, strict=True):
-                text = self.tokenizer.decode(ids)
+                text = self.text(ids)
                 ends = torch.where(self.ends_word, row, -math.inf)
                 word = _Word(text, ids, log_prob + float(ends.logsumexp(0)), int(ends.argmax()))
                 if text.strip() and "�" not in text:

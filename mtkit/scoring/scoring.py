@@ -188,8 +188,8 @@ class Scorer:
         A pair with a blank source, or a side longer than the model's learned positions, is not scored: its `problem`
         says why.
         """
-        src_ids = self.src_tokenizer.encode_batch([as_one_line(src).strip() for src, _ in pairs])
-        tgt_ids = self.tgt_tokenizer.encode_batch([as_one_line(tgt).strip() for _, tgt in pairs])
+        srcs, tgts = ([as_one_line(pair[side]).strip() for pair in pairs] for side in (0, 1))
+        src_ids, tgt_ids = self.src_tokenizer.encode_batch(srcs), self.tgt_tokenizer.encode_translations(tgts, srcs)
         forced = [ForcedPair(src, tgt) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
         problems = [self._problem(pair) for pair in forced]
         fit = [pair for pair, problem in zip(forced, problems, strict=True) if not problem]

@@ -13,6 +13,7 @@ from mtkit.config.tags import tags_of
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.console import counted, log
 from mtkit.data.corpus import count_pairs, read_side, text_checksums
+from mtkit.data.placeholders import TOKENS, Placeholders
 from mtkit.data.tokenizer import Tokenizer, learn_model, load_tokenizers, sample
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import parse_json, sha256_file, write_bytes, write_text
@@ -41,7 +42,7 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
                     "model under both names, or set tokenizer.shared to false (and model.tie to decoder or none)"
                 )
             log.info(f"{run_dir}: using the src.spm and tgt.spm that you put there")
-            return load_tokenizers(run_dir)
+            return load_tokenizers(run_dir, cfg.data.placeholders)
         for path in models.values():
             if sha256_file(path) != record["models"].get(path.name):
                 raise DataError(
@@ -50,7 +51,7 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
                 )
         if record["settings"] == settings:
             log.info(f"{run_dir}: src.spm and tgt.spm are up to date")
-            return load_tokenizers(run_dir)
+            return load_tokenizers(run_dir, cfg.data.placeholders)
     if any((run_dir / "checkpoints").glob("step-*")):
         raise ConfigError(
             f"{run_dir}: this run has checkpoints, and {_what_changed(record, settings, cfg.data.train)}; start a new "
@@ -90,6 +91,8 @@ def _settings(cfg: Config) -> dict[str, Any]:
     if cfg.tokenizer.shared:
         del tokenizer["tgt"]  # unused
     settings = {"tokenizer": tokenizer, "text": text_checksums(cfg.data.train)}
+    if cfg.data.placeholders:
+        settings["placeholders"] = cfg.data.placeholders
     return settings | ({"tags": tags} if (tags := _tags(cfg)) else {})
 
 
@@ -102,7 +105,7 @@ def _what_changed(record: Mapping[str, Any], settings: Mapping[str, Any], corpor
     changed_keys = differences(then, now)
     if any(key == "tokenizer.shared" for key, *_ in changed_keys):  # only one of the two has settings for tgt
         changed_keys = [change for change in changed_keys if not change[0].startswith("tokenizer.tgt.")]
-    names = {"tags": "data.train[].tag"}
+    names = {"tags": "data.train[].tag", "placeholders": "data.placeholders"}
     changes = [f"{names.get(key, key)} was {old} and is {new}" for key, old, new in changed_keys]
     if len(text_then) != len(text_now):
         changes.append(f"data.train had {len(text_then)} corpora and has {len(text_now)}")
@@ -150,7 +153,7 @@ def _train_both(cfg: Config, run_dir: Path, settings: dict[str, Any]) -> tuple[T
     write_text(run_dir / _RECORD, json.dumps({"settings": settings, "models": checksums}, indent=2) + "\n")
     for name, model in models.items():
         write_bytes(run_dir / name, model)
-    return load_tokenizers(run_dir)
+    return load_tokenizers(run_dir, cfg.data.placeholders)
 
 
 def _train_on(cfg: Config, sides: Sequence[Side], settings: TokenizerConfig, out: Path) -> bytes:
@@ -162,4 +165,8 @@ def _train_on(cfg: Config, sides: Sequence[Side], settings: TokenizerConfig, out
         f"{counted(n_lines, 'line')}"
     )
     lines = (line for side in sides for line in read_side(cfg.data.train, side))
-    return learn_model(sample(lines, n_lines, n_sampled), settings, out, _tags(cfg) if "src" in sides else ())
+    symbols = _tags(cfg) if "src" in sides else []
+    if cfg.data.placeholders:
+        placeholders = Placeholders(cfg.data.placeholders)
+        lines, symbols = (placeholders.replace(line).text for line in lines), [*symbols, *TOKENS]
+    return learn_model(sample(lines, n_lines, n_sampled), settings, out, symbols)

@@ -41,6 +41,8 @@ _LEAST_BIAS = -30.0
 def inherit(cfg: Config) -> Config:
     """Return cfg with the keys that its model and tokenizer sections omit taken from the model in train.init_from.
 
+    So is data.placeholders.
+
     If the run has checkpoints, they come from its own config.yaml, and that model may be gone.
     Raises ConfigError if cfg sets keys that must be the model's to other values.
     """
@@ -69,6 +71,8 @@ def inherit(cfg: Config) -> Config:
             "remove these keys, to use the model's, or train from the beginning, without init_from"
         )
     values = cfg.model_dump(mode="json") | merged
+    if cfg.task == "translate" and "placeholders" not in cfg.data.model_fields_set:
+        values["data"]["placeholders"] = origin_cfg.data.placeholders
     try:
         return Config.model_validate(values)
     except ValidationError as error:
@@ -85,8 +89,9 @@ def run_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
         return train_tokenizers(cfg, run_dir)
     if not _has_started(run_dir):
         check_tags_of_start(cfg)
+        _check_placeholders_of_start(cfg)
         _copy_tokenizers(find_model(cfg.train.init_from), run_dir, _sides_to_copy(cfg))
-    return load_tokenizers(run_dir)
+    return load_tokenizers(run_dir, cfg.data.placeholders)
 
 
 def check_tags_of_start(cfg: Config) -> None:
@@ -105,6 +110,18 @@ def check_tags_of_start(cfg: Config) -> None:
                     f"{section}.tag={tag}: {error}. A trained model cannot get new tokens: remove the tag, or train "
                     "from the beginning, without train.init_from"
                 ) from None
+
+
+def _check_placeholders_of_start(cfg: Config) -> None:
+    """Raise ConfigError if the run has placeholders, but the model in train.init_from no tokens for them."""
+    assert cfg.train.init_from is not None
+    try:
+        load_tokenizers(find_model(cfg.train.init_from), cfg.data.placeholders)
+    except DataError as error:
+        raise ConfigError(
+            f"{error}. A trained model cannot get new tokens: remove data.placeholders, or train from the beginning, "
+            "without train.init_from"
+        ) from None
 
 
 def load_start(origin: Path, model: Network, labels: Sequence[str] = ()) -> None:

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 
+from mtkit.data.placeholders import fill, restore
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.formats.lines import as_one_line
@@ -45,9 +46,10 @@ def translate_live(
 
         for hypotheses in engine.stream(segment, translator.decode):
             # without an end that later tokens may change: an incomplete character, a space that may be the last
-            show(_decode(translator, _common_prefix(hypotheses)).rstrip(_INCOMPLETE).rstrip())
+            beginning = _decode(translator, _common_prefix(hypotheses)).rstrip(_INCOMPLETE).rstrip()
+            show(fill(beginning, segment.values))
         [best] = hypotheses
-        whole = _decode(translator, best.ids)
+        whole, _ = restore(_decode(translator, best.ids), segment.values)
         show(whole)
         parts.append(whole)
         finished = finished and best.finished

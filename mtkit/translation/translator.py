@@ -14,6 +14,7 @@ from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.overrides import decode_overrides
 from mtkit.console import counted, log
+from mtkit.data.placeholders import TOKENS, Replaced, restore
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
@@ -29,6 +30,7 @@ from mtkit.translation.term_search import TermSearch
 from mtkit.translation.terminology import Terminology, TermReport
 
 _BATCHES_A_WINDOW = 16
+_MOST_LISTED = 20  # lines
 
 
 class Translator:
@@ -63,7 +65,10 @@ class Translator:
         self.tgt_lang = tgt_lang
         self.files = files
         self.is_ensemble = is_ensemble
-        self.terminology = None if decode.terminology is None else Terminology.load(decode.terminology, tgt_tokenizer)
+        self.placeholders = src_tokenizer.placeholders
+        self.terminology = None
+        if decode.terminology is not None:  # its phrases are words, even where a pattern matches them
+            self.terminology = Terminology.load(decode.terminology, tgt_tokenizer.with_placeholders(()))
         self.utility: mbr.Utility | None = None  # chooses among decode.mbr_samples draws; None: expected chrF
 
     @classmethod
@@ -106,6 +111,12 @@ class Translator:
         """
         first, *others = members
         for other in others:
+            mine, theirs = first.config.data.placeholders, other.config.data.placeholders
+            if mine != theirs:
+                raise BundleError(
+                    f"{first.folder} and {other.folder} cannot be an ensemble: data.placeholders is {mine} and "
+                    f"{theirs}; choose models that were trained with the same patterns"
+                )
             if other.tgt_tokenizer.fingerprint != first.tgt_tokenizer.fingerprint:
                 raise BundleError(
                     f"{first.folder} and {other.folder} cannot be an ensemble: their target tokenizers differ "
@@ -156,7 +167,7 @@ class Translator:
 
         check_direction: warn if the text is not in the model's source language.
         """
-        return Session(self, n_best, self.tgt_tokenizer.encode(prefix), check_direction=check_direction)
+        return Session(self, n_best, prefix, check_direction=check_direction)
 
     @property
     def window(self) -> int:
@@ -205,8 +216,8 @@ class Translator:
             for index, n_best_of_segment in self.engine.decode(segments, settings, n_draws or n_best):
                 hypotheses[index] = n_best_of_segment
         parts: list[list[list[Candidate]]] = [[] for _ in texts]
-        for owner, segment_hypotheses in zip(owners, hypotheses, strict=True):
-            parts[owner].append([self._candidate(hypothesis) for hypothesis in segment_hypotheses])
+        for owner, segment, segment_hypotheses in zip(owners, segments, hypotheses, strict=True):
+            parts[owner].append([self._candidate(hypothesis, segment) for hypothesis in segment_hypotheses])
         candidates = [join_candidates(part) for part in parts]
         if not n_draws:
             return candidates
@@ -229,7 +240,9 @@ class Translator:
         pieces, owners = self.split(texts, decode, first_line)
         segments: list[Segment] = []
         segment_owners: list[int] = []
-        for piece, ids, owner in zip(pieces, self._encode(pieces), owners, strict=True):
+        replaced = [self.replaced(piece) for piece in pieces]
+        encoded = self._encode_replaced([piece.text for piece in replaced])
+        for piece, ids, owner in zip(replaced, encoded, owners, strict=True):
             if ids[0]:
                 is_first = not segment_owners or segment_owners[-1] != owner
                 prefix = tuple(prefixes[owner]) if prefixes is not None and is_first else ()
@@ -252,17 +265,24 @@ class Translator:
         pieces: list[str] = []
         owners: list[int] = []
         for owner, (text, ids) in enumerate(zip(texts, self._encode(texts), strict=True)):
-            parts, n_tokens = [text], max(map(len, ids))
-            if n_tokens > limit:
-                parts = split_long(text, lambda part: self._n_tokens(part) <= limit)
+            parts, n_tokens, n_placeholders = [text], max(map(len, ids)), self._n_placeholders(text)
+            if n_tokens > limit or n_placeholders > len(TOKENS):
+                parts = self._parts(text, limit)
                 if first_line is not None:
+                    many = f"{n_tokens} tokens are more than decode.max_src_tokens={limit}"
+                    if n_tokens <= limit:
+                        many = f"{n_placeholders} placeholders are more than {len(TOKENS)}"
                     log.warning(
-                        f"line {first_line + owner}: {n_tokens} tokens are more than decode.max_src_tokens={limit}; "
-                        f"translated in {counted(len(parts), 'segment')} and joined again"
+                        f"line {first_line + owner}: {many}; translated in {counted(len(parts), 'segment')} and joined "
+                        "again"
                     )
             pieces += parts
             owners += [owner] * len(parts)
         return pieces, owners
+
+    def replaced(self, text: str) -> Replaced:
+        """Return the text as the model reads it, with a token for each placeholder."""
+        return self.placeholders.replace(text) if self.placeholders else Replaced(text, {})
 
     def max_src_tokens(self, decode: DecodeConfig | None = None) -> int:
         """Return the most source tokens that are translated in one piece, by these settings or the translator's own."""
@@ -272,17 +292,41 @@ class Translator:
 
     def needs_segments(self, text: str) -> bool:
         """Return whether the text is too long to be translated in one piece."""
-        return self._n_tokens(as_one_line(text).strip()) > self.max_src_tokens()
+        text = as_one_line(text).strip()
+        return self._n_tokens(text) > self.max_src_tokens() or self._n_placeholders(text) > len(TOKENS)
+
+    def _parts(self, text: str, limit: int) -> list[str]:
+        """Split a text into parts of so many tokens and as many placeholders as there are reserved tokens."""
+        if self.placeholders is None:
+            return split_long(text, lambda part: self._n_tokens(part) <= limit)
+        marked, values = self.placeholders.marked(text)  # no cut can go through a single character
+
+        def unmarked(part: str) -> str:
+            return "".join(values.get(character, character) for character in part)
+
+        def fits(part: str) -> bool:
+            return sum(map(part.count, values)) <= len(TOKENS) and self._n_tokens(unmarked(part)) <= limit
+
+        return [unmarked(part) for part in split_long(marked, fits)]
+
+    def _n_placeholders(self, text: str) -> int:
+        return len(self.placeholders.values(text)) if self.placeholders else 0
 
     def _encode(self, texts: Sequence[str]) -> list[tuple[list[int], ...]]:
         """Encode each text with every source tokenizer."""
         return list(zip(*(tokenizer.encode_batch(texts) for tokenizer in self.src_tokenizers), strict=True))
 
+    def _encode_replaced(self, texts: Sequence[str]) -> list[tuple[list[int], ...]]:
+        """Encode texts whose placeholders have been replaced, likewise."""
+        return list(zip(*(tokenizer.encode_replaced(texts) for tokenizer in self.src_tokenizers), strict=True))
+
     def _n_tokens(self, text: str) -> int:
         return max(len(tokenizer.encode(text)) for tokenizer in self.src_tokenizers)
 
-    def _segment(self, text: str, ids: tuple[list[int], ...], decode: DecodeConfig, prefix: tuple[int, ...]) -> Segment:
-        """Add the length limits and the terminology's constraints to a segment's tokens."""
+    def _segment(
+        self, replaced: Replaced, ids: tuple[list[int], ...], decode: DecodeConfig, prefix: tuple[int, ...]
+    ) -> Segment:
+        """Add the length limits, the placeholders and the terminology's constraints to a segment's tokens."""
         n_src_tokens = len(ids[0])
         max_len = int(decode.max_len_factor * n_src_tokens) + decode.max_len_constant
         if decode.max_len is not None:
@@ -291,21 +335,32 @@ class Translator:
         if self.engine.max_positions is not None:
             max_len = min(max_len, self.engine.max_positions)
         min_len = max(decode.min_len, int(decode.min_len_factor * n_src_tokens))
+        text, values = replaced.text, replaced.values
         constraints = self.terminology.constraints_for(text, self.src_tokenizer) if self.terminology else None
-        return Segment(ids[0], max_len, min_len, prefix, constraints, ids[1:], text)
+        once = tuple(self.tgt_tokenizer.piece_ids(list(values)))
+        never = tuple(token for token in self._reserved if token not in once)
+        return Segment(ids[0], max_len, min_len, prefix, constraints, ids[1:], text, once, never, values)
 
-    def _candidate(self, hypothesis: Hypothesis) -> Candidate:
+    @cached_property
+    def _reserved(self) -> list[int]:
+        """The target tokens for placeholders; none without patterns."""
+        return self.tgt_tokenizer.piece_ids(TOKENS) if self.placeholders else []
+
+    def _candidate(self, hypothesis: Hypothesis, segment: Segment) -> Candidate:
         text = as_one_line(self.tgt_tokenizer.decode(hypothesis.ids)).strip()
-        return Candidate(text, hypothesis.ids, hypothesis.log_prob, hypothesis.score, hypothesis.finished)
+        n_moved = 0
+        if self.placeholders is not None:
+            text, n_moved = restore(text, segment.values)
+        return Candidate(text, hypothesis.ids, hypothesis.log_prob, hypothesis.score, hypothesis.finished, n_moved)
 
 
 class Session:
     """Translates and reviews one text window by window, and counts what it notices."""
 
     def __init__(
-        self, translator: Translator, n_best: int = 1, prefix: Sequence[int] = (), *, check_direction: bool = True
+        self, translator: Translator, n_best: int = 1, prefix: str = "", *, check_direction: bool = True
     ) -> None:
-        """n_best: as for `Translator.stream`. prefix: target tokens that begin every translation.
+        """n_best: as for `Translator.stream`. prefix: whole words that begin every translation.
 
         check_direction: as for `Translator.session`.
         """
@@ -314,6 +369,8 @@ class Session:
         self.prefix = prefix
         self.n_lines = 0
         self.n_unfinished = 0
+        self.n_moved = 0  # translations with a placeholder that the model did not place
+        self.lines_moved: list[int] = []  # numbers of the first of them
         self.review = Review(
             translator,
             translator.decode,
@@ -333,15 +390,19 @@ class Session:
         pieces, owners = self.translator.split(lines, first_line=first_line)
         prefixes = None
         if self.prefix:  # only the first segment begins with it
-            prefixes = [() if before == owner else self.prefix for before, owner in pairwise([-1, *owners])]
+            whole = self.translator.tgt_tokenizer.encode_translations([self.prefix] * len(pieces), pieces)
+            is_first = [before != owner for before, owner in pairwise([-1, *owners])]
+            prefixes = [ids if first else [] for ids, first in zip(whole, is_first, strict=True)]
         candidates = self.translator.search(pieces, n_best=self.n_best, prefixes=prefixes)
         reviewed = self.review.window(pieces, candidates, prefixes=prefixes, owners=owners)
         translations = [replace(translation, src=line) for line, translation in zip(lines, reviewed, strict=True)]
         self.n_lines += len(lines)
         self.n_unfinished += sum(not translation.finished for translation in translations)
+        moved = [line for line, t in enumerate(translations, start=first_line) if t.n_best[0].n_moved]
+        self._add_moved(len(moved), moved)
         if self.terms is not None:
             for line, translation in enumerate(translations, start=first_line):
-                self.terms.add(translation.src, translation.text, line)
+                self.terms.add(self.translator.replaced(translation.src).text, translation.text, line)
         return translations
 
     def note(self) -> dict[str, Any]:
@@ -349,6 +410,7 @@ class Session:
         return {
             "lines": self.n_lines,
             "unfinished": self.n_unfinished,
+            "moved": [self.n_moved, self.lines_moved],
             "review": self.review.tally.note(),
             **({"terms": self.terms.note()} if self.terms is not None else {}),
         }
@@ -357,13 +419,19 @@ class Session:
         """Add what another session of the same settings noticed in the lines that come next."""
         self.n_lines += note["lines"]
         self.n_unfinished += note["unfinished"]
+        self._add_moved(*note["moved"])
         self.review.tally.absorb(note["review"])
         if self.terms is not None:
             self.terms.absorb(note["terms"])
 
+    def _add_moved(self, n: int, lines: Sequence[int]) -> None:
+        self.n_moved += n
+        self.lines_moved = [*self.lines_moved, *lines][:_MOST_LISTED]
+
     def report(self) -> None:
         """Log what was noticed, if anything was."""
         warn_unfinished(self.n_unfinished, self.n_lines)
+        warn_moved(self.n_moved, self.lines_moved, self.n_lines)
         self.review.warn()
         if self.terms is not None:
             for line in self.terms.lines():
@@ -385,6 +453,16 @@ def warn_unfinished(n_unfinished: int, n_lines: int) -> None:
         log.warning(
             f"{n_unfinished} of {counted(n_lines, 'translation')} hit the length limit (decode.max_len_factor, "
             "decode.max_len_constant, decode.max_len): they may be incomplete or repeat themselves"
+        )
+
+
+def warn_moved(n_moved: int, lines: Sequence[int], n_lines: int) -> None:
+    """Warn of translations in which a placeholder is not where the model put it, if there are any; lines: the first."""
+    if n_moved:
+        listed = ", ".join(map(str, lines)) + (", ..." if n_moved > len(lines) else "")
+        log.warning(
+            f"{n_moved:,} of {counted(n_lines, 'translation')} had a placeholder too few or too many: what was "
+            f"missing is at the end (line{'s' if n_moved > 1 else ''} {listed})"
         )
 
 

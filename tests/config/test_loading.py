@@ -559,3 +559,29 @@ def test_the_stages_of_a_run_are_the_parts_between_changes(tmp_path):
         (0.25, 0.5, [1, 1], [None, None]),
         (0.5, 1, [1, 2], [None, None]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("'('", r"'\(' is not a regular expression \(missing \)"),
+        ("'x*'", r"'x\*' also matches the empty text; let it match at least one character"),
+        ("''", r"'' also matches the empty text"),
+        ("'(a|b?)'", r"also matches the empty text"),
+    ],
+)
+def test_a_pattern_that_is_none_or_matches_nothing_is_named(tmp_path, pattern, problem):
+    with pytest.raises(ConfigError, match=rf"line 2: data\.placeholders: .*{problem}"):
+        load(tmp_path, MINIMAL.replace("data:\n", f"data:\n  placeholders: ['a', {pattern}]\n"))
+
+
+def test_placeholders_are_of_translators(tmp_path):
+    data = "{train: [{tsv: a.tsv}], dev: {tsv: d.tsv}, placeholders: [a]}"
+    text = f"task: classify\ndata: {data}\ntrain: {{max_steps: 9000}}\n"
+    with pytest.raises(ConfigError, match=r"data\.placeholders is for translators"):
+        load(tmp_path, text)
+
+
+def test_the_reserved_tokens_are_no_tags(tmp_path):
+    with pytest.raises(ConfigError, match=r"<ph3> is a token of its own already; choose another name"):
+        load(tmp_path, MINIMAL.replace("tgt: a.fr}", "tgt: a.fr, tag: <ph3>}"))

@@ -50,13 +50,13 @@ def test_every_pair_comes_back_as_its_ids(encode, tokenizers, write_corpus, make
 
 def test_long_lines_are_encoded_a_few_at_a_time(encode, write_corpus, monkeypatch):
     monkeypatch.setattr(encoded_module, "_CHUNK_CHARACTERS", 100)
-    encode_batch, sizes = Tokenizer.encode_batch, []
+    encode_replaced, sizes = Tokenizer.encode_replaced, []
 
     def recording(self, texts):
         sizes.append(sum(map(len, texts)))
-        return encode_batch(self, texts)
+        return encode_replaced(self, texts)
 
-    monkeypatch.setattr(Tokenizer, "encode_batch", recording)
+    monkeypatch.setattr(Tokenizer, "encode_replaced", recording)
     lines = [word * n for word, n in zip(["cat ", "dog "] * 20, range(40), strict=True)]
     corpus = encode(write_corpus(lines, lines))
     assert corpus.counts == EncodeCounts(n_read=40, n_blank=1, n_kept=39)
@@ -287,11 +287,12 @@ def test_ids_take_two_bytes_where_the_vocabulary_allows_it_and_four_elsewhere(tm
 
         vocab_size = 2**16 + 1
         path = Path(__file__)
+        placeholders = None
 
         def tagged(self, tag: None) -> "ManyPieces":
             return self
 
-        def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        def encode_replaced(self, texts: list[str]) -> list[list[int]]:
             return [[int(word) for word in text.split()] for text in texts]
 
     class JustFits(ManyPieces):

@@ -88,6 +88,9 @@ class Predicted:
     def lean(self, word):
         return 0.0, self.times * (len(word) + 1)
 
+    def own_text(self, line):
+        return line
+
 
 @pytest.mark.parametrize(
     ("n_words", "times", "limits", "verdict"),

@@ -32,12 +32,21 @@ class Letters:
     """A tokenizer with one token per character; white space is normalised as SentencePiece does it."""
 
     vocab_size = 4 + len(ALPHABET)
+    placeholders = None
 
     def encode(self, text: str) -> list[int]:
         return [4 + ALPHABET.index(c) for c in " ".join(text.split()) if c in ALPHABET]
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         return [self.encode(text) for text in texts]
+
+    encode_replaced = encode_batch
+
+    def encode_translations(self, texts: list[str], srcs: list[str]) -> list[list[int]]:
+        return self.encode_batch(texts)
+
+    def piece_ids(self, pieces: list[str]) -> list[int]:
+        return [4 + ALPHABET.index(piece) for piece in pieces]
 
     def decode(self, ids: list[int]) -> str:
         return "".join(ALPHABET[i - 4] for i in ids)

@@ -1,0 +1,167 @@
+"""Replace the matches of `data.placeholders` in a text by reserved tokens, and put them back exactly as they were.
+
+The tokenizers have a few reserved tokens, `<ph1>` to `<ph9>`, which the model learns to copy. A text that contains such
+a token itself is no exception: it counts as a match. The number of the first match follows from the rest of the text,
+so that the model meets all tokens equally often, and that equal texts with different matches are translated alike.
+"""
+
+import re
+import zlib
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import regex
+
+from mtkit.errors import DataError
+
+TOKENS = tuple(f"<ph{number}>" for number in range(1, 10))
+_TOKEN = re.compile("<ph[1-9]>")
+_LIKE_TOKEN = re.compile("<ph[1-9]>", re.IGNORECASE)  # which a tokenizer might make lower case
+_LIMIT_S = 5.0  # seconds for one pattern on one text; a sentence takes microseconds
+_MARKS = range(0x100000, 0x10FFFE)  # private characters
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """A text with reserved tokens, and what they stand for."""
+
+    text: str
+    values: Mapping[str, str]  # by token, in the order of the text
+
+    def places(self) -> list[int]:
+        """Return the place in the original text of each character, and of the end; of a token's, the match's start."""
+        places: list[int] = []
+        end = shift = 0
+        for match in _TOKEN.finditer(self.text) if self.values else ():
+            places += [*range(end + shift, match.start() + shift), *[match.start() + shift] * len(match[0])]
+            shift += len(self.values[match[0]]) - len(match[0])
+            end = match.end()
+        return [*places, *range(end + shift, len(self.text) + shift + 1)]
+
+
+class Placeholders:
+    """The patterns of a model. Where matches overlap, the first counts, and of those that begin there the longest."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        """patterns: regular expressions, as `data.placeholders` has checked them."""
+        self.patterns = tuple(patterns)
+        self._compiled = [regex.compile(pattern) for pattern in patterns]
+
+    def values(self, text: str) -> list[str]:
+        """Return all matches in the order of the text, however many."""
+        return [text[start:end] for start, end in self._spans(text)]
+
+    def replace(self, text: str) -> Replaced:
+        """Replace each match by a token of its own; those after the ninth stay in the text."""
+        return _replaced(text, self._spans(text))
+
+    def replace_translation(self, text: str, src: Replaced) -> str:
+        """Replace the matches that are as in the source by the same tokens; the others stay in the text."""
+        tokens: defaultdict[str, deque[str]] = defaultdict(deque)
+        for token, value in src.values.items():
+            tokens[value].append(token)
+        parts: list[str] = []
+        end = 0
+        for start, next_end in self._spans(text):
+            if waiting := tokens[text[start:next_end]]:
+                parts += [_without_tokens(text[end:start]), waiting.popleft()]
+                end = next_end
+        return "".join([*parts, _without_tokens(text[end:])])
+
+    def replace_pair(self, src: str, tgt: str) -> tuple[str, str, bool]:
+        """Replace the matches that both sides have, to learn from; the others stay in the text.
+
+        Also return whether both sides have the same matches.
+        """
+        src_spans, tgt_spans = self._spans(src), self._spans(tgt)
+        in_tgt = [tgt[start:end] for start, end in tgt_spans]
+        common = []
+        for start, end in src_spans:
+            if src[start:end] in in_tgt:
+                in_tgt.remove(src[start:end])
+                common.append((start, end))
+        replaced = _replaced(src, common)
+        agree = len(common) == len(src_spans) == len(tgt_spans)
+        return replaced.text, self.replace_translation(tgt, replaced), agree
+
+    def without(self, text: str) -> str:
+        """Return the text with a space for each match."""
+        spans = self._spans(text)
+        return _substituted(text, spans, [" "] * len(spans))
+
+    def marked(self, text: str) -> tuple[str, dict[str, str]]:
+        """Return the text with a single character for each match, and the match of each of these characters."""
+        unused = (chr(code) for code in _MARKS if chr(code) not in text)
+        spans = dict(zip(unused, self._spans(text), strict=False))
+        return _substituted(text, spans.values(), spans), {
+            mark: text[start:end] for mark, (start, end) in spans.items()
+        }
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where the matches begin and end, in order, without overlap."""
+        found = [match.span() for match in _LIKE_TOKEN.finditer(text)]
+        for pattern in self._compiled:
+            try:
+                found += [match.span() for match in pattern.finditer(text, timeout=_LIMIT_S)]
+            except TimeoutError:
+                raise DataError(
+                    f"data.placeholders: {pattern.pattern!r} takes more than {_LIMIT_S:.0f} seconds on a text of "
+                    f"{len(text):,} characters ({text[:60]!r}); write it without repeats inside repeats, such as (a+)+"
+                ) from None
+        spans: list[tuple[int, int]] = []
+        for start, end in sorted(found, key=lambda span: (span[0], -span[1])):
+            if start < end and (not spans or start >= spans[-1][1]):
+                spans.append((start, end))
+        return spans
+
+
+def restore(text: str, values: Mapping[str, str]) -> tuple[str, int]:
+    """Return the text with the value in the place of each token, each exactly once, and how many had to be moved.
+
+    A value whose token is missing comes at the end; a second token for it, or one without a value, is left out.
+    """
+    filled, missing, n_removed = _filled(text, values)
+    return " ".join(filter(None, [filled.strip() if n_removed else filled, *missing])), len(missing) + n_removed
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Return the beginning of a text with the value in the place of each token; see `restore`."""
+    return _filled(text, values)[0]
+
+
+def _filled(text: str, values: Mapping[str, str]) -> tuple[str, list[str], int]:
+    """Return the filled text, the values that it lacks, and how many tokens were removed."""
+    left = dict(values)
+    n_removed = 0
+
+    def value(match: re.Match[str]) -> str:
+        nonlocal n_removed
+        n_removed += match[0] not in left
+        return left.pop(match[0], "")
+
+    filled = _TOKEN.sub(value, text)
+    return filled, list(left.values()), n_removed
+
+
+def _replaced(text: str, spans: Sequence[tuple[int, int]]) -> Replaced:
+    rest = _substituted(text, spans, [""] * len(spans))
+    first = zlib.crc32(rest.encode("utf-8", "surrogatepass"))
+    tokens = [TOKENS[(first + index) % len(TOKENS)] for index in range(min(len(spans), len(TOKENS)))]
+    values = {token: text[start:end] for token, (start, end) in zip(tokens, spans, strict=False)}
+    return Replaced(_substituted(text, spans, tokens), values)
+
+
+def _substituted(text: str, spans: Iterable[tuple[int, int]], substitutes: Iterable[str]) -> str:
+    """Return the text with these substitutes for the first spans; the rest of it shows no token of its own."""
+    parts: list[str] = []
+    end = 0
+    for (start, next_end), substitute in zip(spans, substitutes, strict=False):
+        parts += [_without_tokens(text[end:start]), substitute]
+        end = next_end
+    return "".join([*parts, _without_tokens(text[end:])])
+
+
+def _without_tokens(text: str) -> str:
+    """Return the text with `(ph1)` for `<ph1>` and the like: no tokenizer takes that for a token."""
+    return _LIKE_TOKEN.sub(lambda match: f"({match[0][1:-1]})", text)
