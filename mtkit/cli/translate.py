@@ -31,10 +31,11 @@ from mtkit.cli.sharing import (
     ShardOption,
     Where,
 )
-from mtkit.cli.translate_file import Form, translate_file
+from mtkit.cli.translate_file import Form, Markup, translate_file
 from mtkit.cli.translating import load_shared_translator, load_translator, model_folders, option_overrides
 from mtkit.console import log, progress_bar
 from mtkit.data import unseen_characters
+from mtkit.documents import marked_lines
 from mtkit.errors import UsageError
 from mtkit.formats import lines as text_lines
 from mtkit.jobs import line_job
@@ -92,6 +93,14 @@ LiveOption = Annotated[
         "--live", rich_help_panel=OUTPUT, help="Print each translation as it grows; do not check whether it is broken."
     ),
 ]
+MarkupOption = Annotated[
+    Markup | None,
+    typer.Option(
+        "--markup",
+        rich_help_panel=OUTPUT,
+        help="The lines have inline tags of this language: keep each in its place; native engine only.",
+    ),
+]
 ExplainUnknownOption = Annotated[
     bool,
     typer.Option(
@@ -112,6 +121,7 @@ def translate(
     as_json: JsonLinesOption = False,
     tokens: TokensOption = False,
     alignments: AlignmentsOption = False,
+    markup: MarkupOption = None,
     prefix: PrefixOption = "",
     terminology: TerminologyOption = None,
     on_suspect: OnSuspectOption = None,
@@ -132,11 +142,17 @@ def translate(
     """
     as_json = as_json or n_best is not None
     more_than_live = as_json or alignments or output_path or prefix or on_suspect
-    where, looked_into = Where(workers, shard, executor, ray_address), live or alignments or tokens
+    where = Where(workers, shard, executor, ray_address)
+    looked_into = live or alignments or tokens or markup is not None
     is_job = input_path is not None and output_path is not None and line_job.can_be_a_job(input_path, output_path)
     if not is_job:
         _check_without_job(where, restart=restart, looked_into=looked_into)
     _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
+    if markup and (as_json or alignments or prefix or live or on_suspect == "mark"):
+        raise UsageError(
+            "--markup prints a line of HTML for each: leave out --json, --n-best, --tokens, --alignments, --prefix, "
+            "--live and --on-suspect mark"
+        )
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
     chosen |= {"workers": workers, **_engine_for(engine, looked_into=looked_into)}
     if workers is None and (looked_into or text) and not is_job:
@@ -152,7 +168,7 @@ def translate(
     if alignments and not as_json and translator.decode.on_suspect == "mark":
         raise UsageError("--alignments counts words, and decode.on_suspect=mark adds words: give --json, too")
     unknown = unseen_characters.UnknownCharacters(translator.src_tokenizer.tagged(None)) if explain_unknown else None
-    form = Form(n_best, prefix, as_json, tokens, alignments)
+    form = Form(n_best, prefix, as_json, tokens, alignments, markup)
     if job is not None:
         assert input_path is not None and output_path is not None
         if not translate_file(input_path, output_path, job, form, restart=restart):
@@ -161,6 +177,13 @@ def translate(
             pass
     elif live:
         _show_live(translator, _noted(_windows(translator, text, input_path), unknown))
+    elif markup:
+        marked = marked_lines.MarkedLines(translator)
+        with line_writer(output_path) as write:
+            for window in _noted(_windows(translator, text, input_path), unknown):
+                for line in marked.translate(window):
+                    write(line)
+        marked.report()
     else:
         session, rendering = translator.session(n_best=n_best or 1, prefix=prefix), form.rendering(translator)
         with line_writer(output_path) as write:
@@ -211,7 +234,7 @@ def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str
 def _engine_for(engine: str | None, *, looked_into: bool) -> dict[str, object]:
     """Return the engine to set, if any. looked_into: the model's tensors are needed, too."""
     if looked_into and engine == "ctranslate2":
-        raise UsageError("--live, --alignments and --tokens need --engine native")
+        raise UsageError("--live, --alignments, --tokens and --markup need --engine native")
     return {"engine": "native"} if looked_into else {}
 
 
@@ -248,8 +271,8 @@ def _check_without_job(where: Where, *, restart: bool, looked_into: bool) -> Non
             raise UsageError(f"{name}: for a job from file to file; give --input and --output, too")
     if looked_into and where.workers is not None:
         raise UsageError(
-            "--workers: --live, --alignments and --tokens look into a model in this process; leave it out, or give "
-            "--input and --output"
+            "--workers: --live, --alignments, --tokens and --markup look into a model in this process; leave it out, "
+            "or give --input and --output"
         )
 
 

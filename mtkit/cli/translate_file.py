@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import mtkit
 from mtkit.cli.rendering import Rendering
+from mtkit.documents import marked_lines
 from mtkit.files import sha256_file
 from mtkit.formats.lines import read_lines
 from mtkit.jobs import line_job
@@ -17,6 +18,9 @@ from mtkit.translation import direction
 
 if TYPE_CHECKING:
     from mtkit.translation.loading import SharedTranslator
+
+
+Markup = Literal["html"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Form:
     as_json: bool = False
     tokens: bool = False
     alignments: bool = False
+    markup: Markup | None = None
 
     def rendering(self, translator: mtkit.Translator) -> Rendering:
         """Return what formats the lines."""
@@ -52,7 +57,7 @@ def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator
     )
     if done is None:
         return False
-    session = translator.session()
+    session = marked_lines.MarkedLines(translator) if form.markup else translator.session()
     for note in done.notes:
         session.absorb(note)
     session.report()
@@ -61,6 +66,13 @@ def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator
 
 def _work(make_translator: Callable[[], mtkit.Translator], form: Form) -> line_job.Work:
     translator = make_translator()
+    if form.markup:
+
+        def translate_marked(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, Any]]:
+            marked = marked_lines.MarkedLines(translator, check_direction=False)
+            return marked.translate(lines, first_line), marked.note()
+
+        return translate_marked
     rendering = form.rendering(translator)
 
     def translate(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, Any]]:

@@ -27,6 +27,11 @@ class Span:
     end: int
     inside: tuple["Span", ...] = ()
 
+    @property
+    def n_places(self) -> int:
+        """How many codes and pairs of codes it has, itself among them."""
+        return 1 + sum(span.n_places for span in self.inside)
+
     def all_codes(self) -> Iterator[Code]:
         """Yield its codes and those inside."""
         yield self.codes[0]
@@ -42,6 +47,11 @@ class Inline:
     source: str  # as it is in the document
     text: str
     spans: tuple[Span, ...]  # the outermost, in their order
+
+    @property
+    def n_places(self) -> int:
+        """How many codes and pairs of codes it has."""
+        return sum(span.n_places for span in self.spans)
 
 
 @dataclass

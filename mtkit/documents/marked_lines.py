@@ -1,8 +1,9 @@
 """Translate lines with inline markup: the text by a translator, the codes by the alignment of the words."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from mtkit.console import counted, log
 from mtkit.documents import html_text
 from mtkit.documents.inline import Inline
 from mtkit.documents.transfer import Floats, transfer, words_of
@@ -11,39 +12,52 @@ from mtkit.scoring.scoring import native_models
 from mtkit.translation.translator import Translator
 
 
-@dataclass(frozen=True)
-class MarkedLine:
-    """The translation of a line with its codes."""
-
-    text: str
-    n_guessed: int  # codes, or pairs, whose place the alignment does not show
-
-
 class MarkedLines:
-    """Translates lines of HTML text. Satisfies the law that each line has the codes of its source, nested alike."""
+    """A session of a translator for lines of HTML: each translation has the codes of its line, nested as they were."""
 
-    def __init__(self, translator: Translator) -> None:
-        """Raises UsageError if the engine shows no attention."""
-        self.translator = translator
+    def __init__(self, translator: Translator, *, check_direction: bool = True) -> None:
+        """check_direction: as for `Translator.session`. Raises UsageError if the engine shows no attention."""
+        self._translator = translator
         self._model = native_models(translator.engine, "markup")[0]
-        self._session = translator.session()
+        self._session = translator.session(check_direction=check_direction)
+        self.n_places = self.n_guessed = 0
 
-    def translate(self, lines: Sequence[str]) -> list[MarkedLine]:
-        """Return the translations of lines, in order."""
+    def translate(self, lines: Sequence[str], first_line: int | None = None) -> list[str]:
+        """Return the translations of lines, in order. first_line: number of the first; default: the next."""
         inlines = [html_text.parse(line) for line in lines]
-        translations = [found.text for found in self._session.translate([inline.text for inline in inlines])]
-        marked = [index for index, inline in enumerate(inlines) if inline.spans and inline.text.strip()]
-        weights = dict(zip(marked, self._weights([(inlines[i], translations[i]) for i in marked]), strict=True))
-        found = []
-        for index, (inline, text) in enumerate(zip(inlines, translations, strict=True)):
-            if index in weights:
-                moved = transfer(inline, text, weights[index], html_text.write)
-                found.append(MarkedLine(moved.text, moved.n_guessed))
-            else:
-                found.append(MarkedLine(inline.source if inline.spans else html_text.write(text), 0))
-        return found
+        translations = [found.text for found in self._session.translate([each.text for each in inlines], first_line)]
+        marked = [index for index, inline in enumerate(inlines) if inline.spans]
+        lines = [html_text.write(text) for text in translations]
+        weights = self._weights([(inlines[index], translations[index]) for index in marked])
+        for index, of_words in zip(marked, weights, strict=True):
+            moved = transfer(inlines[index], translations[index], of_words, html_text.write)
+            lines[index] = moved.text
+            self.n_places += inlines[index].n_places
+            self.n_guessed += moved.n_guessed
+        return lines
 
     def _weights(self, pairs: Sequence[tuple[Inline, str]]) -> list[Floats]:
         texts = [(inline.text, translation) for inline, translation in pairs]
         words = [(words_of(src), words_of(tgt)) for src, tgt in texts]
-        return interval_weights(self._model, self.translator.src_tokenizer, self.translator.tgt_tokenizer, texts, words)
+        return interval_weights(
+            self._model, self._translator.src_tokenizer, self._translator.tgt_tokenizer, texts, words
+        )
+
+    def note(self) -> dict[str, Any]:
+        """Return what was noticed so far as JSON, for `absorb`."""
+        return {"lines": self._session.note(), "places": self.n_places, "guessed": self.n_guessed}
+
+    def absorb(self, note: Mapping[str, Any]) -> None:
+        """Add what another session of the same settings noticed in the lines that come next."""
+        self._session.absorb(note["lines"])
+        self.n_places += note["places"]
+        self.n_guessed += note["guessed"]
+
+    def report(self) -> None:
+        """Log what was noticed, if anything was."""
+        self._session.report()
+        if self.n_guessed:
+            log.warning(
+                f"{self.n_guessed:,} of {counted(self.n_places, 'place')} of markup are guesses: the alignment does "
+                "not show which words they belong to"
+            )

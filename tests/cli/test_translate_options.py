@@ -1,8 +1,10 @@
 """The options of `mtkit translate`: settings, ensembles, prefixes, terminology, alignments, scores, reports."""
 
 import gzip
+import html
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -144,6 +146,18 @@ def test_alignments_stand_after_a_tab_or_in_the_json(run):
     assert len([hypothesis["alignment"] for hypothesis in record["hypotheses"]]) == 2
 
 
+def test_markup_stands_around_words_of_the_plain_translation(run):
+    marked = [f"{first} <b>{rest}</b> &amp;" for first, _, rest in (line.partition(" ") for line in LINES)]
+    [*plain] = texts(run(*[f"{line} &" for line in LINES]))
+    found = texts(run("--markup", "html", *marked))
+    for text, translation in zip(found, plain, strict=True):
+        assert re.sub("</?b>", "", text) == html.escape(translation, quote=False)
+        assert text.count("<b>") == text.count("</b>") == 1
+    Path("in.html").write_text("\n".join(marked) + "\n", encoding="utf-8")
+    run("--markup", "html", "--input", "in.html", "--output", "out.html")
+    assert Path("out.html").read_text(encoding="utf-8").splitlines() == found
+
+
 def test_a_line_that_was_split_has_no_alignment_and_is_named(run):
     result = run("--alignments", "--set", "decode.max_src_tokens=20", LINES[0], "It rains. " * 9)
     first, second = texts(result)
@@ -210,6 +224,9 @@ def test_a_terminology_may_have_any_name(run, shared_bundle, tmp_path, name):
         (["--live", "--json", "a"], ["--live", "--json"]),
         (["--live", "--on-suspect", "warn", "a"], ["--live", "--on-suspect"]),
         (["--engine", "ctranslate2", "--alignments", "a"], ["--alignments", "--engine native"]),
+        (["--markup", "html", "--json", "a"], ["--markup", "leave out --json"]),
+        (["--markup", "html", "--engine", "ctranslate2", "a"], ["--markup", "--engine native"]),
+        (["--markup", "rtf", "a"], ["--markup", "rtf", "html"]),
         (["--on-suspect", "mark", "--alignments", "a"], ["--alignments", "decode.on_suspect=mark", "--json"]),
         (["--n-best", "5", "--set", "decode.mbr_samples=3", "a"], ["--n-best", "5", "decode.mbr_samples=3"]),
         (["--restart", "a"], ["--restart", "--input", "--output"]),

@@ -1,5 +1,6 @@
 """Lines with markup through a real, if small, model."""
 
+import json
 import re
 from collections import Counter
 
@@ -30,12 +31,25 @@ def test_each_line_has_its_codes_and_the_translation_of_its_text(translator):
     texts = ["the red cat", "one blue dog ", "", "", "two red cats", "one & two", "one  dog"]
     for line, found, plain in zip(LINES, marked, translator.translate(texts), strict=True):
         kept = re.findall(r"<code>.*?</code>|<[^>]+>", line)
-        assert Counter(re.findall(r"<code>.*?</code>|<[^>]+>", found.text)) == Counter(kept)
-        text = re.sub(r"<code>.*?</code>|<[^>]+>", "", found.text).replace("&amp;", "&")
+        assert Counter(re.findall(r"<code>.*?</code>|<[^>]+>", found)) == Counter(kept)
+        text = re.sub(r"<code>.*?</code>|<[^>]+>", "", found).replace("&amp;", "&")
         assert text.split() == plain.split()
-    assert marked[3].text == "<p></p>"
+    assert marked[3] == "<p></p>"
 
 
 def test_lines_do_not_depend_on_the_lines_around_them(translator):
     together = MarkedLines(translator).translate(LINES)
     assert together == [MarkedLines(translator).translate([line])[0] for line in LINES]
+
+
+def test_notes_of_several_sessions_add_up(translator, log_text):
+    whole, first, second = (MarkedLines(translator, check_direction=False) for _ in range(3))
+    whole.translate(LINES)
+    first.translate(LINES[:2], 1)
+    second.translate(LINES[2:], 3)
+    first.absorb(json.loads(json.dumps(second.note())))
+    assert first.note() == whole.note()
+    assert whole.n_places == 7
+    whole.n_guessed = 2
+    whole.report()
+    assert "2 of 7 places of markup are guesses" in log_text()

@@ -1,7 +1,7 @@
 """Measure word alignments against a hundred sentence pairs aligned by hand: precision, recall and alignment error rate.
 
     .venv/bin/python scripts/bench/alignment/error_rate.py text > build/gold.tsv
-    mtkit score --alignments --model runs/en-fr < build/gold.tsv | cut -f 4 > build/attention.txt
+    mtkit score --alignments --model runs/en-fr < build/gold.tsv | cut -f 5 > build/attention.txt
     .venv/bin/python scripts/bench/alignment/error_rate.py score build/attention.txt
 
 `text` prints the pairs; `score` reads links such as 0-0 1-2, a line a pair, between words that white space separates.
