@@ -18,12 +18,13 @@ from mtkit.corpora.alignment.words import ranges
 from mtkit.formats.pairs import Languages
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.negation import has_negation
+from mtkit.quality.numbers import lost_numbers
 
 Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
 N_FEATURES = 17
 _WORD = re.compile(r"\w+|[^\w\s]")
-_DIGITS = re.compile(r"\d+")
+_DIGIT = re.compile(r"\d")
 _MOST_WORDS = 100  # of a side; what follows is not looked at
 _MOST_LINKS = 30_000_000  # words of one pair, times words: bounds memory and time of learning
 _AT_ONCE = 512  # pairs
@@ -121,8 +122,12 @@ class Lexicon:
         """Yield whether one side alone is negated, and whether numbers are lost."""
         negated = [[has_negation(pair[side], self.langs[side]) for pair in pairs] for side in (0, 1)]
         yield np.array([None not in (s, t) and s != t for s, t in zip(*negated, strict=True)], float)
-        digits = [[sorted(_DIGITS.findall(pair[side])) for pair in pairs] for side in (0, 1)]
-        yield np.array([s != t for s, t in zip(*digits, strict=True)], float)
+        yield np.array([self._loses_numbers(*pair) for pair in pairs], float)
+
+    def _loses_numbers(self, src: str, tgt: str) -> bool:
+        if not (_DIGIT.search(src) or _DIGIT.search(tgt)):
+            return False
+        return bool(lost_numbers(src, tgt, tgt_lang=self.langs[1]) or lost_numbers(tgt, src, tgt_lang=self.langs[0]))
 
     def _fits(self, words: _Words, best: Floats, side: int) -> Iterator[Floats]:
         """Yield figures of how well the words of each pair fit: best has the strength of each word's best partner."""

@@ -58,6 +58,7 @@ def test_an_unknown_word_fits_itself_and_lost_numbers_and_negations_are_seen():
     same, other = lexicon.features([("Zoe 17", "Zoe 17"), ("Zoe 17", "Eva 18")])
     assert (same[SRC_MIN], other[SRC_MIN]) == (1, 0)
     assert (same[-1], other[-1]) == (0, 1)
+    assert lexicon.features([("three dogs", "3 Hunde")])[0, -1] == 0
     negated = lexicon.features([("not red", "nicht rot"), ("not red", "rot"), ("red", "nicht rot")])
     assert negated[:, -2].tolist() == [0, 1, 1]
 
