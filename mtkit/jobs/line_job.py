@@ -175,6 +175,10 @@ class _Windows:
     folder: Path
     window_lines: int
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what each process reads itself: of a long text, megabytes."""
+        return {"folder": self.folder, "window_lines": self.window_lines}
+
     @cached_property
     def _index(self) -> dict[str, Any]:
         return dict(json.loads((self.folder / _INDEX).read_text("utf-8")))

@@ -131,7 +131,7 @@ class _Actors:
 
     def __init__(self, ray: Any, make: MakeShard) -> None:
         self._ray = ray
-        self._make = ray.put(make)
+        self._make = make  # not put: Ray could not restart an actor whose argument was on a machine that left
         self._resource = "GPU" if ray.cluster_resources().get("GPU") else "CPU"
         self._class = ray.remote(
             num_cpus=1, num_gpus=int(self._resource == "GPU"), max_restarts=-1, max_task_retries=MAX_DEATHS - 1

@@ -4,12 +4,14 @@ import gzip
 import json
 import lzma
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 import tracemalloc
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -404,6 +406,15 @@ def test_memory_does_not_grow_with_the_file():
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0], "the longer file has 1.8 MB"
+
+
+def test_what_each_process_gets_does_not_grow_with_the_text(text, tmp_path):
+    line_job._Cut(partial(map, str, range(10_000)), 1)(0, tmp_path)
+    windows = line_job._Windows(tmp_path, 1)
+    assert len(windows.sizes) == 10_000
+    copy = pickle.dumps(windows)
+    assert len(copy) < 1000
+    assert list(pickle.loads(copy).read(9_999)) == [(10_000, ["9999"])]
 
 
 @pytest.mark.slow
