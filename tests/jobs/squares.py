@@ -7,11 +7,13 @@ import argparse
 import os
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.console import set_up_logging
 from mtkit.errors import MtkitError
+from mtkit.jobs import line_job
 from mtkit.jobs.executors import Executor, InProcess, Processes
 from mtkit.jobs.job import Job, Share, Stage, run_job
 from mtkit.jobs.shards import shard_folder
@@ -69,6 +71,22 @@ class CountsItsUses:
         time.sleep(0.05)
         first, self.loaded = not self.loaded, True
         return {"loads": int(first)}
+
+
+@dataclass(frozen=True)
+class LoadCapitals:
+    """Makes the work of a line job: capitals. At line 21, a file named kill ends the process, once."""
+
+    folder: Path
+
+    def __call__(self) -> line_job.Work:
+        def capitals(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, int]]:
+            if first_line == 21 and (kill := self.folder / "kill").exists():
+                kill.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return [line.upper() for line in lines], {"lines": len(lines)}
+
+        return capitals
 
 
 def loads(output: Path, executor: Executor, n: int) -> int | None:

@@ -155,3 +155,25 @@ print(loads(Path({str(tmp_path)!r}) / "out", OnRay(None, 2), 12))
     assert done.returncode == 0, done.stderr
     assert CountsItsUses.keeps_state
     assert 1 <= int(done.stdout) <= 2  # of 12 shards, those that found nothing loaded
+
+
+def test_a_worker_that_keeps_state_and_dies_is_replaced(tmp_path):
+    (tmp_path / "in").write_text("".join(f"line {number}\n" for number in range(100)))
+    (tmp_path / "kill").touch()
+    script = f"""
+from pathlib import Path
+from jobs.squares import LoadCapitals
+from mtkit.jobs.line_job import Sharing, Text, run_line_job
+from mtkit.jobs.on_ray import OnRay
+folder = Path({str(tmp_path)!r})
+text, sharing = Text.of_file(folder / "in"), Sharing(OnRay(None, 2))
+result = run_line_job(text, folder / "out", LoadCapitals(folder), {{}}, sharing, window_lines=10)
+print(result.counts["lines"])
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ["PYTHONPATH"]])}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "100\n"
+    assert (tmp_path / "out").read_text() == (tmp_path / "in").read_text().upper()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"], "the process was killed"
