@@ -43,7 +43,7 @@ def calibrate(
         raise UsageError("give both --src and --ref, or neither for the dev set of the model's config")
 
     folder = bundle.find_model(model)
-    files = CorpusFiles(src=src, tgt=ref) if src else bundle.read_bundle(folder).config.data.dev
+    files = CorpusFiles(src=src, tgt=ref) if src else bundle.read_bundle(folder).config.data.dev[0]
     if src is None:
         corpus.require_files("data.dev", [files], config=folder / "config.yaml", remedy="give --src and --ref")
         overrides = [f"decode.tag={files.tag or 'null'}", *(overrides or [])]

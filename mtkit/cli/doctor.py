@@ -189,10 +189,11 @@ def _lines(text: Path | CorpusFiles, n: int) -> list[tuple[int, str]]:
 def _corpus(files: bundle.BundleFiles) -> CorpusFiles:
     """Return the config's test set, else its dev set, if its files exist."""
     data = files.config.data
-    for corpus in (data.test, data.dev):
-        if corpus is not None and corpora.first_missing([corpus]) is None:
+    candidates = [corpus for corpus in (data.test, *data.dev) if corpus is not None]
+    for corpus in candidates:
+        if corpora.first_missing([corpus]) is None:
             return corpus
-    names = [corpora.corpus_name(corpus) for corpus in (data.test, data.dev) if corpus is not None]
+    names = map(corpora.corpus_name, candidates)
     raise DataError(
         f"{files.folder / 'config.yaml'} names {' and '.join(names)} as test and dev sets, which do not exist; "
         "give text in the source language with --src"

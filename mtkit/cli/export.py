@@ -95,7 +95,7 @@ def export(
     given = {key: value for key, value in wanted.items() if value is not None}
     tolerance = replace(parities.DEFAULT_TOLERANCES[quantization], **given)
     if src is None:  # the dev set's tag, too
-        files = bundle.read_bundle(folder, [f"decode.tag={files.config.data.dev.tag or 'null'}"])
+        files = bundle.read_bundle(folder, [f"decode.tag={files.config.data.dev[0].tag or 'null'}"])
     parity = _export_ctranslate2(files, out, quantization, _lines(files, src, ref, lines or 500), tolerance)
     if as_json:
         print(json.dumps({"folder": str(out or files.folder / "ctranslate2"), **parity.as_json()}, indent=2))
@@ -137,7 +137,7 @@ def _lines(
         return _some(list(text_lines.read_lines(src)), n_lines), None
     if ref is not None and src is None:
         raise UsageError("--ref needs --src: the text that it translates")
-    corpus = files.config.data.dev if src is None else CorpusFiles(src=src, tgt=ref)
+    corpus = files.config.data.dev[0] if src is None else CorpusFiles(src=src, tgt=ref)
     if src is None:
         remedy = "give text to compare on with --src and --ref"
         corpora.require_files("data.dev", [corpus], config=files.folder / "config.yaml", remedy=remedy)

@@ -24,7 +24,7 @@ def train_tokenizer(
     config = load_run_config(config_path, overrides)
 
     corpus.require_files("data.train", config.data.train)
-    corpus.require_files("data.dev", [config.data.dev])  # the report's text
+    corpus.require_files("data.dev", config.data.dev)  # the report's text
 
     # train_tokenizers needs no torch, whose import takes a second
     make_tokenizers = run_tokenizers.train_tokenizers if config.train.init_from is None else warm_start.run_tokenizers

@@ -61,6 +61,6 @@ def _problem_of_metric(task: str, train: TrainConfig) -> str | None:
 
 def _corpora(data: DataConfig) -> Iterator[tuple[str, CorpusFiles]]:
     yield from ((f"data.train.{i}", corpus) for i, corpus in enumerate(data.train))
-    yield "data.dev", data.dev
+    yield from ((corpus.key, corpus) for corpus in data.dev)
     if data.test is not None:
         yield "data.test", data.test

@@ -1,10 +1,18 @@
 """The `data` section of the config: the text for training, validation and test."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WrapSerializer,
+    model_validator,
+)
 
 from mtkit.config.placeholders import check_pattern
 from mtkit.config.section import ConfigPath, Section
@@ -13,6 +21,11 @@ from mtkit.config.tags import check_tag
 from mtkit.languages import language_in_name, languages_in_name
 
 _TSV = (".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst")
+_FORMATS = (*(".gz", ".xz", ".zst"), *(".tsv", ".csv", ".jsonl", ".tmx", ".xlf", ".xliff", ".po", ".zip", ".txt"))
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
 
 
 class CorpusFiles(Section):
@@ -30,7 +43,7 @@ class CorpusFiles(Section):
         description="instead of src and tgt: one file with both sides, whose name tells its format: .tsv, .csv, "
         ".jsonl, .tmx, .xlf, .xliff, .po, or .zip (as from OPUS)",
     )
-    langs: tuple[str, str] | None = Field(
+    langs: Annotated[tuple[str, str] | None, BeforeValidator(_as_tuple)] = Field(
         None,
         description="source and target language in `file`, such as [en, de], if its format tells languages; default: "
         "data.src_lang and data.tgt_lang, else the file's own two",
@@ -100,6 +113,45 @@ class TrainCorpus(CorpusFiles):
         return self.model_copy(update={"weight": product})
 
 
+class DevCorpus(CorpusFiles):
+    """Parallel text to validate on."""
+
+    name: str | None = Field(
+        None,
+        description="name of this dev set in curves and reports, if dev is a list of several; default: that of its "
+        "file, such as news for news.en.gz",
+    )
+
+    @property
+    def label(self) -> str:
+        """The set in messages: dev, or dev (NAME) if it is one of several."""
+        return f"dev ({self.name})" if self.name else "dev"
+
+    @property
+    def key(self) -> str:
+        """The set in messages about the config: data.dev, or data.dev (NAME) if it is one of several."""
+        return f"data.{self.label}"
+
+
+def _as_list(value: object) -> object:
+    """Return one corpus as a list of one; null stays, as a value that is missing."""
+    if isinstance(value, CorpusFiles) and not isinstance(value, DevCorpus):
+        value = DevCorpus(**{key: getattr(value, key) for key in CorpusFiles.model_fields})
+    return value if isinstance(value, list) or value is None else [value]
+
+
+def _single_as_section(corpora: list[DevCorpus], write: SerializerFunctionWrapHandler) -> Any:
+    written = write(corpora)
+    return written[0] if len(written) == 1 else written
+
+
+DevCorpora = Annotated[
+    list[DevCorpus],
+    BeforeValidator(_as_list, json_schema_input_type=DevCorpus | list[DevCorpus]),
+    WrapSerializer(_single_as_section),
+]
+
+
 class DataConfig(Section):
     """The text for training, validation and test."""
 
@@ -124,7 +176,11 @@ class DataConfig(Section):
         "epoch proportional to weight x n^(1/T). 1: by size; 5: usual for languages of very different sizes; 1000: "
         "the weights alone decide",
     )
-    dev: CorpusFiles = Field(description="validation text: decides when to stop early and which checkpoints to keep")
+    dev: DevCorpora = Field(
+        min_length=1,
+        description="validation text: decides when to stop early and which checkpoints to keep; or a list of several: "
+        "each gets scores of its own, and their mean, or train.metric_on, decides",
+    )
     test: CorpusFiles | None = Field(
         None, description="test text: never used in training; the default of `mtkit evaluate`"
     )
@@ -178,18 +234,44 @@ class DataConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _dev_sets_have_names(self) -> Self:
+        """Name each of several dev sets, by default after its file."""
+        if len(self.dev) == 1:
+            self.dev[0].__dict__["name"] = None  # which has no use; the section is not in use yet
+            return self
+        given = [corpus.name or _name_of_file(corpus.paths[0]) for corpus in self.dev]
+        for i, (name, corpus) in enumerate(zip(given, self.dev, strict=True)):
+            if not re.fullmatch(r"\w[\w-]*", name):
+                what = f"dev.{i}.name={name}" if corpus.name else f"dev.{i}: the file's name, {corpus.paths[0].name},"
+                raise ValueError(f"{what} names no dev set: set dev.{i}.name to letters, digits, - and _")
+            if name in given[:i]:
+                both = f"dev.{given.index(name)} and dev.{i}"
+                raise ValueError(f"dev: {both} are both named {name}: set dev.{i}.name, for example to {name}{i + 1}")
+            corpus.__dict__["name"] = name
+        return self
+
+    @model_validator(mode="after")
     def _languages_from_names(self) -> Self:
         """Set languages that are not named to the codes in the files' names."""
         for side in ("src", "tgt"):
             if getattr(self, f"{side}_lang") == side:
-                in_dev, *in_train = (_language(files, side) for files in (self.dev, *self.train))
-                code = in_dev or (in_train[0] if len(set(in_train)) == 1 else None)
+                in_dev, in_train = ({_language(files, side) for files in part} for part in (self.dev, self.train))
+                code = next((codes.pop() for codes in (in_dev - {None}, in_train) if len(codes) == 1), None)
                 object.__setattr__(self, f"{side}_lang", code or side)  # the section is not in use yet
         if self.src_lang not in ("src", self.tgt_lang) and self.tgt_lang != "tgt":
-            for corpus in filter(None, (*self.train, self.dev, self.test)):
+            for corpus in filter(None, (*self.train, *self.dev, self.test)):
                 if corpus.file and not corpus.langs:
                     corpus.__dict__["langs"] = self.src_lang, self.tgt_lang  # likewise
         return self
+
+
+def _name_of_file(path: Path) -> str:
+    """Return the file's name without its endings: those of formats, of packed files and of languages."""
+    name, suffix = path.name, path.suffix
+    while suffix in _FORMATS:
+        name = name.removesuffix(suffix)
+        suffix = Path(name).suffix
+    return (Path(name).stem if language_in_name(Path(name)) else name).replace(".", "-")
 
 
 def _language(files: CorpusFiles, side: Literal["src", "tgt"]) -> str | None:

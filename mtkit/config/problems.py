@@ -9,6 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, Union, get_args, get_origin
 
+from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -104,6 +105,7 @@ def explain(
     error: ErrorDetails, values: object, origins: Mapping[KeyPath, Origin], root: type[Section] = Config
 ) -> Problem:
     """Turn one of pydantic's errors about `values`, which should be a `root`, into a Problem with its origin."""
+    error = {**error, "loc": _as_written(error["loc"], values)}
     path: KeyPath = error["loc"]
     kind = error["type"]
     if kind == "json_invalid":  # valid YAML that JSON cannot express
@@ -214,8 +216,27 @@ def _leaf_keys(section: type[Section], path: KeyPath = ()) -> Iterator[tuple[str
         inner = _section_in(field.annotation)
         if inner is None:
             yield name, dotted((*path, name))
-        elif get_origin(field.annotation) is not list:
+        elif get_origin(field.annotation) is not list or _takes_single(field):
             yield from _leaf_keys(inner, (*path, name))
+
+
+def _takes_single(field: FieldInfo) -> bool:
+    """Whether a list's field also takes a single section; only that has such a check."""
+    return any(isinstance(note, BeforeValidator) for note in field.metadata)
+
+
+def _as_written(path: KeyPath, values: Any) -> KeyPath:
+    """Return the path without the index of a section that the schema takes as a list of one."""
+    written: list[int | str] = []
+    for part in path:
+        if part == 0 and not isinstance(values, list):
+            continue
+        written.append(part)
+        try:
+            values = values[part]
+        except (LookupError, TypeError):
+            values = None
+    return tuple(written)
 
 
 def _what_is_allowed(field: FieldInfo, value: object, kind: str) -> str:

@@ -56,6 +56,16 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _metric_is_of_a_dev_set(self) -> Self:
+        on, names = self.train.metric_on, [corpus.name for corpus in self.data.dev]
+        if on is not None and len(names) == 1:
+            raise ValueError(f"train.metric_on={on} is for a list of several dev sets, and data.dev has one: remove it")
+        if on is not None and on not in names:
+            known = ", ".join(map(str, names))
+            raise ValueError(f"train.metric_on={on}: no dev set has this name; the names in data.dev are {known}")
+        return self
+
+    @model_validator(mode="after")
     def _sections_fit(self, info: ValidationInfo) -> Self:
         if self.task == "classify":
             self._replace("train", metric="accuracy")

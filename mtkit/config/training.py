@@ -151,6 +151,11 @@ class TrainConfig(Section):
         "better, too. translate: bleu, chrf or loss; classify: accuracy (its default), f1 (the mean over the labels), "
         "auc (for two labels) or loss",
     )
+    metric_on: str | None = Field(
+        None,
+        description="name of the dev set whose scores rank the checkpoints, if data.dev is a list of several; default: "
+        "the mean over all of them",
+    )
     patience: int | None = Field(
         None, ge=1, le=10**12, description="stop after this many validations without improvement"
     )

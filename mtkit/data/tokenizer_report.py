@@ -41,7 +41,7 @@ def report_sides(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[s
     for side, tokenizer, side_settings in zip(SIDES, tokenizers, settings, strict=True):
         n_read = min(n_pairs, side_settings.max_sentences)
         training_lines = sample(read_side(cfg.data.train, side), n_pairs, n_read)
-        dev_lines = read_side([cfg.data.dev], side)
+        dev_lines = read_side(cfg.data.dev, side)
         reports[side] = report(tokenizer, dev_lines, training_lines, share=n_read / n_pairs if n_pairs else 1.0)
     return reports
 

@@ -327,9 +327,13 @@ def _files_of_configs(folders: Sequence[Path], split: Split) -> CorpusFiles:
     corpora: list[CorpusFiles] = []
     for folder in folders:
         config = folder / "config.yaml"
-        corpus: CorpusFiles | None = getattr(load_config(config).data, split)
+        data = load_config(config).data
+        in_config: Sequence[CorpusFiles | None] = data.dev if split == "dev" else [data.test]
+        corpus = in_config[0]
         if corpus is None:
             raise DataError(f"{config}: no test set ({key}); {_REMEDY}")
+        if len(in_config) > 1:
+            raise DataError(f"{config}: {len(in_config)} dev sets ({key}); {_REMEDY}")
         require_files(key, [corpus], config=config, remedy=_REMEDY)
         corpora.append(corpus)
         if corpus != corpora[0]:

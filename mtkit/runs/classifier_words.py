@@ -29,7 +29,7 @@ def summary(run: RunFiles) -> str:
             f"{about} Its training has not finished. So far it has learned from {learned}{took}. The figures below are "
             "from its latest checkpoint; run the same `mtkit train` command to continue."
         )
-    scores = run.test or run.dev
+    scores = run.scores
     return f"{about} It learned from {learned}{took}." + (
         f" {_in_words(scores, is_test=bool(run.test))}" if scores else ""
     )

@@ -34,9 +34,15 @@ def _plot(run_dir: Path, entries: list[dict[str, Any]]) -> Path:
     figure.suptitle(run_dir.name, parse_math=False)
     (losses, scores), (rates, norms) = figure.subplots(2, 2, sharex=True)
     _draw(losses, entries, "train", {"nll": "train"})
-    _draw(losses, entries, "validation", {"loss": "dev"}, marker="o")
+    last: dict[str, Any] = next((entry for entry in reversed(entries) if entry["kind"] == "validation"), {})
+    sets = list(dict.fromkeys(key.split(".")[1] for key in last if key.startswith("dev.")))
+
+    def of_sets(figure: str, words: str) -> dict[str, str]:
+        return {f"dev.{name}.{figure}": f"{words}, {name}" for name in sets} or {figure: words}
+
+    _draw(losses, entries, "validation", of_sets("loss", "dev"), marker="o")
     losses.set_ylabel("nats per target token, no smoothing")
-    _draw(scores, entries, "validation", {"bleu": "BLEU", "chrf": "chrF"}, marker="o")
+    _draw(scores, entries, "validation", of_sets("bleu", "BLEU") | of_sets("chrf", "chrF"), marker="o")
     scores.set_ylabel("dev score")
     _draw(rates, entries, "train", {"lr": "learning rate"})
     _draw(norms, entries, "train", {"grad_norm": "gradient norm, before clipping"})

@@ -42,6 +42,7 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
     steps, scores = _load_chosen(run, state, model)
     scores, calibration = run.text.calibrate(model, scores)
     signed = run.validator.signed_scores(scores)
+    of_first = next(iter(signed.values()))
     training = {
         "step": state.step,
         "stopped_by": ", ".join(limits),
@@ -49,7 +50,8 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         "minutes": round(state.seconds / 60, 2),
         "data_fingerprint": state.train_fingerprint,
         "dev": scores.figures(),
-        "dev_metrics": [asdict(score) for score in signed],
+        "dev_metrics": [asdict(score) for score in of_first],
+        "dev_metrics_of": {label: [asdict(score) for score in of_set] for label, of_set in signed.items()},
         **calibration,
     }
     folder, spm = run.run_dir / "model", [run.run_dir / f"{side}.spm" for side in ("src", "tgt")]
@@ -64,7 +66,7 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         log.info(f"report: {report}")
     log.info(
         f"finished after {counted(state.step, 'step')}, {state.seconds / 60:.1f} minutes "
-        f"({_values(run.cfg.train, limits)}); dev {scores} ({signed[0].signature}); model: {folder}"
+        f"({_values(run.cfg.train, limits)}); dev {scores} ({of_first[0].signature}); model: {folder}"
     )
     if problem := scores.finding():
         log.warning(problem)

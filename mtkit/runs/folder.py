@@ -7,7 +7,7 @@ from mtkit.bundle import SHAPING_FILES, find_model, read_bundle
 from mtkit.config.differences import differences
 from mtkit.config.loading import dump_config, load_config
 from mtkit.config.schema import Config
-from mtkit.console import log
+from mtkit.console import counted, log
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
@@ -103,8 +103,12 @@ def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     for key in ("weight", "tag", "min_score"):
         there, now = ([getattr(corpus, key) for corpus in cfg.data.train] for cfg in (old, new))
         of_corpora += [(f"data.train[].{key}", there, now)] if there != now else []
-    if old.data.dev.tag != new.data.dev.tag:
-        of_corpora.append(("data.dev.tag", old.data.dev.tag, new.data.dev.tag))
+    there, now = ([corpus.tag for corpus in cfg.data.dev] for cfg in (old, new))
+    if len(there) != len(now):
+        of_corpora.append(("data.dev", counted(len(there), "dev set"), counted(len(now), "dev set")))
+    elif there != now:
+        then, today = (tags[0] if len(tags) == 1 else tags for tags in (there, now))
+        of_corpora.append(("data.dev.tag", then, today))
     start, new_start = old.train.init_from, new.train.init_from
     if start and new_start and start != new_start and _are_one_model(start, new_start):
         changed = [difference for difference in changed if difference[0] != "train.init_from"]

@@ -45,8 +45,13 @@ class RunFiles:
     recoveries: list[dict[str, Any]]
     record: Mapping[str, Any]  # run.json
     training: Mapping[str, Any] | None  # of the bundle's manifest; None: the run has not finished
-    dev: Scores | None  # of the bundle
+    dev: dict[str, Scores]  # of the bundle, by dev set; none if the run has not finished
     test: Scores | None  # of the bundle, if `mtkit evaluate` has scored it
+
+    @property
+    def scores(self) -> Scores | None:
+        """The scores to name: on the test set, else on the first dev set."""
+        return self.test or next(iter(self.dev.values()), None)
 
     @property
     def folder(self) -> str:
@@ -75,7 +80,6 @@ def read_run(run_dir: Path) -> RunFiles:
     training = manifest.get("training")
     if training is not None and training.get("step") != step:
         training = None  # the run has continued
-    metrics = [MetricScore(**values) for values in training.get("dev_metrics", [])] if training else []
     return RunFiles(
         run_dir=run_dir,
         cfg=load_config(run_dir / "config.yaml"),
@@ -86,9 +90,20 @@ def read_run(run_dir: Path) -> RunFiles:
         recoveries=lines["recovery"],
         record=record,
         training=training,
-        dev=Scores(record.get("n_translated"), metrics) if metrics else None,
+        dev=_dev_scores(training, record) if training else {},
         test=_read_test_scores(run_dir, manifest) if training else None,
     )
+
+
+def _dev_scores(training: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Scores]:
+    """Return the scores in a bundle's manifest by dev set."""
+    by_label = training.get("dev_metrics_of", {"dev": training.get("dev_metrics", [])})  # older versions had one
+    sizes = record.get("n_translated_of", {"dev": record.get("n_translated")})
+    return {
+        label: Scores(sizes.get(label), [MetricScore(**values) for values in metrics])
+        for label, metrics in by_label.items()
+        if metrics
+    }
 
 
 def keep_test_scores(bundle: Path, n_sentences: int, metrics: Sequence[MetricScore]) -> Path | None:

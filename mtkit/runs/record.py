@@ -17,6 +17,7 @@ from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name
 from mtkit.files import parse_json, write_text
+from mtkit.training.dev_sets import parts_of
 from mtkit.training.prepare import Prepared
 
 _PACKAGES = ("mtkit", "torch", "sentencepiece", "sacrebleu", "numba", "numpy")
@@ -40,10 +41,15 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
             "made_with": dict(made_with),
         }
         starts = [*known.get("starts", []), start] if step else [start]
-        fingerprints = [run.train_fingerprint, run.validator.corpus.fingerprint]
+        parts = parts_of(run.validator)
+        fingerprints = [run.train_fingerprint, run.validator.fingerprint]
         text = known["text"] if known.get("fingerprints") == fingerprints else _text(run)
-        # Older versions counted only the pairs of dev, or none.
-        text["dev"]["n_in_training"] = run.overlaps["dev"].counts["pair"]
+        # Older versions counted only the pairs of dev, or none, and had one dev set.
+        text["dev"]["n_in_training"] = sum(run.overlaps[part.label].counts["pair"] for part in run.cfg.data.dev)
+        text["dev_sets"] = [
+            {"label": part.label, "name": corpus_name(part), "n_pairs": validator.n_pairs}
+            for part, validator in zip(run.cfg.data.dev, parts, strict=True)
+        ]
         text["stages"] = [[asdict(draw) for draw in draws] for draws in run.draws]
         text["overlap"] = {name: asdict(overlap) for name, overlap in run.overlaps.items()}
         record = {
@@ -52,6 +58,9 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
             "text": text,
             "teachers": list(map(str, teachers)) or (known.get("teachers", []) if step else []),
             "n_translated": run.validator.n_sentences,
+            "n_translated_of": {
+                part.label: validator.n_sentences for part, validator in zip(run.cfg.data.dev, parts, strict=True)
+            },
             "epoch": asdict(run.epoch_size),
             "parameters": parameters_by_part(run.updater.model),
         }
@@ -97,7 +106,7 @@ def _text(run: Prepared) -> dict[str, Any]:
             }
             for corpus, n_kept in zip(corpora, run.corpus.sizes, strict=True)
         ],
-        "dev": {"name": corpus_name(run.cfg.data.dev), "n_pairs": run.validator.corpus.n_pairs},
+        "dev": {"name": ", ".join(map(corpus_name, run.cfg.data.dev)), "n_pairs": run.validator.n_pairs},
         "tokenizers": tokenizers,
     }
 

@@ -94,7 +94,7 @@ def write_report(run_dir: Path) -> Path:
         summary=_with_code(words.summary(run)),
         findings=list(map(_with_code, words.findings(run))),
         facts=list(_facts(run)),
-        scores=[(name, scores) for name, scores in (("dev", run.dev), ("test", run.test)) if scores],
+        scores=[(name, scores) for name, scores in (*run.dev.items(), ("test", run.test)) if scores],
         samples=_sample_stories(run),
         charts=list(_charts(run)),
         text=run.record.get("text"),
@@ -124,12 +124,12 @@ def _with_code(text: str) -> Markup:
 
 def _facts(run: RunFiles) -> Iterator[Row]:
     """Yield the figures at the top of the page."""
-    scores, is_classifier = run.test or run.dev, run.cfg.task == "classify"
+    is_classifier = run.cfg.task == "classify"
     name, key, shown = (
         ("accuracy", "accuracy", classifier_words.share) if is_classifier else ("BLEU", "bleu", "{:.1f}".format)
     )
-    if scores:
-        yield f"{name}, {'test' if run.test else 'dev'}", shown(scores.first.score)
+    if scores := {"test": run.test} if run.test else run.dev:
+        yield from ((f"{name}, {label}", shown(of_set.first.score)) for label, of_set in scores.items())
     elif run.validations:
         yield f"{name}, dev, latest", shown(run.validations[-1][key])
     if text := run.record.get("text"):
@@ -178,17 +178,17 @@ def _charts(run: RunFiles) -> Iterator[Markup]:
         (
             f"Loss: how surprised the model is by the {what}; lower is better",
             f"nats per {unit}",
-            [("training text", run.updates, "nll"), ("dev text", run.validations, "loss")],
+            [("training text", run.updates, "nll"), *_of_dev_sets(run, "loss", "dev text")],
         ),
         (
             "Right labels on the dev text; higher is better",
             "0 to 1",
-            [(name, run.validations, name) for name in ("accuracy", "f1", "auc")],
+            [line for name in ("accuracy", "f1", "auc") for line in _of_dev_sets(run, name, name)],
         ),
         (
             "Agreement with the reference translations of the dev text; higher is better",
             "score, 0 to 100",
-            [("BLEU", run.validations, "bleu"), ("chrF", run.validations, "chrf")],
+            [*_of_dev_sets(run, "bleu", "BLEU"), *_of_dev_sets(run, "chrf", "chrF")],
         ),
         (
             "Behaviour checks of train.suite that pass; higher is better",
@@ -201,6 +201,15 @@ def _charts(run: RunFiles) -> Iterator[Markup]:
         series = [_series(name, entries, key) for name, entries, key in lines]
         if drawn := [line for line in series if line.xs]:
             yield line_chart(drawn, x_label="step", y_label=y_label, title=title)
+
+
+def _of_dev_sets(run: RunFiles, figure: str, words: str) -> list[tuple[str, list[dict[str, Any]], str]]:
+    """Return the lines of a figure in a chart: that of dev, or of several sets one each."""
+    keys = [key for key in (run.validations[-1] if run.validations else {}) if key.startswith("dev.")]
+    sets = [key.split(".")[1] for key in keys if key.endswith(f".{figure}")]
+    if not sets:
+        return [(words, run.validations, figure)]
+    return [(f"{words}, {name}", run.validations, f"dev.{name}.{figure}") for name in sets]
 
 
 def _suite_figures(run: RunFiles) -> list[str]:

@@ -55,12 +55,10 @@ def summary(run: RunFiles) -> str:
         )
     overlaps = run.record.get("text", {}).get("dev", {}).get("n_in_training")
     overlap = "some of them are" if overlaps else "none of them is"
-    scores, origin = (
-        (run.test, "which were set aside until the end")
-        if run.test
-        else (run.dev, f"which served to choose the version to keep ({overlap} in its training text)")
-    )
-    quality = f" {_in_words(scores, origin)}" if scores else ""
+    scores, origin = run.scores, f"which served to choose the version to keep ({overlap} in its training text)"
+    if run.test:
+        origin = "which were set aside until the end"
+    quality = f" {_in_words(scores, origin)}{_on_others(run)}" if scores else ""
     return f"{about}. It learned from {learned}{took}.{quality}"
 
 
@@ -92,6 +90,14 @@ def _in_words(scores: Scores, origin: str) -> str:
     )
 
 
+def _on_others(run: RunFiles) -> str:
+    """Return the scores on each dev set, if there are several."""
+    if len(run.dev) < 2:
+        return ""
+    each = [f"{scores.first.score:.1f} on {name}" for name, scores in run.dev.items()]
+    return f" By dev set, the BLEU is {', '.join(each[:-1])} and {each[-1]}."
+
+
 def findings(run: RunFiles) -> list[str]:
     """Return what the reader should know before relying on the model, most important first."""
     return [*of_the_run(run), *_of_the_text(run), *_of_the_curves(run), *_of_the_scores(run)]
@@ -110,7 +116,7 @@ def _of_the_overlap(overlaps: dict[str, Any]) -> Iterator[str]:
     """Say what of dev and test the training text has; the same pairs of dev are in a sentence of their own."""
     for name, overlap in overlaps.items():
         counts, n_pairs = overlap["counts"], thousands(overlap["n_pairs"])
-        if name != "dev" and counts["pair"]:
+        if not name.startswith("dev") and counts["pair"]:
             yield (
                 f"Of the {n_pairs} sentence pairs of the {name} text, {thousands(counts['pair'])} are also in the "
                 f"training text, so scores on {name} partly measure what the model has memorised."
@@ -172,8 +178,7 @@ def rising_loss(run: RunFiles) -> Iterator[str]:
 
 
 def _of_the_scores(run: RunFiles) -> Iterator[str]:
-    scores = run.test or run.dev
-    if scores and (problem := too_low(scores.first.score)):
+    if run.scores and (problem := too_low(run.scores.first.score)):
         yield problem
     yield from few_sentences(run)
     yield from untested(run)
@@ -181,7 +186,7 @@ def _of_the_scores(run: RunFiles) -> Iterator[str]:
 
 def few_sentences(run: RunFiles) -> Iterator[str]:
     """Say that the scores come from few sentences."""
-    scores = run.test or run.dev
+    scores = run.scores
     if scores and scores.n_sentences and scores.n_sentences < _FEW_SENTENCES:
         unit = "example" if run.cfg.task == "classify" else "sentence"
         yield f"The scores come from only {counted(scores.n_sentences, unit)}, so their intervals are wide."

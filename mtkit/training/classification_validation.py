@@ -73,7 +73,7 @@ class ClassificationScores:
 
 
 class ClassificationValidator:
-    """Scores a classifier on all of dev. Satisfies `Validator`."""
+    """Scores a classifier on all of a dev set. Satisfies `Validator`."""
 
     def __init__(
         self, cfg: Config, corpus: EncodedCorpus, examples: Mapping[int, Example], precision: Precision
@@ -91,6 +91,16 @@ class ClassificationValidator:
             epoch=0,
             shuffle=False,
         )
+
+    @property
+    def fingerprint(self) -> str:
+        """The checksum of dev, as encoded."""
+        return self.corpus.fingerprint
+
+    @property
+    def n_pairs(self) -> int:
+        """How many examples dev has."""
+        return self.corpus.n_pairs
 
     @property
     def n_sentences(self) -> int:
@@ -126,10 +136,10 @@ class ClassificationValidator:
             samples.append(Sample(" | ".join(example.texts), example.label, found))
         return samples
 
-    def signed_scores(self, scores: DevScores) -> list[MetricScore]:
+    def signed_scores(self, scores: DevScores) -> dict[str, list[MetricScore]]:
         """Return accuracy and macro F1 with intervals."""
         assert isinstance(scores, ClassificationScores)
-        return metrics.scores_with_intervals(scores.counts)
+        return {"dev": metrics.scores_with_intervals(scores.counts)}
 
     def describe(self) -> str:
         """Return what a validation scores."""

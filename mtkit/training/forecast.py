@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -37,6 +38,12 @@ class ValidationCost:
     def seconds(self, n_sentences: int) -> float:
         """Return the seconds of a validation that translates this many."""
         return self.fixed + self.sentence * n_sentences
+
+    @classmethod
+    def of_several(cls, costs: Sequence["ValidationCost"], n_sentences: Sequence[int]) -> Self:
+        """Return the cost of several dev sets' validations together; n_sentences: that each translates."""
+        each = sum(cost.sentence * n for cost, n in zip(costs, n_sentences, strict=True)) / max(1, sum(n_sentences))
+        return cls(sum(cost.fixed for cost in costs), each)
 
     def most_sentences(self, seconds: float) -> int:
         """Return how many can be translated in so many seconds."""
@@ -79,7 +86,7 @@ def _forecast_decoding(validator: TranslationValidator, model: Network, limit_s:
     src_tokenizer, tgt_tokenizer = validator.tokenizers
     further = validator.suite.sources if validator.suite else []  # with translations of about the same length
     src_texts = [*(pair.src for pair in validator.pairs), *further]
-    sources = src_tokenizer.tagged(validator.cfg.data.dev.tag).encode_batch(src_texts)
+    sources = src_tokenizer.tagged(validator.tag).encode_batch(src_texts)
     lengths = [len(ids) for ids in tgt_tokenizer.encode_batch([*validator.references, *further])]
     positions = model.cfg.max_positions if model.cfg.positions == "learned" else 10**9
     segments = [

@@ -1,11 +1,14 @@
 """The text of a classifier's run: labelled sentences or pairs, encoded, with what depends on them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from mtkit.config.data import DevCorpus
 from mtkit.config.schema import Config
 from mtkit.data.corpus import evenly_spaced, read_side, require_files
 from mtkit.data.encoded import EncodedCorpus, encode
@@ -18,7 +21,8 @@ from mtkit.data.tokenizer_report import TokenizerReport, report_by_counts
 from mtkit.errors import ConfigError
 from mtkit.model.network import Network
 from mtkit.runtime import Precision
-from mtkit.training.classification_validation import ClassificationScores, ClassificationValidator, calibrate
+from mtkit.training.classification_validation import ClassificationScores, ClassificationValidator, calibrate, scores_of
+from mtkit.training.dev_sets import SeveralScores, parts_of, validator_of
 from mtkit.training.forecast import ValidationCost, forecast_loss
 from mtkit.training.run_tokenizers import text_sides
 from mtkit.training.validation import DevScores, Validator
@@ -34,7 +38,7 @@ class LabelledText:
     cfg: Config
     tokenizers: tuple[Tokenizer, Tokenizer]  # one tokenizer, as the files of every run and bundle are two
     train: EncodedCorpus
-    dev: EncodedCorpus
+    dev: list[EncodedCorpus]  # of each dev set
     worth: Mapping[int, str] = field(default_factory=dict)  # how many updates a classifier needs, its task decides
 
     def sampler(self, cfg: Config) -> SubwordSampler | None:
@@ -43,28 +47,36 @@ class LabelledText:
         longest = int(self.train.src_lengths.max())
         return SubwordSampler(*self.tokenizers, sampling, 0.0, cfg.seed, max_tokens=longest) if sampling else None
 
-    def validator(self, cfg: Config, precision: Precision) -> ClassificationValidator:
+    def validator(self, cfg: Config, precision: Precision) -> Validator:
         """See TrainingText."""
-        indices = {self.dev.line_of(index): index for index in evenly_spaced(range(self.dev.n_pairs), _N_SAMPLES)}
-        examples: dict[int, Example] = {}
-        for example in read_examples([cfg.data.dev], labelling_of(cfg).n_texts):
-            index = indices.get(f"{example.file}:{example.line}")
-            if index is not None:
-                examples[index] = example
-        return ClassificationValidator(cfg, self.dev, examples, precision)
+
+        def make(index: int, _n_sentences: int | None) -> ClassificationValidator:
+            examples = _some_examples(cfg, cfg.data.dev[index], self.dev[index])
+            return ClassificationValidator(cfg, self.dev[index], examples, precision)
+
+        return validator_of(cfg, make, [corpus.n_pairs for corpus in self.dev])
 
     def forecast(self, validator: Validator, model: Network, limit_s: float) -> ValidationCost:
         """See TrainingText; all of it is the one pass that the loss takes, too."""
-        assert isinstance(validator, ClassificationValidator)
-        return ValidationCost(forecast_loss(self.dev, validator.plan, validator.precision, model, limit_s), 0.0)
+        parts = [part for part in parts_of(validator) if isinstance(part, ClassificationValidator)]
+        limit_s /= len(parts)
+        return ValidationCost(
+            sum(forecast_loss(part.corpus, part.plan, part.precision, model, limit_s) for part in parts), 0.0
+        )
 
     def rehearse_scores(self, validator: Validator) -> None:
         """Do nothing: the scores take no time."""
 
     def calibrate(self, model: Network, scores: DevScores) -> tuple[DevScores, dict[str, Any]]:
         """Scale the temperature of the model's probabilities."""
-        assert isinstance(scores, ClassificationScores)
-        return calibrate(model, scores)
+        if not isinstance(scores, SeveralScores):
+            assert isinstance(scores, ClassificationScores)
+            return calibrate(model, scores)
+        parts = [part for part in scores.parts if isinstance(part, ClassificationScores)]
+        together = scores_of(torch.cat([part.logits for part in parts]), torch.cat([part.labels for part in parts]))
+        _, done = calibrate(model, together)
+        scaled = [scores_of(part.logits / done["temperature"], part.labels) for part in parts]
+        return replace(scores, parts=scaled), done
 
     def complete_bundle(self, folder: Path) -> None:
         """Add nothing."""
@@ -72,8 +84,19 @@ class LabelledText:
     def tokenizer_figures(self) -> dict[str, TokenizerReport]:
         """Return the figures of the tokenizer on all of dev's text, as those of the source side."""
         tokenizer = self.tokenizers[0]
-        lines = (line for side in text_sides(self.cfg) for line in read_side([self.cfg.data.dev], side))
+        lines = (line for side in text_sides(self.cfg) for line in read_side(self.cfg.data.dev, side))
         return {"src": report_by_counts(tokenizer, lines, self.train.src.occurrences(tokenizer.vocab_size))}
+
+
+def _some_examples(cfg: Config, files: DevCorpus, encoded: EncodedCorpus) -> dict[int, Example]:
+    """Return a few examples of a dev set by their index."""
+    indices = {encoded.line_of(index): index for index in evenly_spaced(range(encoded.n_pairs), _N_SAMPLES)}
+    examples: dict[int, Example] = {}
+    for example in read_examples([files], labelling_of(cfg).n_texts):
+        index = indices.get(f"{example.file}:{example.line}")
+        if index is not None:
+            examples[index] = example
+    return examples
 
 
 def labelling_of(cfg: Config) -> Labelling:
@@ -121,10 +144,11 @@ def prepare_labelled(cfg: Config, run_dir: Path, *, is_verified: bool) -> Labell
     data, cache, labelling = cfg.data, run_dir / "cache", labelling_of(cfg)
     require_files("data.train", data.train)
     require_scores(data)
-    require_files("data.dev", [data.dev])
+    for corpus in data.dev:
+        require_files(corpus.key, [corpus])
     tokenizers = run_tokenizers(cfg, run_dir)
     encoding = partial(LabelEncoding, tokenizers[0], labelling)
     # dev first: it is small, and a mistake in it shows before hours of other work
-    dev = encode([data.dev], encoding(longest_text(cfg)), cache, is_verified=is_verified)
+    dev = [encode([corpus], encoding(longest_text(cfg)), cache, is_verified=is_verified) for corpus in data.dev]
     train = encode(data.train, encoding(data.max_tokens), cache, is_verified=is_verified)
     return LabelledText(cfg, tokenizers, train, dev)

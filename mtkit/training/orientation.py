@@ -50,7 +50,8 @@ def check_texts(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer], train: Enc
 def _untagged(cfg: Config) -> Iterator[tuple[str, CorpusFiles]]:
     """Yield each corpus with its key; a tag may stand for another direction."""
     data = cfg.data
-    corpora = [*((f"data.train.{i}", corpus) for i, corpus in enumerate(data.train)), ("data.dev", data.dev)]
+    corpora: list[tuple[str, CorpusFiles]] = [(f"data.train.{i}", corpus) for i, corpus in enumerate(data.train)]
+    corpora += ((corpus.key, corpus) for corpus in data.dev)
     if data.test is not None:
         corpora.append(("data.test", data.test))
     yield from ((key, corpus) for key, corpus in corpora if corpus.tag is None)

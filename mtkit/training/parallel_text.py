@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.bundle import add_to_bundle
-from mtkit.config.data import CorpusFiles
+from mtkit.config.data import CorpusFiles, DevCorpus
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.data.corpus import read_pairs, read_side, require_files
@@ -24,6 +24,7 @@ from mtkit.evaluation.metrics.scores import evaluate
 from mtkit.formats.pairs import SIDES, Pair
 from mtkit.model.network import Network
 from mtkit.runtime import Precision
+from mtkit.training.dev_sets import parts_of, validator_of
 from mtkit.training.forecast import ValidationCost, forecast_validation
 from mtkit.training.orientation import check_texts
 from mtkit.training.pace import WORTH_OF_TRANSLATOR
@@ -39,8 +40,8 @@ class ParallelText:
     cfg: Config
     tokenizers: tuple[Tokenizer, Tokenizer]
     train: EncodedCorpus
-    dev: EncodedCorpus
-    dev_pairs: list[Pair]
+    dev: list[EncodedCorpus]  # of each dev set
+    dev_pairs: list[list[Pair]]  # the same as text
     suite: Suite | None
     worth: Mapping[int, str] = field(default_factory=lambda: WORTH_OF_TRANSLATOR)
 
@@ -48,19 +49,28 @@ class ParallelText:
         """See TrainingText."""
         return SubwordSampler.from_config(cfg, *self.tokenizers)
 
-    def validator(self, cfg: Config, precision: Precision) -> TranslationValidator:
+    def validator(self, cfg: Config, precision: Precision) -> Validator:
         """See TrainingText."""
-        return TranslationValidator(cfg, self.dev, self.dev_pairs, self.tokenizers, precision, self.suite)
+
+        def make(index: int, n_sentences: int | None) -> TranslationValidator:
+            suite = self.suite if index == 0 else None  # once a validation
+            encoded, pairs, tag = self.dev[index], self.dev_pairs[index], cfg.data.dev[index].tag
+            return TranslationValidator(
+                cfg, encoded, pairs, self.tokenizers, precision, suite, tag=tag, n_sentences=n_sentences
+            )
+
+        return validator_of(cfg, make, list(map(len, self.dev_pairs)))
 
     def forecast(self, validator: Validator, model: Network, limit_s: float) -> ValidationCost:
         """See TrainingText."""
-        assert isinstance(validator, TranslationValidator)
-        return forecast_validation(validator, model, limit_s)
+        parts = translation_validators(validator)
+        costs = [forecast_validation(part, model, limit_s / len(parts)) for part in parts]
+        return ValidationCost.of_several(costs, [part.n_sentences for part in parts])
 
     def rehearse_scores(self, validator: Validator) -> None:
         """Score translations that are partly right."""
-        assert isinstance(validator, TranslationValidator)
-        evaluate([reference.partition(" ")[2] for reference in validator.references], validator.references)
+        for part in translation_validators(validator):
+            evaluate([reference.partition(" ")[2] for reference in part.references], part.references)
 
     def calibrate(self, model: Network, scores: DevScores) -> tuple[DevScores, dict[str, Any]]:
         """Leave the model as it is."""
@@ -78,7 +88,7 @@ class ParallelText:
         figures: dict[str, TokenizerReport] = {}
         for side, tokenizer in zip(SIDES, self.tokenizers, strict=True):
             encoded = self.train.src if side == "src" else self.train.tgt
-            dev_lines = read_side([self.cfg.data.dev], side)
+            dev_lines = read_side(self.cfg.data.dev, side)
             figures[side] = report_by_counts(tokenizer, dev_lines, encoded.occurrences(tokenizer.vocab_size))
         return figures
 
@@ -91,23 +101,37 @@ def prepare_pairs(cfg: Config, run_dir: Path, *, is_verified: bool) -> ParallelT
     data, cache = cfg.data, run_dir / "cache"
     require_files("data.train", data.train)
     require_scores(data)
-    require_files("data.dev", [data.dev])
-    dev_pairs = list(read_pairs([data.dev]))  # before the tokenizers, which take minutes
-    require_text("data.dev", [data.dev], dev_pairs)
+    dev_pairs = [read_dev(corpus) for corpus in data.dev]  # before the tokenizers, which take minutes
     require_text("data.train", data.train, read_pairs(data.train))
     suite = _load_suite(cfg)
     tokenizers = run_tokenizers(cfg, run_dir)
-    if data.dev.tag is None and all(corpus.tag for corpus in data.train):
-        log.warning(
-            "data.dev has no tag, but every corpus of data.train has one, so the model never sees text like that "
-            f"of validations; set data.dev.tag, for example to {data.train[0].tag}"
-        )
+    for corpus in data.dev:
+        if corpus.tag is None and all(of_train.tag for of_train in data.train):
+            log.warning(
+                f"{corpus.key} has no tag, but every corpus of data.train has one, so the model never sees text like "
+                f"that of validations; set its tag, for example to {data.train[0].tag}"
+            )
     encode = partial(encode_corpus, is_verified=is_verified)
     train = encode(data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio)
     check_texts(cfg, tokenizers, train)
     longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
-    dev = encode([data.dev], *tokenizers, cache, max_tokens=longest, max_length_ratio=None)
+    dev = [encode([corpus], *tokenizers, cache, max_tokens=longest, max_length_ratio=None) for corpus in data.dev]
     return ParallelText(cfg, tokenizers, train, dev, dev_pairs, suite)
+
+
+def read_dev(corpus: DevCorpus) -> list[Pair]:
+    """Return the pairs of a dev set. Raises DataError if its files are not there, or have no text."""
+    require_files(corpus.key, [corpus])
+    pairs = list(read_pairs([corpus]))
+    require_text(corpus.key, [corpus], pairs)
+    return pairs
+
+
+def translation_validators(validator: Validator) -> list[TranslationValidator]:
+    """Return the validators of a translator's dev sets."""
+    parts = [part for part in parts_of(validator) if isinstance(part, TranslationValidator)]
+    assert parts, "of a translator's run"
+    return parts
 
 
 def _load_suite(cfg: Config) -> Suite | None:

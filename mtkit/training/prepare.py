@@ -9,10 +9,11 @@ from pathlib import Path
 
 import torch
 
+from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
-from mtkit.data.corpus import corpus_name, first_missing, read_pairs, require_files
+from mtkit.data.corpus import corpus_name, first_missing
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.feed import BatchStream, EpochSize
 from mtkit.data.mixture import CorpusUse, Draw, Mixture, draws_of, mixtures_of, require_scores, scores_fingerprint, uses
@@ -35,7 +36,7 @@ from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.labelled_text import prepare_labelled
 from mtkit.training.orientation import check_file_names
 from mtkit.training.pace import fit_batches
-from mtkit.training.parallel_text import prepare_pairs, require_text
+from mtkit.training.parallel_text import prepare_pairs, read_dev
 from mtkit.training.run_tokenizers import check_tags
 from mtkit.training.text import TrainingText
 from mtkit.training.update import Updater
@@ -43,7 +44,10 @@ from mtkit.training.validation import Validator
 from mtkit.training.warm_start import check_freeze, check_tags_of_start, freeze, load_start
 
 _FOR_UPDATES = 0.8  # of what a budget has left once the text is encoded; the rest is for validations and the end
-_FOR_VALIDATION, _LEAST_SENTENCES = 0.01, 200  # share of a budget for each; BLEU on fewer sentences says little
+_FOR_VALIDATION, _LEAST_SENTENCES = (
+    0.01,
+    200,
+)  # share of a budget for each; BLEU on fewer sentences of a set says little
 _TO_FORECAST = 0.01  # of a budget
 
 
@@ -125,8 +129,8 @@ def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
     check_freeze(cfg)
     check_file_names(cfg)
     require_scores(cfg.data)
-    require_files("data.dev", [cfg.data.dev])
-    require_text("data.dev", [cfg.data.dev], list(read_pairs([cfg.data.dev])))
+    for corpus in cfg.data.dev:
+        read_dev(corpus)
     if cfg.train.suite is not None:
         load_suite(cfg.train.suite)
 
@@ -247,7 +251,7 @@ def _make_validator(
     budget_s, model = seconds_of(cfg.train.budget), updater.processes.whole(updater.eval_model)
     cost = updater.processes.on_main(lambda: text.forecast(validator, model, _TO_FORECAST * budget_s))
     if cfg.train.validate_sentences is None:
-        n_sentences = max(_LEAST_SENTENCES, cost.most_sentences(_FOR_VALIDATION * budget_s))
+        n_sentences = max(_LEAST_SENTENCES * len(cfg.data.dev), cost.most_sentences(_FOR_VALIDATION * budget_s))
         number = {"validate_sentences": min(n_sentences, validator.n_sentences)}
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=number)})
         validator = text.validator(cfg, updater.precision)
@@ -266,9 +270,9 @@ def _require_memory(cfg: Config, n_weights: int) -> None:
 
 
 def _find_overlaps(cfg: Config, run_dir: Path) -> dict[str, Overlap]:
-    """Count the pairs of dev, and of test if it is there, that the training text has, too; log examples."""
+    """Count the pairs of each dev set, and of test if it is there, that the training text has, too; log examples."""
     data = cfg.data
-    held_out = {"dev": data.dev}
+    held_out: dict[str, CorpusFiles] = {corpus.label: corpus for corpus in data.dev}
     if data.test is not None and first_missing([data.test]) is None:
         held_out["test"] = data.test
     overlaps = overlaps_of(held_out, data.train, overlap_file(run_dir))

@@ -66,7 +66,8 @@ def check_tags(cfg: Config) -> None:
     """Raise ConfigError if dev, test or decode asks for a tag that no training text has: the model cannot know it."""
     known, test = _tags(cfg), cfg.data.test
     has = f"the tags there are {', '.join(known)}" if known else "none of them has a tag"
-    wanted = {"data.dev": cfg.data.dev.tag, "data.test": test.tag if test else None, "decode": cfg.decode.tag}
+    wanted = {corpus.key: corpus.tag for corpus in cfg.data.dev}
+    wanted |= {"data.test": test.tag if test else None, "decode": cfg.decode.tag}
     for section, tag in wanted.items():
         if unknown := [single for single in tags_of(tag) if single not in known]:
             raise ConfigError(

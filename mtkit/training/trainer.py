@@ -54,9 +54,7 @@ class Trainer:
         machine = environment(self.updater.device, self.updater.precision)
         self.checkpoints.made_with = {**machine, "processes": str(self.processes.size)}
         self.budget = Budget(run.cfg.train, since)
-        self.state = TrainState(
-            train_fingerprint=run.train_fingerprint, dev_fingerprint=run.validator.corpus.fingerprint
-        )
+        self.state = TrainState(train_fingerprint=run.train_fingerprint, dev_fingerprint=run.validator.fingerprint)
         self._saved: tuple[int, int] | None = None  # the newest checkpoint's step, and the last one validated by then
         self._outlook = Outlook(run.epoch_size.n_updates, run.text.worth)
         self._start: Start | None = None  # to go back to while there is no checkpoint

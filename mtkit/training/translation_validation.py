@@ -62,7 +62,7 @@ class TranslationScores:
 
 
 class TranslationValidator:
-    """Scores a model on dev: the loss on all of it, translations of train.validate_sentences sentences."""
+    """Scores a model on a dev set: the loss on all of it, translations of some of its sentences."""
 
     def __init__(
         self,
@@ -72,11 +72,18 @@ class TranslationValidator:
         tokenizers: tuple[Tokenizer, Tokenizer],
         precision: Precision,
         suite: Suite | None = None,
+        *,
+        tag: str | None = None,
+        n_sentences: int | None = None,
     ) -> None:
-        """corpus: the dev pairs as token ids; pairs: the same as text; suite: behaviour checks to run besides."""
+        """corpus: the dev pairs as token ids; pairs: the same as text; suite: behaviour checks to run besides.
+
+        tag: of the dev sentences. n_sentences: translate only this many.
+        """
         self.cfg = cfg
         self.corpus = corpus
-        self.pairs = evenly_spaced(pairs, cfg.train.validate_sentences or len(pairs))
+        self.pairs = evenly_spaced(pairs, n_sentences or len(pairs))
+        self.tag = tag
         self.tokenizers = tokenizers
         self.precision = precision
         self.suite = suite
@@ -97,7 +104,7 @@ class TranslationValidator:
         loss = dev_loss(model, self.corpus, self.plan, self.precision)
         device = next(model.parameters()).device
         # the model alone: no second attempts, no terminology
-        update = {"on_suspect": "off", "terminology": None, "tag": self.cfg.data.dev.tag}
+        update = {"on_suspect": "off", "terminology": None, "tag": self.tag}
         decode = self.cfg.decode.model_copy(update=update)
         translator = Translator(NativeEngine([model], device), *self.tokenizers, decode)
         translations = translator.translate([pair.src for pair in self.pairs])
@@ -109,6 +116,16 @@ class TranslationValidator:
             tuple(translations),
             self._behaviour(translator),
         )
+
+    @property
+    def fingerprint(self) -> str:
+        """The checksum of dev, as encoded."""
+        return self.corpus.fingerprint
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs dev has."""
+        return self.corpus.n_pairs
 
     @property
     def n_sentences(self) -> int:
@@ -131,10 +148,10 @@ class TranslationValidator:
         rows = zip(self.pairs, scores.translations, strict=True)
         return evenly_spaced([Sample(pair.src, pair.tgt, text) for pair, text in rows], _N_SAMPLES)
 
-    def signed_scores(self, scores: DevScores) -> list[MetricScore]:
+    def signed_scores(self, scores: DevScores) -> dict[str, list[MetricScore]]:
         """Return BLEU, chrF2 and TER of the translations with signatures and intervals."""
         assert isinstance(scores, TranslationScores)
-        return evaluate(scores.translations, self.references, settings=self.settings)
+        return {"dev": evaluate(scores.translations, self.references, settings=self.settings)}
 
     @property
     def bleu_signature(self) -> str:

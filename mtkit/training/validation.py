@@ -47,7 +47,13 @@ class DevScores(Protocol):
 class Validator(Protocol):
     """Scores a model on dev."""
 
-    corpus: EncodedCorpus
+    @property
+    def fingerprint(self) -> str:
+        """The checksum of dev, as encoded."""
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs or examples dev has."""
 
     @property
     def n_sentences(self) -> int:
@@ -59,8 +65,8 @@ class Validator(Protocol):
     def samples(self, scores: DevScores) -> list[Sample]:
         """Return a few examples of what the model made."""
 
-    def signed_scores(self, scores: DevScores) -> list[MetricScore]:
-        """Return the scores with signatures and intervals; the first is the one to name."""
+    def signed_scores(self, scores: DevScores) -> dict[str, list[MetricScore]]:
+        """Return the scores with signatures and intervals, by dev set; of each the first is the one to name."""
 
     def describe(self) -> str:
         """Return what a validation scores."""

@@ -99,7 +99,8 @@ def check_tags_of_start(cfg: Config) -> None:
     assert cfg.train.init_from is not None
     tokenizer = Tokenizer.load(find_model(cfg.train.init_from) / "src.spm")
     test = cfg.data.test
-    asked = {"data.train[]": [corpus.tag for corpus in cfg.data.train], "data.dev": [cfg.data.dev.tag]}
+    asked = {"data.train[]": [corpus.tag for corpus in cfg.data.train]}
+    asked |= {corpus.key: [corpus.tag] for corpus in cfg.data.dev}
     asked |= {"data.test": [test.tag if test else None], "decode": [cfg.decode.tag]}
     for section, tags in asked.items():
         for tag in tags:

@@ -108,7 +108,7 @@ def write_data(cfg: Config, run: Path, work: Path) -> int:
     """The corpora as plain text and the tokenizers, in work; returns the number of training pairs."""
     corpora: dict[str, Sequence[CorpusFiles]] = {
         "train": cfg.data.train,
-        "dev": [cfg.data.dev],
+        "dev": cfg.data.dev,
         "test": [cfg.data.test] if cfg.data.test else [],
     }
     n_pairs = {}

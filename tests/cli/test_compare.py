@@ -141,7 +141,7 @@ def test_missing_information_is_reported():
 
 
 def test_models_translate_with_the_same_options_for_all(bundle_of_a_run, config_of_a_run):
-    dev = config_of_a_run.data.dev
+    dev = config_of_a_run.data.dev[0]
     test_set = "--src", str(dev.src), "--ref", str(dev.tgt)
     found = as_json(f"model={bundle_of_a_run}", f"copy={dev.src}", *test_set, "--beam-size", "1")
     translator = Translator.load(bundle_of_a_run, beam_size=1)

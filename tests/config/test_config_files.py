@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.config.data import CorpusFiles, TrainCorpus
+from mtkit.config.data import CorpusFiles, DevCorpus, TrainCorpus
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
@@ -22,7 +22,7 @@ def keys(section: type[Section], prefix: str = "") -> set[str]:
     for name, field in section.model_fields.items():
         names.add(prefix + name)
         text = str(field.annotation)
-        kinds: list[type[Section]] = [TrainCorpus, *Section.__subclasses__()]
+        kinds: list[type[Section]] = [TrainCorpus, DevCorpus, *Section.__subclasses__()]
         inner = next((kind for kind in kinds if kind.__name__ in text), None)
         if inner is not None:
             names |= keys(inner, f"{prefix}{name}.")
@@ -46,6 +46,7 @@ def test_every_key_of_the_schema_is_there_with_a_comment(file):
     alternatives = {
         f"data.{part}.{key}" for part in ("dev", "test") for key in ("tsv", "file", "langs", "tag")
     }  # shown once, under train
+    alternatives.add("data.dev.name")  # of a list
     assert written == keys(Config) - alternatives
     assert values_without_comment(text) == []
 
@@ -56,7 +57,7 @@ def test_it_loads_and_keeps_data_and_runs_beside_configs(file):
     root = file.parents[1]
     assert config.run_dir == root / "runs" / file.stem
     assert config.data.test is not None
-    for corpus in (*config.data.train, config.data.dev, config.data.test):
+    for corpus in (*config.data.train, *config.data.dev, config.data.test):
         assert isinstance(corpus, CorpusFiles)
         assert corpus.src is not None
         assert corpus.src.is_relative_to(root / "data")
@@ -68,7 +69,7 @@ def test_that_of_the_classifier_loads_and_explains_what_it_sets():
     assert config.task == "classify"
     assert config.run_dir == root / "runs" / CLASSIFIER.stem
     assert config.data.test is not None
-    assert [corpus.tsv for corpus in (*config.data.train, config.data.dev, config.data.test)] == [
+    assert [corpus.tsv for corpus in (*config.data.train, *config.data.dev, config.data.test)] == [
         root / "data" / "questions" / f"{part}.tsv" for part in ("train", "dev", "test")
     ]
     assert values_without_comment(CLASSIFIER.read_text(encoding="utf-8")) == []

@@ -99,7 +99,7 @@ def test_paths_start_from_the_folder_of_the_file_and_are_normalised(tmp_path, mo
     config = load(tmp_path, "run_dir: ../runs/x\n" + text)
     assert config.data.train[0].src == tmp_path.parent / "texts" / "a.en"
     assert config.data.train[0].tgt == Path("/abs/a.fr")
-    assert config.data.dev.src == Path("/home/ada/d.en")
+    assert config.data.dev[0].src == Path("/home/ada/d.en")
     assert config.run_dir == tmp_path.parent / "runs" / "x"
 
 
@@ -286,12 +286,12 @@ def test_a_file_is_read_in_the_languages_of_the_config_unless_it_names_its_own(t
     text = FILES + "train: {max_steps: 1}\n"
     config = load(tmp_path, text, "data.src_lang=en", "data.tgt_lang=fr")
     assert [corpus.langs for corpus in config.data.train] == [("en", "fr"), ("de", "fr"), None]
-    assert config.data.dev.langs == ("en", "fr")
+    assert config.data.dev[0].langs == ("en", "fr")
     assert load(tmp_path, dump_config(config)) == config
     named = load(
         tmp_path, text.replace(", {file: /n.tmx, langs: [de, fr]}, {tsv: /a.tsv}", "").replace("d.csv", "m.csv")
     )
-    assert (named.data.src_lang, named.data.tgt_lang, named.data.dev.langs) == ("en", "fr", ("en", "fr"))
+    assert (named.data.src_lang, named.data.tgt_lang, named.data.dev[0].langs) == ("en", "fr", ("en", "fr"))
     unknown = load(tmp_path, text.replace("m.en-fr.tmx", "m.tmx"))
     assert unknown.data.train[0].langs is None
 
@@ -330,7 +330,7 @@ def test_paths_of_overrides_start_from_the_current_folder(tmp_path, monkeypatch)
     here.mkdir()
     monkeypatch.chdir(here)
     config = load(tmp_path, MINIMAL, "data.dev={tsv: x/../d.tsv}", "run_dir=r", "data.train.0.src=b.en")
-    assert config.data.dev.tsv == here / "d.tsv"
+    assert config.data.dev[0].tsv == here / "d.tsv"
     assert config.run_dir == here / "r"
     assert config.data.train[0] == TrainCorpus(src=here / "b.en", tgt=tmp_path / "a.fr")
 

@@ -231,7 +231,7 @@ def test_a_dev_set_without_a_tag_beside_tagged_text_is_said(run, tmp_path, caplo
     import logging
 
     monkeypatch.setattr(logging.getLogger("mtkit"), "propagate", True)
-    data = run.data.model_copy(update={"dev": run.data.dev.model_copy(update={"tag": None})})
+    data = run.data.model_copy(update={"dev": [run.data.dev[0].model_copy(update={"tag": None})]})
     limits = run.train.model_copy(update={"max_steps": 1, "validate_every": 1})
     train(run.model_copy(update={"run_dir": tmp_path / "run", "data": data, "train": limits}))
     assert "data.dev has no tag, but every corpus of data.train has" in caplog.text

@@ -21,7 +21,7 @@ def bundle(bundle_of_a_run):
 
 @pytest.fixture(scope="module")
 def dev(bundle):
-    files = bundle.config.data.dev
+    files = bundle.config.data.dev[0]
     return list(zip(files.src.read_text().splitlines(), files.tgt.read_text().splitlines(), strict=True))
 
 
@@ -33,7 +33,7 @@ def write(folder, name, pairs) -> CorpusFiles:
 
 
 def test_the_order_is_that_of_each_pair_scored_alone(bundle, dev):
-    ranking = rank_pairs(bundle, [bundle.config.data.dev], 5, device=CPU)
+    ranking = rank_pairs(bundle, bundle.config.data.dev, 5, device=CPU)
     scorer = Scorer(bundle.model, bundle.src_tokenizer, bundle.tgt_tokenizer)
     alone = [scorer.score([pair])[0] for pair in dev]
     order = sorted(range(len(dev)), key=lambda number: alone[number].mean)[:5]
@@ -56,7 +56,7 @@ def test_the_order_is_that_of_each_pair_scored_alone(bundle, dev):
 def test_several_corpora_are_ranked_together_with_files_and_lines(bundle, dev, tmp_path):
     first, second = write(tmp_path, "a", dev[:3]), write(tmp_path, "b", dev[3:])
     apart = rank_pairs(bundle, [first, second], 8, device=CPU).hardest
-    whole = rank_pairs(bundle, [bundle.config.data.dev], 8, device=CPU).hardest
+    whole = rank_pairs(bundle, bundle.config.data.dev, 8, device=CPU).hardest
     assert [hard.pair.src for hard in apart] == [hard.pair.src for hard in whole]
     lines = [line if line <= 3 else line - 3 for line in (hard.pair.line for hard in whole)]
     assert [hard.pair.line for hard in apart] == lines
@@ -84,7 +84,7 @@ def test_where_nothing_can_be_scored_the_figures_are_none(bundle, tmp_path):
 
 @pytest.mark.parametrize(("sample", "lines"), [(4, [2, 4, 6, 8]), (1, [8]), (3, [3, 6, 8]), (100, list(range(1, 9)))])
 def test_a_sample_is_spread_over_the_whole_text(bundle, sample, lines):
-    ranking = rank_pairs(bundle, [bundle.config.data.dev], 100, device=CPU, sample=sample)
+    ranking = rank_pairs(bundle, bundle.config.data.dev, 100, device=CPU, sample=sample)
     assert sorted(hard.pair.line for hard in ranking.hardest) == lines
     assert ranking.n_pairs == len(lines)
 
@@ -102,7 +102,7 @@ def test_wrong_pairs_have_the_highest_loss(bundle, tmp_path):
 def test_own_translations_come_with_their_pairs_and_their_loss(bundle, dev):
     from mtkit.translation.translator import Translator
 
-    ranking = rank_pairs(bundle, [bundle.config.data.dev], 8, device=CPU)
+    ranking = rank_pairs(bundle, bundle.config.data.dev, 8, device=CPU)
     found = with_own_translations(bundle, ranking.hardest, device=CPU)
     assert [hard.pair for hard in found] == [hard.pair for hard in ranking.hardest]
     expected = Translator.load(bundle.folder, engine="native").translate([hard.pair.src for hard in found])

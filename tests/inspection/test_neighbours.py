@@ -65,6 +65,6 @@ def test_a_blank_sentence_is_refused(bundle):
 
 
 def test_a_tag_that_the_model_does_not_know_is_refused(bundle):
-    files = bundle.config.data.dev.model_copy(update={"tag": "<2de>"})
+    files = bundle.config.data.dev[0].model_copy(update={"tag": "<2de>"})
     with pytest.raises(DataError, match="it has no tag <2de>"):
         nearest_sentences(bundle, "cat", [files], 2, device=CPU)

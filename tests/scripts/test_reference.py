@@ -83,7 +83,7 @@ def test_a_row_tells_type_bounds_default_and_meaning(reference):
     assert "| `tie` | `none`, `decoder`, `all` | `decoder` |" in parts["`model`"]
     assert "| `adam_betas` | 2 numbers, at least 0, below 1 | `[0.9, 0.98]` |" in parts["`train`"]
     assert "| `train` | list of sections, below | must be given |" in parts["`data`"]
-    assert r"such as \<2de> or \<news>" in parts["`data.dev`, `data.test`"]
+    assert r"such as \<2de> or \<news>" in parts["`data.dev`, `data.dev[]`"] and r"\<news>" in parts["`data.test`"]
 
 
 def test_another_schema_makes_another_reference(reference, monkeypatch):

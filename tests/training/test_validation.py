@@ -38,15 +38,15 @@ def test_the_loss_is_the_unsmoothed_cross_entropy_of_all_dev_tokens_without_drop
 def test_the_translations_are_those_that_users_get(trainer):
     validator, model = trainer.validator, trainer.updater.model
     found = validator.run(model)
-    sources = (trainer.cfg.data.dev.src).read_text().splitlines()
-    references = (trainer.cfg.data.dev.tgt).read_text().splitlines()
+    sources = (trainer.cfg.data.dev[0].src).read_text().splitlines()
+    references = (trainer.cfg.data.dev[0].tgt).read_text().splitlines()
     src_tokenizer, tgt_tokenizer = validator.tokenizers
     decode = trainer.cfg.decode.model_copy(update={"on_suspect": "off"})
     translator = Translator(NativeEngine([model]), src_tokenizer, tgt_tokenizer, decode)
     assert list(found.translations) == translator.translate(sources)
     assert validator.references == references
     perfect = type(found)(**{**vars(found), "translations": tuple(references)})
-    assert validator.signed_scores(perfect)[0].score == pytest.approx(100)
+    assert validator.signed_scores(perfect)["dev"][0].score == pytest.approx(100)
     assert [sample.src for sample in validator.samples(found)] == [sources[0], sources[2], sources[5]]
     assert corpus_bleu(found.translations, references) == found.bleu
 
@@ -66,7 +66,7 @@ def test_a_dev_pair_that_does_not_fit_is_named(trainer, monkeypatch):
     def fail(model, batch, *rest):
         raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
 
-    name, dev = trainer.cfg.data.dev.src, trainer.validator.corpus
+    name, dev = trainer.cfg.data.dev[0].src, trainer.validator.corpus
     longest = max(range(dev.n_pairs), key=lambda i: max(len(dev.src[i]), len(dev.tgt[i])))
     monkeypatch.setattr("mtkit.training.validation.batch_loss", fail)
     with pytest.raises(TrainingError, match=rf"{name}:{longest + 1}: .*\b7 others.*train\.batch_tokens"):

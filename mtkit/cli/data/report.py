@@ -46,11 +46,9 @@ def report(
     for path in corpora:
         if path.suffix in (".yaml", ".yml"):
             data = loading.load_config(path).data
-            for name, part in (("dev", data.dev), ("test", data.test)):
-                if part is not None:
-                    held_out[name if name not in held_out else f"{name} of {path}"] = list(
-                        corpus_files.read_pairs([part])
-                    )
+            parts = [*((part.label, part) for part in data.dev), *([("test", data.test)] if data.test else [])]
+            for name, part in parts:
+                held_out[name if name not in held_out else f"{name} of {path}"] = list(corpus_files.read_pairs([part]))
     result = reporting.report_corpus(lambda: corpus_files.read_pairs(files), languages, held_out)
     if not result.n_pairs:
         raise DataError(f"{' '.join(map(str, corpora))}: no pairs")

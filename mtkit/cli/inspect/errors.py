@@ -129,7 +129,7 @@ def _corpora(files: BundleFiles, part: Part) -> list[CorpusFiles]:
     data = files.config.data
     parts: dict[Part, list[CorpusFiles]] = {
         "train": [*data.train],
-        "dev": [data.dev],
+        "dev": [*data.dev],
         "test": [data.test] if data.test else [],
     }
     corpora, remedy = parts[part], "give --src and --tgt"

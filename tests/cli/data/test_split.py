@@ -28,7 +28,7 @@ def test_the_folder_has_a_config_that_loads_and_names_its_files(tmp_path):
     assert (config.data.src_lang, config.data.tgt_lang) == ("en", "fr")
     sizes = {}
     assert config.data.test is not None
-    for name, corpus in (("train", config.data.train[0]), ("dev", config.data.dev), ("test", config.data.test)):
+    for name, corpus in (("train", config.data.train[0]), ("dev", config.data.dev[0]), ("test", config.data.test)):
         lines = [path.read_text(encoding="utf-8").count("\n") for path in corpus.paths]
         assert lines[0] == lines[1]
         sizes[name] = lines[0]

@@ -24,7 +24,7 @@ def run(bundle_of_a_run, tmp_path, monkeypatch):
 
 @pytest.fixture
 def dev(config_of_a_run):
-    return config_of_a_run.data.dev
+    return config_of_a_run.data.dev[0]
 
 
 def test_figures_are_those_of_the_score_command(run, bundle_of_a_run, dev):
