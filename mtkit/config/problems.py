@@ -277,7 +277,7 @@ def describe_values(field: FieldInfo) -> str:
             limits += [limit for note in getattr(items[0], "__metadata__", ()) for limit in note.metadata]
             names.append(f"a list of {len(items)} {'texts' if items[0] is str else 'numbers, each'}")
         elif get_origin(alternative) is dict:
-            names.append("values by share of the run, such as {0: 1, 0.5: 2}")
+            names.append("values by share of the run, from 0 to below 1, such as {0: 1, 0.5: 2}")
         elif words := _words_listed(alternative):
             names.append(f"any of {', '.join(words)}, in a list")
         elif get_origin(alternative) is list and get_args(alternative)[0] in _TYPE_NAMES:

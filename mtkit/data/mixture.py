@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from mtkit.config.data import DataConfig, TrainCorpus
 from mtkit.config.stages import Stage
 from mtkit.console import counted
-from mtkit.data.corpus import checksum, corpus_name, count_pairs
+from mtkit.data.corpus import checksum, corpus_name, count_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, Lengths
 from mtkit.errors import DataError
 from mtkit.formats.lines import require_regular
@@ -84,13 +85,19 @@ def _scores_of(files: TrainCorpus, corpus: EncodedCorpus, i: int) -> Scores | No
     """Return the score of each pair of corpus i that was encoded; None if it has no lowest score."""
     if files.scores is None or files.min_score is None:
         return None
-    scores = np.fromiter(read_scores(files.scores), np.float64)
+    scores = _read_scores(files, files.scores, i)
+    return np.asarray(scores[corpus.lines_of(i) - 1])
+
+
+def _read_scores(files: TrainCorpus, path: Path, i: int) -> Scores:
+    """Return the score of each line of corpus i."""
+    scores = np.fromiter(read_scores(path), np.float64)
     if len(scores) != (n_lines := count_pairs([files])):
         raise DataError(
-            f"{files.scores}: {len(scores):,} lines for {n_lines:,} pairs of {corpus_name(files)}; "
+            f"{path}: {len(scores):,} lines for {n_lines:,} pairs of {corpus_name(files)}; "
             f"data.train.{i}.scores must have a line for each"
         )
-    return np.asarray(scores[corpus.lines_of(i) - 1])
+    return scores
 
 
 def _nothing_left(files: TrainCorpus, key: str, scores: Scores, lowest: float, stage: Stage) -> DataError:
@@ -158,12 +165,15 @@ def uses(names: Sequence[str], stages: Sequence[Sequence[Draw]], epochs: Sequenc
 
 
 def require_scores(data: DataConfig) -> None:
-    """Raise DataError, with the config's key, if a file of scores is missing, or a pipe."""
+    """Raise DataError if a file of scores is missing, a pipe, or does not fit its text; before hours of other work."""
     for i, files in enumerate(data.train):
         if files.scores is not None:
             if not files.scores.exists():
                 raise DataError(f"{files.scores}: no such file, though the config names it as data.train.{i}.scores")
             require_regular(files.scores)
+            if files.min_score is not None:
+                require_files(f"data.train.{i}", [files])
+                _read_scores(files, files.scores, i)
 
 
 def scores_fingerprint(data: DataConfig) -> str:

@@ -16,5 +16,7 @@ def read_scores(path: Path) -> Iterator[float]:
         except ValueError:
             value = float("nan")
         if value != value:
-            raise DataError(f"{path}: line {number}: {text!r} is not a number")
+            raise DataError(
+                f"{path}: line {number}: {text!r} is not a number; write one, such as -inf for a pair to leave out"
+            )
         yield value

@@ -95,6 +95,13 @@ def test_scores_that_do_not_fit_the_text_are_refused(write, lines, facts):
     assert all(fact in str(error.value) for fact in facts), error.value
 
 
+def test_minus_infinity_leaves_a_pair_out(write):
+    text, scores = write("a.tsv", ["x\ty"] * 3), write("a.scores", ["-1e9", "-inf", "2"])
+    data = data_of({"tsv": text, "scores": scores, "min_score": -1e300})
+    [mixture] = mixtures_of(data, encoded([1, 2, 3]))
+    assert mixture.sizes == [2]
+
+
 def test_the_fingerprint_follows_the_scores_that_are_used(write):
     first, second = write("a.scores", ["1"]), write("b.scores", ["2"])
     one, other, unused = (

@@ -114,6 +114,17 @@ def test_a_missing_file_of_scores_is_named_with_its_key(make_config, mixed, tmp_
         train(make_config(data=mixed))
 
 
+@pytest.mark.parametrize(("line", "what"), [(None, "119 lines for 120 pairs"), ("nan", r"line 3: 'nan' is .* -inf")])
+def test_scores_are_checked_before_tokenizers_take_their_time(make_config, mixed, tmp_path, line, what):
+    scores = tmp_path / "train.scores"
+    lines = scores.read_text(encoding="utf-8").splitlines()
+    lines[2:3] = [] if line is None else [line]
+    scores.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match=what):
+        train(make_config(data=mixed))
+    assert list((tmp_path / "run").rglob("*.spm")) == []
+
+
 def test_the_config_of_a_mixed_run_is_read_as_it_was_written(make_config, mixed, tmp_path):
     cfg = make_config(data=mixed)
     (tmp_path / "written.yaml").write_text(dump_config(cfg), encoding="utf-8")
