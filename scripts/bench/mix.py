@@ -3,8 +3,8 @@
     python scripts/bench/mix.py --general data/tatoeba-en-fr --domain data/multi30k --tgt fr --work build/mix
 
 --general: a folder with train and dev (.en.gz and, with --tgt de, .de.gz); --domain: one with train and val; --pairs of
-its train are used. Each way has the same model, updates and seeds; tokenizers learn from both corpora. Nothing looks at a test set. The
-script continues where it was stopped, also within a run; results.jsonl has a line a run.
+its train are used. Each way has the same model, updates and seeds; tokenizers learn from both corpora. Nothing looks at
+a test set. The script continues where it was stopped, also within a run; results.jsonl has a line a run.
 """
 
 import argparse
