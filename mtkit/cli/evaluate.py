@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli import evaluate_labels
 from mtkit.cli.options import (
     OUTPUT,
+    TEXT,
     BeamSizeOption,
     DecodeSetOption,
     DeviceOption,
@@ -94,7 +96,19 @@ BreakdownOption = Annotated[
 ]
 KeepOption = Annotated[
     Path | None,
-    output_option(help="Write the model's translations to this file; may end in .gz, .xz or .zst."),
+    output_option(
+        help="Write the model's translations to this file; may end in .gz, .xz or .zst. Of a classifier: write a page "
+        "with curves to this .html file."
+    ),
+]
+LabelledOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--tsv",
+        rich_help_panel=TEXT,
+        help="Labelled text for a classifier: text, tab, label on each line, or source, tab, target, tab, label. "
+        "Default: the --split of its config.",
+    ),
 ]
 
 
@@ -104,6 +118,7 @@ def evaluate(
     groups: GroupOption = None,
     src: SourceOption = None,
     ref: ReferencesOption = None,
+    tsv: LabelledOption = None,
     split: SplitOption = "test",
     baseline: BaselineOption = None,
     metrics: MetricOption = None,
@@ -128,7 +143,31 @@ def evaluate(
 
     Several systems are compared with the baseline by approximate randomization, corrected for their number (Holm).
     sacreBLEU computes all scores but those of --scores; the signature of a score says how.
+
+    A classifier (task: classify) is scored on labelled text: accuracy, precision, recall, F1 and AUC of each label, how
+    far its probabilities can be trusted, and what it takes for what.
     """
+    if not (paths or groups or src or ref) and (folder := _classifier(models, tsv)):
+        only_translators = {
+            "--baseline": baseline,
+            "--metric": metrics,
+            "--tokenize": tokenize,
+            "--lowercase": lowercase,
+            "--scores": scores,
+            "--breakdown": breakdown,
+            "--train-text": train_text,
+            "--src-lang": src_lang,
+            "--tgt-lang": tgt_lang,
+            "--beam-size": beam_size,
+            "--engine": engine,
+        }
+        evaluate_labels.check_options(only_translators, output)
+        evaluate_labels.evaluate_labels(
+            folder, tsv=tsv, split=split, output=output, device=device, overrides=overrides or (), as_json=as_json
+        )
+        return
+    if paths or groups or src or ref:
+        evaluate_labels.refuse_tsv(tsv, None)
     translating = Translating(beam_size, engine, device, overrides or [])
     places, _ = systems.find_places(paths or [], groups or [])
     translating.check(any_model=not places or any(place.is_model for place in places))
@@ -158,6 +197,20 @@ def evaluate(
     changed = changed or scores
     if not places and len(models or []) < 2 and not changed:
         _keep_for_report(model_folders(models)[0], result)
+
+
+def _classifier(models: list[Path] | None, tsv: Path | None) -> Path | None:
+    """Return the bundle to score if it is a classifier's; None if it is a translator's.
+
+    Raises UsageError for several models with a classifier among them, or labelled text for a translator.
+    """
+    folders = model_folders(models)
+    classifiers = [folder for folder in folders if evaluate_labels.is_classifier(folder)]
+    if classifiers and len(folders) > 1:
+        raise UsageError(f"{classifiers[0]} is a classifier: score one at a time, with a single --model")
+    if not classifiers:
+        evaluate_labels.refuse_tsv(tsv, folders[0])
+    return classifiers[0] if classifiers else None
 
 
 def _check_together(*, systems: bool, models: bool, kinds: bool, breakdown: bool) -> None:

@@ -100,3 +100,71 @@ def test_the_run_leaves_a_report_in_a_classifiers_words(run_dir):
     assert "mtkit classify --model" in page
     for foreign in ("BLEU", "translation", "sentence pairs"):
         assert foreign not in page.partition("The whole config")[0]
+
+
+def test_evaluate_counts_what_is_right(run_dir, tmp_path):
+    rows = [*sentences(40, seed=4), ("does the cat see?", "statement"), ("", "question")]  # one wrong, one blank
+    page = tmp_path / "page.html"
+    arguments = ("evaluate", "--model", run_dir, "--tsv", write(tmp_path / "odd.tsv", rows), "-o", page)
+    stdout, stderr, code = run(*arguments, "--json")
+    assert code == 0, stderr
+    record = json.loads(stdout)
+    assert (record["n_examples"], record["n_blank"]) == (41, 1)
+    assert record["scores"][0]["score"] == pytest.approx(40 / 41)
+    assert record["confusion"] == [[20, 0], [1, 20]]
+    question, statement = record["labels"]
+    assert (question["precision"]["value"], statement["recall"]["value"]) == pytest.approx((20 / 21, 20 / 21))
+    assert [mistake["texts"] for mistake in record["mistakes"]] == [["does the cat see?"]]
+    assert "1 of 42 rows have no text" in stderr
+    assert "line 41" in page.read_text(encoding="utf-8")
+    table = run(*arguments)[0]
+    assert "1  statement taken for question" in table
+    assert "0.9756" in table
+
+
+def test_evaluate_of_one_label_has_no_auc(run_dir, tmp_path):
+    rows = [row for row in sentences(20, seed=4) if row[1] == "question"]
+    stdout, _, _ = run("evaluate", "--model", run_dir, "--tsv", write(tmp_path / "one.tsv", rows), "--json")
+    assert [label["auc"]["value"] for label in json.loads(stdout)["labels"]] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("the cat.", "Question"), "line 2: the label 'Question' is not one of the training text's 2; did you mean"),
+        (("the cat.",), "line 2 has 1 column, not 2 columns (text, tab, label)"),
+        (("the cat.", "der Kater.", "question"), "line 2 has 3 columns, not 2 columns (text, tab, label)"),
+        (("the cat.", ""), "line 2: the label, the last column, is empty"),
+    ],
+)
+def test_evaluate_names_a_bad_row(run_dir, tmp_path, row, message):
+    path = write(tmp_path / "bad.tsv", [("the dog.", "statement"), row])
+    page = tmp_path / "page.html"
+    _, stderr, code = run("evaluate", "--model", run_dir, "--tsv", path, "-o", page)
+    assert code == 1
+    assert f"{path}: {message}" in stderr
+    assert not page.exists()
+
+
+def test_evaluate_refuses_what_is_for_the_other_task(run_dir, tmp_path, bundle_of_a_run):
+    path = write(tmp_path / "test.tsv", sentences(4, seed=4))
+    for arguments, message in (
+        (["--tsv", path, "--metric", "bleu", "--beam-size", 3], "--metric, --beam-size: for translators"),
+        (["--tsv", path, "-o", tmp_path / "out.txt"], "give a name that ends in .html"),
+        (["--model", run_dir], "score one at a time"),
+    ):
+        _, stderr, code = run("evaluate", "--model", run_dir, *arguments)
+        assert code == 2, arguments
+        assert message in stderr
+    _, stderr, code = run("evaluate", "--model", bundle_of_a_run, "--tsv", path)
+    assert code == 2
+    assert "is a translator; give --src and --ref" in stderr
+    _, stderr, code = run("classify", "--model", bundle_of_a_run, "the cat.")
+    assert code == 1
+    assert "a translator, not a classifier" in stderr
+
+
+def test_evaluate_without_a_test_set_says_what_to_give(run_dir):
+    _, stderr, code = run("evaluate", "--model", run_dir)
+    assert code == 1
+    assert "no test set (data.test); give --tsv" in stderr

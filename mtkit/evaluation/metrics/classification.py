@@ -1,6 +1,7 @@
 """Score a classifier's probabilities against the right labels: accuracy, F1, AUC, calibration."""
 
-from collections.abc import Callable
+import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,40 @@ LabelIndices = npt.NDArray[np.int64]  # (N,): of the right labels, from 0
 Confusion = npt.NDArray[np.int64]  # (..., L, L): examples by right label, then by predicted one
 
 _N_BINS = 15  # of the calibration error, as in Guo et al. 2017
+_N_SHOWN_BINS = 10  # of the calibration plot
+_Z = 1.959963984540054  # of a normal distribution, 95 % are within so many standard deviations
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share, or another score from 0 to 1, with its 95 % interval; NaN where it is not defined."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class LabelScores:
+    """How well one label is found."""
+
+    n: int  # examples with this label
+    n_found: int  # examples that get it
+    precision: Share  # of those that get it, with Wilson's interval
+    recall: Share  # of those that have it, likewise
+    f1: Share  # likewise, of the share that F1 is a function of
+    auc: Share  # by the probability of this label, against all others; with a bootstrap interval
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """The examples whose label gets a probability in some range."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float  # the mean of these probabilities
+    right: Share  # how many are right, with Wilson's interval
 
 
 def confusion(probs: Probs, labels: LabelIndices) -> Confusion:
@@ -66,19 +101,114 @@ def calibration_error(probs: Probs, labels: LabelIndices) -> float:
     return float(np.abs(gaps).sum() / len(labels))
 
 
-def scores_with_intervals(counts: Confusion) -> list[MetricScore]:
-    """Return accuracy and macro F1, 0 to 1, with 95 % bootstrap intervals.
+def wilson(n_right: int, n: int) -> Share:
+    """Return the share n_right / n with its 95 % interval (Wilson 1927), which is fair near 0 and 1, too."""
+    if not n:
+        return Share(math.nan, math.nan, math.nan)
+    share, z2 = n_right / n, _Z * _Z
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = _Z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return Share(share, max(0.0, middle - half), min(1.0, middle + half))
 
-    A bootstrap sample of the examples is a draw of as many from the confusion counts' shares.
+
+def scores_with_intervals(counts: Confusion) -> list[MetricScore]:
+    """Return accuracy and macro F1, 0 to 1, with 95 % intervals: Wilson's, and one by bootstrap."""
+    n_labels, n = len(counts), int(counts.sum())
+    right = wilson(int(np.trace(counts)), n)
+    values = macro_f1(_bootstrap(counts))
+    low, high = interval(values)
+    about = f"n:{n}|labels:{n_labels}"
+    return [
+        MetricScore("accuracy", right.value, f"accuracy|{about}|interval:wilson", right.low, right.high, right.value),
+        MetricScore(
+            "F1",
+            float(macro_f1(counts)),
+            f"F1|{about}|bs:{N_BOOTSTRAP}|seed:{SEED}",
+            low,
+            high,
+            float(values.mean()),
+        ),
+    ]
+
+
+def scores_by_label(probs: Probs, labels: LabelIndices) -> list[LabelScores]:
+    """Return the scores of each label, in order."""
+    counts = confusion(probs, labels)
+    scores = []
+    for label, (n, n_found) in enumerate(zip(counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist(), strict=True)):
+        n_right = int(counts[label, label])
+        scores.append(
+            LabelScores(
+                n,
+                n_found,
+                wilson(n_right, n_found),
+                wilson(n_right, n),
+                _f1(n_right, n + n_found - n_right),
+                auc_with_interval(probs[:, label], labels == label),
+            )
+        )
+    return scores
+
+
+def auc_with_interval(scores: npt.NDArray[np.float64], is_positive: npt.NDArray[np.bool_]) -> Share:
+    """Return `auc` with a bootstrap interval: positives and negatives are drawn again, each as many as there are.
+
+    Where all of these are above all of those, every sample is, too: that gives no interval (NaN).
     """
+    value = auc(scores, is_positive)
+    if math.isnan(value):
+        return Share(value, value, value)
+    distinct, where = np.unique(scores, return_inverse=True)
+    draws = np.random.default_rng(SEED)
+    sides = [np.bincount(where[side], minlength=len(distinct)) for side in (is_positive, ~is_positive)]
+    values = np.empty(N_BOOTSTRAP)
+    for sample in range(N_BOOTSTRAP):
+        positive, negative = (draws.multinomial(side.sum(), side / side.sum()) for side in sides)
+        below = np.cumsum(negative) - negative / 2  # equal scores count half
+        values[sample] = positive @ below / (positive.sum() * negative.sum())
+    low, high = interval(values)
+    return Share(value, low, high) if low < high else Share(value, math.nan, math.nan)
+
+
+def roc_curve(
+    scores: npt.NDArray[np.float64], is_positive: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the shares of negative and of positive examples with at least each score, from the highest score down.
+
+    They are the points of the ROC curve, (0, 0) first; empty if all examples, or none, are positive.
+    """
+    n_positive = int(is_positive.sum())
+    if not 0 < n_positive < len(scores):
+        return np.empty(0), np.empty(0)
+    distinct, where = np.unique(-scores, return_inverse=True)
+    sides = [np.bincount(where[side], minlength=len(distinct)).cumsum() for side in (~is_positive, is_positive)]
+    negative, positive = (np.concatenate([[0.0], side / side[-1]]) for side in sides)
+    return negative, positive
+
+
+def calibration(probs: Probs, labels: LabelIndices) -> list[CalibrationBin]:
+    """Return ten ranges of the likeliest label's probability, without empty ones: how often it is right in each."""
+    confidence = probs.max(axis=1)
+    is_right = probs.argmax(axis=1) == labels
+    bins = np.minimum((confidence * _N_SHOWN_BINS).astype(np.int64), _N_SHOWN_BINS - 1)
+    filled = []
+    for index in np.unique(bins).tolist():
+        there = bins == index
+        right = wilson(int(is_right[there].sum()), int(there.sum()))
+        low, high = index / _N_SHOWN_BINS, (index + 1) / _N_SHOWN_BINS
+        filled.append(CalibrationBin(low, high, int(there.sum()), float(confidence[there].mean()), right))
+    return filled
+
+
+def _bootstrap(counts: Confusion) -> Confusion:
+    """Draw confusion counts (N_BOOTSTRAP, L, L): as many examples, with the shares of these counts."""
     n_labels, n = len(counts), int(counts.sum())
     draws = np.random.default_rng(SEED).multinomial(n, counts.ravel() / n, size=N_BOOTSTRAP)
-    samples = draws.reshape(N_BOOTSTRAP, n_labels, n_labels)
-    metrics: dict[str, Callable[[Confusion], npt.NDArray[np.float64]]] = {"accuracy": accuracy, "F1": macro_f1}
-    scores = []
-    for name, metric in metrics.items():
-        values = metric(samples)
-        low, high = interval(values)
-        signature = f"{name}|n:{n}|labels:{n_labels}|bs:{N_BOOTSTRAP}|seed:{SEED}"
-        scores.append(MetricScore(name, float(metric(counts)), signature, low, high, float(values.mean())))
-    return scores
+    return draws.reshape(N_BOOTSTRAP, n_labels, n_labels)
+
+
+def _f1(n_right: int, n_concerned: int) -> Share:
+    """Return F1 = 2 s / (1 + s), where s is the share that is right of the examples that have or get the label."""
+    share = wilson(n_right, n_concerned)
+    value, low, high = (2 * s / (1 + s) for s in (share.value, share.low, share.high))
+    return Share(value, low, high)
