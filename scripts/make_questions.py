@@ -30,7 +30,7 @@ _EXCLAMATION = re.compile(r"(What|How|Quel|Comme)")  # What a beautiful house! i
 Row = tuple[str, str]  # text, label
 
 
-def sample_rows(seed: int = 1, n_each: int = N_EACH) -> dict[str, list[Row]]:
+def sample_rows(seed: int = 1, n_each: int = N_EACH, n_held_out: int = N_HELD_OUT) -> dict[str, list[Row]]:
     """Return the distinct rows of train, dev and test; a seed always gives the same.
 
     The two languages' versions of a sentence are in the same part, so that none is known from its translation.
@@ -50,7 +50,7 @@ def sample_rows(seed: int = 1, n_each: int = N_EACH) -> dict[str, list[Row]]:
     chance.shuffle(groups)
     parts: dict[str, list[Row]] = {"dev": [], "test": [], "train": []}
     for group in groups:
-        part = next((part for part in ("dev", "test") if len(parts[part]) < N_HELD_OUT), "train")
+        part = next((part for part in ("dev", "test") if len(parts[part]) < n_held_out), "train")
         parts[part] += group
     return parts
 

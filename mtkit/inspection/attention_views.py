@@ -36,10 +36,13 @@ _HIDDEN = "#d4d4d4"
 def attention_tables(trace: AttentionTrace, kind: Kind | None, layer: int | None, head: int | None) -> str:
     """Return a table for each chosen layer: the mean of its heads, or the chosen head.
 
-    Without a kind and a layer, show the cross-attention that best aligns source and target. A layer that has no
+    Without a kind and a layer, show the cross-attention that best aligns source and target; of a classifier, the last
+    layer, whose first row decides the label. A layer that has no
     cross-attention is shown for every kind that has it.
     """
-    if kind is None and layer is None:
+    if trace.is_classifier:
+        kind, layer = kind or "encoder", layer or len(trace.layers("encoder"))
+    elif kind is None and layer is None:
         layer = trace.cross.layer
     kinds = [kind or "cross"] if kind or layer is None or layer <= len(trace.layers("cross")) else []
     lines = []
@@ -126,7 +129,8 @@ def write_attention_page(path: Path, trace: AttentionTrace) -> None:
         "attention",
         title=title,
         pair=trace.pair,
-        recurrent=trace.cfg.decoder == "ssru",
+        recurrent=trace.cfg.decoder == "ssru" and not trace.is_classifier,
+        is_classifier=trace.is_classifier,
         data={**data, "first": first},
     )
 
@@ -134,6 +138,8 @@ def write_attention_page(path: Path, trace: AttentionTrace) -> None:
 def _first_layer(trace: AttentionTrace) -> int:
     """Return the index of the layer to show first, among those of the last kind."""
     layers = trace.layers(trace.maps[-1].kind)
+    if trace.is_classifier:
+        return len(layers) - 1  # the last one's first row decides the label
     return layers.index(trace.cross) if layers[0].kind == "cross" else 0
 
 

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mtkit.bundle import Bundle
+import torch
+
+from mtkit.bundle import Bundle, BundleFiles, load_network
 from mtkit.console import log
+from mtkit.data.labelled import joined
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.data.unseen_characters import UnknownCharacters
 from mtkit.engines.native import NativeEngine
-from mtkit.errors import DataError, MtkitError
+from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.formats.lines import as_one_line
 from mtkit.translation.translator import Translator
 
@@ -95,6 +98,49 @@ class Subject:
             unknown = " ".join(character.text for character in characters.all() if character.treatment == "unknown")
             log.warning(f"{tokenizer.path}: no pieces for {unknown} of the {what}; the model sees <unk>")
         return ids
+
+
+class ClassifierSubject:
+    """The classifier to inspect, with its tokenizer, on the CPU in float32."""
+
+    def __init__(self, files: BundleFiles) -> None:
+        self.model = load_network(files)
+        self.tokenizer = files.src_tokenizer
+        self.labels = files.config.data.labels
+        self.reads_pairs = bool(files.config.data.pairs)
+        self.most_tokens = files.config.decode.max_src_tokens
+
+    @torch.no_grad()
+    def pair(self, text: str, target: str | None = None) -> SentencePair:
+        """Return what the classifier reads, from <start> on, with its label in place of a translation.
+
+        target: the second text, for a classifier of pairs. Raises UsageError if the texts are not as many as it reads,
+        DataError for a blank one, MtkitError for one that it would cut.
+        """
+        if (target is not None) != self.reads_pairs:
+            raise UsageError(
+                "this classifier judges pairs: give the second text with --target"
+                if self.reads_pairs
+                else "--target: this classifier reads single texts; leave it out"
+            )
+        texts = [as_one_line(one).strip() for one in (text, target) if one is not None]
+        encoded = [self.tokenizer.encode(one) for one in texts]
+        for ids, name in zip(encoded, ("sentence", "target"), strict=False):
+            if not ids:
+                raise DataError(f"the {name} is blank: give some text")
+            if len(ids) > self.most_tokens:
+                raise MtkitError(
+                    f"the {name} has {len(ids)} tokens, more than the {self.most_tokens} that the classifier reads "
+                    "(decode.max_src_tokens); give a shorter one"
+                )
+        ids = [*joined(encoded), EOS_ID]
+        src = torch.tensor([ids])
+        probs = self.model(src, src[:, :1])[0, 0].softmax(dim=-1)
+        best = int(probs.argmax())
+        label = Tokens(self.labels[best], [best], [self.labels[best]])
+        return SentencePair(
+            Tokens(" | ".join(texts), ids, named_pieces(self.tokenizer, ids)), label, f"{float(probs[best]):.1%}", True
+        )
 
 
 def named_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:

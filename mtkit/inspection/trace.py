@@ -14,6 +14,7 @@ from mtkit.errors import UsageError
 from mtkit.inspection.sentence_pair import SentencePair
 from mtkit.model.attention import CrossAttention, SelfAttention, join_heads, split_heads
 from mtkit.model.masks import BLOCKED
+from mtkit.model.network import Network
 from mtkit.model.positions import distances_between
 from mtkit.model.transformer import Transformer, alignment_layer
 
@@ -68,9 +69,14 @@ class AttentionTrace:
     """
 
     pair: SentencePair
-    tgt_in: list[str]  # input of the decoder: <start> and the target's pieces but the last
+    tgt_in: list[str]  # input of the decoder: <start> and the target's pieces but the last; of a classifier, nothing
     maps: list[AttentionMap]  # by kind in the order of KINDS, then by layer
     cfg: ModelConfig  # decoder=ssru has no decoder self-attention
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the model has no decoder: its target is a label."""
+        return not self.tgt_in
 
     def layers(self, kind: Kind) -> list[AttentionMap]:
         """Return the layers of one kind, first to last."""
@@ -82,6 +88,8 @@ class AttentionTrace:
         Raises UsageError if the model has no such kind, layer or head.
         """
         for kind in kinds:
+            if not self.layers(kind) and self.is_classifier:
+                raise UsageError(f"a classifier has no {NAMES[kind]}: it is an encoder, with --kind encoder alone")
             if not self.layers(kind):
                 raise UsageError(f"this model has no {NAMES[kind]}: its decoder is recurrent (model.decoder=ssru)")
         maps = [attention for attention in self.maps if not kinds or attention.kind in kinds]
@@ -112,9 +120,14 @@ def trace_pair(model: Transformer, pair: SentencePair) -> AttentionTrace:
     return AttentionTrace(pair, ["<start>", *pair.tgt.pieces[:-1]], maps, model.cfg)
 
 
+def trace_classifier(model: Network, pair: SentencePair) -> AttentionTrace:
+    """Record every attention of a classifier while it reads the pair's source, which begins with <start>."""
+    return AttentionTrace(pair, [], trace_attention(model, pair.src.ids, pair.src.ids[:1]), model.cfg)
+
+
 # Not inference_mode: tables that the model extends on the way, such as positions, must stay usable in training.
 @torch.no_grad()
-def trace_attention(model: Transformer, src: Sequence[int], tgt_in: Sequence[int]) -> list[AttentionMap]:
+def trace_attention(model: Network, src: Sequence[int], tgt_in: Sequence[int]) -> list[AttentionMap]:
     """Return every attention of the model, as in `AttentionTrace.maps`, for source ids and target ids from <start> on.
 
     Raises RuntimeError if the recorded weights do not give the model's own output.
@@ -136,11 +149,11 @@ def trace_attention(model: Transformer, src: Sequence[int], tgt_in: Sequence[int
     return sorted(maps, key=lambda attention: (KINDS.index(attention.kind), attention.layer))
 
 
-def _attentions(model: Transformer) -> Iterator[tuple[Kind, int, SelfAttention | CrossAttention]]:
+def _attentions(model: Network) -> Iterator[tuple[Kind, int, SelfAttention | CrossAttention]]:
     """Yield each attention with its kind and layer, from 1."""
     for layer, encoder_layer in enumerate(model.encoder_layers, start=1):
         yield "encoder", layer, encoder_layer.self_attention
-    for layer, decoder_layer in enumerate(model.decoder_layers, start=1):
+    for layer, decoder_layer in enumerate(model.decoder_layers if isinstance(model, Transformer) else (), start=1):
         if isinstance(decoder_layer.self_attention, SelfAttention):  # else a recurrent unit
             yield "decoder", layer, decoder_layer.self_attention
         yield "cross", layer, decoder_layer.cross_attention

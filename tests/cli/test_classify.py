@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,7 +30,7 @@ def sentences(n: int, seed: int) -> list[tuple[str, str]]:
     return rows
 
 
-def write(path: Path, rows: list[tuple[str, ...]]) -> Path:
+def write(path: Path, rows: Sequence[tuple[str, ...]]) -> Path:
     path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
@@ -168,3 +170,26 @@ def test_evaluate_without_a_test_set_says_what_to_give(run_dir):
     _, stderr, code = run("evaluate", "--model", run_dir)
     assert code == 1
     assert "no test set (data.test); give --tsv" in stderr
+
+
+def test_inspect_attention_shows_the_row_that_decides_the_label(run_dir, tmp_path):
+    page = tmp_path / "attention.html"
+    arguments = ("inspect", "attention", "--model", run_dir, "does the cat see?")
+    stdout, stderr, code = run(*arguments, "-o", page)
+    assert code == 0, stderr
+    assert stdout.startswith("does the cat see?\nquestion (")
+    assert "encoder self-attention, layer 1 of 1, mean of 2 heads" in stdout
+    assert re.search(r"^ *<start>  .* \d\.\d\d ", stdout, re.MULTILINE)
+    assert "label (" in page.read_text(encoding="utf-8")
+    [layer] = json.loads(run(*arguments, "--json")[0])["attention"]
+    assert (layer["kind"], layer["queries"][0], layer["queries"][-1]) == ("encoder", "<start>", "<end>")
+    for option, message in (
+        (["--kind", "cross"], "a classifier has no cross-attention"),
+        (["--target", "der Kater"], "this classifier reads single texts"),
+    ):
+        _, stderr, code = run(*arguments, *option)
+        assert code == 2
+        assert message in stderr
+    _, stderr, code = run(*arguments[:-1], "cat " * 200)
+    assert code == 1
+    assert "decode.max_src_tokens" in stderr

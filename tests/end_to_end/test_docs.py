@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import typer
+from make_questions import sample_rows
 from typer.testing import CliRunner
 
 from mtkit.cli import app
@@ -119,6 +120,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, some in files.items():
             with open_output(place / name) as file:
                 file.writelines(some)
+    for part, rows in sample_rows(n_each=40, n_held_out=15).items():
+        with open_output(place / "data" / "questions" / f"{part}.tsv") as file:
+            file.writelines(f"{text}\t{label}\n" for text, label in rows)
     (place / "student.yaml").write_text(STUDENT, encoding="utf-8")
     shutil.copytree(ROOT / "configs", place / "configs")
     with pytest.MonkeyPatch.context() as patch:

@@ -12,7 +12,7 @@ from mtkit.cli.inspect.shared import (
     DrawingOption,
     SentenceArgument,
     TargetOption,
-    load_subject,
+    load_any_subject,
     log_written,
     pair_record,
 )
@@ -37,14 +37,20 @@ def show_attention(
     overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what each head of each layer looks at while the model translates a sentence.
+    """Show what each head of each layer looks at while the model translates, or classifies, a sentence.
 
     The terminal shows a table of shades: by default the cross-attention layer that aligns best, and the mean of its
-    heads. Pictures, pages and JSON hold every kind, layer and head, unless these options select some.
+    heads; of a classifier the last layer, whose row <start> decides the label. Pictures, pages and JSON hold every
+    kind, layer and head, unless these options select some.
     """
-    subject = load_subject(model, overrides)
+    subject = load_any_subject(model, overrides)
 
-    trace = traces.trace_pair(subject.model, subject.pair(text, target=target))
+    pair = subject.pair(text, target=target)
+    trace = (
+        traces.trace_classifier(subject.model, pair)
+        if isinstance(subject, sentence_pair.ClassifierSubject)
+        else traces.trace_pair(subject.model, pair)
+    )
     chosen = trace.chosen([kind] if kind else [], layer, head)
     if output is not None or not as_json:
         sentence_pair.check_drawable(trace.pair)
@@ -59,7 +65,8 @@ def show_attention(
         )
     else:
         tables = attention_views.attention_tables(trace, kind, layer, head)
-        print(f"{trace.pair.src.text}\n{trace.pair.tgt.text}\n\n{tables}")
+        sure = f" ({pair.chosen_by})" if trace.is_classifier else ""
+        print(f"{pair.src.text}\n{pair.tgt.text}{sure}\n\n{tables}")
 
 
 def _draw(output: Path, trace: traces.AttentionTrace) -> None:

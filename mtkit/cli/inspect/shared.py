@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 SentenceArgument = Annotated[
-    str, typer.Argument(callback=valid_text, metavar="SENTENCE", help="The sentence to translate.")
+    str, typer.Argument(callback=valid_text, metavar="SENTENCE", help="The sentence to translate, or to classify.")
 ]
 TargetOption = Annotated[
     str | None,
     typer.Option(
-        "--target", callback=valid_text, rich_help_panel=TEXT, help="Use this translation. Default: the model's."
+        "--target",
+        callback=valid_text,
+        rich_help_panel=TEXT,
+        help="Use this translation. Default: the model's. Of a classifier of pairs: the second text.",
     ),
 ]
 DrawingOption = Annotated[
@@ -49,6 +52,18 @@ def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> bu
 def load_subject(model: Path | None, overrides: Sequence[str] | None = None) -> sentence_pair.Subject:
     """Load the model with what it takes to translate and inspect a sentence."""
     return sentence_pair.Subject(load_model(model, overrides))
+
+
+def load_any_subject(
+    model: Path | None, overrides: Sequence[str] | None = None
+) -> sentence_pair.Subject | sentence_pair.ClassifierSubject:
+    """Load the translator or the classifier with what it takes to inspect a sentence."""
+    files = bundle.read_bundle(bundle.find_model(model), overrides or (), task="any")
+    if files.config.task == "translate":
+        return load_subject(model, overrides)
+    log.info(f"model: {files.folder}")
+    runtime.set_threads(files.config.decode.threads)
+    return sentence_pair.ClassifierSubject(files)
 
 
 def short_bar(total: int, description: str, unit: str) -> tqdm[Any]:
