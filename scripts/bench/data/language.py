@@ -1,17 +1,21 @@
-"""Compare py3langid, as mtkit uses it, with lingua: accuracy, unsure answers, speed and memory on short and long lines.
+"""Compare py3langid, as mtkit uses it, with lingua and heliport: accuracy, unsure answers, speed and memory.
 
-    .venv/bin/python scripts/bench/data/language.py en=train.en.gz de=train.de.gz fr=train.fr.gz pt=dev.pt.gz
+    pip install --no-deps --target build/peers lingua-language-detector heliport
+    PYTHONPATH=build/peers .venv/bin/python scripts/bench/data/language.py en=train.en.gz de=train.de.gz pt=dev.pt.gz
 
-Each file holds lines of one language. Short lines have at most 25 characters, long ones at least 50; of each, as many
-lines as there are of every language, at most --lines. Each identifier chooses among the same languages: those of the
-files and the usual intruders. lingua needs its package: pip install lingua-language-detector. Memory is what a process
-of its own needs at most. "best" is the share of right answers if the identifier may not be unsure.
+Each file holds lines of one language; a line that several files have is left out. Short lines have 5 to 25 characters,
+long ones at least 50; of each, as many lines of every language, at most --lines together. Each identifier chooses among
+the same languages, those of the files and the usual intruders; heliport ranks all that it knows, of which the others
+are passed over. A peer that is not installed is left out. Memory is what a process of its own needs at most. "best" is
+the share of right answers if the identifier may not be unsure.
 """
 
 import argparse
+import importlib.util
 import random
 import resource
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,6 +27,15 @@ from mtkit.formats.lines import read_lines
 Identify = Callable[[Sequence[str]], list[tuple[str, bool]]]
 INTRUDERS = "en de fr es pt it nl pl ru sv da cs ro hu fi tr".split()  # noqa: SIM905
 _SURE = 0.9
+_ALL_LANGUAGES = 1000  # more than heliport knows
+# heliport (GPL, for comparison only) answers with ISO 639-3.
+_THREE_LETTERS = dict(
+    zip(
+        INTRUDERS,
+        "eng deu fra spa por ita nld pol rus swe dan ces ron hun fin tur".split(),  # noqa: SIM905
+        strict=True,
+    )
+)
 
 
 def with_py3langid(langs: Sequence[str]) -> Identify:
@@ -53,9 +66,25 @@ def with_lingua(langs: Sequence[str]) -> Identify:
     return identify
 
 
-def chosen(path: Path, n: int) -> dict[str, list[str]]:
-    """Return up to n short and n long lines of a file, at random with a fixed seed."""
-    lines = list(dict.fromkeys(read_lines(path)))
+def with_heliport(langs: Sequence[str]) -> Identify:
+    """Return heliport, with its own thresholds for what is sure."""
+    import heliport
+
+    detector = heliport.Identifier()
+    codes = {_THREE_LETTERS[lang]: lang for lang in langs}
+
+    def identify(lines: Sequence[str]) -> list[tuple[str, bool]]:
+        answers = []
+        for line in lines:
+            ranked = (codes[code] for code in detector.identify_topk(line, _ALL_LANGUAGES) if code in codes)
+            answers.append((next(ranked, ""), detector.identify(line) in codes))
+        return answers
+
+    return identify
+
+
+def chosen(lines: Sequence[str], n: int) -> dict[str, list[str]]:
+    """Return up to n short and n long lines, at random with a fixed seed."""
     kinds = {"short": [x for x in lines if 5 <= len(x) <= 25], "long": [x for x in lines if len(x) >= 50]}
     return {kind: random.Random(1).sample(found, min(n, len(found))) for kind, found in kinds.items()}
 
@@ -96,9 +125,16 @@ def main() -> None:
     args = parser.parse_args()
     files = {lang: Path(path) for lang, _, path in (text.partition("=") for text in args.files)}
     langs = list(dict.fromkeys([*files, *INTRUDERS]))
-    texts = {lang: chosen(path, args.lines // len(files)) for lang, path in files.items()}
+    lines = {lang: dict.fromkeys(map(str.strip, read_lines(path))) for lang, path in files.items()}
+    n_files = Counter(line for found in lines.values() for line in found)
+    texts = {
+        lang: chosen([line for line in found if n_files[line] == 1], args.lines // len(files))
+        for lang, found in lines.items()
+    }
     print(f"{'':<10} {'lines':<6} {'n':>6} {'right':>7} {'wrong':>7} {'unsure':>7} {'best':>7} {'lines/s':>9}  least")
-    for make in (with_py3langid, with_lingua):
+    for make in (with_py3langid, with_lingua, with_heliport):
+        if importlib.util.find_spec(make.__name__[5:]) is None:
+            continue
         with get_context("spawn").Pool(1) as pool:
             for row in pool.apply(measured, (make, langs, texts)):
                 print(row, flush=True)
