@@ -88,12 +88,13 @@ def align_documents(
 ) -> AlignedDocuments:
     """Align sentences: one or two of either side, in order; then those whose order differs.
 
-    translations: of each source sentence into the target's language, by any model. They are then compared with the
-    target instead of the source, as Bleualign does, so that equal words count.
+    translations: of each source sentence into the target's language, by a model. They are compared with the target,
+    too, as Bleualign does, so that equal words count; where they say nothing, the source does.
     """
     vocabulary = Vocabulary()
-    src_side, tgt_side = vocabulary.read(translations or src), vocabulary.read(tgt)
-    aligned = align_texts(src_side, tgt_side, vocabulary, PRIORS, progress=progress)
+    src_side, tgt_side = vocabulary.read(src), vocabulary.read(tgt)
+    translated = None if translations is None else vocabulary.read(translations)
+    aligned = align_texts(src_side, tgt_side, vocabulary, PRIORS, translated=translated, progress=progress)
     progress("sentences that moved")
     moved = find_moved(aligned, PRIORS)
     beads = merge_beads([without_lines(aligned.beads, moved), *moved])

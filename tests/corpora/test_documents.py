@@ -68,7 +68,7 @@ def test_the_sides_are_alike(documents):
     assert same >= 0.99 * len(spans[0])  # folds of the lexicon follow the source's lines
 
 
-def test_a_model_s_translations_take_the_place_of_the_source(documents, pairs):
+def test_a_model_s_translations_speak_for_a_source_that_says_nothing(documents, pairs):
     tgt = documents[1]
     secret = [f"{'zq' * (1 + i % 3)} {i * 7919 % 1000}" for i in range(N)]  # nothing in common with the target
     del tgt[70:75]
@@ -76,6 +76,16 @@ def test_a_model_s_translations_take_the_place_of_the_source(documents, pairs):
     expected = [[i, i + 1] for i in range(N) if i not in range(70, 75)]
     assert aligned.beads.src.tolist() == expected
     assert next(aligned.pairs()).src == secret[0]
+
+
+def test_useless_translations_change_hardly_anything(documents):
+    src, tgt = documents
+    joined(tgt, 50)
+    del src[200:203]
+    of_other_lines = random.Random(3).sample(tgt, len(src))
+    alone, together = (align_documents(src, tgt, found).beads for found in (None, of_other_lines))
+    spans = [{*zip(map(tuple, b.src.tolist()), map(tuple, b.tgt.tolist()), strict=True)} for b in (alone, together)]
+    assert len(spans[0] & spans[1]) >= 0.99 * len(spans[0])
 
 
 @given(

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mtkit.corpora.alignment.anchors import anchor_points, anchored_band, word_pairs
+from mtkit.corpora.alignment.anchors import anchored_band, anchors
 from mtkit.corpora.alignment.beads import Band, Beads, Priors, best_alignment, n_blocks
-from mtkit.corpora.alignment.likeness import BLOCK_LINES, LOWEST, Likeness, Table, Tables
+from mtkit.corpora.alignment.likeness import BLOCK_LINES, LOWEST, Likeness, Mixture, Table, Tables
 from mtkit.corpora.alignment.words import Ints, Side, Vocabulary
 from mtkit.engines.lexicon import Model1
 
@@ -29,7 +29,7 @@ class Aligned:
     """An alignment, and what it was scored with."""
 
     beads: Beads
-    likeness: Likeness
+    likeness: Mixture
 
 
 def align_texts(
@@ -38,29 +38,35 @@ def align_texts(
     vocabulary: Vocabulary,
     priors: Priors,
     *,
+    translated: Side | None = None,
     swapped: tuple[Ints, Ints] | None = None,
     progress: Progress = lambda _: None,
 ) -> Aligned:
     """Return the best alignment of two texts.
 
     The first is made by lengths (Gale and Church), numbers, punctuation and words spelled alike. The pairs that look
-    like translations then teach a lexicon (IBM model 1), with which the next is made, and so on.
+    like translations then teach a lexicon (IBM model 1), with which the next is made, and so on. translated: the
+    source's lines in the target's language; where they say more than the source does, they count.
     """
-    likeness = Likeness(src, tgt, vocabulary, swapped=swapped)
+    sources = [src] if translated is None else [src, translated]
+    likeness = Mixture([Likeness(source, tgt, vocabulary, swapped=swapped) for source in sources])
     if not len(src) or not len(tgt):
         return Aligned(best_alignment(likeness, len(src), len(tgt), Band.whole(len(src), len(tgt)), priors), likeness)
     beads: Beads | None = None
     for round_number in range(_ROUNDS):
         if beads is not None:
-            folds = learn_folds(likeness, beads)
-            if folds is None:
-                break
             lowest = _lowest(beads) if priors.noise and round_number == _ROUNDS - 1 else LOWEST
-            likeness = Likeness(src, tgt, vocabulary, folds, swapped, lowest)
+            taught = [
+                Likeness(part.src, tgt, vocabulary, folds, swapped, lowest)
+                for part in likeness.parts
+                if (folds := learn_folds(part, beads)) is not None
+            ]
+            if len(taught) < len(sources):  # too few pairs
+                break
+            likeness = Mixture(taught)
         progress(f"alignment {round_number + 1} of {_ROUNDS}")
-        points = anchor_points(src, tgt, word_pairs(vocabulary, likeness.folds), len(vocabulary))
         width = _FIRST_WIDTH if round_number < 2 else _WIDTH
-        band = anchored_band(len(src), len(tgt), points, beads, width)
+        band = anchored_band(len(src), len(tgt), anchors(likeness), beads, width)
         beads = best_alignment(likeness, len(src), len(tgt), band, priors)
     assert beads is not None
     return Aligned(beads, likeness)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mtkit.corpora.alignment.beads import Band, Beads, Offsets, n_blocks
-from mtkit.corpora.alignment.likeness import BLOCK_LINES, Table, Tables
+from mtkit.corpora.alignment.likeness import BLOCK_LINES, Mixture, Table, Tables
 from mtkit.corpora.alignment.words import Floats, Ints, Side, Vocabulary
 
 _RARE = 12  # lines that a word may stand in to be an anchor
@@ -17,6 +17,19 @@ _MOST_WEIGHT = 8.0  # of what speaks for a place: one sentence with many rare wo
 _JUMP = 4.0  # the cost of another place than the block before has
 _LIKELY = 0.3  # probability of a translation that is taken for the right one
 _FILLED = 192  # windows closer than this are joined by the offsets between them
+
+Points = tuple[Ints, Ints, Floats]  # source lines, target lines, and what each such place is worth
+
+
+def anchors(likeness: Mixture, rows: range | None = None, cols: range | None = None) -> Points:
+    """Return the anchor points of two texts, or of these lines of them, by whatever their likeness was learnt from."""
+    found = []
+    for part in likeness.parts:
+        sides = [side if r is None else side.take(np.array(r)) for side, r in ((part.src, rows), (part.tgt, cols))]
+        n_words = len(part.vocabulary)
+        found.append(anchor_points(sides[0], sides[1], word_pairs(part.vocabulary, part.folds), n_words))
+    i, j, worth = (np.concatenate(values) for values in zip(*found, strict=True))
+    return i, j, worth
 
 
 def word_pairs(vocabulary: Vocabulary, tables: Sequence[Tables]) -> tuple[Ints, Ints]:
@@ -47,7 +60,7 @@ def _likely(table: Table) -> Ints:
     return np.stack([owners[likely], table.others[likely]], axis=1)
 
 
-def anchor_points(src: Side, tgt: Side, pairs: tuple[Ints, Ints], n_words: int) -> tuple[Ints, Ints, Floats]:
+def anchor_points(src: Side, tgt: Side, pairs: tuple[Ints, Ints], n_words: int) -> Points:
     """Return places (source line, target line) where rare words translate each other, and what each is worth."""
     src_posts, tgt_posts = _Postings(src, n_words), _Postings(tgt, n_words)
     n_src, n_tgt = src_posts.counts[pairs[0]], tgt_posts.counts[pairs[1]]
@@ -73,7 +86,7 @@ class _Postings:
         self.starts = np.cumsum(self.counts) - self.counts
 
 
-def anchored_band(n_src: int, n_tgt: int, points: tuple[Ints, Ints, Floats], path: Beads | None, width: int) -> Band:
+def anchored_band(n_src: int, n_tgt: int, points: Points, path: Beads | None, width: int) -> Band:
     """Return a band of at least `width` offsets to either side of where the points, and an earlier path, lead.
 
     Without points, it runs along the offset of the first lines and that of the last.
@@ -91,7 +104,7 @@ def anchored_band(n_src: int, n_tgt: int, points: tuple[Ints, Ints, Floats], pat
     return Band(n_src, n_tgt, [_filled(w) for w in windows])
 
 
-def _route(blocks: int, end: int, points: tuple[Ints, Ints, Floats]) -> list[int]:
+def _route(blocks: int, end: int, points: Points) -> list[int]:
     """Return the place, in bins of offsets, of each block: where most points are, with few jumps."""
     i, j, weights = points
     bins = (j - i) // _BIN

@@ -173,6 +173,25 @@ class Likeness:
         return scores
 
 
+class Mixture:
+    """Scores of lines of two texts by one likeness, or by several that see the source in different ways.
+
+    Each may be the right one with equal probability, as in a mixture of models: a pair that one of them holds for a
+    translation is one, whatever a worse one says.
+    """
+
+    def __init__(self, parts: Sequence[Likeness]) -> None:
+        """parts: of the same number of lines; the first one's source is the text itself."""
+        self.parts = parts
+        self.src, self.tgt = parts[0].src, parts[0].tgt
+
+    def block(self, rows: range, cols: range) -> Block:
+        """Return the scores of these source and target lines."""
+        blocks = [part.block(rows, cols) for part in self.parts]
+        moves = zip(*((b.one_one, b.two_one, b.one_two, b.two_two) for b in blocks), strict=True)
+        return Block(*(np.logaddexp.reduce(scores) - np.float32(np.log(len(blocks))) for scores in moves))
+
+
 class _Counts:
     """How often each line of a stretch has each of the stretch's words."""
 

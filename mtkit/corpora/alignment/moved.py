@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.corpora.alignment.aligner import Aligned
-from mtkit.corpora.alignment.anchors import anchor_points, anchored_band, word_pairs
+from mtkit.corpora.alignment.anchors import anchored_band, anchors
 from mtkit.corpora.alignment.beads import Band, Beads, Priors, Scores, best_alignment
 from mtkit.corpora.alignment.likeness import Block
 from mtkit.corpora.alignment.words import Floats, Ints
@@ -107,9 +107,7 @@ def _likely_partners(aligned: Aligned, stretches: list[Stretch]) -> list[tuple[S
         if stretches[k].src[0] - stretches[k - 1].src[1] <= _NEAR
     }
     likeness = aligned.likeness
-    points = anchor_points(
-        likeness.src, likeness.tgt, word_pairs(likeness.vocabulary, likeness.folds), len(likeness.vocabulary)
-    )
+    points = anchors(likeness)
     owners = [
         _owner([getattr(s, side) for s in stretches], n)
         for side, n in (("src", len(likeness.src)), ("tgt", len(likeness.tgt)))
@@ -155,8 +153,7 @@ def _best_run(aligned: Aligned, a: Stretch, b: Stretch, priors: Priors) -> Beads
     if n_src * n_tgt <= _MOST_CELLS:
         band = Band.whole(n_src, n_tgt)
     else:
-        src, tgt = likeness.src.take(np.arange(row, row_end)), likeness.tgt.take(np.arange(col, col_end))
-        points = anchor_points(src, tgt, word_pairs(likeness.vocabulary, likeness.folds), len(likeness.vocabulary))
+        points = anchors(likeness, range(row, row_end), range(col, col_end))
         band = anchored_band(n_src, n_tgt, points, None, 24)
     beads = best_alignment(_Part(likeness, row, col), n_src, n_tgt, band, priors)
     beads = Beads(beads.src + row, beads.tgt + col, beads.scores)

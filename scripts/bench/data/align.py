@@ -8,9 +8,14 @@ out of the count. To have every kind, some blocks are removed from one side, and
     python scripts/bench/data/align.py installation-guide-amd64/en installation-guide-amd64/fr --peer PYTHON
 
 --peer: a Python with galechurch (PyPI), which aligns the same sentences. F1 is of whole beads, by kind.
+
+--model: a bundle that translates the source; mtkit aligns with its translations, too, and with random words instead of
+them, as the worst of models would give. --disguise replaces each letter of the source (not for the model), so
+that the languages share no words, and --blocks takes the first blocks only: there a model helps.
 """
 
 import argparse
+import codecs
 import html.parser
 import json
 import random
@@ -19,10 +24,12 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from mtkit.corpora.documents import align_documents
 from mtkit.translation.segments import sentences
+from mtkit.translation.translator import Translator
 
 TEXT_BLOCKS = {"p", "li", "dt", "dd", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6", "title"}
 BLOCKS = TEXT_BLOCKS | {"pre", "div", "ul", "ol", "dl", "table", "tr", "body", "blockquote", "hr", "br"}
@@ -36,6 +43,7 @@ print(json.dumps([[b.source_start, b.source_end, b.target_start, b.target_end] f
 
 Bead = tuple[tuple[int, int], tuple[int, int]]
 Block = tuple[str, str]  # tag, text
+Translations = dict[str, str]
 
 
 class Page(html.parser.HTMLParser):
@@ -234,13 +242,28 @@ def scores(gold: Gold, beads: Sequence[Bead]) -> dict[str, float]:
     return result
 
 
-def mtkit_beads(gold: Gold) -> list[Bead]:
+def mtkit_beads(gold: Gold, translations: Translations | None = None, disguise: bool = False) -> list[Bead]:
     """Return mtkit's alignment."""
-    aligned = align_documents(gold.src, gold.tgt)
+    src = [codecs.encode(line, "rot13") for line in gold.src] if disguise else gold.src
+    known = None if translations is None else [translations[line] for line in gold.src]
+    aligned = align_documents(src, gold.tgt, known)
     spans = zip(aligned.beads.src.tolist(), aligned.beads.tgt.tolist(), strict=True)
     beads: list[Bead] = [((a, b), (c, d)) for (a, b), (c, d) in spans]
-    src, tgt = aligned.unaligned()
-    return beads + [((i, i + 1), (0, 0)) for i in src] + [((0, 0), (j, j + 1)) for j in tgt]
+    alone = aligned.unaligned()
+    return beads + [((i, i + 1), (0, 0)) for i in alone[0]] + [((0, 0), (j, j + 1)) for j in alone[1]]
+
+
+def translated(model: Path, lines: Sequence[str]) -> Translations:
+    """Return the translation of each distinct line, by greedy search."""
+    distinct = sorted(set(lines))
+    return dict(zip(distinct, Translator.load(model, beam_size=1).translate(distinct), strict=True))
+
+
+def at_random(translations: Translations, seed: int) -> Translations:
+    """Return as many words for each line as its translation has, drawn from all translations."""
+    rng = random.Random(seed)
+    words = " ".join(translations.values()).split()
+    return {line: " ".join(rng.choices(words, k=len(text.split()))) for line, text in translations.items()}
 
 
 def peer_beads(gold: Gold, python: str) -> list[Bead]:
@@ -257,8 +280,11 @@ def main() -> None:
     parser.add_argument("--pages", nargs=2, default=["*.html", "*.html"], help="such as *.en.html *.fr.html")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--peer", help="a Python that has galechurch")
+    parser.add_argument("--blocks", type=int, help="only the first ones")
+    parser.add_argument("--model", type=Path, help="translates the source")
+    parser.add_argument("--disguise", action="store_true", help="as languages that share no words")
     args = parser.parse_args()
-    whole = Gold(parallel_blocks(args.folders, args.pages), args.seed)
+    whole = Gold(parallel_blocks(args.folders, args.pages)[: args.blocks], args.seed)
     sizes = Counter(f"{b - a}-{d - c}" for (a, b), (c, d) in whole.beads)
     print(f"{len(whole.src)} and {len(whole.tgt)} sentences; known beads: {dict(sizes)}; unknown: {len(whole.unknown)}")
     versions = {
@@ -267,11 +293,17 @@ def main() -> None:
         "a fifth missing in the target": whole.without_chapter(1, 0.5, 0.2),
         "a tenth of the target moved to its end": whole.out_of_order(0.4, 0.1),
     }
+    aligners = {"mtkit": partial(mtkit_beads, disguise=args.disguise)}
+    if args.model:
+        good = translated(args.model, whole.src)
+        for name, translations in {"a model": good, "random words": at_random(good, args.seed)}.items():
+            aligners[f"mtkit with {name}"] = partial(mtkit_beads, translations=translations, disguise=args.disguise)
+    if args.peer:
+        aligners["galechurch"] = partial(peer_beads, python=args.peer)
     for name, gold in versions.items():
-        for aligner in ["mtkit", *(["galechurch"] if args.peer else [])]:
+        for aligner, align in aligners.items():
             started = time.perf_counter()
-            beads = mtkit_beads(gold) if aligner == "mtkit" else peer_beads(gold, args.peer)
-            row = ", ".join(f"{kind} {value:.3f}" for kind, value in scores(gold, beads).items())
+            row = ", ".join(f"{kind} {value:.3f}" for kind, value in scores(gold, align(gold)).items())
             print(f"{name} | {aligner} | F1: {row} | {time.perf_counter() - started:.1f} s", flush=True)
 
 
