@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from mtkit.corpora.alignment.aligner import Aligned
 from mtkit.corpora.alignment.anchors import anchored_band, anchors
 from mtkit.corpora.alignment.beads import Band, Beads, Priors, Scores, best_alignment
-from mtkit.corpora.alignment.likeness import Block
+from mtkit.corpora.alignment.likeness import BLOCK_LINES, Block
 from mtkit.corpora.alignment.words import Floats, Ints
 
 _POOR = 0.0  # the score below which a pair may be no pair
@@ -133,7 +134,7 @@ def _owner(spans: list[Span], n: int) -> Ints:
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """The scores of a rectangle of lines."""
 
     scores: Scores
@@ -141,9 +142,15 @@ class _Part:
     col: int
 
     def block(self, rows: range, cols: range) -> Block:
-        return self.scores.block(
-            range(rows.start + self.row, rows.stop + self.row), range(cols.start + self.col, cols.stop + self.col)
-        )
+        """Return the scores of lines that are counted from the rectangle's; each line is scored in its own block."""
+        first, last = rows.start + self.row, rows.stop + self.row
+        edges = [first, *range((first // BLOCK_LINES + 1) * BLOCK_LINES, last, BLOCK_LINES), last]
+        parts = []
+        for start, end in pairwise(edges):
+            before = 1 if start > first else 0  # merges join a line with the one before
+            block = self.scores.block(range(start - before, end), range(cols.start + self.col, cols.stop + self.col))
+            parts.append([scores[before:] for scores in (block.one_one, block.two_one, block.one_two, block.two_two)])
+        return Block(*(np.concatenate(scores) for scores in zip(*parts, strict=True)))
 
 
 def _best_run(aligned: Aligned, a: Stretch, b: Stretch, priors: Priors) -> Beads | None:
@@ -155,7 +162,7 @@ def _best_run(aligned: Aligned, a: Stretch, b: Stretch, priors: Priors) -> Beads
     else:
         points = anchors(likeness, range(row, row_end), range(col, col_end))
         band = anchored_band(n_src, n_tgt, points, None, 24)
-    beads = best_alignment(_Part(likeness, row, col), n_src, n_tgt, band, priors)
+    beads = best_alignment(Part(likeness, row, col), n_src, n_tgt, band, priors)
     beads = Beads(beads.src + row, beads.tgt + col, beads.scores)
     run = _highest_run(np.where(beads.are_pairs(), beads.scores, -priors.gap))
     best = beads.take(np.arange(*run))
