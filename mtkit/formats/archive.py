@@ -59,6 +59,9 @@ def _only_corpus(path: Path, archive: zipfile.ZipFile, langs: Languages | None) 
     corpora = [*_text_files(members, langs)]
     corpora += [_Corpus((member,), None) for member in members if one_file.ending(Path(member)) in one_file.ENDINGS]
     if len(corpora) == 1:
+        for member in corpora[0].members:
+            if members.count(member) > 1:
+                raise DataError(f"{path}: contains {_shown(member)} twice; unzip it and give the files that you mean")
         return corpora[0]
     listed = ", ".join(map(_shown, members[:10])) + (", ..." if len(members) > 10 else "")
     if not members:

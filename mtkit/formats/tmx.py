@@ -27,6 +27,7 @@ class _Tmx(XmlUnits):
         super().__init__(name, tally)
         self._language = ""
         self._texts: list[tuple[str, str]] = []
+        self._in_unit = False
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "tuv":
@@ -37,6 +38,9 @@ class _Tmx(XmlUnits):
         elif tag == "seg":
             self.begin_segment()
         elif tag == "tu":
+            if self._in_unit:
+                raise self.error(f"unit {self.n_units}: a <tu> inside it; end it with </tu> before the next begins")
+            self._in_unit = True
             self.begin_unit()
             self._texts = []
 
@@ -44,6 +48,7 @@ class _Tmx(XmlUnits):
         if text is not None:
             self._texts.append((self._language, text))
         elif tag == "tu":
+            self._in_unit = False
             self.done.append(Unit(self.n_units, self._texts))
 
 

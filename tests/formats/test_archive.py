@@ -76,6 +76,14 @@ def test_an_archive_that_cannot_be_read_is_refused(tmp_path, members, langs, mes
         list(read_one_file(path, langs))
 
 
+def test_a_member_that_is_there_twice_is_refused(tmp_path):
+    path = archive(tmp_path, OPUS)
+    with zipfile.ZipFile(path, "a") as file, pytest.warns(UserWarning, match="Duplicate name"):
+        file.writestr("Books.en-fr.fr", "autre\nchose\n")
+    with pytest.raises(DataError, match=r"contains Books\.en-fr\.fr twice; unzip it"):
+        list(read_one_file(path, None))
+
+
 def test_how_much_of_an_archive_is_read_is_known(tmp_path):
     numbers = range(20_000)
     path = archive(tmp_path, {name: "".join(f"{i} {name}\n" for i in numbers) for name in ("a.en", "a.de")})

@@ -162,6 +162,7 @@ BOMB = '<!DOCTYPE tmx [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
         ("<tmx>\n<body>\n<tu><tuv xml:lang='en'><seg>a</seg>", "line 3, column .*ends too early, after 1 unit"),
         ("<tmx>\n<body></tmx>", "line 2, column .*mismatched tag"),
         ("<tmx>\n<tu>\n<tuv><seg>a</seg></tuv>", "line 3: unit 1: .*xml:lang"),
+        ("<tmx>\n<tu>\n<tu></tu></tu>", "line 3: unit 1: a <tu> inside it"),
         ("<xliff></xliff>", "not a tmx file: its root element is <xliff>"),
         ("", "line 1, column 1: the file ends too early"),
         ("source\ttarget\n", "line 1, column 1: not valid XML"),
