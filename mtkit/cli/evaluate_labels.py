@@ -8,17 +8,17 @@ from pathlib import Path
 
 import mtkit
 from mtkit.cli.inspect.shared import log_written
-from mtkit.config.loading import load_config
+from mtkit.config import loading
 from mtkit.console import log, progress_bar
 from mtkit.errors import UsageError
 from mtkit.evaluation import labelled, labelled_views
-from mtkit.formats.lines import count_lines
+from mtkit.formats import lines
 from mtkit.runs import report
 
 
 def is_classifier(folder: Path) -> bool:
     """Whether the bundle is a classifier's."""
-    return load_config(folder / "config.yaml").task == "classify"
+    return loading.load_config(folder / "config.yaml").task == "classify"
 
 
 def check_options(given: Mapping[str, object], output: Path | None) -> None:
@@ -46,7 +46,7 @@ def evaluate_labels(
     classifier = mtkit.Classifier.load(folder, device=device, overrides=overrides)
     corpus = labelled.labelled_corpus(classifier.files, tsv, split)
     [path] = corpus.paths
-    with progress_bar(count_lines(path), "classifying", "line") as bar:
+    with progress_bar(lines.count_lines(path), "classifying", "line") as bar:
         result = labelled.evaluate_classifier(classifier, corpus, advance=bar.update)
     classifier.report()
     if result.n_blank:
