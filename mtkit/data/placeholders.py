@@ -50,11 +50,11 @@ class Placeholders:
 
     def values(self, text: str) -> list[str]:
         """Return all matches in the order of the text, however many."""
-        return [text[start:end] for start, end in self._spans(text)]
+        return [text[start:end] for start, end in self.spans(text)]
 
     def replace(self, text: str) -> Replaced:
         """Replace each match by a token of its own; those after the ninth stay in the text."""
-        return _replaced(text, self._spans(text))
+        return _replaced(text, self.spans(text))
 
     def replace_translation(self, text: str, src: Replaced) -> str:
         """Replace the matches that are as in the source by the same tokens; the others stay in the text."""
@@ -63,7 +63,7 @@ class Placeholders:
             tokens[value].append(token)
         parts: list[str] = []
         end = 0
-        for start, next_end in self._spans(text):
+        for start, next_end in self.spans(text):
             if waiting := tokens[text[start:next_end]]:
                 parts += [_without_tokens(text[end:start]), waiting.popleft()]
                 end = next_end
@@ -74,7 +74,7 @@ class Placeholders:
 
         Also return whether both sides have the same matches.
         """
-        src_spans, tgt_spans = self._spans(src), self._spans(tgt)
+        src_spans, tgt_spans = self.spans(src), self.spans(tgt)
         in_tgt = [tgt[start:end] for start, end in tgt_spans]
         common = []
         for start, end in src_spans:
@@ -87,18 +87,18 @@ class Placeholders:
 
     def without(self, text: str) -> str:
         """Return the text with a space for each match."""
-        spans = self._spans(text)
+        spans = self.spans(text)
         return _substituted(text, spans, [" "] * len(spans))
 
     def marked(self, text: str) -> tuple[str, dict[str, str]]:
         """Return the text with a single character for each match, and the match of each of these characters."""
         unused = (chr(code) for code in _MARKS if chr(code) not in text)
-        spans = dict(zip(unused, self._spans(text), strict=False))
+        spans = dict(zip(unused, self.spans(text), strict=False))
         return _substituted(text, spans.values(), spans), {
             mark: text[start:end] for mark, (start, end) in spans.items()
         }
 
-    def _spans(self, text: str) -> list[tuple[int, int]]:
+    def spans(self, text: str) -> list[tuple[int, int]]:
         """Return where the matches begin and end, in order, without overlap."""
         found = [match.span() for match in _LIKE_TOKEN.finditer(text)]
         for pattern in self._compiled:

@@ -6,7 +6,7 @@ from typing import Any
 from mtkit.console import counted, log
 from mtkit.documents import html_text
 from mtkit.documents.inline import Inline
-from mtkit.documents.transfer import Floats, transfer, words_of
+from mtkit.documents.transfer import Floats, Interval, transfer, words_of
 from mtkit.scoring.alignment import interval_weights
 from mtkit.scoring.scoring import native_models
 from mtkit.translation.translator import Translator
@@ -30,7 +30,7 @@ class MarkedLines:
         lines = [html_text.write(text) for text in translations]
         weights = self._weights([(inlines[index], translations[index]) for index in marked])
         for index, of_words in zip(marked, weights, strict=True):
-            moved = transfer(inlines[index], translations[index], of_words, html_text.write)
+            moved = transfer(inlines[index], translations[index], of_words, html_text.write, self._words_of)
             lines[index] = moved.text
             self.n_places += inlines[index].n_places
             self.n_guessed += moved.n_guessed
@@ -38,10 +38,15 @@ class MarkedLines:
 
     def _weights(self, pairs: Sequence[tuple[Inline, str]]) -> list[Floats]:
         texts = [(inline.text, translation) for inline, translation in pairs]
-        words = [(words_of(src), words_of(tgt)) for src, tgt in texts]
+        words = [(self._words_of(src), self._words_of(tgt)) for src, tgt in texts]
         return interval_weights(
             self._model, self._translator.src_tokenizer, self._translator.tgt_tokenizer, texts, words
         )
+
+    def _words_of(self, text: str) -> list[Interval]:
+        """Return where the words stand; a placeholder is one word, so that no code comes to stand in it."""
+        placeholders = self._translator.placeholders
+        return words_of(text, placeholders.spans(text) if placeholders else ())
 
     def note(self) -> dict[str, Any]:
         """Return what was noticed so far as JSON, for `absorb`."""

@@ -22,15 +22,25 @@ Floats = npt.NDArray[np.float64]
 Interval = tuple[int, int]  # from, up to
 
 
-def words_of(text: str) -> list[Interval]:
+def words_of(text: str, whole: Sequence[Interval] = ()) -> list[Interval]:
     """Return where each word stands: letters, digits and their marks, or one other character that is not white space.
 
     An apostrophe belongs to the letters before it, so that codes find a place between l' and orange. Each letter of a
     script that has no spaces is a word.
+    whole: parts of the text that are one word each, whatever they hold, in order and without overlap.
     """
     words: list[Interval] = []
+    at = 0
+    for start, end in whole:
+        words += [*_words_between(text, at, start), (start, end)]
+        at = end
+    return [*words, *_words_between(text, at, len(text))]
+
+
+def _words_between(text: str, first: int, end: int) -> list[Interval]:
+    words: list[Interval] = []
     grows = False  # whether a letter would belong to the last word
-    for index, character in enumerate(text):
+    for index, character in enumerate(text[first:end], start=first):
         is_mark = unicodedata.category(character).startswith("M")
         if (
             words
@@ -57,17 +67,23 @@ class Transfer:
     n_guessed: int  # codes, or pairs, whose place no alignment shows
 
 
-def transfer(inline: Inline, translation: str, weights: Floats, write: Callable[[str], str] = str) -> Transfer:
+def transfer(
+    inline: Inline,
+    translation: str,
+    weights: Floats,
+    write: Callable[[str], str] = str,
+    split: Callable[[str], list[Interval]] = words_of,
+) -> Transfer:
     """Return the translation of inline.text with its codes.
 
-    weights: (target words, source words), of `words_of` both; how much each target word has to do with each source
-    word. Rows add up to at most 1.
-    write: turns text into that of the document, such as & into &amp;.
+    weights: (target words, source words), of `split` both; how much each target word has to do with each source word.
+    Rows add up to at most 1.
+    write: turns text into that of the document, such as & into &amp;. split: finds the words, which no code divides.
     A translation that equals the text gets the segment as it is.
     """
     if translation == inline.text:
         return Transfer(inline.source, 0)
-    placer = _Placer(inline.text, translation, weights, write)
+    placer = _Placer(inline.text, translation, (split(inline.text), split(translation)), weights, write)
     text = placer.render(inline.spans, (0, len(placer.tgt)), (0, len(placer.src)), (0, len(translation)))
     return Transfer(text, placer.n_guessed)
 
@@ -83,9 +99,16 @@ class _Item:
 
 
 class _Placer:
-    def __init__(self, source: str, translation: str, weights: Floats, write: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        source: str,
+        translation: str,
+        words: tuple[list[Interval], list[Interval]],
+        weights: Floats,
+        write: Callable[[str], str],
+    ) -> None:
         self.source, self.translation = source, translation
-        self.src, self.tgt = words_of(source), words_of(translation)
+        self.src, self.tgt = words
         if weights.shape != (len(self.tgt), len(self.src)):
             raise ValueError(f"weights of {weights.shape} for {len(self.tgt)} target and {len(self.src)} source words")
         self.weights, self.write = weights, write

@@ -88,6 +88,19 @@ def test_a_letter_keeps_its_marks_and_a_script_without_spaces_has_words_of_one_l
     ]  # fmt: skip
 
 
+def test_what_is_whole_is_one_word_that_no_code_divides():
+    text = "l'{a b}, {c}s {d}"
+    whole = [(2, 7), (9, 12), (14, 17)]
+    assert [text[a:b] for a, b in words_of(text, whole)] == ["l'", "{a b}", ",", "{c}", "s", "{d}"]
+    inline = segment("new <b>{a b}</b>")
+
+    def split(text):
+        return words_of(text, [match.span() for match in re.finditer(r"{[^}]*}", text)])
+
+    weights = np.array([[0.0, 1.0], [1.0, 0.0]])
+    assert transfer(inline, "{a b} neuf", weights, split=split).text == "<b>{a b}</b> neuf"
+
+
 @st.composite
 def nested(draw, depth: int = 0):
     """Text with well nested tags of any kind."""

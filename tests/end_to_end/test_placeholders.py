@@ -13,6 +13,7 @@ from mtkit.bundle import read_bundle
 from mtkit.cli import app
 from mtkit.config.schema import Config
 from mtkit.data.placeholders import TOKENS
+from mtkit.documents.marked_lines import MarkedLines
 from mtkit.errors import BundleError, ConfigError
 from mtkit.runs.train import train
 from mtkit.translation.streaming import translate_live
@@ -21,6 +22,7 @@ from mtkit.translation.translator import Translator
 PATTERNS = [r"\{[^{}]+\}", r"\d+(?:[.,]\d+)*", r"<br/>"]
 WORDS = dict(zip("abcd", "ghij", strict=True))
 _PLACEHOLDER = re.compile("|".join(PATTERNS))
+TAG = re.compile(r"</?[biu]>")
 
 
 def translated(line: str) -> str:
@@ -215,6 +217,14 @@ def test_score_and_alignment_read_a_placeholder_as_one_word(bundle, tmp_path):
     for row, (src, tgt) in zip(rows, pairs, strict=True):
         links = {tuple(map(int, link.split("-"))) for link in row[4].split()}
         assert links <= {(i, j) for i in range(len(src.split())) for j in range(len(tgt.split()))}
+
+
+@pytest.mark.parametrize("line", ["a {x <b>y</b>} b", "{x<i>-</i><b>y</b>z} b", "a {<u>a b</u>} 1<i>,</i>000 c"])
+def test_no_markup_comes_to_stand_in_a_placeholder(bundle, bad_bundle, line):
+    for folder in (bundle, bad_bundle):
+        [marked] = MarkedLines(Translator.load(folder)).translate([line])
+        assert not lost(TAG.sub("", line), marked)
+        assert sorted(TAG.findall(marked)) == sorted(TAG.findall(line))
 
 
 def test_ctranslate2_takes_the_hypothesis_that_has_them_or_appends(bundle, bad_bundle, tmp_path, caplog, monkeypatch):
