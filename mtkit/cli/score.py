@@ -26,8 +26,8 @@ from mtkit.console import log, progress_bar
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
 from mtkit.formats import lines as text_lines
-from mtkit.jobs.line_job import can_be_a_job
-from mtkit.scoring.scoring import Scorer, ScoreTotals
+from mtkit.jobs import line_job
+from mtkit.scoring import scoring
 
 SrcOption = Annotated[
     Path | None,
@@ -100,14 +100,14 @@ def score(
 def _can_be_a_job(src: Path | None, tgt: Path | None, output: Path | None) -> bool:
     if src is None or tgt is None or output is None:
         return False
-    return tgt.is_file() and can_be_a_job(src, output)
+    return tgt.is_file() and line_job.can_be_a_job(src, output)
 
 
 def _score_stream(
-    src: Path | None, tgt: Path | None, output_path: Path | None, scorer: Scorer, form: Form, limit: int
-) -> ScoreTotals:
+    src: Path | None, tgt: Path | None, output_path: Path | None, scorer: scoring.Scorer, form: Form, limit: int
+) -> scoring.ScoreTotals:
     """Write each pair's line as soon as it is scored."""
-    totals = ScoreTotals()
+    totals = scoring.ScoreTotals()
     n_lines = text_lines.count_lines(src) if src is not None and src.is_file() else None  # a pipe can be read only once
     with line_writer(output_path) as write, progress_bar(n_lines, "scoring", "pair") as bar:
         for window in _windows(src, tgt):

@@ -16,8 +16,8 @@ from mtkit.config.data import CorpusFiles
 from mtkit.cores import usable_cores
 from mtkit.jobs import line_job
 from mtkit.scoring import alignment, scoring
-from mtkit.translation.loading import shared_device
-from mtkit.translation.pair_text import pair_of, pair_text
+from mtkit.translation import loading
+from mtkit.translation import pair_text as pair_texts
 
 WINDOW_PAIRS = 1024
 
@@ -89,7 +89,7 @@ def score_files(
     files = bundle.read_bundle(load.folder, load.overrides)
     decode = files.config.decode
     sharing = where.sharing(decode.workers)
-    device = shared_device(load.device, sharing)
+    device = loading.shared_device(load.device, sharing)
     if not sharing.here:
         load = replace(load, device=device, threads=sharing.threads(load.threads or usable_cores()))
     identity = {
@@ -99,7 +99,7 @@ def score_files(
         "output": asdict(form),
     }
     done = line_job.run_line_job(
-        pair_text([CorpusFiles(src=src, tgt=tgt)]),
+        pair_texts.pair_text([CorpusFiles(src=src, tgt=tgt)]),
         output,
         partial(_work, load, form, decode.max_src_tokens),
         identity,
@@ -121,7 +121,7 @@ def _work(load: LoadScorer, form: Form, limit: int) -> line_job.Work:
     scorer = load()
 
     def work(lines: Sequence[str], first: int) -> tuple[list[str], dict[str, Any]]:
-        rows, totals = score_window(scorer, form, limit, [pair_of(line) for line in lines], first)
+        rows, totals = score_window(scorer, form, limit, [pair_texts.pair_of(line) for line in lines], first)
         return rows, totals.note()
 
     return work

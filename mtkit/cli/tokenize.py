@@ -12,7 +12,7 @@ import typer
 from mtkit import bundle
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import InputOption, OutputOption
-from mtkit.config.loading import load_config
+from mtkit.config import loading
 from mtkit.data import tokenizer as tokenizers
 from mtkit.errors import BundleError, DataError
 from mtkit.formats import lines as text_lines
@@ -84,7 +84,9 @@ def _find_tokenizer(model: Path | None, side: Side) -> tokenizers.Tokenizer:
         if (folder / f"{side}.spm").is_file():
             tokenizer = tokenizers.Tokenizer.load(folder / f"{side}.spm")
             config = folder / "config.yaml"
-            return tokenizer.with_placeholders(load_config(config).data.placeholders if config.is_file() else ())
+            return tokenizer.with_placeholders(
+                loading.load_config(config).data.placeholders if config.is_file() else ()
+            )
     raise BundleError(f"{model}: no {side}.spm there; expected a run or bundle folder, or a SentencePiece model")
 
 
