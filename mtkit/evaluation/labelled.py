@@ -119,7 +119,10 @@ def labelled_corpus(files: BundleFiles, tsv: Path | None, split: str) -> CorpusF
         require_files("--tsv", [corpus], config="the command", remedy="correct the path")
         return corpus
     config, remedy = files.folder / "config.yaml", "give --tsv with a labelled file"
-    corpus_of_config: CorpusFiles | None = getattr(files.config.data, split)
+    data = files.config.data
+    if split == "dev" and len(data.dev) > 1:
+        raise DataError(f"{config}: {len(data.dev)} dev sets (data.dev); {remedy}")
+    corpus_of_config = data.dev[0] if split == "dev" else data.test
     if corpus_of_config is None:
         raise DataError(f"{config}: no test set (data.test); {remedy}, or --split dev")
     require_files(f"data.{split}", [corpus_of_config], config=config, remedy=remedy)

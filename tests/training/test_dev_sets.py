@@ -1,13 +1,16 @@
 """Several dev sets: each has scores of its own; their mean, or one of them, ranks the checkpoints."""
 
 import json
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
 from tiny_corpus import write_corpus
 
+from mtkit.bundle import read_bundle
 from mtkit.config.schema import Config
 from mtkit.errors import ConfigError, DataError
+from mtkit.evaluation.labelled import labelled_corpus
 from mtkit.runs.plan import make_plan
 from mtkit.runs.report import write_report
 from mtkit.runs.train import train
@@ -169,4 +172,9 @@ def test_a_classifier_is_calibrated_on_all_sets_together(tmp_path):
     scores = train(cfg).dev_scores
     page = write_report(tmp_path / "run").read_text(encoding="utf-8")
     assert "accuracy, dev (near)" in page and "accuracy, far" in page
+    bundle = read_bundle(tmp_path / "run" / "model", task="any")
+    with pytest.raises(DataError, match=r"2 dev sets \(data\.dev\); give --tsv"):
+        labelled_corpus(bundle, None, "dev")
+    one = bundle.config.model_copy(update={"data": bundle.config.data.model_copy(update={"dev": cfg.data.dev[:1]})})
+    assert labelled_corpus(replace(bundle, config=one), None, "dev").tsv == tmp_path / "near.tsv"
     assert scores["accuracy"] == pytest.approx(fmean([scores["dev.near.accuracy"], scores["dev.far.accuracy"]]))
