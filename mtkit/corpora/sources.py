@@ -60,14 +60,19 @@ def require_regular_files(corpora: Sequence[CorpusFiles]) -> None:
         require_regular(path)
 
 
+def check_plain_text(path: Path) -> None:
+    """Raise UsageError if this is a file with both sides, by the ending of its name."""
+    if ending(path) in (*ENDINGS, ".zip"):
+        raise UsageError(
+            f"{path}: not plain text, by its name; a file with both sides becomes two with: mtkit data convert "
+            f"{path} -o SRC -o TGT"
+        )
+
+
 def check_text_files(src: Path, tgt: Path) -> None:
     """Raise UsageError if these are not two files of plain text, by the endings of their names."""
-    for path in (src, tgt):
-        if ending(path) in (*ENDINGS, ".zip"):
-            raise UsageError(
-                f"{path}: not plain text, by its name; a file with both sides becomes two with: mtkit data convert "
-                f"{path} -o SRC -o TGT"
-            )
+    check_plain_text(src)
+    check_plain_text(tgt)
     if src == tgt:
         raise UsageError(f"{src}: named twice; give source and target")
 

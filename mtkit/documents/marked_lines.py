@@ -63,6 +63,6 @@ class MarkedLines:
         self._session.report()
         if self.n_guessed:
             log.warning(
-                f"{self.n_guessed:,} of {counted(self.n_places, 'place')} of markup are guesses: the alignment does "
+                f"the places of {self.n_guessed:,} of {counted(self.n_places, 'tag')} are guesses: the alignment does "
                 "not show which words they belong to"
             )

@@ -12,6 +12,7 @@ from mtkit.formats import archive, csv_table, json_lines, moses, one_file, tmx, 
 from mtkit.formats.compression import open_output, reading
 from mtkit.formats.encodings import as_utf8
 from mtkit.formats.pairs import Languages, Pair, Tally, segment
+from mtkit.languages import are_one_language, language_in_name
 
 _WRITERS = {".csv": csv_table.writing, ".jsonl": json_lines.writing, ".tmx": tmx.writing, ".tsv": tsv.writing}
 
@@ -77,7 +78,10 @@ def own_languages(path: Path) -> Languages | None:
 
 
 def check_outputs(outputs: Sequence[Path], langs: Languages) -> None:
-    """Raise UsageError if these names do not tell how to write pairs: one file of a known format, or two text files."""
+    """Raise UsageError if these names do not tell how to write pairs: one file of a known format, or two text files.
+
+    Nor may two text files have the languages the other way round by their names.
+    """
     endings = [one_file.ending(path) for path in outputs]
     if len(outputs) == 1 and endings[0] in _WRITERS:
         if endings[0] == ".tmx" and {*langs} & {"src", "tgt"}:
@@ -89,11 +93,25 @@ def check_outputs(outputs: Sequence[Path], langs: Languages) -> None:
     if len(outputs) == 2 and not {*endings} & {*_WRITERS, *one_file.ENDINGS, ".zip"}:
         if outputs[0].resolve() == outputs[1].resolve():
             raise UsageError(f"--output {outputs[1]}: both sides would go into one file; name two")
+        check_order(outputs, langs)
         return
     raise UsageError(
         f"--output {' '.join(map(str, outputs))}: give one name that ends in {', '.join(_WRITERS)}, or two names of "
         "text files, source first, such as -o out.en -o out.de; all of them may end in .gz, .xz or .zst, too"
     )
+
+
+def check_order(outputs: Sequence[Path], langs: Languages) -> None:
+    """Raise UsageError if one of two outputs, source first, has a name that ends in the other side's language."""
+    if len(outputs) != 2:
+        return
+    for output, own, other in zip(outputs, langs, reversed(langs), strict=True):
+        named = language_in_name(output)
+        if named and are_one_language(named, other) and not are_one_language(named, own):
+            raise UsageError(
+                f"--output {output}: the text for it would be in {own}, because the source is {langs[0]} and the "
+                f"target {langs[1]}; give the file of the source first: -o {outputs[1]} -o {outputs[0]}"
+            )
 
 
 def check_distinct(outputs: Sequence[tuple[str, Path | None]], inputs: Sequence[Path]) -> None:

@@ -358,7 +358,7 @@ def _refuse_to_replace(output: Path, share: Share) -> None:
     """Say that the output of a job in shares is there already. Raises UsageError for share 0, which would write it."""
     if not share.index:
         raise UsageError(f"{output}: exists; a job in shares does not replace it, so remove it or choose another name")
-    log.warning(f"{output}: exists, and no job for it is under way; to make it again, remove it first")
+    log.warning(f"{output}: exists, so this share has nothing to do; to make it again, remove it first")
 
 
 @contextmanager

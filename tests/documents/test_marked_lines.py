@@ -52,4 +52,4 @@ def test_notes_of_several_sessions_add_up(translator, log_text):
     assert whole.n_places == 7
     whole.n_guessed = 2
     whole.report()
-    assert "2 of 7 places of markup are guesses" in log_text()
+    assert "the places of 2 of 7 tags are guesses" in log_text()

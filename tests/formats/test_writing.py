@@ -102,3 +102,23 @@ def test_a_tmx_needs_languages(tmp_path):
     with pytest.raises(UsageError, match="--langs"):
         check_outputs([tmp_path / "x.tmx.gz"], ("src", "tgt"))
     check_outputs([tmp_path / "x.jsonl"], ("src", "tgt"))
+
+
+@pytest.mark.parametrize(
+    ("names", "wrong"),
+    [
+        (["x.de", "x.en"], "x.de: the text for it would be in en"),
+        (["x.de.gz", "x"], "x.de.gz: the text for it would be in en"),
+        (["x", "x.en"], "x.en: the text for it would be in de"),
+    ],
+)
+def test_text_files_with_the_languages_the_other_way_round_are_refused(tmp_path, names, wrong):
+    outputs = [tmp_path / name for name in names]
+    with pytest.raises(UsageError, match=wrong):
+        check_outputs(outputs, ("en-US", "de"))
+    check_outputs(outputs[::-1], ("en-US", "de"))
+    check_outputs(outputs, ("src", "tgt"))
+
+
+def test_two_kinds_of_one_language_may_have_its_bare_code(tmp_path):
+    check_outputs([tmp_path / "x.pt", tmp_path / "y.pt"], ("pt-BR", "pt-PT"))

@@ -378,13 +378,14 @@ def test_processes_load_the_work_once_each_and_give_the_same_bytes(tmp_path, suf
     assert str(os.getpid()) not in [path.name for path in loads.iterdir()]
 
 
-def test_the_share_that_does_not_write_returns_nothing(text):
+def test_the_share_that_does_not_write_returns_nothing(text, log_text):
     with pytest.raises(KeyboardInterrupt):  # share 0 does windows 1, 3, 5, if it need not wait for share 1
         run(sharing=Sharing(share=Share(0, 2)), work=Capitals("ligne 18"))
     assert [folder.name for folder in shards()] == ["000000", "000002"]
     run(work := Capitals())
     assert work.first_lines == [5, 13, 17]
     assert run(sharing=Sharing(share=Share(1, 2))) is None, "it came too late"
+    assert "exists, so this share has nothing to do" in log_text()
 
 
 def test_a_long_text_has_several_windows_a_shard(text, monkeypatch):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mtkit import bundle
-from mtkit.cli.data.shared import LangsOption, OutputsOption
+from mtkit.cli.data.shared import LangsOption, OutputsOption, plain_text
 from mtkit.cli.options import file_named
 from mtkit.cli.translating import load_translator, with_bar
 from mtkit.console import counted, log
@@ -19,7 +19,9 @@ from mtkit.formats import corpus_files
 
 
 def align(
-    src: Annotated[Path, typer.Argument(metavar="SRC", help="Plain text, a sentence or a paragraph a line.")],
+    src: Annotated[
+        Path, typer.Argument(metavar="SRC", callback=plain_text, help="Plain text, a sentence or a paragraph a line.")
+    ],
     tgt: Annotated[Path, typer.Argument(metavar="TGT", help="Its translation.")],
     output: OutputsOption,
     details: Annotated[

@@ -30,6 +30,7 @@ from mtkit.cores import usable_cores
 from mtkit.corpora import clean as cleaning
 from mtkit.corpora import clean_job, clean_outputs, clean_sample, sources
 from mtkit.errors import UsageError
+from mtkit.formats import corpus_files
 
 
 def clean(
@@ -90,6 +91,7 @@ def clean(
         _show_sample(files, languages, cfg, workers, as_json)
         return
     outputs = _outputs(output or [], rejected, files, is_config=not corpora)
+    corpus_files.check_order(output or [], languages)
     result = clean_job.run_clean(
         files,
         languages,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.data.shared import LangsOption, files_named
+from mtkit.cli.data.shared import LangsOption, files_named, plain_text
 from mtkit.cli.options import OUTPUT, JsonOption, file_named
 from mtkit.console import counted, log
 from mtkit.corpora import slip_report, slips, sources
@@ -20,7 +20,7 @@ from mtkit.formats.pairs import Languages
 
 
 def doctor(
-    src: Annotated[Path, typer.Argument(metavar="SRC", help="Text file; .gz, .xz and .zst too.")],
+    src: Annotated[Path, typer.Argument(metavar="SRC", callback=plain_text, help="Text file; .gz, .xz and .zst too.")],
     tgt: Annotated[Path, typer.Argument(metavar="TGT", help="Its translation, line by line.")],
     fix: Annotated[
         bool, typer.Option("--fix", rich_help_panel=OUTPUT, help="Write the pairs that belong together to --output.")

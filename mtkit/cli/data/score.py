@@ -77,4 +77,7 @@ def score(
         return
     for line in pair_scores.table(result):
         log.info(line)
-    log.info(f"to drop pairs below 0.5: mtkit data clean ... --set clean.score={output} --set clean.min_score=0.5")
+    log.info(
+        "read the pairs with the lowest scores first; to drop those below a limit, such as 0.2: "
+        f"mtkit data clean ... --set clean.score={output} --set clean.min_score=0.2"
+    )

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import file_named
+from mtkit.corpora import sources
 
 CorporaArgument = Annotated[
     list[Path],
@@ -23,6 +24,12 @@ def files_named(param: typer.CallbackParam, outputs: list[Path] | None) -> list[
     for path in outputs or []:
         file_named()(param, path)
     return outputs
+
+
+def plain_text(path: Path) -> Path:
+    """Check that the first of two text files is one, so that a file with both sides alone is told what to do."""
+    sources.check_plain_text(path)
+    return path
 
 
 OutputsOption = Annotated[

@@ -74,7 +74,9 @@ def test_wrong_use_and_bad_files_are_named(documents: tuple[Path, Path], tmp_pat
     assert not out.exists()
 
 
-@pytest.mark.parametrize("names", [("m.tmx", "a.de"), ("a.en", "a.tsv.gz"), ("a.zip", "b.zip"), ("a.en", "a.en")])
+@pytest.mark.parametrize(
+    "names", [("m.tmx", "a.de"), ("a.en", "a.tsv.gz"), ("a.zip", "b.zip"), ("m.tmx",), ("a.en", "a.en")]
+)
 def test_what_is_not_two_files_of_plain_text_is_refused(tmp_path, names):
     paths = [str(tmp_path / name) for name in names]
     for path in paths:

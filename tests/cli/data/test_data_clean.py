@@ -37,6 +37,13 @@ def test_two_files_are_cleaned_without_a_config():
     assert rejected.splitlines()[1].split("\t")[:3] == ["a.en", "2", "numbers"]
 
 
+def test_outputs_with_the_languages_the_other_way_round_are_refused():
+    result = clean("a.en", "a.de", "-o", "b.de", "-o", "b.en")
+    assert result.exit_code == 2
+    assert "give the file of the source first: -o b.en -o b.de" in result.stderr
+    assert sorted(path.name for path in Path().iterdir()) == ["a.de", "a.en"]
+
+
 def test_rules_are_switched_off_by_set_and_json_has_the_counts():
     result = clean("a.en", "a.de", "-o", "b.tsv", "--set", "clean.numbers=false", "--rejected", "r.tsv", "--json")
     record = json.loads(result.stdout)

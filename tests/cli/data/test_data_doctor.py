@@ -119,7 +119,9 @@ def test_a_corpus_of_unequal_files_is_refused_with_the_command_that_helps(
     assert f"mtkit data doctor {files[0]} {files[1]}" in result.stderr
 
 
-@pytest.mark.parametrize("names", [("m.tmx", "a.de"), ("a.en", "a.tsv.gz"), ("a.zip", "b.zip"), ("a.en", "a.en")])
+@pytest.mark.parametrize(
+    "names", [("m.tmx", "a.de"), ("a.en", "a.tsv.gz"), ("a.zip", "b.zip"), ("m.tmx",), ("a.en", "a.en")]
+)
 def test_what_is_not_two_files_of_plain_text_is_refused(tmp_path, names):
     paths = [str(tmp_path / name) for name in names]
     for path in paths:
