@@ -1,11 +1,12 @@
 """The text of a classifier's run: labelled sentences or pairs, encoded, with what depends on them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from mtkit.config.data import DevCorpus
@@ -18,7 +19,7 @@ from mtkit.data.mixture import require_scores
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.data.tokenizer_report import TokenizerReport, report_by_counts
-from mtkit.errors import ConfigError
+from mtkit.errors import ConfigError, DataError
 from mtkit.model.network import Network
 from mtkit.runtime import Precision
 from mtkit.training.classification_validation import ClassificationScores, ClassificationValidator, calibrate, scores_of
@@ -150,5 +151,20 @@ def prepare_labelled(cfg: Config, run_dir: Path, *, is_verified: bool) -> Labell
     encoding = partial(LabelEncoding, tokenizers[0], labelling)
     # dev first: it is small, and a mistake in it shows before hours of other work
     dev = [encode([corpus], encoding(longest_text(cfg)), cache, is_verified=is_verified) for corpus in data.dev]
+    _require_both_labels(cfg, dev)
     train = encode(data.train, encoding(data.max_tokens), cache, is_verified=is_verified)
     return LabelledText(cfg, tokenizers, train, dev)
+
+
+def _require_both_labels(cfg: Config, dev: Sequence[EncodedCorpus]) -> None:
+    """Raise DataError if train.metric is auc, which orders examples of two labels, and dev has one of them."""
+    sets = zip(cfg.data.dev, dev, strict=True)
+    n_labels = {
+        corpus.key: len(np.unique(of.tgt.ids)) for corpus, of in sets if cfg.train.metric_on in (None, corpus.name)
+    }
+    if cfg.train.metric == "auc" and max(n_labels.values()) < len(cfg.data.labels):
+        keys = " and ".join(n_labels)
+        raise DataError(
+            f"{keys}: train.metric=auc needs examples of both labels, {' and '.join(cfg.data.labels)}; add some, or "
+            "choose f1 or accuracy"
+        )

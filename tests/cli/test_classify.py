@@ -95,6 +95,26 @@ def test_a_row_with_a_label_is_not_a_text(run_dir):
     assert "cut -f1" in stderr
 
 
+@pytest.mark.parametrize(
+    ("dev", "metric_on", "keys"),
+    [
+        ("{tsv: ones.tsv}", "null", "data.dev"),
+        ("[{tsv: ones.tsv}, {tsv: both.tsv}]", "ones", "data.dev (ones)"),
+        ("[{tsv: ones.tsv}, {tsv: ones.tsv, name: more}]", "null", "data.dev (ones) and data.dev (more)"),
+    ],
+)
+def test_auc_cannot_rank_by_examples_of_one_label(tmp_path, dev, metric_on, keys):
+    rows = sentences(40, seed=4)
+    write(tmp_path / "train.tsv", rows)
+    write(tmp_path / "both.tsv", rows)
+    write(tmp_path / "ones.tsv", rows[::2])
+    (tmp_path / "q.yaml").write_text(CONFIG.replace("{tsv: dev.tsv}", dev), encoding="utf-8")
+    metric = ["--set", "train.metric=auc", "--set", f"train.metric_on={metric_on}"]
+    _, stderr, code = run("train", tmp_path / "q.yaml", "--set", f"run_dir={tmp_path / 'run'}", *metric)
+    assert code == 1
+    assert f"{keys}: train.metric=auc needs examples of both labels, question and statement; add some" in stderr
+
+
 def test_the_run_leaves_a_report_in_a_classifiers_words(run_dir):
     page = (run_dir / "report.html").read_text(encoding="utf-8")
     assert "it gives each text one of 2 labels (question, statement)" in page
