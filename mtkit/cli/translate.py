@@ -173,8 +173,9 @@ def translate(
         assert input_path is not None and output_path is not None
         if not translate_file(input_path, output_path, job, form, restart=restart):
             return
-        for _ in _noted(text_lines.windows(text_lines.read_lines(input_path), translator.window), unknown):
-            pass
+        if unknown is not None:
+            for line in text_lines.read_lines(input_path):
+                unknown.add(line)
     elif live:
         _show_live(translator, _noted(_windows(translator, text, input_path), unknown))
     elif markup:
