@@ -63,6 +63,9 @@ class Lexicon:
         """Learn from right translations; from the first ones, if all together have too many words."""
         empty = cls(langs, [[], []], [np.zeros(1, np.int64)] * 2, np.zeros(0, np.int64), np.zeros(0))
         split = [[sorted(set(empty._split(pair[side], side))) for pair in pairs] for side in (0, 1)]
+        n_links = np.cumsum([len(src) * len(tgt) for src, tgt in zip(*split, strict=True)])
+        n_pairs = max(1, int(np.searchsorted(n_links, _MOST_LINKS, side="right")))
+        split = [side[:n_pairs] for side in split]  # counts of words and of links must be of the same pairs
         totals = [Counter(word for words in side for word in words) for side in split]
         words = [sorted(word for word, n in side.items() if n >= _FEWEST) for side in totals]
         counts = [np.array([0, *(total[word] for word in side)]) for total, side in zip(totals, words, strict=True)]
@@ -75,7 +78,7 @@ class Lexicon:
 
     def _links(self, split: Sequence[Sequence[Sequence[str]]]) -> tuple[_Ints, _Ints]:
         """Return the key of each two known words that occur in the same pair, and in how many pairs they do."""
-        keys, n, n_links = np.zeros(0, np.int64), np.zeros(0, np.int64), 0
+        keys, n = np.zeros(0, np.int64), np.zeros(0, np.int64)
         for start in range(0, len(split[0]), 16 * _AT_ONCE):
             src, tgt = (self._words(side[start : start + 16 * _AT_ONCE], i) for i, side in enumerate(split))
             row, column = _outer(src, tgt)
@@ -83,9 +86,6 @@ class Lexicon:
             new, n_new = np.unique((s * len(self.counts[1]) + t)[(s > 0) & (t > 0)], return_counts=True)
             keys, place = np.unique(np.concatenate([keys, new]), return_inverse=True)
             n = np.bincount(place, np.concatenate([n, n_new]), minlength=len(keys)).astype(np.int64)
-            n_links += len(row)
-            if n_links > _MOST_LINKS:
-                break
         return keys, n
 
     def features(self, pairs: Sequence[tuple[str, str]]) -> Floats:

@@ -21,6 +21,14 @@ def test_words_belong_together_as_far_as_they_occur_together():
     assert half[[SRC_MIN, TGT_MIN]] == pytest.approx([0.5**0.5] * 2)
 
 
+def test_of_too_many_pairs_the_first_ones_alone_count(monkeypatch):
+    monkeypatch.setattr("mtkit.corpora.lexicon._MOST_LINKS", 17)  # each pair has 4
+    learned = Lexicon.learn([*FOUR, *[("red fox", "Fuchs rot")] * 50], ("en", "de")).arrays()
+    assert {key: values.tolist() for key, values in learned.items()} == {
+        key: values.tolist() for key, values in Lexicon.learn(FOUR, ("en", "de")).arrays().items()
+    }
+
+
 def test_the_entries_are_those_of_a_plain_count():
     chance = random.Random(1)
     src, tgt = Counter[str](), Counter[str]()
