@@ -204,7 +204,8 @@ def test_what_the_filters_drop_is_counted_by_reason(make_config, corpus, tmp_pat
     extra["tgt"].write_text("un\n" + "rouge\n" + "rouge " * 9 + "\n", encoding="utf-8")
     data = {**corpus, "train": [*corpus["train"], {side: str(path) for side, path in extra.items()}]}
     plan = make_plan(make_config(data={**data, "max_tokens": 100, "max_length_ratio": 6.0}), PROBE_S)
-    assert plan.pairs == {"read": 123, "blank": 1, "too_long": 1, "ratio": 1, "kept": 120}
+    counts = {"read": 123, "blank": 1, "too_long": 1, "ratio": 1, "kept": 120, "placeholders": 0}
+    assert plan.pairs == counts
 
 
 def test_missing_text_is_the_error_that_training_gives(make_config, corpus, tmp_path):
