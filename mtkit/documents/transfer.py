@@ -113,6 +113,7 @@ class _Placer:
             raise ValueError(f"weights of {weights.shape} for {len(self.tgt)} target and {len(self.src)} source words")
         self.weights, self.write = weights, write
         self.sums = np.concatenate([np.zeros((len(self.tgt), 1)), weights.cumsum(axis=1)], axis=1)
+        self.is_mark = np.array([not _has_letters(translation, word) for word in self.tgt], dtype=bool)
         self.n_guessed = 0
 
     def render(self, spans: Sequence[Span], tgt: Interval, src: Interval, characters: Interval) -> str:
@@ -144,7 +145,8 @@ class _Placer:
             first, end = self._source_words(span)
             if first < end:
                 inside = self.sums[:, end] - self.sums[:, first]
-                gains[order] = 2 * inside - self.sums[:, -1]
+                gain = 2 * inside - self.sums[:, -1]
+                gains[order] = np.where(self.is_mark, np.minimum(gain, 0), gain) if self._is_text(span) else gain
         taken = np.zeros(len(self.tgt), dtype=bool)
         taken[: tgt[0]] = taken[tgt[1] :] = True
         best = {order: _best_run(gain, taken)[0] for order, gain in gains.items()}
@@ -166,6 +168,9 @@ class _Placer:
         inside = [index for index, (start, end) in enumerate(self.src) if start < span.end and end > span.start]
         return (inside[0], inside[-1] + 1) if inside else (0, 0)
 
+    def _is_text(self, span: Span) -> bool:
+        return _has_letters(self.source, (span.start, span.end))
+
     def _without_marks(self, run: Interval, span: Span) -> Interval:
         """Leave punctuation out at the ends of a run if the span has none at this end."""
         first, end = self._source_words(span)
@@ -179,14 +184,17 @@ class _Placer:
         return start, stop
 
     def _guess(self, span: Span, taken: npt.NDArray[np.bool_]) -> Interval:
-        """Return one free word, the likeliest or that at the like place; none if all are taken."""
-        free = np.flatnonzero(~taken)
+        """Return one free word, none if all are taken: the likeliest, else one without links at the like place."""
+        free = np.flatnonzero(~taken & ~self.is_mark) if self._is_text(span) else np.empty(0)
+        if not len(free):
+            free = np.flatnonzero(~taken)
         if not len(free):
             return 0, 0
         first, end = self._source_words(span)
         inside = self.sums[free, end] - self.sums[free, first]
         like = (first + end) / 2 / len(self.src) * len(self.tgt) - 0.5
-        word = int(free[inside.argmax() if inside.max() > 0 else abs(free - like).argmin()])
+        distance = self.sums[free, -1] + abs(free - like) / len(self.tgt)
+        word = int(free[inside.argmax() if inside.max() > 0 else distance.argmin()])
         return word, word + 1
 
     def _boundary(self, span: Span, free: Sequence[int], src: Interval) -> int:
@@ -232,7 +240,7 @@ class _Placer:
             return _Item(where, where, order, space * (before and where > characters[0]) + markup)
         end, start = self.tgt[place - 1][1], self.tgt[place][0]
         if before and not after:
-            return _Item(start, start, order, markup)
+            return _Item(start, start, order, space * (start == end) + markup)
         if before:
             return _Item(end, end, order, space + markup)
         return _Item(end, start if stands_for and not after else end, order, markup)

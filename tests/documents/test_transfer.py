@@ -48,6 +48,8 @@ def aligned(source: str, target: str, links: str):
         ("<b>the red</b> car", "la voiture rouge", "0-0 1-2 2-1", "<b>la</b> voiture rouge"),
         ("the <i><b>red</b> car</i>", "la voiture rouge", "0-0 1-2 2-1", "la <i>voiture <b>rouge</b></i>"),
         ("the <i>red</i> <b>car</b>", "la voiture rouge", "0-0 1-2 2-1", "la <b>voiture</b> <i>rouge</i>"),
+        ("do <b>not</b> go.", "n'allez pas.", "0-0 2-1 1-3", "n'allez <b>pas</b>."),  # not around the full stop alone
+        ("one & <img>.", "un.", "0-0 2-1", "un <img>."),
         ("one<br>two", "un deux", "0-0 1-1", "un<br>deux"),
         ("one <br> two", "un deux", "0-0 1-1", "un <br> deux"),
         ("one <br>two", "un deux", "0-0 1-1", "un <br>deux"),
