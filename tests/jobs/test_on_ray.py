@@ -16,6 +16,8 @@ from mtkit.jobs.on_ray import OnRay
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'mtkit[ray]'")
 pytestmark = pytest.mark.slow
+# for processes that import from tests
+ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])}
 
 
 def test_two_workers_of_ray_give_the_same_output_and_keep_stdout_clean(tmp_path):
@@ -85,9 +87,8 @@ cluster.remove_node(late, allow_graceful=False)
 print("left")
 sys.exit(job.wait())
 """
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ["PYTHONPATH"]])}
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() in (["4950", "left"], ["left", "4950"])
     assert (tmp_path / "out").read_text() == "".join(f"{number**3}\n" for number in range(100))
@@ -149,9 +150,8 @@ from jobs.squares import loads
 from mtkit.jobs.on_ray import OnRay
 print(loads(Path({str(tmp_path)!r}) / "out", OnRay(None, 2), 12))
 """
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ["PYTHONPATH"]])}
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert CountsItsUses.keeps_state
     assert 1 <= int(done.stdout) <= 2  # of 12 shards, those that found nothing loaded
@@ -170,9 +170,8 @@ text, sharing = Text.of_file(folder / "in"), Sharing(OnRay(None, 2))
 result = run_line_job(text, folder / "out", LoadCapitals(folder), {{}}, sharing, window_lines=10)
 print(result.counts["lines"])
 """
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ["PYTHONPATH"]])}
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "100\n"
     assert (tmp_path / "out").read_text() == (tmp_path / "in").read_text().upper()
