@@ -35,7 +35,6 @@ from mtkit.cli.translate_file import Form, Markup, translate_file
 from mtkit.cli.translating import load_shared_translator, load_translator, model_folders, option_overrides
 from mtkit.console import log, progress_bar
 from mtkit.data import unseen_characters
-from mtkit.documents import marked_lines
 from mtkit.errors import UsageError
 from mtkit.formats import lines as text_lines
 from mtkit.jobs import line_job
@@ -178,18 +177,11 @@ def translate(
                 unknown.add(line)
     elif live:
         _show_live(translator, _noted(_windows(translator, text, input_path), unknown))
-    elif markup:
-        marked = marked_lines.MarkedLines(translator)
-        with line_writer(output_path) as write:
-            for window in _noted(_windows(translator, text, input_path), unknown):
-                for line in marked.translate(window):
-                    write(line)
-        marked.report()
     else:
-        session, rendering = translator.session(n_best=n_best or 1, prefix=prefix), form.rendering(translator)
+        session = form.session(translator)
         with line_writer(output_path) as write:
             for window in _noted(_windows(translator, text, input_path), unknown):
-                for line in rendering.lines(session.translate(window), session.n_lines - len(window) + 1):
+                for line in session.translate(window):
                     write(line)
         session.report()
     for line in unseen_characters.table(unknown.all()) if unknown is not None else ():

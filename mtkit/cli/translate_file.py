@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,9 @@ from mtkit.jobs import line_job
 from mtkit.translation import direction
 
 if TYPE_CHECKING:
+    from mtkit.documents.marked_lines import MarkedLines
     from mtkit.translation.loading import SharedTranslator
+    from mtkit.translation.translator import Session
 
 
 Markup = Literal["html"]
@@ -34,9 +36,38 @@ class Form:
     alignments: bool = False
     markup: Markup | None = None
 
-    def rendering(self, translator: mtkit.Translator) -> Rendering:
-        """Return what formats the lines."""
-        return Rendering(translator, self.as_json, self.tokens, self.alignments)
+    def session(self, translator: mtkit.Translator, *, check_direction: bool = True) -> Lines | MarkedLines:
+        """Return a session that gives lines of output. check_direction: as for `Translator.session`."""
+        if self.markup:
+            return marked_lines.MarkedLines(translator, check_direction=check_direction)
+        rendering = Rendering(translator, self.as_json, self.tokens, self.alignments)
+        n_best = self.n_best or 1
+        return Lines(translator.session(n_best=n_best, prefix=self.prefix, check_direction=check_direction), rendering)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A translator's session, and the form of its lines."""
+
+    session: Session
+    rendering: Rendering
+
+    def translate(self, lines: Sequence[str], first_line: int | None = None) -> list[str]:
+        """Return the lines of output, in order. first_line: number of the first; default: the next."""
+        translations = self.session.translate(lines, first_line)
+        return self.rendering.lines(translations, first_line or self.session.n_lines - len(lines) + 1)
+
+    def note(self) -> dict[str, Any]:
+        """Return what was noticed so far as JSON, for `absorb`."""
+        return self.session.note()
+
+    def absorb(self, note: Mapping[str, Any]) -> None:
+        """Add what another session of the same settings noticed in the lines that come next."""
+        self.session.absorb(note)
+
+    def report(self) -> None:
+        """Log what was noticed, if anything was."""
+        self.session.report()
 
 
 def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator, form: Form, *, restart: bool) -> bool:
@@ -57,7 +88,7 @@ def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator
     )
     if done is None:
         return False
-    session = marked_lines.MarkedLines(translator) if form.markup else translator.session()
+    session = form.session(translator)
     for note in done.notes:
         session.absorb(note)
     session.report()
@@ -66,18 +97,10 @@ def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator
 
 def _work(make_translator: Callable[[], mtkit.Translator], form: Form) -> line_job.Work:
     translator = make_translator()
-    if form.markup:
-
-        def translate_marked(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, Any]]:
-            marked = marked_lines.MarkedLines(translator, check_direction=False)
-            return marked.translate(lines, first_line), marked.note()
-
-        return translate_marked
-    rendering = form.rendering(translator)
 
     def translate(lines: Sequence[str], first_line: int) -> tuple[list[str], dict[str, Any]]:
-        session = translator.session(n_best=form.n_best or 1, prefix=form.prefix, check_direction=False)
-        return rendering.lines(session.translate(lines, first_line), first_line), session.note()
+        session = form.session(translator, check_direction=False)
+        return session.translate(lines, first_line), session.note()
 
     return translate
 
