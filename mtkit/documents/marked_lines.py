@@ -5,8 +5,7 @@ from typing import Any
 
 from mtkit.console import counted, log
 from mtkit.documents import html_text
-from mtkit.documents.inline import Inline
-from mtkit.documents.transfer import Floats, Interval, transfer, words_of
+from mtkit.documents.transfer import Interval, transfer, words_of
 from mtkit.scoring.alignment import interval_weights
 from mtkit.scoring.scoring import native_models
 from mtkit.translation.translator import Translator
@@ -28,20 +27,16 @@ class MarkedLines:
         translations = [found.text for found in self._session.translate([each.text for each in inlines], first_line)]
         marked = [index for index, inline in enumerate(inlines) if inline.spans]
         lines = [html_text.write(text) for text in translations]
-        weights = self._weights([(inlines[index], translations[index]) for index in marked])
-        for index, of_words in zip(marked, weights, strict=True):
-            moved = transfer(inlines[index], translations[index], of_words, html_text.write, self._words_of)
+        texts = [(inlines[index].text, translations[index]) for index in marked]
+        words = [(self._words_of(src), self._words_of(tgt)) for src, tgt in texts]
+        tokenizers = self._translator.src_tokenizer, self._translator.tgt_tokenizer
+        weights = interval_weights(self._model, *tokenizers, texts, words)
+        for index, of_line, of_words in zip(marked, words, weights, strict=True):
+            moved = transfer(inlines[index], translations[index], of_words, html_text.write, of_line)
             lines[index] = moved.text
             self.n_places += inlines[index].n_places
             self.n_guessed += moved.n_guessed
         return lines
-
-    def _weights(self, pairs: Sequence[tuple[Inline, str]]) -> list[Floats]:
-        texts = [(inline.text, translation) for inline, translation in pairs]
-        words = [(self._words_of(src), self._words_of(tgt)) for src, tgt in texts]
-        return interval_weights(
-            self._model, self._translator.src_tokenizer, self._translator.tgt_tokenizer, texts, words
-        )
 
     def _words_of(self, text: str) -> list[Interval]:
         """Return where the words stand; a placeholder is one word, so that no code comes to stand in it."""

@@ -20,6 +20,7 @@ _STANDS_ALONE = re.compile(f"[{CHARACTER_WORDS}]")
 _ELISION = "'’"
 Floats = npt.NDArray[np.float64]
 Interval = tuple[int, int]  # from, up to
+Words = tuple[list[Interval], list[Interval]]  # of a text and of its translation
 
 
 def words_of(text: str, whole: Sequence[Interval] = ()) -> list[Interval]:
@@ -72,18 +73,21 @@ def transfer(
     translation: str,
     weights: Floats,
     write: Callable[[str], str] = str,
-    split: Callable[[str], list[Interval]] = words_of,
+    words: Words | None = None,
 ) -> Transfer:
     """Return the translation of inline.text with its codes.
 
-    weights: (target words, source words), of `split` both; how much each target word has to do with each source word.
-    Rows add up to at most 1.
-    write: turns text into that of the document, such as & into &amp;. split: finds the words, which no code divides.
+    weights: (target words, source words); how much each target word has to do with each source word. Rows add up to at
+    most 1.
+    write: turns text into that of the document, such as & into &amp;.
+    words: of inline.text and of the translation; default: those of `words_of`. No code divides one.
     A translation that equals the text gets the segment as it is.
     """
     if translation == inline.text:
         return Transfer(inline.source, 0)
-    placer = _Placer(inline.text, translation, (split(inline.text), split(translation)), weights, write)
+    if words is None:
+        words = words_of(inline.text), words_of(translation)
+    placer = _Placer(inline.text, translation, words, weights, write)
     text = placer.render(inline.spans, (0, len(placer.tgt)), (0, len(placer.src)), (0, len(translation)))
     return Transfer(text, placer.n_guessed)
 
@@ -103,7 +107,7 @@ class _Placer:
         self,
         source: str,
         translation: str,
-        words: tuple[list[Interval], list[Interval]],
+        words: Words,
         weights: Floats,
         write: Callable[[str], str],
     ) -> None:

@@ -9,7 +9,7 @@ tokens of a source word and averaged over those of a target word.
 import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -42,16 +42,12 @@ def align(
     layer: the decoder layer, from 0; by default the one that aligns best.
     """
     texts = [(as_one_line(src).strip(), as_one_line(tgt).strip()) for src, tgt in pairs]
-    srcs, tgts = [src for src, _ in texts], [tgt for _, tgt in texts]
-    src_ids, tgt_ids = src_tokenizer.encode_batch(srcs), tgt_tokenizer.encode_translations(tgts, srcs)
-    forced = [ForcedPair(src, tgt) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
-    limit = model.cfg.max_positions if model.cfg.positions == "learned" else None
-    indices = [index for index, pair in enumerate(forced) if pair.src and pair.tgt and _fits(pair, limit)]
-    if n_long := sum(not _fits(pair, limit) for pair in forced):
+    forced = _forced(src_tokenizer, tgt_tokenizer, texts)
+    if n_long := sum(not _fits(pair, model) for pair in forced):
+        limit = model.cfg.max_positions
         log.warning(f"{n_long:,} of {counted(len(pairs), 'pair')} not aligned: longer than model.max_positions={limit}")
     alignments = [""] * len(pairs)
-    weights = attention_weights(model, [forced[index] for index in indices], layer=layer)
-    for index, attention in zip(indices, weights, strict=True):
+    for index, attention in _attention(model, forced, layer):
         pair, (src_text, tgt_text) = forced[index], texts[index]
         src_words, tgt_words = words_of(src_text, src_tokenizer), words_of(tgt_text, tgt_tokenizer, src_text)
         links = sorted(word_links(_end_for_tag(attention, len(pair.src) - len(src_words)), src_words, tgt_words))
@@ -72,14 +68,9 @@ def interval_weights(
     most 1; the rest is attention to the end of the sentence and to what is in no part. Rows are 0 for texts that are
     blank, or too long for the model.
     """
-    srcs, tgts = [src for src, _ in texts], [tgt for _, tgt in texts]
-    src_ids, tgt_ids = src_tokenizer.encode_batch(srcs), tgt_tokenizer.encode_translations(tgts, srcs)
-    forced = [ForcedPair(src, tgt) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
-    limit = model.cfg.max_positions if model.cfg.positions == "learned" else None
+    forced = _forced(src_tokenizer, tgt_tokenizer, texts)
     matrices = [np.zeros((len(tgt), len(src))) for src, tgt in intervals]
-    indices = [index for index, pair in enumerate(forced) if pair.src and pair.tgt and _fits(pair, limit)]
-    weights = attention_weights(model, [forced[index] for index in indices])
-    for index, attention in zip(indices, weights, strict=True):
+    for index, attention in _attention(model, forced):
         src, tgt = texts[index]
         src_spans, tgt_spans = src_tokenizer.spans(src), tgt_tokenizer.spans(tgt, src)
         n_tags = len(forced[index].src) - len(src_spans)
@@ -102,8 +93,22 @@ def _shares(tokens: Sequence[Interval], parts: Sequence[Interval]) -> npt.NDArra
     return shares
 
 
-def _fits(pair: ForcedPair, max_positions: int | None) -> bool:
-    return max_positions is None or max(len(pair.src), len(pair.tgt)) < max_positions  # and EOS
+def _forced(src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, texts: Sequence[tuple[str, str]]) -> list[ForcedPair]:
+    srcs, tgts = [src for src, _ in texts], [tgt for _, tgt in texts]
+    src_ids, tgt_ids = src_tokenizer.encode_batch(srcs), tgt_tokenizer.encode_translations(tgts, srcs)
+    return [ForcedPair(src, tgt) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
+
+
+def _attention(
+    model: Transformer, pairs: Sequence[ForcedPair], layer: int | None = None
+) -> Iterator[tuple[int, Tensor]]:
+    """Return the attention of the pairs that have text on both sides and fit into the model, with their indices."""
+    indices = [index for index, pair in enumerate(pairs) if pair.src and pair.tgt and _fits(pair, model)]
+    return zip(indices, attention_weights(model, [pairs[index] for index in indices], layer=layer), strict=True)
+
+
+def _fits(pair: ForcedPair, model: Transformer) -> bool:
+    return model.cfg.positions != "learned" or max(len(pair.src), len(pair.tgt)) < model.cfg.max_positions  # and EOS
 
 
 # Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
