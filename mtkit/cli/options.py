@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mtkit.config.schema import Config
 
 TEXT, MODEL, OUTPUT = "Text", "Model and search", "Output"  # headings of a command's options
+DOCUMENT = "Documents"
 
 _Text = TypeVar("_Text", str, str | None, list[str], list[str] | None)
 

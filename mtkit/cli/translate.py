@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 import typer
 
 import mtkit
+from mtkit.cli import document
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import (
+    DOCUMENT,
     MODEL,
     OUTPUT,
     BeamSizeOption,
@@ -35,6 +37,7 @@ from mtkit.cli.translate_file import Form, Markup, translate_file
 from mtkit.cli.translating import load_shared_translator, load_translator, model_folders, option_overrides
 from mtkit.console import log, progress_bar
 from mtkit.data import unseen_characters
+from mtkit.documents.reading import Options
 from mtkit.errors import UsageError
 from mtkit.formats import lines as text_lines
 from mtkit.jobs import line_job
@@ -100,6 +103,39 @@ MarkupOption = Annotated[
         help="The lines have inline tags of this language: keep each in its place; native engine only.",
     ),
 ]
+DocumentOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--document",
+        metavar="FILE",
+        rich_help_panel=DOCUMENT,
+        help="Translate this document to --output: only its text changes. See docs/documents.md.",
+    ),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="FORMAT", rich_help_panel=DOCUMENT, help="Of the document. Default: by its name's ending."
+    ),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="NAME,...",
+        rich_help_panel=DOCUMENT,
+        help="Of a table: the columns to translate, by their names or numbers from 1. Default: those that hold text.",
+    ),
+]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        rich_help_panel=DOCUMENT,
+        help="List what a person should look at: a page (.html), or lines of JSON (.jsonl).",
+    ),
+]
 ExplainUnknownOption = Annotated[
     bool,
     typer.Option(
@@ -134,8 +170,12 @@ def translate(
     executor: ExecutorOption = "local",
     ray_address: RayAddressOption = None,
     restart: RestartOption = False,
+    document_path: DocumentOption = None,
+    document_format: FormatOption = None,
+    columns: ColumnsOption = None,
+    report_path: ReportOption = None,
 ) -> None:
-    """Translate sentences, the lines of a file, or a stream.
+    """Translate sentences, the lines of a file, a stream, or a document.
 
     The section decode of the model's config says how to search; --set decode.KEY=VALUE changes it for this call.
     """
@@ -143,7 +183,9 @@ def translate(
     more_than_live = as_json or alignments or output_path or prefix or on_suspect
     where = Where(workers, shard, executor, ray_address)
     looked_into = live or alignments or tokens or markup is not None
-    is_job = input_path is not None and output_path is not None and line_job.can_be_a_job(input_path, output_path)
+    is_job = document_path is not None or (
+        input_path is not None and output_path is not None and line_job.can_be_a_job(input_path, output_path)
+    )
     if not is_job:
         _check_without_job(where, restart=restart, looked_into=looked_into)
     _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
@@ -160,6 +202,12 @@ def translate(
 
     settings = [*(overrides or []), *option_overrides({**chosen, "beam_size": beam_size})]
     folders = model_folders(models)
+    if document_path is not None:
+        target = document.check_paths(document_path, output_path, report_path)
+        shared = load_shared_translator(folders, settings, where, device)
+        options = Options(document_format, tuple((columns or "").split(",")) if columns else ())
+        document.run(document_path, target, shared, options, report_path=report_path, restart=restart)
+        return
     job = load_shared_translator(folders, settings, where, device) if is_job else None
     translator = load_translator(folders, overrides=settings, device=device) if job is None else job.translator
     if problem := translators.n_best_problem(n_best or 1, translator.decode):

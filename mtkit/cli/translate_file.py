@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import mtkit
 from mtkit.cli.rendering import Rendering
 from mtkit.documents import marked_lines
-from mtkit.files import sha256_file
 from mtkit.formats.lines import read_lines
 from mtkit.jobs import line_job
 from mtkit.translation import direction
@@ -81,7 +80,7 @@ def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator
         line_job.Text.of_file(input_path),
         output_path,
         partial(_work, shared.make, form),
-        _identity(shared, form),
+        {**shared.identity(), "output": asdict(form)},
         shared.sharing,
         window_lines=translator.window,
         restart=restart,
@@ -103,17 +102,3 @@ def _work(make_translator: Callable[[], mtkit.Translator], form: Form) -> line_j
         return session.translate(lines, first_line), session.note()
 
     return translate
-
-
-def _identity(shared: SharedTranslator, form: Form) -> dict[str, Any]:
-    """Return what the output depends on besides the text, as JSON."""
-    translator = shared.translator
-    decode = translator.decode
-    return {
-        "models": [files.manifest["sha256"] for files in shared.members],
-        "terminology": None if decode.terminology is None else sha256_file(decode.terminology),
-        "decode": decode.model_dump(mode="json", exclude={"threads", "workers"}),
-        "engine": translator.engine.name,
-        "arithmetic": translator.engine.arithmetic,
-        "output": asdict(form),
-    }

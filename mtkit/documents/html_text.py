@@ -2,21 +2,22 @@
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mtkit.documents.inline import Code, Inline, Part, inline_of
 
 _MOST = 200  # quoted attributes and pieces between them, in a tag: so that hostile lines take no quadratic time
 _TAG = re.compile(
     r"<!--"
+    r"|<(?:!(?!--)|\?)[^<>]{0,2000}+>"
     r"|<(?P<close>/?)(?P<name>[a-zA-Z][^\s/<>]{0,99}+)"
     rf"""(?P<rest>(?:"[^"]*+"|'[^']*+'|[^'"<>]++){{0,{_MOST}}}+)>""",
 )
-_VOID = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
-)
-_KEPT = frozenset(["code", "kbd", "math", "samp", "script", "style", "svg", "var"])  # what is inside is not language
-_NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b""", re.IGNORECASE)
+VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
+KEPT = frozenset(["code", "kbd", "math", "samp", "script", "style", "svg", "var"])  # what is inside is not language
+NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b""", re.IGNORECASE)
+
+FoundTag = tuple[int, int, re.Match[str] | None]  # from, up to; None for a comment
 
 
 def parse(line: str) -> Inline:
@@ -30,10 +31,10 @@ def write(text: str) -> str:
 
 
 def _parts(line: str) -> Iterator[Part]:
-    tags = list(_tags(line))
-    ends = _ends(tags)
+    found = list(tags(line))
+    ends = ends_of(found)
     at = 0
-    for index, (start, end, tag) in enumerate(tags):
+    for index, (start, end, tag) in enumerate(found):
         if start < at:  # inside an element that is a code as a whole
             continue
         if start > at:
@@ -45,10 +46,10 @@ def _parts(line: str) -> Iterator[Part]:
         name = tag["name"].lower()
         if tag["close"]:
             yield Code(tag[0], "close", name)
-        elif name in _VOID or tag["rest"].endswith("/"):
+        elif name in VOID or tag["rest"].endswith("/"):
             yield Code(tag[0], "single", text=" " if name == "br" else "")
-        elif name in _KEPT or _NOT_TRANSLATED.search(tag["rest"]):
-            at = tags[ends.get(index, index)][1]
+        elif name in KEPT or NOT_TRANSLATED.search(tag["rest"]):
+            at = found[ends.get(index, index)][1]
             yield Code(line[start:at], "single")
         else:
             yield Code(tag[0], "open", name)
@@ -56,19 +57,24 @@ def _parts(line: str) -> Iterator[Part]:
         yield html.unescape(line[at:])
 
 
-def _tags(line: str) -> Iterator[tuple[int, int, re.Match[str] | None]]:
-    """Yield where each tag and comment stands, a comment as None."""
+def tags(line: str) -> Iterator[FoundTag]:
+    """Yield where each tag, comment, declaration and instruction stands, all but the tags as None."""
     at, last_comment = 0, line.rfind("-->")
     while (tag := _TAG.search(line, at)) is not None:
         start, at = tag.span()
         if tag["name"]:
             yield start, at, tag
+        elif tag[0] != "<!--":
+            yield start, at, None
         elif start + 4 <= last_comment:
             at = line.index("-->", start + 4) + 3
             yield start, at, None
+        else:  # never closed: to a browser, all the rest is a comment
+            yield start, len(line), None
+            return
 
 
-def _ends(tags: list[tuple[int, int, re.Match[str] | None]]) -> dict[int, int]:
+def ends_of(tags: Sequence[FoundTag]) -> dict[int, int]:
     """Return the index of the closing tag of each opening one."""
     ends: dict[int, int] = {}
     waiting: dict[str, list[int]] = {}

@@ -4,13 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+Kind = Literal["open", "close", "single"]
+
 
 @dataclass(frozen=True)
 class Code:
     """Markup inside a segment, such as <b>, </b> or <br>."""
 
     markup: str
-    kind: Literal["open", "close", "single"]
+    kind: Kind
     name: str = ""  # a closing code belongs to the last opening one of this name
     text: str = ""  # what the translator reads in its place, such as a space for a line break
 
@@ -52,6 +54,11 @@ class Inline:
     def n_places(self) -> int:
         """How many codes and pairs of codes it has."""
         return sum(span.n_places for span in self.spans)
+
+    def all_codes(self) -> Iterator[Code]:
+        """Yield all codes, in the order of the source."""
+        for span in self.spans:
+            yield from span.all_codes()
 
 
 @dataclass

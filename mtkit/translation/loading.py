@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mtkit.bundle import BundleFiles, read_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.errors import UsageError
+from mtkit.files import sha256_file
 from mtkit.jobs.executors import Processes
 from mtkit.jobs.line_job import Sharing
 from mtkit.translation.translator import Translator
@@ -22,6 +24,17 @@ class SharedTranslator:
     members: Sequence[BundleFiles]  # its bundles; the first one's config holds
     make: Callable[[], Translator]  # returns such a translator in whichever process works
     sharing: Sharing
+
+    def identity(self) -> dict[str, Any]:
+        """Return what translations depend on besides the text, as JSON, for a job to compare."""
+        decode = self.translator.decode
+        return {
+            "models": [files.manifest["sha256"] for files in self.members],
+            "terminology": None if decode.terminology is None else sha256_file(decode.terminology),
+            "decode": decode.model_dump(mode="json", exclude={"threads", "workers"}),
+            "engine": self.translator.engine.name,
+            "arithmetic": self.translator.engine.arithmetic,
+        }
 
 
 def load_shared(

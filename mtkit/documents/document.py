@@ -1,0 +1,164 @@
+"""A document as a skeleton with segments: what stands between the segments comes back as it was.
+
+A reader of a format turns bytes into a `Document`; nothing here knows a format or a translator.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from mtkit.documents.inline import Inline
+from mtkit.errors import DataError
+
+_LEFT, _RIGHT = "\U000ffffc", "\U000ffffd"  # private characters around the number of a held-out text
+_TOKEN = re.compile(f"{_LEFT}([0-9]+){_RIGHT}")
+
+
+class Edit(NamedTuple):
+    """Characters start to end of a text, and what takes their place."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Filled(NamedTuple):
+    """The translation of a segment, with its codes, as the document writes it."""
+
+    text: str
+    is_doubtful: bool = False  # a person should look at it
+
+
+Put = Callable[[Filled], Sequence[Edit]]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Text with inline codes that is translated as a whole: a paragraph, a heading, a cell."""
+
+    inline: Inline
+    place: str  # for a person, such as "line 12"
+    put: Put  # returns the edits that write a translation into the text
+    write: Callable[[str], str] = str  # turns text into the format's, such as & into &amp;
+
+    @classmethod
+    def at(cls, start: int, end: int, inline: Inline, place: str, write: Callable[[str], str] = str) -> "Segment":
+        """Return a segment whose translation takes the place of characters start to end, which are inline.source."""
+        return cls(inline, place, lambda filled: [Edit(start, end, filled.text)], write)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text with its segments.
+
+    held_out: segments that stand inside codes of others, such as attributes. In `text` a token stands for each; see
+    `hold_out`. Their `put` is not called.
+    """
+
+    text: str
+    segments: Sequence[Segment]
+    held_out: Sequence[Segment] = ()
+
+    @property
+    def all_segments(self) -> Sequence[Segment]:
+        """The segments, and behind them those held out."""
+        return [*self.segments, *self.held_out]
+
+    def merged(self, translations: Mapping[int, Filled]) -> str:
+        """Return the text with translations of some segments, by their indices in `all_segments`."""
+        n = len(self.segments)
+        edits = [edit for i, filled in translations.items() if i < n for edit in self.segments[i].put(filled)]
+        values = [segment.inline.source for segment in self.held_out]
+        for index, filled in translations.items():
+            if index >= n:
+                values[index - n] = filled.text
+        return _put_back(apply(self.text, edits), values)
+
+
+def hold_out(text: str, intervals: Sequence[tuple[int, int]]) -> str:
+    """Return the text with a token in the place of each of these intervals, which stand in order.
+
+    Raises DataError if the text has such tokens already.
+    """
+    if _LEFT in text or _RIGHT in text:
+        raise DataError("contains the private characters U+FFFFC or U+FFFFD; remove them")
+    return apply(text, (Edit(start, end, f"{_LEFT}{number}{_RIGHT}") for number, (start, end) in enumerate(intervals)))
+
+
+def _put_back(text: str, values: Sequence[str]) -> str:
+    return _TOKEN.sub(lambda token: values[int(token[1])], text) if values else text
+
+
+def apply(text: str, edits: Iterable[Edit]) -> str:
+    """Return the text with edits, which must not overlap."""
+    parts, at = [], 0
+    for start, end, new in sorted(edits):
+        if start < at:
+            raise ValueError(f"edits overlap at character {start}")
+        parts += [text[at:start], new]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+@dataclass(frozen=True)
+class Part:
+    """A text with segments: a whole document, or a member of an archive."""
+
+    name: str  # of the member; "" for a whole document
+    text: str
+    read: Callable[[str], Reading]
+    encode: Callable[[str], bytes]
+    structure: Callable[[str], object] | None = None  # what no translation may change; default: the segments' codes
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The text with its segments."""
+        return self.read(self.text)
+
+    def structure_of(self, text: str) -> object:
+        """Return what must be the same in the translated text. Raises DataError if the text is no such document."""
+        if self.structure is not None:
+            return self.structure(text)
+        codes = (segment.inline.all_codes() for segment in self.read(text).all_segments)
+        return [Counter(_TOKEN.sub("", code.markup) for code in of_segment) for of_segment in codes]
+
+    def merged(self, translations: Mapping[int, Filled]) -> tuple[str, list[int]]:
+        """Return the text with translations, but without those that would change its structure; also return these."""
+        wanted = self.structure_of(self.text)
+        culprits = self._culprits(wanted, translations)
+        kept = {index: filled for index, filled in translations.items() if index not in culprits}
+        text = self.reading.merged(kept)
+        if culprits and not self._is_sound(wanted, text):
+            return self.text, sorted(translations)
+        return text, sorted(culprits)
+
+    def _culprits(self, wanted: object, some: Mapping[int, Filled]) -> set[int]:
+        """Return which of some translations change the structure, halving them until single ones are left."""
+        if not some or self._is_sound(wanted, self.reading.merged(some)):
+            return set()
+        if len(some) == 1:
+            return set(some)
+        items, half = list(some.items()), len(some) // 2
+        return self._culprits(wanted, dict(items[:half])) | self._culprits(wanted, dict(items[half:]))
+
+    def _is_sound(self, wanted: object, text: str) -> bool:
+        try:
+            return self.structure_of(text) == wanted
+        except DataError:
+            return False
+
+
+def _first(parts: Sequence[bytes]) -> bytes:
+    return parts[0]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document that has been read."""
+
+    parts: Sequence[Part]
+    pack: Callable[[Sequence[bytes]], bytes] = field(default=_first)  # the parts' bytes into those of the file
+    placeholders: Sequence[str] = ()  # regular expressions of what a translation must keep exactly

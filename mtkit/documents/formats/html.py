@@ -1,0 +1,184 @@
+"""HTML and XHTML: block elements separate segments; inline elements are codes; some attributes are text, too."""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+
+from mtkit.documents import html_text
+from mtkit.documents.document import Document, Reading, Segment, hold_out
+from mtkit.documents.html_text import FoundTag
+from mtkit.documents.inline import Code, Inline, Kind
+from mtkit.documents.pieces import Markup, Piece, segment_of
+from mtkit.documents.placeholders import PROSE
+from mtkit.documents.reading import Options, line_of, text_part
+
+_INLINE = frozenset(
+    [
+        "a",
+        "abbr",
+        "acronym",
+        "b",
+        "bdi",
+        "bdo",
+        "big",
+        "br",
+        "cite",
+        "code",
+        "data",
+        "del",
+        "dfn",
+        "em",
+        "font",
+        "i",
+        "img",
+        "ins",
+        "kbd",
+        "label",
+        "mark",
+        "math",
+        "nobr",
+        "q",
+        "rp",
+        "rt",
+        "ruby",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "svg",
+        "time",
+        "tt",
+        "u",
+        "var",
+        "wbr",
+    ]
+)
+_SKIPPED = frozenset(["pre", "script", "style", "template", "textarea", "noscript", "object", "iframe", "xmp"])
+_NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b""", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""\s(?P<name>[\w:-]+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)')""")
+_TEXT_ATTRIBUTES = frozenset(["alt", "aria-label", "placeholder", "title"])
+_META_NAMES = re.compile(r"""\s(?:name|property)\s*=\s*["'](?:og:|twitter:)?(?:description|title)["']""", re.IGNORECASE)
+_CHARSET = re.compile(
+    r"""<meta[^>]+?charset\s*=\s*["']?([\w:.-]+)|<\?xml[^>]+?encoding\s*=\s*["']([\w:.-]+)""", re.IGNORECASE
+)
+_SPACES = re.compile(r"[ \t\r\n\f]+")
+_RAW = re.compile(r"<(?P<name>script|style)\b[^>]*>(?P<content>.*?)(?=</(?P=name)\s*>)", re.IGNORECASE | re.DOTALL)
+
+
+def read(raw: bytes, options: Options) -> Document:
+    """Read a page. Its encoding is that of a byte order mark, the one that it declares, or UTF-8."""
+    return Document([text_part(raw, read_text, declared=_declared)], placeholders=PROSE)
+
+
+def read_text(text: str) -> Reading:
+    """Return a page's segments."""
+    place = line_of(text)
+    tags = _tags(text)
+    attributes = list(_attributes(tags))
+    values = [
+        Segment.at(start, end, Inline(text[start:end], html.unescape(text[start:end]), ()), place(start), _write_value)
+        for start, end in attributes
+    ]
+    kept = hold_out(text, attributes)
+    found = (segment_of(kept, run, MARKUP, place) for run in _runs(kept, _tags(kept) if attributes else tags))
+    return Reading(kept, [segment for segment in found if segment is not None], values)
+
+
+def _parse(raw: str) -> str:
+    return html.unescape(_SPACES.sub(" ", raw))
+
+
+def _write_value(text: str) -> str:
+    return html.escape(text, quote=True)
+
+
+MARKUP = Markup(_parse, html_text.write)
+
+
+def _tags(text: str) -> list[FoundTag]:
+    """Return all tags, those aside that stand in scripts and styles."""
+    raw = [match.span("content") for match in _RAW.finditer(text)]
+    tags = html_text.tags(_blanked(text, raw))
+    return list(tags)
+
+
+def _blanked(text: str, intervals: Sequence[tuple[int, int]]) -> str:
+    """Return the text with spaces in these intervals."""
+    parts, at = [], 0
+    for start, end in intervals:
+        parts += [text[at:start], " " * (end - start)]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def _declared(beginning: str) -> str | None:
+    found = _CHARSET.search(beginning)
+    return (found[1] or found[2]) if found else None
+
+
+def _is_skipped(tag: re.Match[str]) -> bool:
+    """Return whether what an element holds is not to be translated."""
+    name = tag["name"].lower()
+    return name in _SKIPPED or name in html_text.KEPT or bool(_NOT_TRANSLATED.search(tag["rest"]))
+
+
+def _attributes(tags: Sequence[FoundTag]) -> Iterator[tuple[int, int]]:
+    """Yield where the values of attributes with text stand."""
+    ends = html_text.ends_of(tags)
+    until = 0
+    for index, (start, _, tag) in enumerate(tags):
+        if tag is None or tag["close"] or start < until:
+            continue
+        if _is_skipped(tag):
+            until = tags[ends.get(index, index)][1]
+            if _NOT_TRANSLATED.search(tag["rest"]):
+                continue
+        is_meta = tag["name"].lower() == "meta" and _META_NAMES.search(tag["rest"])
+        for attribute in _ATTRIBUTE.finditer(tag["rest"]):
+            name = attribute["name"].lower()
+            if name in _TEXT_ATTRIBUTES or (is_meta and name == "content"):
+                kind = "single" if attribute["double"] is None else "double"
+                if any(map(str.isalpha, html.unescape(attribute[kind]))):
+                    offset = tag.start("rest")
+                    yield offset + attribute.start(kind), offset + attribute.end(kind)
+
+
+def _runs(text: str, tags: Sequence[FoundTag]) -> Iterator[list[Piece]]:
+    """Yield the pieces between block elements."""
+    ends = html_text.ends_of(tags)
+    run: list[Piece] = []
+    open_names: list[str] = []  # of inline elements in this run
+    at = 0
+    for index, (start, end, tag) in enumerate(tags):
+        if start < at:
+            continue
+        run += [Piece(at, start)] if start > at else []
+        at = end
+        name = "" if tag is None else tag["name"].lower()
+        if tag is None:
+            run.append(Piece(start, end, Code(text[start:end], "single")))
+            continue
+        is_inline = name in _INLINE or (name.partition(":")[2] or "-") in _INLINE
+        if not tag["close"] and _is_skipped(tag) and name not in html_text.VOID and not tag["rest"].endswith("/"):
+            at = tags[ends.get(index, index)][1]
+            code = Code(text[start:at], "single")
+            is_break = not is_inline
+        else:
+            is_void = name in html_text.VOID or tag["rest"].endswith("/")
+            kind: Kind = "close" if tag["close"] else "single" if is_void else "open"
+            code = Code(text[start:end], kind, name, "\n" if name == "br" else "")
+            is_break = not is_inline or (name == "br" and not open_names)
+        if is_break:
+            yield run
+            run, open_names = [], []
+            continue
+        run.append(Piece(start, at, code))
+        if code.kind == "open":
+            open_names.append(name)
+        elif code.kind == "close" and name in open_names:
+            open_names.remove(name)
+    yield [*run, *([Piece(at, len(text))] if at < len(text) else [])]

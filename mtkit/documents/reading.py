@@ -1,0 +1,131 @@
+"""Read a document: bytes in, text with segments out, by the format that its name or an option says."""
+
+import codecs
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from mtkit.documents.document import Document, Part, Reading
+from mtkit.errors import DataError, UsageError
+
+MOST_BYTES = 100_000_000  # of a document, unpacked
+FORMATS: Mapping[str, tuple[str, ...]] = {  # the module in `documents.formats`, and the endings of names
+    "text": ("txt", "text"),
+    "html": ("html", "htm", "xhtml", "xht"),
+}
+_BOMS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark begins it
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user says of a document."""
+
+    format: str | None = None  # a key of FORMATS; default: by the name
+    columns: tuple[str, ...] = ()  # of a table, which hold text
+    src_lang: str | None = None
+    tgt_lang: str | None = None
+
+
+Read = Callable[[bytes, Options], Document]  # what the module of each format has as `read`; raises DataError
+
+
+def format_of(path: Path, options: Options) -> str:
+    """Return the format of a document. Raises UsageError for an unknown one."""
+    known = ", ".join(FORMATS)
+    if options.format is not None:
+        if options.format not in FORMATS:
+            raise UsageError(f"--format {options.format}: not a known format; one of {known}")
+        return options.format
+    ending = path.suffix.lower().removeprefix(".")
+    for name, endings in FORMATS.items():
+        if ending in endings:
+            return name
+    raise UsageError(f"{path}: the ending .{ending} names no known format; say --format, one of {known}")
+
+
+def read_document(path: Path, options: Options) -> Document:
+    """Read a document. Raises DataError if it is damaged, too large or of another format than said."""
+    name = format_of(path, options)
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise DataError(
+                f"{path}: {size / 1e6:,.0f} MB; documents of up to {MOST_BYTES / 1e6:.0f} MB are read: divide it"
+            )
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return document_of(raw, name, options, str(path))
+
+
+def document_of(raw: bytes, format_name: str, options: Options, name: str = "document") -> Document:
+    """Read the bytes of a document. name: for messages."""
+    read: Read = import_module(f"mtkit.documents.formats.{format_name}").read
+    try:
+        document = read(raw, options)
+        for part in document.parts:
+            _ = part.reading  # so that what is wrong is said now
+        return document
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+def text_part(
+    raw: bytes,
+    read: Callable[[str], Reading],
+    *,
+    name: str = "",
+    declared: Callable[[str], str | None] | None = None,
+    structure: Callable[[str], object] | None = None,
+) -> Part:
+    """Decode a text: UTF-8 unless a byte order mark or the text itself says otherwise; it is written likewise.
+
+    declared: returns the encoding that the beginning of the text, read as Latin-1, declares.
+    Raises DataError if it is in another encoding.
+    """
+    bom = next((mark for mark in _BOMS if raw.startswith(mark)), b"")
+    encoding = _BOMS[bom] if bom else (declared(raw[:4096].decode("latin-1")) if declared else None) or "utf-8"
+    try:
+        if not codecs.lookup(encoding)._is_text_encoding:
+            raise LookupError
+        text = raw[len(bom) :].decode(encoding)
+    except LookupError:
+        raise DataError(f"declares an unknown encoding, {encoding!r}; convert it to UTF-8") from None
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise DataError(
+            f"line {line}: byte 0x{raw[error.start]:02x} is not {encoding}; convert it to UTF-8, such as by "
+            "`iconv -f CP1252 -t UTF-8`"
+        ) from None
+    if "\0" in text:
+        raise DataError("contains NUL characters: not a text, or one in UTF-16 without a byte order mark")
+
+    def encode(merged: str) -> bytes:
+        return bom + merged.encode(encoding, "strict" if encoding.startswith("utf") else _FALLBACK)
+
+    return Part(name, text, read, encode, structure)
+
+
+_FALLBACK = "xmlcharrefreplace"  # of characters that an old encoding lacks; only markup declares one
+
+
+def line_of(text: str) -> Callable[[int], str]:
+    """Return a function that names the line of a character, such as "line 12"."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def place(index: int) -> str:
+        low, high = 0, len(starts)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if starts[middle] <= index else (low, middle)
+        return f"line {low + 1}"
+
+    return place

@@ -1,0 +1,213 @@
+"""Sentences in, translations out, with what must be kept exactly and, where wanted, the alignment of the words."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mtkit.bundle import load_model
+from mtkit.data.placeholders import Placeholders
+from mtkit.documents.inline import Code, Inline, Part, inline_of
+from mtkit.documents.transfer import Floats, Interval, Words, transfer, words_of
+from mtkit.engines.native import NativeEngine
+from mtkit.errors import UsageError
+from mtkit.model.transformer import Transformer
+from mtkit.scoring.alignment import interval_weights
+from mtkit.translation.candidates import Translation
+from mtkit.translation.segments import sentences
+from mtkit.translation.translator import Translator
+
+_LINE = re.compile(r"[^\n]+")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence to translate."""
+
+    text: str
+    is_marked: bool  # it has codes, so the alignment of its words is wanted
+
+    def as_json(self) -> str:
+        """Return the sentence as a line."""
+        return json.dumps([self.text, self.is_marked], ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> "Sentence":
+        """Read such a line."""
+        return cls(*json.loads(line))
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The words of a sentence and of its translation, and how much they have to do with each other."""
+
+    src: Sequence[Interval]
+    tgt: Sequence[Interval]
+    weights: Sequence[Sequence[float]]  # (target words, source words); rows add up to at most 1
+
+
+@dataclass(frozen=True)
+class Translated:
+    """The translation of a sentence."""
+
+    text: str
+    faults: Sequence[str] = ()  # what looks wrong with it, such as "loop"
+    n_placed: int = 0  # placeholders that the model had lost or doubled, put back by the alignment
+    alignment: Alignment | None = None
+
+    def as_json(self) -> str:
+        """Return the translation as a line."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> "Translated":
+        """Read such a line."""
+        values = json.loads(line)
+        alignment = values.pop("alignment")
+        return cls(**values, alignment=None if alignment is None else Alignment(**alignment))
+
+
+def cut(text: str) -> list[Interval]:
+    """Return where the sentences of a text stand; none divides a line or has white space at its ends."""
+    return [
+        found
+        for line in _LINE.finditer(text)
+        for found in _sentences_of(line[0], line.start())
+        if any(map(str.isalpha, text[found[0] : found[1]]))
+    ]
+
+
+def _sentences_of(line: str, offset: int) -> Iterator[Interval]:
+    at = 0
+    for sentence in sentences(line):
+        start = line.index(sentence, at)
+        at = start + len(sentence)
+        stripped = sentence.strip()
+        start += len(sentence) - len(sentence.lstrip())
+        if stripped:
+            yield offset + start, offset + start + len(stripped)
+
+
+class SentenceTranslator:
+    """Translates sentences; a translation depends on nothing but its sentence."""
+
+    def __init__(self, translator: Translator, patterns: Sequence[str] = (), *, check_direction: bool = True) -> None:
+        """patterns: of what is kept exactly. check_direction: as for `Translator.session`."""
+        self._translator = translator
+        self._patterns = Placeholders(patterns)
+        self._session = translator.session(check_direction=check_direction)
+
+    def translate(self, batch: Sequence[Sentence], first_line: int | None = None) -> list[Translated]:
+        """Return the translations of sentences, in order. first_line: number of the first; default: the next."""
+        found = self._session.translate([sentence.text for sentence in batch], first_line)
+        texts = [translation.text for translation in found]
+        lost = [
+            index
+            for index, sentence in enumerate(batch)
+            if not _keeps(self._patterns.values(sentence.text), texts[index], self._patterns)
+        ]
+        for index, text in zip(lost, self._with_codes([batch[index].text for index in lost]), strict=True):
+            texts[index] = text
+        marked = [index for index, sentence in enumerate(batch) if sentence.is_marked and texts[index]]
+        pairs = [(batch[index].text, texts[index]) for index in marked]
+        alignments = dict(zip(marked, self.align(pairs), strict=True))
+        return [
+            Translated(text, _faults(translation), self._n_kept(sentence) if i in lost else 0, alignments.get(i))
+            for i, (sentence, translation, text) in enumerate(zip(batch, found, texts, strict=True))
+        ]
+
+    def align(self, pairs: Sequence[tuple[str, str]]) -> list[Alignment]:
+        """Return how the words of sentences and their translations have to do with each other."""
+        words = [(self._words(src, src), self._words(tgt, src)) for src, tgt in pairs]
+        return [
+            Alignment(src, tgt, np.round(weights, 4).tolist())
+            for (src, tgt), weights in zip(words, self._weights(pairs, words), strict=True)
+        ]
+
+    def _weights(self, pairs: Sequence[tuple[str, str]], words: Sequence[Words]) -> list[Floats]:
+        if not pairs:
+            return []
+        tokenizers = self._translator.src_tokenizer, self._translator.tgt_tokenizer
+        return interval_weights(self._model, *tokenizers, pairs, words)
+
+    @cached_property
+    def _model(self) -> Transformer:
+        """The model whose attention aligns: that of the engine, or loaded beside an engine that shows none."""
+        engine = self._translator.engine
+        if isinstance(engine, NativeEngine):
+            return engine.models[0]
+        if self._translator.files is None:
+            raise UsageError("tags need a model that was loaded from a bundle")
+        return load_model(self._translator.files).eval()
+
+    def _words(self, text: str, src: str) -> list[Interval]:
+        """Return the words of a sentence or of its translation; each placeholder is one word."""
+        kept = _places(text, self._patterns.values(src))
+        own = self._translator.placeholders
+        return words_of(text, kept if own is None else _merged(kept, own.spans(text)))
+
+    def _n_kept(self, sentence: Sentence) -> int:
+        return len(self._patterns.values(sentence.text))
+
+    def _with_codes(self, texts: Sequence[str]) -> list[str]:
+        """Translate sentences without their placeholders, and put these back by the alignment of the words."""
+        inlines = [self._inline(text) for text in texts]
+        found = self._translator.translate([each.text for each in inlines])
+        pairs = [(inline.text, text) for inline, text in zip(inlines, found, strict=True)]
+        words = [(words_of(src), words_of(tgt)) for src, tgt in pairs]
+        weights = self._weights(pairs, words)
+        return [
+            inline.source if not text else transfer(inline, text, of_words, words=of_line).text
+            for inline, text, of_words, of_line in zip(inlines, found, weights, words, strict=True)
+        ]
+
+    def _inline(self, text: str) -> Inline:
+        parts: list[Part] = []
+        at = 0
+        for start, end in self._patterns.spans(text):
+            parts += [text[at:start], Code(text[start:end], "single")]
+            at = end
+        return inline_of([part for part in [*parts, text[at:]] if part])
+
+    def note(self) -> dict[str, Any]:
+        """Return what was noticed so far as JSON, for `absorb`."""
+        return self._session.note()
+
+    def absorb(self, note: Mapping[str, Any]) -> None:
+        """Add what another translator of the same settings noticed in the sentences that come next."""
+        self._session.absorb(note)
+
+    def report(self) -> None:
+        """Log what was noticed, if anything was."""
+        self._session.report()
+
+
+def _faults(translation: Translation) -> list[str]:
+    """Return what looks wrong with a translation, each kind once."""
+    unfinished = [] if translation.finished else ["unfinished"]
+    return [*dict.fromkeys(fault.kind for fault in translation.faults), *unfinished]
+
+
+def _keeps(values: Sequence[str], text: str, patterns: Placeholders) -> bool:
+    """Return whether a translation has the placeholders of its source, each as often."""
+    return not values or sorted(values) == sorted(patterns.values(text))
+
+
+def _places(text: str, values: Sequence[str]) -> list[Interval]:
+    """Return where values stand in a text, the longest first, without overlap, in order."""
+    found: list[Interval] = []
+    for value in sorted(set(values), key=len, reverse=True):
+        for match in re.finditer(re.escape(value), text):
+            if all(match.end() <= start or match.start() >= end for start, end in found):
+                found.append(match.span())
+    return sorted(found)
+
+
+def _merged(first: Sequence[Interval], second: Sequence[Interval]) -> list[Interval]:
+    """Return the intervals of both, without those of the second that overlap the first."""
+    free = [(s, e) for s, e in second if all(e <= start or s >= end for start, end in first)]
+    return sorted([*first, *free])

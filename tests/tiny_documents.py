@@ -1,0 +1,33 @@
+"""Translate documents word by word, with known alignments: what the readers of formats do shows without a model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mtkit.documents.filling import Result, fill, sentences_to_translate
+from mtkit.documents.reading import Options, document_of
+from mtkit.documents.sentences import Alignment, Translated
+from mtkit.documents.transfer import words_of
+
+
+def same(text: str) -> str:
+    """Return the text: the translation of the identity model."""
+    return text
+
+
+def loud(text: str) -> str:
+    """Return the text in upper case, as long in words as before."""
+    return " ".join(text.split()).upper()
+
+
+def translated(raw: bytes, format_name: str, translate: Callable[[str], str] = same, **options: Any) -> Result:
+    """Return a document whose sentences are translated by a function that keeps the number and order of words."""
+    document = document_of(raw, format_name, Options(format=format_name, **options))
+    results = {}
+    for sentence in sentences_to_translate(document):
+        text = translate(sentence.text)
+        src, tgt = words_of(sentence.text), words_of(text)
+        weights = np.eye(len(tgt), len(src)).tolist()
+        results[sentence.text] = Translated(text, alignment=Alignment(src, tgt, weights))
+    return fill(document, results)
