@@ -56,7 +56,8 @@ def test_a_page_keeps_its_encoding(encoding):
 
 _PIECES = ["<b>", "</b>", "<p>", "</p>", "<i>", "</i>", "<br>", "<img alt='a word'>", "<script>", "</script>", "<pre>",
            "</pre>", "<!-- a <b> -->", "<a title=\"b c\" href='x'>", "</a>", "word",
-           "two words. And more.", "&amp;", " ", "\n", "\"", "<?x?>", "é", "<code>", "</code>", "<div translate=no>", "</div>"]  # fmt: skip
+           "two words. And more.", "&amp;", " ", "\n", "\"", "<?x?>", "é",
+           "<code>", "</code>", "<div translate=no>", "</div>"]  # fmt: skip
 
 
 _BROKEN = ["<!--", "-->", "<", ">", "<x", "<!DOCTYPE", "<b", "='", "</", "&#x110000;", "&", "]]>", "<![CDATA["]
