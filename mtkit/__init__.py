@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from mtkit.classification.classifier import Classification, Classifier
     from mtkit.config.loading import load_config
     from mtkit.config.schema import Config
+    from mtkit.documents.filling import Note, TranslatedDocument
+    from mtkit.documents.translate import translate_document, translate_text
     from mtkit.evaluation.evaluate import Evaluation, evaluate
     from mtkit.evaluation.metrics.scores import MetricScore
     from mtkit.runs.finish import TrainResult
@@ -26,13 +28,17 @@ __all__ = [
     "Evaluation",
     "MetricScore",
     "MtkitError",
+    "Note",
     "TrainResult",
+    "TranslatedDocument",
     "Translation",
     "Translator",
     "__version__",
     "evaluate",
     "load_config",
     "train",
+    "translate_document",
+    "translate_text",
 ]
 _MODULES = {
     "Candidate": "mtkit.translation.candidates",
@@ -41,12 +47,16 @@ _MODULES = {
     "Config": "mtkit.config.schema",
     "Evaluation": "mtkit.evaluation.evaluate",
     "MetricScore": "mtkit.evaluation.metrics.scores",
+    "Note": "mtkit.documents.filling",
     "TrainResult": "mtkit.runs.finish",
+    "TranslatedDocument": "mtkit.documents.filling",
     "Translation": "mtkit.translation.candidates",
     "Translator": "mtkit.translation.translator",
     "evaluate": "mtkit.evaluation.evaluate",
     "load_config": "mtkit.config.loading",
     "train": "mtkit.runs.train",
+    "translate_document": "mtkit.documents.translate",
+    "translate_text": "mtkit.documents.translate",
 }
 
 let_threads_sleep()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.documents.filling import Result, fill, sentences_to_translate
+from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Translated
 from mtkit.documents.transfer import words_of
@@ -21,7 +21,9 @@ def loud(text: str) -> str:
     return " ".join(text.split()).upper()
 
 
-def translated(raw: bytes, format_name: str, translate: Callable[[str], str] = same, **options: Any) -> Result:
+def translated(
+    raw: bytes, format_name: str, translate: Callable[[str], str] = same, **options: Any
+) -> TranslatedDocument:
     """Return a document whose sentences are translated by a function that keeps the number and order of words."""
     document = document_of(raw, format_name, Options(format=format_name, **options))
     results = {}

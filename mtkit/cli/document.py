@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.console import log
 from mtkit.documents import report
 from mtkit.documents.reading import Options
-from mtkit.documents.translate import translate_document
-from mtkit.errors import UsageError
+from mtkit.documents.translate import translate_file
+from mtkit.errors import DataError, UsageError
 from mtkit.jobs import line_job
 
 if TYPE_CHECKING:
-    from mtkit.documents.filling import Result
     from mtkit.translation.loading import SharedTranslator
 
 
+def refuse_without(options: Mapping[str, object]) -> None:
+    """Refuse options of a document where none is given; options: their names and values."""
+    if given := [name for name, value in options.items() if value]:
+        raise UsageError(f"{', '.join(given)}: for a document; give --document, too")
+
+
+def refuse_with(options: Mapping[str, object]) -> None:
+    """Refuse options of lines where a document is given."""
+    if given := [name for name, value in options.items() if value]:
+        raise UsageError(f"--document translates a whole file to --output: leave out {', '.join(given)}")
+
+
 def check_paths(source: Path, target: Path | None, report_path: Path | None) -> Path:
-    """Return the output. Raises UsageError if none is given, or if it is the document or the report."""
+    """Return the output. Raises UsageError if none is given, or if it is the document or the report.
+
+    Raises DataError if there is no such document.
+    """
     if target is None:
         raise UsageError("--document needs --output: a file to write the translated document to")
     for other in filter(None, (target, report_path)):
@@ -26,10 +41,10 @@ def check_paths(source: Path, target: Path | None, report_path: Path | None) -> 
             raise UsageError(f"{other} is the document itself: give another name; the document stays as it is")
     if report_path is not None and report_path.resolve() == target.resolve():
         raise UsageError(f"{target}: given as --output and as --report")
-    if source.exists() and not line_job.can_be_a_job(source, target):
+    if not source.exists():
+        raise DataError(f"{source}: no such file")
+    if not line_job.can_be_a_job(source, target):
         raise UsageError(f"--document and --output name files, not folders, pipes or terminals: {source}, {target}")
-    if target.parent and not target.parent.is_dir():
-        raise UsageError(f"{target.parent}: no such folder; make it first")
     return target
 
 
@@ -43,14 +58,11 @@ def run(
     restart: bool = False,
 ) -> None:
     """Translate a document, and say what a person should look at."""
-    result = translate_document(source, target, shared, options, restart=restart)
+    result = translate_file(source, target, shared, options, restart=restart)
     if result is None:
         return
-    _say(result, report_path)
-    if report_path is not None:
-        report.write_report(report_path, source, target, result)
-
-
-def _say(result: Result, report_path: Path | None) -> None:
     for line in report.summary(result, listed=report_path is None):
         (log.warning if result.notes else log.info)(line)
+    if report_path is not None:
+        data = shared.members[0].config.data
+        report.write_report(report_path, source, target, result, (data.src_lang, data.tgt_lang))

@@ -37,11 +37,11 @@ from mtkit.cli.translate_file import Form, Markup, translate_file
 from mtkit.cli.translating import load_shared_translator, load_translator, model_folders, option_overrides
 from mtkit.console import log, progress_bar
 from mtkit.data import unseen_characters
-from mtkit.documents.reading import Options
+from mtkit.documents.reading import Options, format_of
 from mtkit.errors import UsageError
 from mtkit.formats import lines as text_lines
 from mtkit.jobs import line_job
-from mtkit.translation import direction, streaming
+from mtkit.translation import direction
 from mtkit.translation import translator as translators
 
 TextArgument = Annotated[
@@ -51,8 +51,8 @@ TextArgument = Annotated[
 JobOutputOption = Annotated[
     Path | None,
     output_option(
-        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. With --input, the same "
-        "command resumes an interrupted job. Default: standard output."
+        help="Write to this file, which appears once all is done; lines may go to .gz, .xz or .zst. With --input or "
+        "--document, the same command resumes an interrupted job. Default: standard output."
     ),
 ]
 NBestOption = Annotated[
@@ -179,6 +179,8 @@ def translate(
 
     The section decode of the model's config says how to search; --set decode.KEY=VALUE changes it for this call.
     """
+    if document_path is None:
+        document.refuse_without({"--format": document_format, "--columns": columns, "--report": report_path})
     as_json = as_json or n_best is not None
     more_than_live = as_json or alignments or output_path or prefix or on_suspect
     where = Where(workers, shard, executor, ray_address)
@@ -203,9 +205,20 @@ def translate(
     settings = [*(overrides or []), *option_overrides({**chosen, "beam_size": beam_size})]
     folders = model_folders(models)
     if document_path is not None:
+        others = {"TEXT": text, "--input": input_path, "--n-best": n_best, "--prefix": prefix, "--live": live}
+        document.refuse_with(
+            {
+                **others,
+                "--json": as_json and n_best is None,
+                "--alignments": alignments,
+                "--tokens": tokens,
+                "--markup": markup,
+            }
+        )
         target = document.check_paths(document_path, output_path, report_path)
-        shared = load_shared_translator(folders, settings, where, device)
         options = Options(document_format, tuple((columns or "").split(",")) if columns else ())
+        format_of(document_path, options)
+        shared = load_shared_translator(folders, settings, where, device)
         document.run(document_path, target, shared, options, report_path=report_path, restart=restart)
         return
     job = load_shared_translator(folders, settings, where, device) if is_job else None
@@ -257,6 +270,8 @@ def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
 
 
 def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str]]) -> None:
+    from mtkit.translation import streaming  # here, for it loads torch
+
     n_lines = n_unfinished = 0
     check = None if translator.files is None else direction.DirectionCheck(translator.files)
     for window in line_windows:

@@ -4,7 +4,6 @@ A reader of a format turns bytes into a `Document`; nothing here knows a format 
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -88,6 +87,11 @@ def hold_out(text: str, intervals: Sequence[tuple[int, int]]) -> str:
     return apply(text, (Edit(start, end, f"{_LEFT}{number}{_RIGHT}") for number, (start, end) in enumerate(intervals)))
 
 
+def without_held_out(text: str) -> str:
+    """Return the text without tokens of what is held out."""
+    return _TOKEN.sub("", text)
+
+
 def _put_back(text: str, values: Sequence[str]) -> str:
     return _TOKEN.sub(lambda token: values[int(token[1])], text) if values else text
 
@@ -110,24 +114,17 @@ class Part:
     name: str  # of the member; "" for a whole document
     text: str
     read: Callable[[str], Reading]
+    structure: Callable[[str], object]  # what no translation may change; raises DataError if it is no such document
     encode: Callable[[str], bytes]
-    structure: Callable[[str], object] | None = None  # what no translation may change; default: the segments' codes
 
     @cached_property
     def reading(self) -> Reading:
         """The text with its segments."""
         return self.read(self.text)
 
-    def structure_of(self, text: str) -> object:
-        """Return what must be the same in the translated text. Raises DataError if the text is no such document."""
-        if self.structure is not None:
-            return self.structure(text)
-        codes = (segment.inline.all_codes() for segment in self.read(text).all_segments)
-        return [Counter(_TOKEN.sub("", code.markup) for code in of_segment) for of_segment in codes]
-
     def merged(self, translations: Mapping[int, Filled]) -> tuple[str, list[int]]:
         """Return the text with translations, but without those that would change its structure; also return these."""
-        wanted = self.structure_of(self.text)
+        wanted = self.structure(self.text)
         culprits = self._culprits(wanted, translations)
         kept = {index: filled for index, filled in translations.items() if index not in culprits}
         text = self.reading.merged(kept)
@@ -146,7 +143,7 @@ class Part:
 
     def _is_sound(self, wanted: object, text: str) -> bool:
         try:
-            return self.structure_of(text) == wanted
+            return self.structure(text) == wanted
         except DataError:
             return False
 

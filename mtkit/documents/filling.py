@@ -18,21 +18,21 @@ class Note:
     """A segment that a person should look at."""
 
     place: str  # in the document, such as "word/footnotes.xml, paragraph 3"
-    kind: str  # LEFT, CHECK or PLACED
+    kind: str  # "left" as it was, "check": the translation looks wrong, "placed": a place is a guess
     reason: str
     src: str
     tgt: str
 
 
 @dataclass(frozen=True)
-class Result:
+class TranslatedDocument:
     """A translated document."""
 
-    raw: bytes
-    n_segments: int
+    raw: bytes  # of the file
+    n_segments: int  # paragraphs, headings, cells, ...
     n_sentences: int  # in all segments
     n_codes: int  # codes, or pairs of codes
-    notes: tuple[Note, ...]
+    notes: tuple[Note, ...]  # in the order of the document
 
 
 def sentences_to_translate(document: Document) -> list[Sentence]:
@@ -44,7 +44,7 @@ def sentences_to_translate(document: Document) -> list[Sentence]:
     return [Sentence(text, is_marked) for text, is_marked in marked.items()]
 
 
-def fill(document: Document, results: Mapping[str, Translated]) -> Result:
+def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDocument:
     """Return the document with its sentences translated. results: by the sentences' texts."""
     n_sentences = n_codes = 0
     notes: list[Note] = []
@@ -69,7 +69,7 @@ def fill(document: Document, results: Mapping[str, Translated]) -> Result:
         notes += [note for found in of_segment.values() for note in found]
         merged.append(part.encode(text))
     n_segments = sum(1 for _ in _segments(document))
-    return Result(document.pack(merged), n_segments, n_sentences, n_codes, tuple(notes))
+    return TranslatedDocument(document.pack(merged), n_segments, n_sentences, n_codes, tuple(notes))
 
 
 def _segments(document: Document) -> Iterable[Segment]:

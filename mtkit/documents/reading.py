@@ -81,14 +81,14 @@ def document_of(raw: bytes, format_name: str, options: Options, name: str = "doc
 def text_part(
     raw: bytes,
     read: Callable[[str], Reading],
+    structure: Callable[[str], object],
     *,
     name: str = "",
     declared: Callable[[str], str | None] | None = None,
-    structure: Callable[[str], object] | None = None,
 ) -> Part:
     """Decode a text: UTF-8 unless a byte order mark or the text itself says otherwise; it is written likewise.
 
-    declared: returns the encoding that the beginning of the text, read as Latin-1, declares.
+    structure: as for `Part`. declared: returns the encoding that the beginning of the text, read as Latin-1, declares.
     Raises DataError if it is in another encoding.
     """
     bom = next((mark for mark in _BOMS if raw.startswith(mark)), b"")
@@ -111,7 +111,7 @@ def text_part(
     def encode(merged: str) -> bytes:
         return bom + merged.encode(encoding, "strict" if encoding.startswith("utf") else _FALLBACK)
 
-    return Part(name, text, read, encode, structure)
+    return Part(name, text, read, structure, encode)
 
 
 _FALLBACK = "xmlcharrefreplace"  # of characters that an old encoding lacks; only markup declares one

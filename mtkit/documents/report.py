@@ -7,37 +7,66 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mtkit.console import counted
-from mtkit.documents.filling import CHECK, LEFT, PLACED, Result
+from mtkit.documents.filling import CHECK, LEFT, PLACED, TranslatedDocument
 from mtkit.files import write_text
+from mtkit.formats.pairs import Languages
+from mtkit.pages.page import thousands, write_page
 
 _MOST_LISTED = 10  # notes on stderr
-_KINDS = {
+_TITLES = {
     LEFT: "left in the source language",
-    CHECK: "with a translation that looks wrong",
-    PLACED: "with tags or placeholders whose places are guesses",
+    CHECK: "translation looks wrong",
+    PLACED: "place of a tag or placeholder is a guess",
+}
+_MEANINGS = {
+    LEFT: "These segments are as they were in the document: translate them by hand.",
+    CHECK: "These segments are translated, but something about the translation is suspect. The text is the plain one, "
+    "without tags.",
+    PLACED: "All tags and placeholders are there, once each and well nested; see whether their places are right.",
 }
 
 
-def summary(result: Result, *, listed: bool = True) -> Iterator[str]:
+def summary(result: TranslatedDocument, *, listed: bool = True) -> Iterator[str]:
     """Yield lines that say what was done; listed: with the first segments to look at."""
     counts = Counter(note.kind for note in result.notes)
+    to_check = ", ".join(f"{title}: {counts[kind]:,}" for kind, title in _TITLES.items() if counts[kind])
     yield (
         f"{counted(result.n_segments, 'segment')}, {counted(result.n_sentences, 'sentence')}, "
-        f"{counted(result.n_codes, 'tag')}; "
-        + (", ".join(f"{counts[kind]:,} {what}" for kind, what in _KINDS.items() if counts[kind]) or "nothing to check")
+        f"{counted(result.n_codes, 'tag')}; {to_check or 'nothing to check'}"
     )
     if not listed:
         return
     for note in result.notes[:_MOST_LISTED]:
-        yield f"  {note.place}: {_KINDS[note.kind]} ({note.reason}): {_short(note.src)}"
+        yield f"  {note.place}: {_TITLES[note.kind]} ({note.reason}): {_short(note.src)}"
     if len(result.notes) > _MOST_LISTED:
         yield f"  and {len(result.notes) - _MOST_LISTED:,} more: --report FILE.html lists them all"
 
 
-def write_report(path: Path, source: Path, target: Path, result: Result) -> None:
+def write_report(path: Path, source: Path, target: Path, result: TranslatedDocument, langs: Languages) -> None:
     """Write a page, or, for a name that ends in .jsonl, a line of JSON for each segment to look at."""
     if path.suffix == ".jsonl":
         write_text(path, "".join(json.dumps(asdict(note), ensure_ascii=False) + "\n" for note in result.notes))
+        return
+    groups = [
+        (title, _MEANINGS[kind], [note for note in result.notes if note.kind == kind])
+        for kind, title in _TITLES.items()
+    ]
+    facts = {
+        "segments": thousands(result.n_segments),
+        "sentences": thousands(result.n_sentences),
+        "tags": thousands(result.n_codes),
+        "to look at": thousands(len(result.notes)),
+    }
+    write_page(
+        path,
+        "document",
+        title=f"{source.name}, translated",
+        facts=list(facts.items()),
+        source=source.name,
+        target=target.name,
+        groups=[group for group in groups if group[2]],
+        codes=[code or "und" for code in langs],
+    )
 
 
 def _short(text: str) -> str:

@@ -1,25 +1,29 @@
-"""Sentences in, translations out, with what must be kept exactly and, where wanted, the alignment of the words."""
+"""Sentences in, translations out, with what must be kept exactly and, where wanted, the alignment of the words.
+
+Importing this loads no torch: a document without tags is translated by CTranslate2 alone.
+"""
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mtkit.bundle import load_model
+from mtkit.console import log
 from mtkit.data.placeholders import Placeholders
 from mtkit.documents.inline import Code, Inline, Part, inline_of
 from mtkit.documents.transfer import Floats, Interval, Words, transfer, words_of
-from mtkit.engines.native import NativeEngine
 from mtkit.errors import UsageError
-from mtkit.model.transformer import Transformer
-from mtkit.scoring.alignment import interval_weights
 from mtkit.translation.candidates import Translation
 from mtkit.translation.segments import sentences
 from mtkit.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from mtkit.model.transformer import Transformer
 
 _LINE = re.compile(r"[^\n]+")
 
@@ -131,12 +135,16 @@ class SentenceTranslator:
     def _weights(self, pairs: Sequence[tuple[str, str]], words: Sequence[Words]) -> list[Floats]:
         if not pairs:
             return []
+        from mtkit.scoring.alignment import interval_weights
+
         tokenizers = self._translator.src_tokenizer, self._translator.tgt_tokenizer
         return interval_weights(self._model, *tokenizers, pairs, words)
 
     @cached_property
-    def _model(self) -> Transformer:
+    def _model(self) -> "Transformer":
         """The model whose attention aligns: that of the engine, or loaded beside an engine that shows none."""
+        from mtkit.engines.native import NativeEngine
+
         engine = self._translator.engine
         if isinstance(engine, NativeEngine):
             return engine.models[0]
@@ -182,8 +190,9 @@ class SentenceTranslator:
         self._session.absorb(note)
 
     def report(self) -> None:
-        """Log what was noticed, if anything was."""
-        self._session.report()
+        """Log which terms were met, if there is a terminology; faults are in the translations."""
+        for line in () if self._session.terms is None else self._session.terms.lines():
+            log.info(line)
 
 
 def _faults(translation: Translation) -> list[str]:

@@ -125,7 +125,7 @@ class _Placer:
 
         tgt, src: the words among which they stand.
         """
-        runs = self._runs(spans, tgt)
+        runs = self._runs(spans, tgt, src)
         free = [place for place in range(tgt[0], tgt[1] + 1) if not any(a < place < b for a, b in runs.values())]
         items = []
         for order, span in enumerate(spans):
@@ -139,14 +139,16 @@ class _Placer:
             at = max(at, item.end)
         return text + self.write(self.translation[at : characters[1]])
 
-    def _runs(self, spans: Sequence[Span], tgt: Interval) -> dict[int, Interval]:
+    def _runs(self, spans: Sequence[Span], tgt: Interval, src: Interval) -> dict[int, Interval]:
         """Choose target words for each pair of codes with words inside, by the pair's index, as far as there are any.
 
-        The pairs that the alignment shows best choose first.
+        The pairs that the alignment shows best choose first. A pair around all source words is around all target words.
         """
         gains = {}
         for order, span in enumerate(spans):
             first, end = self._source_words(span)
+            if (first, end) == src and first < end and tgt[0] < tgt[1]:
+                return {order: tgt}
             if first < end:
                 inside = self.sums[:, end] - self.sums[:, first]
                 gain = 2 * inside - self.sums[:, -1]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.console import counted, log
-from mtkit.documents.filling import Result, fill, sentences_to_translate
+from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of, format_of, read_document
 from mtkit.documents.sentences import Sentence, SentenceTranslator, Translated
 from mtkit.files import write_bytes
@@ -16,19 +16,44 @@ from mtkit.translation.direction import warn_of_direction
 from mtkit.translation.loading import SharedTranslator
 from mtkit.translation.translator import Translator
 
-_MOST_LISTED = 10  # notes on stderr
+
+def translate_document(
+    translator: Translator,
+    source: str | Path,
+    target: str | Path,
+    *,
+    format: str | None = None,
+    columns: Sequence[str] = (),
+) -> TranslatedDocument:
+    """Translate a document to a file; the same call resumes an interrupted one.
+
+    format: "html", "docx", ...; default: by the ending of the name.
+    columns: of a table, which to translate; default: those that hold text.
+
+    Returns the translated bytes, counts, and notes of what a person should look at.
+
+    Raises DataError if the document cannot be read, UsageError for an unknown format; then nothing is written.
+    """
+    if translator.files is None or translator.is_ensemble:
+        raise ValueError("documents are translated by a translator that was loaded from a single folder")
+    shared = SharedTranslator(translator, [translator.files], lambda: translator, line_job.Sharing())
+    result = translate_file(Path(source), Path(target), shared, Options(format, tuple(columns)))
+    assert result is not None, "there are no other shares"
+    return result
 
 
 def translate_text(translator: Translator, text: str, *, format: str = "text") -> str:
     """Translate a text of several paragraphs; what is not text, such as tags, stays as it is.
 
-    format: "text", "html" or another of `mtkit translate --document`. Raises DataError if it is not in that format.
+    format: "text", "html" or another of `mtkit translate --document`.
+
+    Raises DataError if the text is not in that format.
     """
     raw = text.encode("utf-8")
     return translate_bytes(translator, raw, Options(format=format)).raw.decode("utf-8")
 
 
-def translate_bytes(translator: Translator, raw: bytes, options: Options) -> Result:
+def translate_bytes(translator: Translator, raw: bytes, options: Options) -> TranslatedDocument:
     """Translate the bytes of a document whose format the options name."""
     document = document_of(raw, options.format or "text", options)
     worker = SentenceTranslator(translator, document.placeholders)
@@ -41,9 +66,9 @@ def translate_bytes(translator: Translator, raw: bytes, options: Options) -> Res
     return fill(document, translations)
 
 
-def translate_document(
+def translate_file(
     source: Path, target: Path, shared: SharedTranslator, options: Options, *, restart: bool = False
-) -> Result | None:
+) -> TranslatedDocument | None:
     """Translate a file to a file: the same call resumes an interrupted job.
 
     Returns None in a process of a share that leaves the output to another one.
@@ -54,7 +79,7 @@ def translate_document(
     found = sentences_to_translate(document)
     warn_of_direction([sentence.text for sentence in found], shared.members[0])
     log.info(f"{source}: {counted(sum(1 for _ in found), 'different sentence')}, as {options.format}")
-    results: list[Result] = []
+    results: list[TranslatedDocument] = []
 
     def finish(lines: Iterator[str]) -> None:
         translations = (Translated.from_json(line) for line in lines)
@@ -72,7 +97,13 @@ def translate_document(
         restart=restart,
         finish=finish,
     )
-    return None if done is None else results[0]
+    if done is None:
+        return None
+    worker = SentenceTranslator(shared.translator, check_direction=False)
+    for note in done.notes:
+        worker.absorb(note)
+    worker.report()
+    return results[0]
 
 
 def _sentence_lines(source: Path, options: Options) -> list[str]:
@@ -85,6 +116,6 @@ def _work(make_translator: Callable[[], Translator], placeholders: Sequence[str]
     def translate(lines: Sequence[str], first_line: int) -> tuple[list[str], Mapping[str, Any]]:
         worker = SentenceTranslator(translator, placeholders, check_direction=False)
         found = worker.translate([Sentence.from_json(line) for line in lines], first_line)
-        return [translated.as_json() for translated in found], {}
+        return [translated.as_json() for translated in found], worker.note()
 
     return translate

@@ -2,10 +2,11 @@
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from mtkit.documents import html_text
-from mtkit.documents.document import Document, Reading, Segment, hold_out
+from mtkit.documents.document import Document, Reading, Segment, hold_out, without_held_out
 from mtkit.documents.html_text import FoundTag
 from mtkit.documents.inline import Code, Inline, Kind
 from mtkit.documents.pieces import Markup, Piece, segment_of
@@ -71,7 +72,7 @@ _RAW = re.compile(r"<(?P<name>script|style)\b[^>]*>(?P<content>.*?)(?=</(?P=name
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a page. Its encoding is that of a byte order mark, the one that it declares, or UTF-8."""
-    return Document([text_part(raw, read_text, declared=_declared)], placeholders=PROSE)
+    return Document([text_part(raw, read_text, structure, declared=_declared)], placeholders=PROSE)
 
 
 def read_text(text: str) -> Reading:
@@ -86,6 +87,14 @@ def read_text(text: str) -> Reading:
     kept = hold_out(text, attributes)
     found = (segment_of(kept, run, MARKUP, place) for run in _runs(kept, _tags(kept) if attributes else tags))
     return Reading(kept, [segment for segment in found if segment is not None], values)
+
+
+def structure(text: str) -> object:
+    """Return the codes between each two block elements, whatever their order."""
+    attributes = list(_attributes(_tags(text)))
+    kept = hold_out(text, attributes)
+    codes = ((without_held_out(piece.code.markup) for piece in run if piece.code) for run in _runs(kept, _tags(kept)))
+    return len(attributes), [Counter(of_run) for of_run in codes]
 
 
 def _parse(raw: str) -> str:

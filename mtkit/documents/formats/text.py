@@ -19,7 +19,7 @@ Line = re.Match[str]
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a plain text."""
-    return Document([text_part(raw, _read, structure=_n_paragraphs)], placeholders=PROSE)
+    return Document([text_part(raw, _read, _n_paragraphs)], placeholders=PROSE)
 
 
 def _read(text: str) -> Reading:

@@ -1,0 +1,103 @@
+"""Sentences of documents: cut, translated by a real, if small, model, and put together again."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.documents import html_text
+from mtkit.documents.paragraphs import assemble, sentences_of
+from mtkit.documents.placeholders import PROSE, STRINGS
+from mtkit.documents.sentences import Alignment, Sentence, SentenceTranslator, Translated, cut
+from mtkit.translation.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def translator(shared_bundle):
+    return Translator.load(shared_bundle, engine="native")
+
+
+def test_sentences_stand_where_they_are_found():
+    text = "  One cat. Two dogs!\n3.5 %\n Mr. Smith sleeps "
+    assert [text[start:end] for start, end in cut(text)] == ["One cat.", "Two dogs!", "Mr. Smith sleeps"]
+
+
+@given(st.text(alphabet="aB .!?\n\t\xa0l'。", max_size=60))
+def test_sentences_hold_all_letters_in_order_and_no_white_space_at_their_ends(text):
+    found = cut(text)
+    assert "".join(filter(str.isalpha, "".join(text[a:b] for a, b in found))) == "".join(filter(str.isalpha, text))
+    assert all(text[a:b] == text[a:b].strip() and "\n" not in text[a:b] for a, b in found)
+    assert found == sorted(found)
+
+
+def test_a_translation_and_its_alignment_survive_as_a_line():
+    translated = Translated("a\nb", ("loop",), 2, Alignment([(0, 1)], [(0, 1), (2, 3)], [[0.5], [0.25]]))
+    again = Translated.from_json(translated.as_json())
+    assert again.text == translated.text
+    assert again.alignment is not None
+    assert again.alignment.weights == [[0.5], [0.25]]
+    assert "\n" not in translated.as_json()
+    assert Sentence.from_json(Sentence("a", True).as_json()) == Sentence("a", True)
+
+
+def test_a_translation_has_each_placeholder_as_often_as_its_sentence(translator):
+    texts = ["the red {name} cat", "two %s dogs {0}", "{a} {b} {a}", "one https://example.org/x dog"]
+    worker = SentenceTranslator(translator, STRINGS, check_direction=False)
+    found = worker.translate([Sentence(text, True) for text in texts])
+    kept = re.compile(r"\{\w+\}|%s|https://example.org/x")
+    for text, translated in zip(texts, found, strict=True):
+        assert sorted(kept.findall(translated.text)) == sorted(kept.findall(text))
+        assert translated.alignment is not None
+        words = [translated.text[start:end] for start, end in translated.alignment.tgt]
+        assert set(kept.findall(translated.text)) <= set(words), "no code may divide a placeholder"
+
+
+def test_a_sentence_does_not_depend_on_the_others(translator):
+    sentences = [Sentence("the red {name} cat", True), Sentence("two blue dogs", False), Sentence("one cat", True)]
+    together = SentenceTranslator(translator, PROSE, check_direction=False).translate(sentences)
+    alone = [SentenceTranslator(translator, PROSE, check_direction=False).translate([one])[0] for one in sentences]
+    assert [one.text for one in together] == [one.text for one in alone]
+    assert [one.alignment is None for one in together] == [False, True, False]
+
+
+def test_another_engine_translates_and_the_model_aligns(shared_bundle, translator):
+    pytest.importorskip("ctranslate2")
+
+    class Other:
+        """An engine without attention."""
+
+        name, arithmetic, max_positions = "other", "", None
+
+        def decode(self, *arguments):
+            return translator.engine.decode(*arguments)
+
+    other = Translator(
+        Other(), translator.src_tokenizer, translator.tgt_tokenizer, translator.decode, files=translator.files
+    )
+    sentences = [Sentence("the red cat", True)]
+    found = [SentenceTranslator(one, check_direction=False).translate(sentences)[0] for one in (translator, other)]
+    assert found[0] == found[1]
+    assert found[0].alignment is not None
+
+
+def _results(inline, translations):
+    found = {}
+    for sentence, text in zip(sentences_of(inline), translations, strict=True):
+        words = [[match.span() for match in re.finditer(r"\w+|[^\w\s]", side)] for side in (sentence.text, text)]
+        weights = [[float(row == column) for column in range(len(words[0]))] for row in range(len(words[1]))]
+        found[sentence.text] = Translated(text, alignment=Alignment(words[0], words[1], weights))
+    return found
+
+
+def test_codes_of_a_paragraph_go_to_the_right_sentence():
+    inline = html_text.parse("One <b>cat</b>. <i>Two dogs. No</i> bird.")
+    found = assemble(inline, _results(inline, ["Un chat.", "Deux chiens.", "Pas oiseau."]), html_text.write)
+    assert found.text == "Un <b>chat</b>. <i>Deux chiens. Pas</i> oiseau."
+    assert found.plain == "Un chat. Deux chiens. Pas oiseau."
+
+
+def test_a_paragraph_that_stays_is_as_it_was():
+    inline = html_text.parse("One <b>&quot;cat&quot;</b>&nbsp;&gt;  two. Three.")
+    same = {sentence.text: Translated(sentence.text) for sentence in sentences_of(inline)}
+    assert assemble(inline, same, html_text.write).text == inline.source

@@ -1,0 +1,173 @@
+"""Documents through a real, if small, model: from a file to a file, and in memory."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny_documents import loud, translated
+
+from mtkit.bundle import read_bundle
+from mtkit.documents.document import Edit, Filled, Part, Reading, Segment, apply, hold_out
+from mtkit.documents.filling import LEFT, fill, sentences_to_translate
+from mtkit.documents.inline import Inline
+from mtkit.documents.reading import Options, document_of
+from mtkit.documents.report import summary, write_report
+from mtkit.documents.sentences import SentenceTranslator, Translated
+from mtkit.documents.translate import translate_file, translate_text
+from mtkit.errors import DataError, MtkitError, UsageError
+from mtkit.jobs.line_job import Sharing
+from mtkit.translation.loading import load_shared
+
+PAGE = "<p>the <b>red</b> cat</p>\n<ul><li>two dogs</li><li>two dogs</li></ul><img alt='one cat'>\n"
+
+
+@pytest.fixture(scope="module")
+def shared(shared_bundle):
+    return load_shared([read_bundle(shared_bundle, ["decode.engine=native"])], Sharing())
+
+
+def test_a_file_becomes_a_file_with_the_same_tags(shared, tmp_path):
+    source, target = tmp_path / "a.html", tmp_path / "b.html"
+    source.write_text(PAGE)
+    result = translate_file(source, target, shared, Options())
+    assert result is not None
+    assert (result.n_segments, result.n_sentences, result.n_codes) == (4, 4, 1)
+    found = target.read_text()
+    plain = shared.translator.translate(["two dogs", "one cat"])
+    assert found.count(f"<li>{plain[0]}</li>") == 2
+    assert f"<img alt='{plain[1]}'>" in found
+    assert source.read_text() == PAGE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
+    assert translate_text(shared.translator, PAGE, format="html") == found
+
+
+def test_a_killed_job_goes_on_with_the_same_bytes(shared, tmp_path, monkeypatch):
+    source, target = tmp_path / "a.txt", tmp_path / "b.txt"
+    numbers = ["one", "two", "three", "four", "five"]
+    source.write_text("".join(f"{a} {b} {c} cats\n" for a in numbers for b in numbers for c in numbers))
+    monkeypatch.setattr(type(shared.translator), "window", property(lambda _: 20))
+    expected = translate_text(shared.translator, source.read_text())
+    translate, windows = SentenceTranslator.translate, []
+
+    def killed(self, batch, first_line=None):
+        windows.append(first_line)
+        if len(windows) == 4:
+            raise KeyboardInterrupt
+        return translate(self, batch, first_line)
+
+    monkeypatch.setattr(SentenceTranslator, "translate", killed)
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(source, target, shared, Options())
+    assert not target.exists()
+    translate_file(source, target, shared, Options())
+    assert target.read_text() == expected
+    assert windows == [1, 21, 41, 61, 61, 81, 101, 121], "what was done is not done again"
+
+
+def test_equal_sentences_are_translated_once():
+    found = sentences_to_translate(document_of(PAGE.encode(), "html", Options()))
+    assert [(sentence.text, sentence.is_marked) for sentence in found] == [
+        ("the red cat", True), ("two dogs", False), ("one cat", False),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "facts"),
+    [
+        ("a.xyz", b"text", ["xyz", "--format", "html"]),
+        ("a.html", b"<p>caf\xe9", ["line 1", "0xe9", "utf-8"]),
+        ("a.html", b"<meta charset=klingon>", ["klingon", "UTF-8"]),
+        ("a.txt", b"a\0b", ["NUL"]),
+        ("a.html", "<img alt=a>\U000ffffc<img alt='b'>".encode(), ["U+FFFFC"]),
+    ],
+)
+def test_what_cannot_be_read_is_named_and_nothing_is_written(shared, tmp_path, name, raw, facts):
+    source, target = tmp_path / name, tmp_path / "out"
+    source.write_bytes(raw)
+    with pytest.raises(MtkitError) as error:
+        translate_file(source, target, shared, Options())
+    assert all(fact in str(error.value) for fact in [*facts, str(source)])
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_document_that_is_too_large_is_refused_before_it_is_read(shared, tmp_path):
+    source = tmp_path / "a.txt"
+    with source.open("wb") as file:
+        file.truncate(500_000_000)
+    with pytest.raises(DataError, match="500 MB"):
+        translate_file(source, tmp_path / "b.txt", shared, Options())
+
+
+def test_an_output_that_is_the_document_is_refused(shared, tmp_path):
+    source = tmp_path / "a.txt"
+    source.write_text("two dogs\n")
+    with pytest.raises(UsageError):
+        translate_file(source, source, shared, Options())
+    assert source.read_text() == "two dogs\n"
+
+
+def _part(text: str) -> Part:
+    """Return a part of a format whose lines are segments, and whose structure is the number of its lines."""
+
+    def read(text: str) -> Reading:
+        segments: list[Segment] = []
+        at = 0
+        for line in text.split("\n"):
+            segments.append(Segment.at(at, at + len(line), Inline(line, line, ()), f"line {len(segments) + 1}"))
+            at += len(line) + 1
+        return Reading(text, segments)
+
+    return Part("", text, read, lambda text: text.count("\n"), str.encode)
+
+
+def test_translations_that_would_change_the_structure_are_left_out():
+    part = _part("a\nb\nc\nd\ne")
+    translations = {index: Filled(text) for index, text in enumerate(["A", "B\nB", "C", "D", "E\n"])}
+    assert part.merged(translations) == ("A\nb\nC\nD\ne", [1, 4])
+
+
+def test_edits_that_overlap_are_an_error():
+    with pytest.raises(ValueError, match="overlap"):
+        apply("abc", [Edit(0, 2, "x"), Edit(1, 3, "y")])
+
+
+def test_what_is_held_out_comes_back():
+    text = "a [one] b [two]"
+    held = hold_out(text, [(3, 6), (11, 14)])
+    values = [Segment.at(0, 0, Inline(one, one, ()), "") for one in ("one", "two")]
+    reading = Reading(held, [], values)
+    assert reading.merged({}) == text
+    assert reading.merged({1: Filled("deux")}) == "a [one] b [deux]"
+
+
+def test_an_empty_translation_leaves_the_segment_and_is_reported(tmp_path):
+    document = document_of(PAGE.encode(), "html", Options())
+    results = {sentence.text: Translated("", ("empty",)) for sentence in sentences_to_translate(document)}
+    results["two dogs"] = Translated("deux deux", ("loop",))
+    found = fill(document, results)
+    assert found.raw.decode() == PAGE.replace("two dogs", "deux deux")
+    assert [(note.kind, note.place) for note in found.notes][:2] == [(LEFT, "line 1"), ("check", "line 2")]
+    lines = list(summary(found))
+    assert "left in the source language: 2" in lines[0]
+    assert "line 1" in lines[1]
+    write_report(tmp_path / "r.jsonl", Path("a.html"), Path("b.html"), found, ("en", "fr"))
+    assert json.loads((tmp_path / "r.jsonl").read_text().splitlines()[0])["src"] == "the red cat"
+    write_report(tmp_path / "r.html", Path("a.html"), Path("b.html"), found, ("en", "fr"))
+    page = (tmp_path / "r.html").read_text()
+    assert "repeats itself" in page
+    assert "a.html" in page
+
+
+def test_a_document_without_problems_has_no_notes():
+    assert translated(PAGE.encode(), "html", loud).notes == ()
+
+
+def test_terms_are_put_in_and_counted(shared_bundle, tmp_path, log_text):
+    (tmp_path / "terms.tsv").write_text("source\ttarget\ncats\ttable\n")
+    settings = ["decode.engine=native", f"decode.terminology={tmp_path / 'terms.tsv'}", "decode.beam_size=12"]
+    shared = load_shared([read_bundle(shared_bundle, settings)], Sharing())
+    source, target = tmp_path / "a.html", tmp_path / "b.html"
+    source.write_text("<p>two <b>cats</b>.<p>red cats.")
+    translate_file(source, target, shared, Options())
+    assert target.read_text().count("table") == 2
+    assert "terminology: 2 of 2 terms met" in log_text()
