@@ -81,7 +81,7 @@ class Rendering:
 
     def _links(self, translations: Sequence[Translation], first_line: int) -> list[list[str]]:
         """Return the word alignment of each candidate in Pharaoh format; empty for a line that was split."""
-        from mtkit.scoring import alignment, scoring  # here, for they load torch
+        from mtkit.scoring import alignment, alignment_lexicon, scoring  # here, for they load torch
 
         models = scoring.native_models(self.translator.engine, "word alignments")
         split = [self.translator.needs_segments(translation.src) for translation in translations]
@@ -90,7 +90,9 @@ class Rendering:
                 log.warning(f"line {line}: no word alignment, because the line was split into segments")
         rows = list(zip(translations, split, strict=True))
         pairs = [(row.src, candidate.text) for row, is_split in rows if not is_split for candidate in row.n_best]
-        links = iter(alignment.align(models[0], self.translator.src_tokenizer, self.translator.tgt_tokenizer, pairs))
+        tokenizers = self.translator.src_tokenizer, self.translator.tgt_tokenizer
+        lexicon = alignment_lexicon.alignment_lexicon(self.translator.files)
+        links = iter(alignment.align(models[0], *tokenizers, pairs, lexicon=lexicon))
         return [["" if is_split else next(links) for _ in row.n_best] for row, is_split in rows]
 
     def _scores(self, translations: Sequence[Translation]) -> list[list[scoring.PairScore]]:

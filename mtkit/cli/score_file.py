@@ -15,7 +15,7 @@ from mtkit.cli.sharing import Where
 from mtkit.config.data import CorpusFiles
 from mtkit.cores import usable_cores
 from mtkit.jobs import line_job
-from mtkit.scoring import alignment, scoring
+from mtkit.scoring import alignment, alignment_lexicon, scoring
 from mtkit.translation import loading
 from mtkit.translation import pair_text as pair_texts
 
@@ -65,7 +65,8 @@ class LoadScorer:
         loaded = bundle.load_bundle(self.folder, self.overrides)
         runtime.set_threads(self.threads)
         tokenizer = loaded.src_tokenizer.tagged(loaded.config.decode.tag)
-        return scoring.Scorer(loaded.model.to(runtime.choose_device(self.device)), tokenizer, loaded.tgt_tokenizer)
+        model = loaded.model.to(runtime.choose_device(self.device))
+        return scoring.Scorer(model, tokenizer, loaded.tgt_tokenizer, alignment_lexicon.alignment_lexicon(loaded))
 
 
 def score_window(
@@ -74,7 +75,8 @@ def score_window(
     """Return a line for each pair, and their totals. limit: decode.max_src_tokens; first: number of the first pair."""
     links: Sequence[str | None] = [None] * len(pairs)
     if form.alignments:
-        links = alignment.align(scorer.model, scorer.src_tokenizer, scorer.tgt_tokenizer, pairs)
+        tokenizers = scorer.src_tokenizer, scorer.tgt_tokenizer
+        links = alignment.align(scorer.model, *tokenizers, pairs, lexicon=scorer.lexicon)
     scores, totals = scorer.score(pairs), scoring.ScoreTotals()
     for score in scores:
         totals.add(score, limit)

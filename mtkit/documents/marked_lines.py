@@ -7,6 +7,7 @@ from mtkit.console import counted, log
 from mtkit.documents import html_text
 from mtkit.documents.transfer import Interval, transfer, words_of
 from mtkit.scoring.alignment import interval_weights
+from mtkit.scoring.alignment_lexicon import alignment_lexicon
 from mtkit.scoring.scoring import native_models
 from mtkit.translation.translator import Translator
 
@@ -18,6 +19,7 @@ class MarkedLines:
         """check_direction: as for `Translator.session`. Raises UsageError if the engine shows no attention."""
         self._translator = translator
         self._model = native_models(translator.engine, "markup")[0]
+        self._lexicon = alignment_lexicon(translator.files)
         self._session = translator.session(check_direction=check_direction)
         self.n_places = self.n_guessed = 0
 
@@ -30,7 +32,7 @@ class MarkedLines:
         texts = [(inlines[index].text, translations[index]) for index in marked]
         words = [(self._words_of(src), self._words_of(tgt)) for src, tgt in texts]
         tokenizers = self._translator.src_tokenizer, self._translator.tgt_tokenizer
-        weights = interval_weights(self._model, *tokenizers, texts, words)
+        weights = interval_weights(self._model, *tokenizers, texts, words, self._lexicon)
         for index, of_line, of_words in zip(marked, words, weights, strict=True):
             moved = transfer(inlines[index], translations[index], of_words, html_text.write, of_line)
             lines[index] = moved.text

@@ -24,6 +24,7 @@ from mtkit.translation.translator import Translator
 
 if TYPE_CHECKING:
     from mtkit.model.transformer import Transformer
+    from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 
 _LINE = re.compile(r"[^\n]+")
 
@@ -138,7 +139,7 @@ class SentenceTranslator:
         from mtkit.scoring.alignment import interval_weights
 
         tokenizers = self._translator.src_tokenizer, self._translator.tgt_tokenizer
-        return interval_weights(self._model, *tokenizers, pairs, words)
+        return interval_weights(self._model, *tokenizers, pairs, words, self._lexicon)
 
     @cached_property
     def _model(self) -> "Transformer":
@@ -151,6 +152,12 @@ class SentenceTranslator:
         if self._translator.files is None:
             raise UsageError("tags need a model that was loaded from a bundle")
         return load_model(self._translator.files).eval()
+
+    @cached_property
+    def _lexicon(self) -> "AlignmentLexicon | None":
+        from mtkit.scoring.alignment_lexicon import alignment_lexicon
+
+        return alignment_lexicon(self._translator.files)
 
     def _words(self, text: str, src: str) -> list[Interval]:
         """Return the words of a sentence or of its translation; each placeholder is one word."""

@@ -115,8 +115,8 @@ class _Placer:
         self.src, self.tgt = words
         if weights.shape != (len(self.tgt), len(self.src)):
             raise ValueError(f"weights of {weights.shape} for {len(self.tgt)} target and {len(self.src)} source words")
-        self.weights, self.write = weights, write
-        self.sums = np.concatenate([np.zeros((len(self.tgt), 1)), weights.cumsum(axis=1)], axis=1)
+        self.weights, self.write = _mutual(weights), write
+        self.sums = np.concatenate([np.zeros((len(self.tgt), 1)), self.weights.cumsum(axis=1)], axis=1)
         self.is_mark = np.array([not _has_letters(translation, word) for word in self.tgt], dtype=bool)
         self.n_guessed = 0
 
@@ -250,6 +250,15 @@ class _Placer:
         if before:
             return _Item(end, end, order, space + markup)
         return _Item(end, start if stands_for and not after else end, order, markup)
+
+
+def _mutual(weights: Floats) -> Floats:
+    """Return weights (target, source) that are large where both words have most to do with each other.
+
+    That a target word looks at a source word counts as far as the source word is looked at by no other.
+    """
+    shares = weights / np.maximum(weights.sum(axis=0, keepdims=True), 1e-6)
+    return np.asarray(weights * shares**2)
 
 
 def _has_letters(text: str, word: Interval) -> bool:

@@ -3,7 +3,8 @@
 While the decoder predicts a token, the cross-attention of its last layer but one looks mostly at the token's
 counterparts (Garg et al. 2019). Of two layers it is the last: in a production model of that depth, the last layer
 links 95 % of names and numbers to themselves, the first 39 %. The weights are the mean over the heads, summed over the
-tokens of a source word and averaged over those of a target word.
+tokens of a source word and averaged over those of a target word. Where the bundle has a lexicon of alignments, it has
+most of the say: words it knows well, and attention tells apart what occurs twice and what is rare.
 """
 
 import codecs
@@ -20,9 +21,11 @@ from mtkit.console import counted, log
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.formats.lines import as_one_line
 from mtkit.model.transformer import Transformer
+from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.scoring.scoring import ForcedPair, explain_out_of_memory, forced_batches
 
 Interval = tuple[int, int]  # characters of a text: from, up to
+_LEXICON_SHARE = 0.7  # of the weights; the rest is attention's
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -32,6 +35,7 @@ def align(
     tgt_tokenizer: Tokenizer,
     pairs: Sequence[tuple[str, str]],
     *,
+    lexicon: AlignmentLexicon | None = None,
     layer: int | None = None,
 ) -> list[str]:
     """Return the word alignment of each pair of texts in Pharaoh format: `0-0 1-2`, source word - target word, from 0.
@@ -39,7 +43,7 @@ def align(
     Words are what white space separates. Each target word is linked to the source word with the most attention, or
     to none if that is the end of the sentence or the tokenizer's tag; a source word may have several links or none. A
     pair with a blank side has no links.
-    layer: the decoder layer, from 0; by default the one that aligns best.
+    lexicon: of the model's bundle. layer: the decoder layer, from 0; by default the one that aligns best.
     """
     texts = [(as_one_line(src).strip(), as_one_line(tgt).strip()) for src, tgt in pairs]
     forced = _forced(src_tokenizer, tgt_tokenizer, texts)
@@ -47,7 +51,7 @@ def align(
         limit = model.cfg.max_positions
         log.warning(f"{n_long:,} of {counted(len(pairs), 'pair')} not aligned: longer than model.max_positions={limit}")
     alignments = [""] * len(pairs)
-    for index, attention in _attention(model, forced, layer):
+    for index, attention in _weights(model, forced, lexicon, layer):
         pair, (src_text, tgt_text) = forced[index], texts[index]
         src_words, tgt_words = words_of(src_text, src_tokenizer), words_of(tgt_text, tgt_tokenizer, src_text)
         links = sorted(word_links(_end_for_tag(attention, len(pair.src) - len(src_words)), src_words, tgt_words))
@@ -61,16 +65,17 @@ def interval_weights(
     tgt_tokenizer: Tokenizer,
     texts: Sequence[tuple[str, str]],
     intervals: Sequence[tuple[Sequence[Interval], Sequence[Interval]]],
+    lexicon: AlignmentLexicon | None = None,
 ) -> list[npt.NDArray[np.float64]]:
-    """Return how much parts of a translation look at parts of its source: a matrix (target, source) for each pair.
+    """Return how much parts of a translation have to do with those of its source: for each pair (target, source).
 
     intervals: of each pair, the parts of source and target, such as words: characters from, up to. A row adds up to at
     most 1; the rest is attention to the end of the sentence and to what is in no part. Rows are 0 for texts that are
-    blank, or too long for the model.
+    blank, or too long for the model. lexicon: of the model's bundle.
     """
     forced = _forced(src_tokenizer, tgt_tokenizer, texts)
     matrices = [np.zeros((len(tgt), len(src))) for src, tgt in intervals]
-    for index, attention in _attention(model, forced):
+    for index, attention in _weights(model, forced, lexicon):
         src, tgt = texts[index]
         src_spans, tgt_spans = src_tokenizer.spans(src), tgt_tokenizer.spans(tgt, src)
         n_tags = len(forced[index].src) - len(src_spans)
@@ -99,12 +104,23 @@ def _forced(src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, texts: Sequence[
     return [ForcedPair(src, tgt) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
 
 
-def _attention(
-    model: Transformer, pairs: Sequence[ForcedPair], layer: int | None = None
+def _weights(
+    model: Transformer, pairs: Sequence[ForcedPair], lexicon: AlignmentLexicon | None, layer: int | None = None
 ) -> Iterator[tuple[int, Tensor]]:
-    """Return the attention of the pairs that have text on both sides and fit into the model, with their indices."""
+    """Return the weights (T, S + 1) of the pairs that have text on both sides and fit into the model, with indices."""
     indices = [index for index, pair in enumerate(pairs) if pair.src and pair.tgt and _fits(pair, model)]
-    return zip(indices, attention_weights(model, [pairs[index] for index in indices], layer=layer), strict=True)
+    for index, attention in zip(
+        indices, attention_weights(model, [pairs[index] for index in indices], layer=layer), strict=True
+    ):
+        yield index, attention if lexicon is None else _mixed(attention.float(), pairs[index], lexicon)
+
+
+def _mixed(attention: Tensor, pair: ForcedPair, lexicon: AlignmentLexicon) -> Tensor:
+    """Return the weights of a pair: attention (T, S + 1) and what the lexicon says, mixed."""
+    known = lexicon.agreement(torch.tensor([pair.src]), torch.tensor([pair.tgt]))[0]
+    weights = (1 - _LEXICON_SHARE) * attention
+    weights[:, :-1] += _LEXICON_SHARE * known
+    return weights
 
 
 def _fits(pair: ForcedPair, model: Transformer) -> bool:

@@ -20,6 +20,7 @@ from mtkit.errors import MtkitError
 from mtkit.formats.lines import as_one_line
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import is_out_of_memory
+from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.search.hypothesis import Engine
 
 if TYPE_CHECKING:
@@ -175,9 +176,16 @@ def _chosen(model: Transformer, hidden: Tensor, ids: Tensor) -> Tensor:
 class Scorer:
     """A model with its tokenizers that scores given translations."""
 
-    def __init__(self, model: Transformer, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
-        """The model stays on its device."""
+    def __init__(
+        self,
+        model: Transformer,
+        src_tokenizer: Tokenizer,
+        tgt_tokenizer: Tokenizer,
+        lexicon: AlignmentLexicon | None = None,
+    ) -> None:
+        """The model stays on its device. lexicon: of its bundle, for alignments."""
         self.model = model
+        self.lexicon = lexicon
         self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
         self.max_positions = model.cfg.max_positions if model.cfg.positions == "learned" else None

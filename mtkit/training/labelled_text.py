@@ -79,6 +79,11 @@ class LabelledText:
         scaled = [scores_of(part.logits / done["temperature"], part.labels) for part in parts]
         return replace(scores, parts=scaled), done
 
+    @property
+    def alignment_lexicon(self) -> None:
+        """None: nothing is translated."""
+        return None
+
     def complete_bundle(self, folder: Path) -> None:
         """Add nothing."""
 

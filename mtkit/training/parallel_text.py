@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from mtkit.evaluation.metrics.scores import evaluate
 from mtkit.formats.pairs import SIDES, Pair
 from mtkit.model.network import Network
 from mtkit.runtime import Precision
+from mtkit.scoring.alignment_lexicon import FILE as ALIGNMENT_FILE
+from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.training.dev_sets import parts_of, validator_of
 from mtkit.training.forecast import ValidationCost, forecast_validation
 from mtkit.training.orientation import check_texts
@@ -76,9 +78,20 @@ class ParallelText:
         """Leave the model as it is."""
         return scores, {}
 
-    def complete_bundle(self, folder: Path) -> None:
-        """Add the counts that tell source text from target text, if the tokenizers alone do not."""
+    @cached_property
+    def alignment_lexicon(self) -> AlignmentLexicon:
+        """See TrainingText."""
+        log.info("guided alignment: learning which tokens translate which")
         src, tgt = self.tokenizers
+        lexicon = AlignmentLexicon.learn(self.train.src, self.train.tgt, src.vocab_size, tgt.vocab_size)
+        self.train.release()
+        return lexicon
+
+    def complete_bundle(self, folder: Path) -> None:
+        """Add the lexicon of guided alignment, and, if the tokenizers do not tell the sides apart, counts that do."""
+        src, tgt = self.tokenizers
+        if self.cfg.train.guided_alignment:
+            add_to_bundle(folder, ALIGNMENT_FILE, self.alignment_lexicon.save)
         if Sides.from_tokenizers(src, tgt) is None:
             counts = self.train.src.occurrences(src.vocab_size), self.train.tgt.occurrences(tgt.vocab_size)
             add_to_bundle(folder, SIDES_FILE, lambda path: save_counts(path, *counts))

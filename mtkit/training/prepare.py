@@ -30,7 +30,7 @@ from mtkit.runtime import (
     log_missing_numba,
     set_threads,
 )
-from mtkit.training.alignment_guide import AlignmentGuide
+from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.training.auto_batch import available_memory, with_batch_tokens
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.labelled_text import prepare_labelled
@@ -169,10 +169,10 @@ def prepare(
     if device.type == "cpu" and processes.size == 1:
         _require_memory(cfg, count_network_weights(cfg, *sizes))
 
-    guide = _guide(cfg, text, device)
+    lexicon = _lexicon(cfg, text, device)
 
     def trial(cfg: Config) -> Updater:
-        return Updater(new_network(cfg, *sizes).to(device), cfg.train, cfg.seed, precision, guide=guide)
+        return Updater(new_network(cfg, *sizes).to(device), cfg.train, cfg.seed, precision, lexicon=lexicon)
 
     cfg, n_updates = processes.on_main(
         lambda: _with_batches(cfg, text.train, mixtures, trial, None if checkpoints.exist() else since, processes.size)
@@ -183,7 +183,7 @@ def prepare(
         load_start(cfg.train.init_from, model, cfg.data.labels)
     freeze(model, cfg.train.freeze)
     feed = _make_feed(cfg, text, mixtures, processes)
-    updater = Updater(model, cfg.train, cfg.seed, precision, processes, guide)
+    updater = Updater(model, cfg.train, cfg.seed, precision, processes, lexicon)
     cfg, validator, validation_s = _make_validator(cfg, text, updater, validation_s)
     run = Prepared(
         cfg,
@@ -225,14 +225,9 @@ def _with_batches(
     return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), None
 
 
-def _guide(cfg: Config, text: TrainingText, device: torch.device) -> AlignmentGuide | None:
-    if not cfg.train.guided_alignment:
-        return None
-    log.info("guided alignment: learning which tokens translate which")
-    src, tgt = text.tokenizers
-    guide = AlignmentGuide.learn(text.train.src, text.train.tgt, src.vocab_size, tgt.vocab_size)
-    text.train.release()
-    return guide.to(device)
+def _lexicon(cfg: Config, text: TrainingText, device: torch.device) -> AlignmentLexicon | None:
+    lexicon = text.alignment_lexicon if cfg.train.guided_alignment else None
+    return None if lexicon is None else lexicon.to(device)
 
 
 def _make_validator(

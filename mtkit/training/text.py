@@ -11,6 +11,7 @@ from mtkit.data.tokenizer import Tokenizer
 from mtkit.data.tokenizer_report import TokenizerReport
 from mtkit.model.network import Network
 from mtkit.runtime import Precision
+from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.training.forecast import ValidationCost
 from mtkit.training.validation import DevScores, Validator
 
@@ -44,6 +45,10 @@ class TrainingText(Protocol):
 
     def calibrate(self, model: Network, scores: DevScores) -> tuple[DevScores, dict[str, Any]]:
         """Adjust the finished model's output to dev; return its scores now, and what was done, for the manifest."""
+
+    @property
+    def alignment_lexicon(self) -> AlignmentLexicon | None:
+        """Which tokens translate which, learned from the training text when first needed; None of single texts."""
 
     def complete_bundle(self, folder: Path) -> None:
         """Add to a new bundle what the model's users need besides."""

@@ -21,8 +21,9 @@ from mtkit.model.ops import seeded_dropout
 from mtkit.model.ssru import SSRU
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
-from mtkit.training.alignment_guide import AlignmentGuide, Guidance
+from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.training.divergence import Divergence
+from mtkit.training.guided_alignment import Guidance
 from mtkit.training.loss import smoothed_cross_entropy_sum
 from mtkit.training.micro_batches import Replicas, lower_limit, parts_of
 from mtkit.training.state import UpdateStats
@@ -40,11 +41,11 @@ class Updater:
         seed: int,
         precision: Precision,
         processes: Communicator = ALONE,
-        guide: AlignmentGuide | None = None,
+        lexicon: AlignmentLexicon | None = None,
     ) -> None:
-        """guide: of the attention, on the model's device (train.guided_alignment)."""
+        """lexicon: what the attention learns, on the model's device (train.guided_alignment)."""
         self.model = model
-        self.guidance = Guidance(guide, cfg.guided_alignment) if guide else None
+        self.guidance = Guidance(lexicon, cfg.guided_alignment) if lexicon else None
         self.processes = processes
         if cfg.compile:
             compile_layers(model)

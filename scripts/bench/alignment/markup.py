@@ -1,33 +1,34 @@
 """Plant tags around words of sentences, translate them, and measure whether the tags end around the right words.
 
-    .venv/bin/python scripts/bench/alignment/markup.py --model runs/en-fr --src dev.en.gz --lines 2000
+    B=".venv/bin/python scripts/bench/alignment/markup.py"
+    $B translate --model runs/en-fr --src test.en.gz --lines 2000 > build/tags.jsonl
+    $B words build/tags.jsonl --train train.en.gz train.fr.gz > build/words.txt
+    eflomal-align --input build/words.txt --forward-links build/fwd --reverse-links build/rev
+    $B judge build/tags.jsonl build/fwd build/rev
 
-The right words are those that the model's guide links to the tagged words: two lexicons, learnt from the training text
-of the run, that know nothing of the model's attention. A pair of tags counts if all of its words have sure links (a
-probability of --sure in both directions), to target words between which no word links to another source word. It is
-right if it encloses all of these words, and besides them only words without a link, such as articles.
+The judge is another program's alignment (eflomal, GPL, from PyPI in an environment of its own), which aligns in both
+directions. A pair of tags is without doubt if every tagged word has links, the directions agree on them, and neither
+links a target word between these to another source word. It is right if it encloses the tagged words' target words,
+and besides them only words that both directions do not link to others, such as articles. Words are those between which
+tags may stand: "J'ai" is two.
 """
 
 import argparse
+import json
 import random
 import re
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
-from mtkit.config.loading import load_config
-from mtkit.data.special_ids import EOS_ID
+from mtkit.config.data import CorpusFiles
+from mtkit.data.corpus import read_pairs
 from mtkit.documents.marked_lines import MarkedLines
+from mtkit.documents.transfer import words_of
 from mtkit.formats.lines import read_lines
-from mtkit.training import alignment_guide
-from mtkit.training.alignment_guide import AlignmentGuide
-from mtkit.training.parallel_text import prepare_pairs
 from mtkit.translation.translator import Translator
 
 _TAG = re.compile(r"</?[a-c]>")
-Links = set[tuple[int, int]]  # source word, target word; words are what white space separates
+Links = set[tuple[int, int]]  # source word, target word
 
 
 def plant(line: str, rng: random.Random) -> tuple[str, dict[str, range]]:
@@ -45,95 +46,87 @@ def plant(line: str, rng: random.Random) -> tuple[str, dict[str, range]]:
     return " ".join(words), places
 
 
-def tagged_words(text: str, tag: str) -> set[int]:
-    """Return the words that stand, at least in part, between the tags, without those of which only a mark does."""
-    start, end = text.index(f"<{tag}>"), text.index(f"</{tag}>")
-    found = set()
-    for index, word in enumerate(re.finditer(r"\S+", text)):
-        inside = "".join(
-            text[place] for place in range(max(word.start(), start), min(word.end(), end)) if text[place].isalnum()
-        )
-        if _TAG.sub("", inside):
-            found.add(index)
-    return found
-
-
-class Judge:
-    """Links of the lexicons between words."""
-
-    def __init__(self, run: Path, sure: float) -> None:
-        alignment_guide._LEAST = sure
-        cfg = load_config(run / "config.yaml")
-        text = prepare_pairs(cfg, run, is_verified=True)
-        self.tokenizers = text.tokenizers
-        sizes = [tokenizer.vocab_size for tokenizer in self.tokenizers]
-        self.guide = AlignmentGuide.learn(text.train.src, text.train.tgt, sizes[0], sizes[1])
-
-    def links(self, src: str, tgt: str) -> Links:
-        """Return the links between words that any of their tokens have."""
-        src_tokenizer, tgt_tokenizer = self.tokenizers
-        ids = [torch.tensor([[*t.encode(text), EOS_ID]]) for t, text in zip(self.tokenizers, (src, tgt), strict=True)]
-        rows = self.guide.links(ids[0], ids[1])[0, :-1, :-1].nonzero().tolist()
-        words = _words(src, src_tokenizer.spans(src)), _words(tgt, tgt_tokenizer.spans(tgt))
-        names = [[any(map(str.isalnum, word)) for word in text.split()] for text in (src, tgt)]
-        links = {(words[0][s], words[1][t]) for t, s in rows}
-        return {(s, t) for s, t in links if names[0][s] and names[1][t]}
-
-
-def _words(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
-    return [len(text[: max(start + 1, end)].split()) - 1 for start, end in spans]
-
-
-def expected(links: Links, words: range) -> tuple[set[int], set[int]] | None:
-    """Return the target words that belong to these source words, and those that do not, if there is no doubt."""
-    own = {t for s, t in links if s in words}
-    others = {t for s, t in links if s not in words}
-    if not own or any(not any(s == word for s, _ in links) for word in words):
-        return None
-    return None if any(min(own) <= t <= max(own) for t in others) else (own, others)
-
-
-def main() -> None:
-    """Print one line of figures, and examples of what went wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, required=True, help="run folder")
-    parser.add_argument("--src", type=Path, required=True)
-    parser.add_argument("--lines", type=int, default=2000)
-    parser.add_argument("--sure", type=float, default=0.7)
-    args = parser.parse_args()
+def translate(args: argparse.Namespace) -> None:
+    """Print a line of JSON for each sentence with tags: its source and its translation."""
     rng = random.Random(1)
     lines = [line for line in read_lines(args.src) if len(line.split()) > 2][: args.lines]
-    planted = [plant(line, rng) for line in lines]
+    planted = [plant(line, rng)[0] for line in lines]
     marked = MarkedLines(Translator.load(args.model, engine="native"))
-    judge = Judge(args.model, args.sure)
-    counts: Counter[str] = Counter()
-    wrong = []
     for start in range(0, len(planted), 200):
         part = planted[start : start + 200]
-        for (source, places), line, found in zip(
-            part, lines[start : start + 200], marked.translate([text for text, _ in part]), strict=True
-        ):
-            counts["lines"] += 1
-            counts["valid"] += Counter(_TAG.findall(found)) == Counter(_TAG.findall(source)) and _is_nested(found)
-            plain = _TAG.sub("", found)
-            links = judge.links(line, plain)
-            for tag, words in places.items():
-                counts["pairs"] += 1
-                right = expected(links, words)
-                if right is None:
-                    continue
-                counts["sure"] += 1
-                tagged, (own, others) = tagged_words(found, tag), right
-                is_right = own <= tagged and not tagged & others
-                counts["right"] += is_right
-                if not is_right:
-                    wrong.append(f"{source}\n  {found}  <{tag}> expected around {sorted(own)}")
-    print("\n".join(rng.sample(wrong, min(20, len(wrong)))))
-    print(
-        f"{counts['lines']:,} lines, structure valid in {counts['valid'] / counts['lines']:.2%}; {counts['pairs']:,} "
-        f"pairs of tags, {counts['sure']:,} without doubt, {counts['right'] / max(1, counts['sure']):.1%} of these "
-        f"right; {marked.n_guessed:,} places were guesses"
-    )
+        for source, found in zip(part, marked.translate(part), strict=True):
+            print(json.dumps([source, found], ensure_ascii=False), flush=True)
+    marked.report()
+
+
+def read_rows(path: Path) -> list[tuple[str, str]]:
+    """Return what `translate` has printed."""
+    return [(source, found) for source, found in map(json.loads, read_lines(path))]
+
+
+def words(args: argparse.Namespace) -> None:
+    """Print the words of the training pairs and of the translations for an aligner, source ||| target."""
+    train = ((pair.src, pair.tgt) for pair in read_pairs([CorpusFiles(src=args.train[0], tgt=args.train[1])]))
+    rows = ((_TAG.sub("", source), _TAG.sub("", found)) for source, found in read_rows(args.tags))
+    for pair in (*train, *rows):
+        print(" ||| ".join(" ".join(side[a:b].lower() for a, b in words_of(side)) or "." for side in pair))
+
+
+def tagged_words(text: str, tag: str) -> set[int]:
+    """Return the words of the text without tags that stand, at least in part, between these, if they have letters."""
+    start, end = (len(_TAG.sub("", text[: text.index(mark)])) for mark in (f"<{tag}>", f"</{tag}>"))
+    plain = _TAG.sub("", text)
+    return {
+        index
+        for index, (first, last) in enumerate(words_of(plain))
+        if first < end and last > start and any(map(str.isalnum, plain[first:last]))
+    }
+
+
+def expected(there: Links, back: Links, tagged: set[int]) -> tuple[set[int], set[int]] | None:
+    """Return the target words that belong to these source words, and those of others, if there is no doubt.
+
+    there, back: the links of both directions.
+    """
+    both, either = there & back, there | back
+    own = {t for s, t in both if s in tagged}
+    if any(all(s != word for s, _ in both) for word in tagged) or own != {t for s, t in either if s in tagged}:
+        return None
+    if any(min(own) <= t <= max(own) for s, t in either if s not in tagged):
+        return None
+    return own, {t for s, t in both if s not in tagged}
+
+
+def read_links(path: Path, n: int) -> list[Links]:
+    """Return the links of the last n lines of a file, as 0-0 1-2."""
+    links = ((link.split("-") for link in line.split()) for line in [*read_lines(path)][-n:])
+    return [{(int(s), int(t)) for s, t in of_line} for of_line in links]
+
+
+def judge(args: argparse.Namespace) -> None:
+    """Print some wrong places, and a line of figures."""
+    rows = read_rows(args.tags)
+    counts: Counter[str] = Counter()
+    wrong = []
+    directions = (read_links(path, len(rows)) for path in args.links)
+    for (source, found), there, back in zip(rows, *directions, strict=True):
+        counts["lines"] += 1
+        counts["valid"] += Counter(_TAG.findall(found)) == Counter(_TAG.findall(source)) and _is_nested(found)
+        for tag in sorted({mark.strip("</>") for mark in _TAG.findall(source)}):
+            counts["pairs"] += 1
+            right = expected(there, back, tagged_words(source, tag))
+            if right is None:
+                continue
+            counts["sure"] += 1
+            (own, others), tagged = right, tagged_words(found, tag)
+            is_right = own <= tagged and not tagged & others
+            counts["right"] += is_right
+            if not is_right:
+                wrong.append(f"{source}\n  {found}  <{tag}> expected around {sorted(own)}")
+    print("\n".join(random.Random(1).sample(wrong, min(args.show, len(wrong)))))
+    valid, share = counts["valid"] / counts["lines"], counts["right"] / max(1, counts["sure"])
+    print(f"{counts['lines']:,} lines, {valid:.2%} of them with all tags, well nested")
+    print(f"{counts['pairs']:,} pairs of tags, {counts['sure']:,} without doubt, {share:.1%} of these right")
 
 
 def _is_nested(text: str) -> bool:
@@ -144,6 +137,28 @@ def _is_nested(text: str) -> bool:
         elif not waiting or waiting.pop() != tag.strip("</>"):
             return False
     return not waiting
+
+
+def main() -> None:
+    """Parse the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("translate")
+    one.add_argument("--model", type=Path, required=True, help="run or bundle")
+    one.add_argument("--src", type=Path, required=True)
+    one.add_argument("--lines", type=int, default=2000)
+    one.set_defaults(act=translate)
+    two = commands.add_parser("words")
+    two.add_argument("tags", type=Path)
+    two.add_argument("--train", nargs=2, type=Path, required=True)
+    two.set_defaults(act=words)
+    three = commands.add_parser("judge")
+    three.add_argument("tags", type=Path)
+    three.add_argument("links", nargs=2, type=Path)
+    three.add_argument("--show", type=int, default=10, help="wrong places to print")
+    three.set_defaults(act=judge)
+    args = parser.parse_args()
+    args.act(args)
 
 
 if __name__ == "__main__":

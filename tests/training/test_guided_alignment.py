@@ -13,7 +13,8 @@ from mtkit.data.encoded import EncodedSide
 from mtkit.data.special_ids import EOS_ID, PAD_ID
 from mtkit.engines.lexicon import EMPTY_SHARE, EMPTY_WORD, Model1
 from mtkit.model.transformer import Transformer
-from mtkit.training.alignment_guide import AlignmentGuide, Guidance
+from mtkit.scoring.alignment_lexicon import AlignmentLexicon
+from mtkit.training.guided_alignment import Guidance
 
 TENSION = 4.0
 
@@ -46,9 +47,9 @@ def side_of(sentences) -> EncodedSide:
     return EncodedSide(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), lengths)
 
 
-def guide_of(pairs, vocab_size: int = 40) -> AlignmentGuide:
+def guide_of(pairs, vocab_size: int = 40) -> AlignmentLexicon:
     src, tgt = (side_of([pair[side] for pair in pairs]) for side in (0, 1))
-    return AlignmentGuide.learn(src, tgt, vocab_size, vocab_size)
+    return AlignmentLexicon.learn(src, tgt, vocab_size, vocab_size)
 
 
 def test_model_1_with_tension_is_that_of_plain_loops():

@@ -1,23 +1,30 @@
-"""Soft word alignments of a batch, by lexicons of the training text, which cross-attention learns: guided alignment.
+"""Soft word alignments by lexicons of the training text: cross-attention learns them, and is helped by them.
 
 A link between a source and a target token is likely if each is a likely translation of the other, and if both stand at
 like places. Nothing is stored for each sentence, so that subword sampling and any order of the pairs work.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from mtkit.data.batching import Batch
+from mtkit.bundle import BundleFiles, bundle_file
+from mtkit.data.arrays import read_arrays
 from mtkit.data.encoded import EncodedSide
 from mtkit.data.special_ids import EOS_ID, PAD_ID
 from mtkit.engines.lexicon import EMPTY_SHARE, EMPTY_WORD, Model1, even_sample
+from mtkit.errors import BundleError
 
 _TENSION = 4.0  # of links to the diagonal (Dyer et al. 2013, section 3.2)
 _LEAST = 0.5  # probability of a link (Liang et al. 2006, section 4: the mean of both directions)
-_FLOOR = 1e-9  # of attention, whose logarithm is taken
+_LEAST_SAVED = 1e-3  # probability
+FILE = "alignment.npz"  # of a bundle
 _MOST_LINKS = 10_000_000  # to learn from: half a minute, and 0.5 GB
 
 
@@ -36,6 +43,24 @@ class _Table:
         lexicon = Model1(src_text, tgt_text, tension=_TENSION).lexicon(with_empty_word=True)
         keys = torch.from_numpy(lexicon.src_ids * n_to + lexicon.tgt_ids)
         return cls(keys, torch.from_numpy(lexicon.probs).float(), n_to)
+
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return the table as arrays, for a file."""
+        is_kept = self.probs >= _LEAST_SAVED
+        steps = np.diff(self.keys[is_kept].numpy(), prepend=0)  # small numbers, which pack well
+        return {
+            f"{name}_steps": steps,
+            f"{name}_probs": self.probs[is_kept].numpy().astype(np.float16),
+            f"{name}_size": np.array(self.n_to),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], name: str) -> "_Table":
+        """Read such arrays. Raises KeyError or ValueError if they are not a table."""
+        steps, probs = arrays[f"{name}_steps"], arrays[f"{name}_probs"].astype(np.float32)
+        if not (steps.ndim == 1 and steps.shape == probs.shape and len(steps) and steps.dtype == np.int64):
+            raise ValueError("its arrays do not fit together")
+        return cls(torch.from_numpy(steps.cumsum()), torch.from_numpy(probs), int(arrays[f"{name}_size"]))
 
     def to(self, device: torch.device) -> "_Table":
         return _Table(self.keys.to(device), self.probs.to(device), self.n_to)
@@ -66,22 +91,45 @@ def _places(ids: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class AlignmentGuide:
+class AlignmentLexicon:
     """Knows which source token each target token translates, as far as both directions agree."""
 
     forward: _Table
     backward: _Table
 
     @classmethod
-    def learn(cls, src: EncodedSide, tgt: EncodedSide, src_vocab_size: int, tgt_vocab_size: int) -> "AlignmentGuide":
+    def learn(cls, src: EncodedSide, tgt: EncodedSide, src_vocab_size: int, tgt_vocab_size: int) -> "AlignmentLexicon":
         """Learn from an even sample of sentence pairs."""
         sample = even_sample(src.lengths, tgt.lengths, _MOST_LINKS)
         src, tgt = src.take(sample), tgt.take(sample)
         return cls(_Table.learn(src, tgt, tgt_vocab_size), _Table.learn(tgt, src, src_vocab_size))
 
-    def to(self, device: torch.device) -> "AlignmentGuide":
-        """Copy the guide to a device."""
-        return AlignmentGuide(self.forward.to(device), self.backward.to(device))
+    def to(self, device: torch.device) -> "AlignmentLexicon":
+        """Copy the lexicon to a device."""
+        return AlignmentLexicon(self.forward.to(device), self.backward.to(device))
+
+    @torch.no_grad()
+    def agreement(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """Return the geometric mean of both directions' probabilities of each link: (B, T, S).
+
+        src: (B, S) and tgt: (B, T), ids without EOS, with PAD where there is no word.
+        """
+        return (self.forward.links(src, tgt) * self.backward.links(tgt, src).transpose(1, 2)).sqrt()
+
+    def save(self, path: Path) -> None:
+        """Write the lexicon to a file; probabilities below _LEAST_SAVED are left out."""
+        arrays: dict[str, Any] = {**self.forward.arrays("forward"), **self.backward.arrays("backward")}
+        with path.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> "AlignmentLexicon":
+        """Read such a file. Raises BundleError if it is damaged."""
+        try:
+            arrays = read_arrays(path)
+            return cls(_Table.from_arrays(arrays, "forward"), _Table.from_arrays(arrays, "backward"))
+        except (ValueError, KeyError) as error:
+            raise BundleError(f"{path}: not a lexicon of alignments: {error}") from None
 
     @torch.no_grad()
     def links(self, src: Tensor, tgt_out: Tensor) -> Tensor:
@@ -90,25 +138,13 @@ class AlignmentGuide:
         A row adds up to 1, or is 0 where the token's counterpart is not sure. The ends belong together.
         src: (B, S) and tgt_out: (B, T), ids with EOS and padding.
         """
-        words = [ids.masked_fill(ids == EOS_ID, PAD_ID) for ids in (src, tgt_out)]
-        there, back = self.forward.links(*words), self.backward.links(words[1], words[0]).transpose(1, 2)
-        both = (there * back).sqrt()
+        both = self.agreement(*(ids.masked_fill(ids == EOS_ID, PAD_ID) for ids in (src, tgt_out)))
         both = both.masked_fill(both < _LEAST, 0.0)
         both = both / both.sum(-1, keepdim=True).clamp_min(_LEAST)
         return both + ((src == EOS_ID)[:, None, :] & (tgt_out == EOS_ID)[:, :, None])
 
 
-@dataclass(frozen=True)
-class Guidance:
-    """The part of the loss that guides attention (Chen et al. 2016, section 3; Garg et al. 2019, section 4.2)."""
-
-    guide: AlignmentGuide
-    weight: float
-
-    def loss_sum(self, attention: Tensor, batch: Batch) -> Tensor:
-        """Return weight times the cross-entropy of the attention to the guide's links, summed over target tokens.
-
-        attention: (B, T, S) of the batch, or (2 B, T, S) of two passes; both are on the guide's device.
-        """
-        links = self.guide.links(batch.src, batch.tgt_out).repeat(attention.size(0) // batch.src.size(0), 1, 1)
-        return -self.weight * (links * attention.float().clamp_min(_FLOOR).log()).sum()
+def alignment_lexicon(files: BundleFiles | None) -> AlignmentLexicon | None:
+    """Return the lexicon of a bundle; None if there is none. Raises BundleError if it is damaged."""
+    path = None if files is None else bundle_file(files, FILE)
+    return None if path is None else AlignmentLexicon.load(path)
