@@ -1,0 +1,83 @@
+"""The messages of a program, such as "%s: <b>cannot</b> open": text with codes in, the translation as a message out."""
+
+import html
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mtkit.documents import html_text
+from mtkit.documents.access_keys import with_key, without_key
+from mtkit.documents.inline import Code, Inline, inline_of
+from mtkit.documents.pieces import Piece, trimmed
+from mtkit.documents.placeholders import STRINGS
+
+PLACEHOLDER = re.compile("|".join(STRINGS))
+_ENTITY = re.compile(r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
+# A line break inside a wrapped paragraph: after a long line that ends no sentence, before a line that is no list item.
+_SOFT_BREAK = re.compile(r"(?<=[^\n]{40})(?<![.!?:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
+_CONTROL = re.compile(r"(?:\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f])++")
+_BREAK = re.compile(r"(?<=[^\n]{40})(?<![.!?:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]*\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f]+")
+_BREAK = re.compile(rf"{_CONTROL.pattern}|(?<![ \t])[ \t]*\n[ \t]*|(?<![\s.!?])  +(?=\S)")  # or the gap of a table
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message and what its translation begins and ends with, as it does itself."""
+
+    inline: Inline
+    write: Callable[[str], str]
+    _before: str
+    _after: str
+    _source: str
+    _key: str  # the access key's mark and letter, such as "&F"; "" without
+
+    def translation(self, written: str) -> str:
+        """Return the message for a translation of `inline`, with its codes."""
+        if written == self.inline.source:
+            return self._source
+        text = f"{self._before}{written}{self._after}"
+        if not self._key:
+            return text
+        tags = [(start, end) for start, end, _ in html_text.tags(text)]
+        kept = [match.span() for pattern in (PLACEHOLDER, _ENTITY) for match in pattern.finditer(text)]
+        return with_key(text, self._key, [*tags, *kept])
+
+
+def message_of(source: str) -> Message | None:
+    """Return a message to be translated; None if it has no words.
+
+    Tags, control characters and the line breaks of wrapped paragraphs are codes. White space at the ends stays, and so
+    do codes around all of the text. The mark of an access key is taken out of the text, and put back by `translation`.
+    """
+    text, key = without_key(source)
+    inner = trimmed(text, list(_pieces(text)))
+    if not inner:
+        return None
+    start, end = inner[0].start, inner[-1].end
+    has_entities = any(piece.code is None and _ENTITY.search(text, piece.start, piece.end) for piece in inner)
+    parse, write = (html.unescape, html_text.write) if has_entities else (str, str)
+    parts = [piece.code or parse(text[piece.start : piece.end]) for piece in inner]
+    inline = inline_of(parts, text[start:end])
+    if not any(map(str.isalpha, PLACEHOLDER.sub("", inline.text))):
+        return None
+    return Message(inline, write, text[:start], text[end:], source, key)
+
+
+def _pieces(text: str) -> Iterator[Piece]:
+    breaks = {match.start(): match.end() for match in _SOFT_BREAK.finditer(text)}
+    for piece in html_text.pieces(text):
+        if piece.code is not None:
+            yield piece
+            continue
+        at = piece.start
+        for match in _BREAK.finditer(text, piece.start, piece.end):
+            start, end = match.span()
+            if "\n" in match[0] and breaks.get(start) != end:
+                continue
+            if at < start:
+                yield Piece(at, start)
+            yield Piece(start, end, Code(text[start:end], "single", text="" if "\x1b" in match[0] else " "))
+            at = end
+        if at < piece.end:
+            yield Piece(at, piece.end)
