@@ -36,6 +36,10 @@ Put = Callable[[Filled], Sequence[Edit]]
 Also = Callable[[Mapping[int, Filled]], Sequence[Edit]]
 
 
+def _accept(_translation: str) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class Segment:
     """Text with inline codes that is translated as a whole: a paragraph, a heading, a cell."""
@@ -44,6 +48,7 @@ class Segment:
     place: str  # for a person, such as "line 12"
     put: Put  # returns the edits that write a translation into the text
     write: Callable[[str], str] = str  # turns text into the format's, such as & into &amp;
+    refuse: Callable[[str], str] = _accept  # returns why a translation cannot take its place; "" if it can
 
     @classmethod
     def at(cls, start: int, end: int, inline: Inline, place: str, write: Callable[[str], str] = str) -> "Segment":
@@ -65,7 +70,7 @@ class Reading:
     held_out: Sequence[Segment] = ()
     also: Also | None = None
 
-    @property
+    @cached_property
     def all_segments(self) -> Sequence[Segment]:
         """The segments, and behind them those held out."""
         return [*self.segments, *self.held_out]
@@ -131,7 +136,7 @@ class Part:
 
     def merged(self, translations: Mapping[int, Filled]) -> tuple[str, dict[int, str]]:
         """Return the text with translations, but without those that it cannot hold; also return why, by their index."""
-        unwritable = {index: why for index, filled in translations.items() if (why := self._unwritable(filled.text))}
+        unwritable = {index: why for index, filled in translations.items() if (why := self._fault(index, filled.text))}
         wanted = self.structure_of(self.text)
         some = {index: filled for index, filled in translations.items() if index not in unwritable}
         culprits = self._culprits(wanted, some)
@@ -140,14 +145,14 @@ class Part:
             text, culprits = self.text, set(some)
         return text, dict(sorted({**unwritable, **dict.fromkeys(culprits, _BREAKS)}.items()))
 
-    def _unwritable(self, text: str) -> str:
-        """Return why the encoding of the document cannot write a translation; "" if it can."""
+    def _fault(self, index: int, text: str) -> str:
+        """Return why a translation cannot take the place of a segment: itself, or for the encoding; "" if it can."""
         try:
             self.encode(text)
         except UnicodeEncodeError as error:
             character = text[error.start]
             return f"its translation has {character!r}, which {error.encoding} cannot write; convert the file to UTF-8"
-        return ""
+        return self.reading.all_segments[index].refuse(text)
 
     def _culprits(self, wanted: object, some: Mapping[int, Filled]) -> set[int]:
         """Return which of some translations change the structure, halving them until single ones are left."""

@@ -12,13 +12,14 @@ from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.placeholders import STRINGS
 
 PLACEHOLDER = re.compile("|".join(STRINGS))
-_ENTITY = re.compile(r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
+ENTITY = re.compile(r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 # A line break inside a wrapped paragraph: after a long line that ends no sentence, before a line that is no list item.
 _SOFT_BREAK = re.compile(r"(?<=[^\n]{40})(?<![.!?:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
 _CONTROL = re.compile(r"(?:\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f])++")
 _BREAK = re.compile(r"(?<=[^\n]{40})(?<![.!?:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]*\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f]+")
 _BREAK = re.compile(rf"{_CONTROL.pattern}|(?<![ \t])[ \t]*\n[ \t]*|(?<![\s.!?])  +(?=\S)")  # or the gap of a table
+_BRANCHES = re.compile(r"\{\s{0,9}[\w.]{1,60}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},")  # of ICU
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Message:
         if not self._key:
             return text
         tags = [(start, end) for start, end, _ in html_text.tags(text)]
-        kept = [match.span() for pattern in (PLACEHOLDER, _ENTITY) for match in pattern.finditer(text)]
+        kept = [match.span() for pattern in (PLACEHOLDER, ENTITY) for match in pattern.finditer(text)]
         return with_key(text, self._key, [*tags, *kept])
 
 
@@ -55,7 +56,7 @@ def message_of(source: str) -> Message | None:
     if not inner:
         return None
     start, end = inner[0].start, inner[-1].end
-    has_entities = any(piece.code is None and _ENTITY.search(text, piece.start, piece.end) for piece in inner)
+    has_entities = any(piece.code is None and ENTITY.search(text, piece.start, piece.end) for piece in inner)
     parse, write = (html.unescape, html_text.write) if has_entities else (str, str)
     parts = [piece.code or parse(text[piece.start : piece.end]) for piece in inner]
     inline = inline_of(parts, text[start:end])
@@ -65,19 +66,30 @@ def message_of(source: str) -> Message | None:
 
 
 def _pieces(text: str) -> Iterator[Piece]:
-    breaks = {match.start(): match.end() for match in _SOFT_BREAK.finditer(text)}
     for piece in html_text.pieces(text):
-        if piece.code is not None:
+        if piece.code is None:
+            yield from breaks(text, piece.start, piece.end)
+        else:
             yield piece
+
+
+def breaks(text: str, first: int, last: int) -> Iterator[Piece]:
+    """Yield a text without tags as pieces: line breaks of wrapped paragraphs and control characters are codes."""
+    at = first
+    for match in _BREAK.finditer(text, first, last):
+        start, end = match.span()
+        if "\n" in match[0] and not _SOFT_BREAK.match(text, start):
             continue
-        at = piece.start
-        for match in _BREAK.finditer(text, piece.start, piece.end):
-            start, end = match.span()
-            if "\n" in match[0] and breaks.get(start) != end:
-                continue
-            if at < start:
-                yield Piece(at, start)
-            yield Piece(start, end, Code(text[start:end], "single", text="" if "\x1b" in match[0] else " "))
-            at = end
-        if at < piece.end:
-            yield Piece(at, piece.end)
+        if at < start:
+            yield Piece(at, start)
+        yield Piece(start, end, Code(text[start:end], "single", text="" if "\x1b" in match[0] else " "))
+        at = end
+    if at < last:
+        yield Piece(at, last)
+
+
+def refuse_branches(text: str) -> Callable[[str], str]:
+    """Return a function that says why no translation of a text can be used; "" unless it has branches of ICU."""
+    has_branches = "{" in text and _BRANCHES.search(text)
+    why = "it has branches (plural, select), which a person must translate" if has_branches else ""
+    return lambda _translation: why

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
-from mtkit.documents.message_text import PLACEHOLDER, Message, message_of
+from mtkit.documents.message_text import PLACEHOLDER, Message, message_of, refuse_branches
 from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.po_entries import Entry, Field, entries_of, is_wrapped, quoted
 from mtkit.documents.reading import Options, line_of, text_part
@@ -89,8 +89,8 @@ class _Po:
             if message is not None:
                 indices.append(len(self._segments))
                 place = self._place(entry.fields[key].start)
-                put = self._put(message, forms)
-                self._segments.append(Segment(message.inline, place, put, message.write))
+                put, refuse = self._put(message, forms), refuse_branches(message.inline.text)
+                self._segments.append(Segment(message.inline, place, put, message.write, refuse))
             elif forms:
                 copies += self._edits(forms, entry.fields[key].text)
         if indices:
