@@ -19,6 +19,10 @@ _CONTROL = re.compile(r"(?:\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f])++")
 _BREAK = re.compile(r"(?<=[^\n]{40})(?<![.!?:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]*\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f]+")
 _BREAK = re.compile(rf"{_CONTROL.pattern}|(?<![ \t])[ \t]*\n[ \t]*|(?<![\s.!?])  +(?=\S)")  # or the gap of a table
+_BLOCKS = re.compile(  # of HTML, which end a sentence
+    r"(?:</?(?:p|div|li|ul|ol|h[1-6]|table|tr|td|th|dl|dt|dd|blockquote|section|hr|br)\b[^<>]{0,1000}>\s*)++",
+    re.IGNORECASE,
+)
 _BRANCHES = re.compile(r"\{\s{0,9}[\w.]{1,60}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},")  # of ICU
 
 
@@ -66,11 +70,22 @@ def message_of(source: str) -> Message | None:
 
 
 def _pieces(text: str) -> Iterator[Piece]:
-    for piece in html_text.pieces(text):
+    at = 0
+    for match in _BLOCKS.finditer(text):
+        start, end = match.start(), match.start() + len(match[0].rstrip())
+        yield from _pieces_between(text, at, start)
+        yield Piece(start, end, Code(text[start:end], "single", text="\n"))
+        at = end
+    yield from _pieces_between(text, at, len(text))
+
+
+def _pieces_between(text: str, first: int, last: int) -> Iterator[Piece]:
+    for piece in html_text.pieces(text[first:last]):
+        start, end = first + piece.start, first + piece.end
         if piece.code is None:
-            yield from breaks(text, piece.start, piece.end)
+            yield from breaks(text, start, end)
         else:
-            yield piece
+            yield Piece(start, end, piece.code)
 
 
 def breaks(text: str, first: int, last: int) -> Iterator[Piece]:

@@ -15,6 +15,7 @@ FORMATS: Mapping[str, tuple[str, ...]] = {  # the module in `documents.formats`,
     "text": ("txt", "text"),
     "html": ("html", "htm", "xhtml", "xht"),
     "po": ("po", "pot"),
+    "csv": ("csv", "tsv", "tab"),
     "xliff": ("xliff", "xlf", "sdlxliff"),
 }
 _BOMS = {
