@@ -149,11 +149,12 @@ def test_a_doubtful_translation_is_marked_as_fuzzy():
     )
 
 
-def test_a_translation_that_loses_a_placeholder_or_a_line_break_is_left_out():
+def test_a_translation_that_loses_a_placeholder_is_left_out():
     po = HEADER + '#, c-format\nmsgid "two %s"\nmsgstr ""\n'
     found = translated(po.encode(), "po", lambda text: "deux")
     assert found.raw.decode() == po
     assert [(note.kind, note.place) for note in found.notes] == [("left", "line 15")]
+    assert "placeholder" in found.notes[0].reason
 
 
 def test_a_language_of_one_form_gets_it_from_the_plural():

@@ -89,7 +89,7 @@ class _Po:
             if message is not None:
                 indices.append(len(self._segments))
                 place = self._place(entry.fields[key].start)
-                put, refuse = self._put(message, forms), refuse_branches(message.inline.text)
+                put, refuse = self._put(message, forms), self._refuse(message, entry, entry.fields[key].text)
                 self._segments.append(Segment(message.inline, place, put, message.write, refuse))
             elif forms:
                 copies += self._edits(forms, entry.fields[key].text)
@@ -110,6 +110,18 @@ class _Po:
 
     def _put(self, message: Message, forms: Sequence[_Form]) -> Callable[[Filled], list[Edit]]:
         return lambda filled: self._edits(forms, message.translation(filled.text))
+
+    def _refuse(self, message: Message, entry: Entry, source: str) -> Callable[[str], str]:
+        """Return a function that says why a translation cannot be used; "" if it can."""
+        if not _is_format(entry.flags(self._text)):
+            return refuse_branches(source)
+        placeholders, refuse = _placeholders(source), refuse_branches(source)
+
+        def why(written: str) -> str:
+            is_changed = _placeholders(message.translation(written)) != placeholders
+            return "its translation loses or adds a placeholder" if is_changed else refuse(written)
+
+        return why
 
     def _edits(self, forms: Sequence[_Form], translation: str) -> list[Edit]:
         edits, added = [], ""
@@ -160,7 +172,7 @@ def _structure_of(entry: Entry, text: str) -> object:
 def _n_faults(entry: Entry, text: str, flags: Sequence[str]) -> int:
     if entry.is_header or entry.is_fuzzy(text):
         return 0
-    is_format = any(flag.endswith("-format") and not flag.startswith("no-") for flag in flags)
+    is_format = _is_format(flags)
     n_faults = 0
     for index, form in enumerate(entry.forms):
         is_first = index == 0 and len(entry.forms) > 1
@@ -169,6 +181,11 @@ def _n_faults(entry: Entry, text: str, flags: Sequence[str]) -> int:
             n_faults += _ends(source) != _ends(form.text)
             n_faults += is_format and _placeholders(source) != _placeholders(form.text)
     return n_faults
+
+
+def _is_format(flags: Sequence[str]) -> bool:
+    """Return whether a program fills in values, such as by the flag c-format."""
+    return any(flag.endswith("-format") and not flag.startswith("no-") for flag in flags)
 
 
 def _ends(text: str) -> tuple[bool, bool]:
