@@ -32,6 +32,11 @@ class Filled(NamedTuple):
 
 
 Put = Callable[[Filled], Sequence[Edit]]
+Also = Callable[[Mapping[int, Filled]], Sequence[Edit]]
+
+
+def _accept(_translation: str) -> str:
+    return ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Segment:
     place: str  # for a person, such as "line 12"
     put: Put  # returns the edits that write a translation into the text
     write: Callable[[str], str] = str  # turns text into the format's, such as & into &amp;
+    refuse: Callable[[str], str] = _accept  # returns why a translation cannot take its place; "" if it can
 
     @classmethod
     def at(cls, start: int, end: int, inline: Inline, place: str, write: Callable[[str], str] = str) -> "Segment":
@@ -55,13 +61,15 @@ class Reading:
 
     held_out: segments that stand inside codes of others, such as attributes. In `text` a token stands for each; see
     `hold_out`. Their `put` is not called.
+    also: returns further edits, which depend on several segments together, such as a mark of the entry they are in.
     """
 
     text: str
     segments: Sequence[Segment]
     held_out: Sequence[Segment] = ()
+    also: Also | None = None
 
-    @property
+    @cached_property
     def all_segments(self) -> Sequence[Segment]:
         """The segments, and behind them those held out."""
         return [*self.segments, *self.held_out]
@@ -70,6 +78,7 @@ class Reading:
         """Return the text with translations of some segments, by their indices in `all_segments`."""
         n = len(self.segments)
         edits = [edit for i, filled in translations.items() if i < n for edit in self.segments[i].put(filled)]
+        edits += self.also(translations) if self.also else ()
         values = [segment.inline.source for segment in self.held_out]
         for index, filled in translations.items():
             if index >= n:
@@ -122,30 +131,54 @@ class Part:
         """The text with its segments."""
         return self.read(self.text)
 
-    def merged(self, translations: Mapping[int, Filled]) -> tuple[str, list[int]]:
-        """Return the text with translations, but without those that would change its structure; also return these."""
+    def merged(self, translations: Mapping[int, Filled]) -> tuple[str, dict[int, str]]:
+        """Return the text with translations, but without those that it cannot hold; also return why, by their index."""
+        unwritable = {index: why for index, filled in translations.items() if (why := self._fault(index, filled.text))}
         wanted = self.structure(self.text)
-        culprits = self._culprits(wanted, translations)
-        kept = {index: filled for index, filled in translations.items() if index not in culprits}
-        text = self.reading.merged(kept)
+        some = {index: filled for index, filled in translations.items() if index not in unwritable}
+        culprits = self._culprits(wanted, some)
+        text = self.reading.merged({index: filled for index, filled in some.items() if index not in culprits})
         if culprits and not self._is_sound(wanted, text):
-            return self.text, sorted(translations)
-        return text, sorted(culprits)
+            text, culprits = self.text, set(some)
+        return text, dict(sorted({**unwritable, **dict.fromkeys(culprits, _BREAKS)}.items()))
 
-    def _culprits(self, wanted: object, some: Mapping[int, Filled]) -> set[int]:
-        """Return which of some translations change the structure, halving them until single ones are left."""
-        if not some or self._is_sound(wanted, self.reading.merged(some)):
-            return set()
-        if len(some) == 1:
-            return set(some)
-        items, half = list(some.items()), len(some) // 2
-        return self._culprits(wanted, dict(items[:half])) | self._culprits(wanted, dict(items[half:]))
+    def _fault(self, index: int, text: str) -> str:
+        """Return why a translation cannot take the place of a segment: itself, or for the encoding; "" if it can."""
+        try:
+            self.encode(text)
+        except UnicodeEncodeError as error:
+            character = text[error.start]
+            return f"its translation has {character!r}, which {error.encoding} cannot write; convert the file to UTF-8"
+        return self.reading.all_segments[index].refuse(text)
+
+    def _culprits(self, wanted: object, translations: Mapping[int, Filled]) -> set[int]:
+        """Return which translations change the structure, halving groups of them that do until single ones are left.
+
+        Of groups that are left when _MOST_CHECKS are made, all count: the time stays in proportion to the text.
+        """
+        culprits: set[int] = set()
+        groups, n_checks = [list(translations)], 0
+        while groups:
+            group = groups.pop()
+            some, n_checks = {index: translations[index] for index in group}, n_checks + 1
+            if n_checks <= _MOST_CHECKS and self._is_sound(wanted, self.reading.merged(some)):
+                continue
+            if n_checks > _MOST_CHECKS or len(group) == 1:
+                culprits.update(group)
+            else:
+                half = len(group) // 2
+                groups += [group[half:], group[:half]]
+        return culprits
 
     def _is_sound(self, wanted: object, text: str) -> bool:
         try:
             return self.structure(text) == wanted
         except DataError:
             return False
+
+
+_MOST_CHECKS = 200  # of a text's structure: enough to find some twenty culprits among a hundred thousand segments
+_BREAKS = "its translation would change the structure of the document"
 
 
 def _first(parts: Sequence[bytes]) -> bytes:
@@ -159,3 +192,4 @@ class Document:
     parts: Sequence[Part]
     pack: Callable[[Sequence[bytes]], bytes] = field(default=_first)  # the parts' bytes into those of the file
     placeholders: Sequence[str] = ()  # regular expressions of what a translation must keep exactly
+    remarks: Sequence[str] = ()  # what the user should know of how it was read

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mtkit.documents.inline import Code, Inline, Part, inline_of
+from mtkit.documents.pieces import Piece
 
 _MOST = 200  # quoted attributes and pieces between them, in a tag: so that hostile lines take no quadratic time
 _TAG = re.compile(
@@ -31,6 +32,12 @@ def write(text: str) -> str:
 
 
 def _parts(line: str) -> Iterator[Part]:
+    for piece in pieces(line):
+        yield piece.code or html.unescape(line[piece.start : piece.end])
+
+
+def pieces(line: str) -> Iterator[Piece]:
+    """Yield the tags and the texts between them, in order."""
     found = list(tags(line))
     ends = ends_of(found)
     at = 0
@@ -38,23 +45,23 @@ def _parts(line: str) -> Iterator[Part]:
         if start < at:  # inside an element that is a code as a whole
             continue
         if start > at:
-            yield html.unescape(line[at:start])
+            yield Piece(at, start)
         at = end
-        if tag is None:
-            yield Code(line[start:end], "single")
-            continue
-        name = tag["name"].lower()
-        if tag["close"]:
-            yield Code(tag[0], "close", name)
-        elif name in VOID or tag["rest"].endswith("/"):
-            yield Code(tag[0], "single", text=" " if name == "br" else "")
-        elif name in KEPT or NOT_TRANSLATED.search(tag["rest"]):
-            at = found[ends.get(index, index)][1]
-            yield Code(line[start:at], "single")
-        else:
-            yield Code(tag[0], "open", name)
+        code = Code(line[start:end], "single")
+        if tag is not None:
+            name = tag["name"].lower()
+            if tag["close"]:
+                code = Code(tag[0], "close", name)
+            elif name in VOID or tag["rest"].endswith("/"):
+                code = Code(tag[0], "single", text=" " if name == "br" else "")
+            elif name in KEPT or NOT_TRANSLATED.search(tag["rest"]):
+                at = found[ends.get(index, index)][1]
+                code = Code(line[start:at], "single")
+            else:
+                code = Code(tag[0], "open", name)
+        yield Piece(start, at, code)
     if at < len(line):
-        yield html.unescape(line[at:])
+        yield Piece(at, len(line))
 
 
 def tags(line: str) -> Iterator[FoundTag]:

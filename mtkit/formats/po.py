@@ -11,7 +11,8 @@ from mtkit.formats.lines import max_line_bytes, raw_lines
 from mtkit.formats.pairs import Tally
 from mtkit.formats.units import ANY, Unit
 
-_ENTRY = re.compile(rb'(?:(msgctxt|msgid_plural|msgid|domain|msgstr(?:\[\d{1,3}\])?)\s*)?"(.*)"$', re.DOTALL)
+KEYWORD = r"(?:(msgctxt|msgid_plural|msgid|domain|msgstr(?:\[\d{1,3}\])?)\s*)?"  # at the beginning of a line
+_ENTRY = re.compile(KEYWORD.encode() + rb'"(.*)"$', re.DOTALL)
 _BYTE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2}))")
 _ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2}))+)|\\(.)", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
@@ -132,7 +133,7 @@ class _Po:
         raw = b"".join(self._fields[key])
         try:
             text = raw.decode(self._encoding)
-            return _ESCAPE.sub(self._unescape, text) if "\\" in text else text
+            return unescape(text, self._encoding)
         except UnicodeDecodeError as error:
             raise self._error(
                 self._lines[key],
@@ -140,15 +141,8 @@ class _Po:
                 "that the header names (charset=) or, without one, UTF-8; correct the charset in the header",
             ) from None
 
-    def _unescape(self, escape: re.Match[str]) -> str:
-        """Return the character of an escape, or the text of several that are bytes, as msgcat --escape writes them."""
-        if not escape[1]:
-            return _LETTERS.get(escape[2], escape[2])
-        return _BYTE.sub(_byte, escape[1].encode("ascii")).decode(self._encoding)
-
     def _read_header(self, text: str) -> None:
-        fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-        fields = {key.strip().lower(): value.strip() for key, value in fields.items()}
+        fields = header_fields(text)
         self._languages = fields.get("x-source-language") or ANY, fields.get("language") or ANY
         charset = re.search(r"charset=([\w.-]+)", fields.get("content-type", ""))
         if charset and charset[1] != "CHARSET":  # the word in templates
@@ -156,6 +150,26 @@ class _Po:
                 self._encoding = codecs.lookup(charset[1]).name
             except LookupError:
                 raise self._error(self._lines["msgid"], f"charset={charset[1]} is not a known encoding") from None
+
+
+def header_fields(text: str) -> dict[str, str]:
+    """Return the values that a header, the translation of "", gives, by their names in lower case."""
+    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return {key.strip().lower(): value.strip() for key, value in fields.items()}
+
+
+def unescape(text: str, encoding: str = "utf-8") -> str:
+    """Return the text of a quoted string. encoding: of bytes that are escaped, as msgcat --escape writes them.
+
+    Raises UnicodeDecodeError if they are in another one.
+    """
+
+    def character(escape: re.Match[str]) -> str:
+        if not escape[1]:
+            return _LETTERS.get(escape[2], escape[2])
+        return _BYTE.sub(_byte, escape[1].encode("ascii")).decode(encoding)
+
+    return _ESCAPE.sub(character, text) if "\\" in text else text
 
 
 def _byte(escape: re.Match[bytes]) -> bytes:

@@ -123,7 +123,16 @@ def _part(text: str) -> Part:
 def test_translations_that_would_change_the_structure_are_left_out():
     part = _part("a\nb\nc\nd\ne")
     translations = {index: Filled(text) for index, text in enumerate(["A", "B\nB", "C", "D", "E\n"])}
-    assert part.merged(translations) == ("A\nb\nC\nD\ne", [1, 4])
+    text, left = part.merged(translations)
+    assert (text, list(left)) == ("A\nb\nC\nD\ne", [1, 4])
+    assert all("structure" in why for why in left.values())
+
+
+def test_very_many_culprits_take_no_quadratic_time():
+    part = _part("\n".join("x" * 3000))
+    text, left = part.merged({index: Filled("y" if index % 2 else "y\ny") for index in range(3000)})
+    assert text.count("\n") == 2999
+    assert set(range(0, 3000, 2)) <= set(left)
 
 
 def test_edits_that_overlap_are_an_error():

@@ -1,0 +1,196 @@
+"""PO and POT files of GNU gettext: messages without a translation, or with a draft of one, get theirs.
+
+Good translations, obsolete messages, comments and the header stay. A translation that a person should look at is
+marked as fuzzy, which programs do not show until somebody removes the mark.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
+from mtkit.documents.message_text import PLACEHOLDER, Message, message_of, refuse_branches
+from mtkit.documents.placeholders import STRINGS
+from mtkit.documents.po_entries import Entry, Field, entries_of, is_wrapped, quoted
+from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.formats.po import header_fields
+
+_CHARSET = re.compile(rb'^[^#\n]*Content-Type:[^"\n]{0,200}?charset=([\w.-]+)', re.MULTILINE | re.IGNORECASE)
+_MESSAGE = re.compile(rb"^[ \t]*msgid\b", re.MULTILINE)
+_N_FORMS = re.compile(r"nplurals\s*=\s*([1-9])\b")
+# What stands for the names of the translators, who write their own there.
+_CREDITS = frozenset(["translator-credits", "translator_credits", "Your names", "Your emails"])
+
+
+def read(raw: bytes, options: Options) -> Document:
+    """Read a PO file. Its encoding is the one that its header names, or UTF-8."""
+    encoding = _charset(raw)
+    part = text_part(
+        raw,
+        lambda text: _Po(text, encoding or "utf-8").reading(),
+        declared=lambda _: encoding,
+        structure=lambda text: _structure(text, encoding or "utf-8"),
+        is_markup=False,
+    )
+    header = next((entry for entry in entries_of(part.text, encoding or "utf-8") if entry.is_header), None)
+    return Document([part], placeholders=STRINGS, remarks=list(_remarks(header, options)))
+
+
+def _charset(raw: bytes) -> str | None:
+    """Return the encoding that the header names; it is the first entry."""
+    messages = [match.start() for _, match in zip(range(2), _MESSAGE.finditer(raw), strict=False)]
+    found = _CHARSET.search(raw, 0, messages[1] if len(messages) > 1 else len(raw))
+    return None if found is None or found[1] == b"CHARSET" else found[1].decode()  # the word in templates
+
+
+def _remarks(header: Entry | None, options: Options) -> Iterator[str]:
+    fields = header_fields(header.forms[0].text) if header else {}
+    if not fields.get("language"):
+        language = f" (Language: {options.tgt_lang})" if options.tgt_lang else ""
+        yield f"its header names no language, and stays as it is; complete it{language}, such as by msginit"
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A translation to be written, into a field or behind the last one."""
+
+    key: str
+    field: Field | None
+    last: Field
+
+
+class _Po:
+    """The messages of a file that need a translation."""
+
+    def __init__(self, text: str, encoding: str) -> None:
+        self._text = text
+        self._entries = list(entries_of(text, encoding))
+        self._place = line_of(text)
+        self._newline = "\r\n" if "\r\n" in text else "\n"
+        self._is_wrapped = is_wrapped(text)
+        header = next((entry.forms[0].text for entry in self._entries if entry.is_header), "")
+        n_forms = _N_FORMS.search(header_fields(header).get("plural-forms", ""))
+        self._n_forms = int(n_forms[1]) if n_forms else None
+        self._segments: list[Segment] = []
+        self._of_entries: list[tuple[Entry, list[int], list[Edit]]] = []  # segments by index; what goes with them
+
+    def reading(self) -> Reading:
+        """Return the segments of the file."""
+        for entry in self._entries:
+            if not entry.is_header and entry.fields["msgid"].text not in _CREDITS:
+                self._read_entry(entry)
+        return Reading(self._text, self._segments, also=self._also)
+
+    def _read_entry(self, entry: Entry) -> None:
+        indices, copies = [], []
+        for key, forms in self._open_forms(entry):
+            message = message_of(entry.fields[key].text) if forms else None
+            if message is not None:
+                indices.append(len(self._segments))
+                place = self._place(entry.fields[key].start)
+                put, refuse = self._put(message, forms), self._refuse(message, entry, entry.fields[key].text)
+                self._segments.append(Segment(message.inline, place, put, message.write, refuse))
+            elif forms:
+                copies += self._edits(forms, entry.fields[key].text)
+        if indices:
+            self._of_entries.append((entry, indices, copies))
+
+    def _open_forms(self, entry: Entry) -> Iterator[tuple[str, list[_Form]]]:
+        """Yield msgid and msgid_plural, if the entry has it, with the forms to be translated from them."""
+        forms = [_Form(f"msgstr[{index}]", field, entry.forms[-1]) for index, field in enumerate(entry.forms)]
+        is_plural = "msgid_plural" in entry.fields
+        if is_plural:
+            missing = range(len(forms), self._n_forms or 0)
+            forms += [_Form(f"msgstr[{index}]", None, entry.forms[-1]) for index in missing]
+        is_fuzzy = entry.is_fuzzy(self._text)
+        from_singular = 0 if is_plural and len(forms) == 1 else 1  # a language of one form uses it for any number
+        for key, some in (("msgid", forms[:from_singular]), ("msgid_plural", forms[from_singular:])):
+            yield key, [form for form in some if form.field is None or is_fuzzy or not form.field.text]
+
+    def _put(self, message: Message, forms: Sequence[_Form]) -> Callable[[Filled], list[Edit]]:
+        return lambda filled: self._edits(forms, message.translation(filled.text))
+
+    def _refuse(self, message: Message, entry: Entry, source: str) -> Callable[[str], str]:
+        """Return a function that says why a translation cannot be used; "" if it can."""
+        if not _is_format(entry.flags(self._text)):
+            return refuse_branches(source)
+        placeholders, refuse = _placeholders(source), refuse_branches(source)
+
+        def why(written: str) -> str:
+            is_changed = _placeholders(message.translation(written)) != placeholders
+            return "its translation loses or adds a placeholder" if is_changed else refuse(written)
+
+        return why
+
+    def _edits(self, forms: Sequence[_Form], translation: str) -> list[Edit]:
+        edits, added = [], ""
+        for form in forms:
+            if form.field is None:
+                added += self._newline + self._quoted(translation, f"{form.key} ")
+            else:
+                prefix = self._text[form.field.start : form.field.quote]
+                edits.append(Edit(form.field.start, form.field.end, self._quoted(translation, prefix)))
+        return [*edits, *([Edit(forms[0].last.end, forms[0].last.end, added)] if added else [])]
+
+    def _quoted(self, translation: str, prefix: str) -> str:
+        return quoted(translation, prefix, self._newline, is_wrapped=self._is_wrapped)
+
+    def _also(self, translations: Mapping[int, Filled]) -> list[Edit]:
+        """Return the edits of marks, and copies of forms without words in entries that have others."""
+        edits = []
+        for entry, indices, copies in self._of_entries:
+            found = [translations[index] for index in indices if index in translations]
+            if not found:
+                continue
+            edits += copies
+            is_doubtful = len(found) < len(indices) or any(filled.is_doubtful for filled in found)
+            if entry.is_fuzzy(self._text):
+                edits += entry.without_previous(self._text)
+                edits += [] if is_doubtful else entry.unmarked(self._text)
+            elif is_doubtful:
+                edits += entry.marked(self._text, self._newline)
+        return edits
+
+
+def _structure(text: str, encoding: str) -> object:
+    """Return what no translation may change: all but translations, marks and previous messages.
+
+    Also how many translations lack the line breaks at the ends or the placeholders of their message.
+    """
+    return [_structure_of(entry, text) for entry in entries_of(text, encoding)]
+
+
+def _structure_of(entry: Entry, text: str) -> object:
+    sources = [found.text for key, found in entry.fields.items() if not key.startswith("msgstr")]
+    lines = [text[start:end] for start, end in entry.comments]
+    kept = [line for line in lines if not line.startswith(("#,", "#|"))]
+    flags = [flag for flag in entry.flags(text) if flag != "fuzzy"]
+    return sources, kept, flags, _n_faults(entry, text, flags)
+
+
+def _n_faults(entry: Entry, text: str, flags: Sequence[str]) -> int:
+    if entry.is_header or entry.is_fuzzy(text):
+        return 0
+    is_format = _is_format(flags)
+    n_faults = 0
+    for index, form in enumerate(entry.forms):
+        is_first = index == 0 and len(entry.forms) > 1
+        source = entry.fields["msgid" if is_first or "msgid_plural" not in entry.fields else "msgid_plural"].text
+        if form.text:
+            n_faults += _ends(source) != _ends(form.text)
+            n_faults += is_format and _placeholders(source) != _placeholders(form.text)
+    return n_faults
+
+
+def _is_format(flags: Sequence[str]) -> bool:
+    """Return whether a program fills in values, such as by the flag c-format."""
+    return any(flag.endswith("-format") and not flag.startswith("no-") for flag in flags)
+
+
+def _ends(text: str) -> tuple[bool, bool]:
+    return text.startswith("\n"), text.endswith("\n")
+
+
+def _placeholders(text: str) -> Counter[str]:
+    return Counter(PLACEHOLDER.findall(text))

@@ -1,0 +1,310 @@
+"""XLIFF 1.x and 2.x: units without a translation, and those whose state says so, get a target.
+
+What is translated, approved or protected stays. The state of a new target is "translated"; of one that a person should
+look at, "needs-review-translation" in 1.x, and "translated" with the sub-state "mtkit:needs-review" in 2.x.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mtkit.documents.document import Document, Edit, Filled, Reading, Segment, apply
+from mtkit.documents.message_text import refuse_branches
+from mtkit.documents.placeholders import STRINGS
+from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.xliff_text import SourceText, source_text
+from mtkit.documents.xml_text import Token, check, declared_encoding, ends_of, tokens
+from mtkit.errors import DataError
+
+_UNTRANSLATED = frozenset(["new", "needs-translation", "initial"])
+_TRANSLATED, _REVIEW, _SUB_STATE = "translated", "needs-review-translation", "mtkit:needs-review"
+_STATES = ("state", "subState")
+
+Group = Callable[[Mapping[int, Filled]], list[Edit]]
+
+
+def read(raw: bytes, options: Options) -> Document:
+    """Read an XLIFF file. Its encoding is that of a byte order mark, the one that it declares, or UTF-8."""
+    part = text_part(raw, _read, _structure, declared=declared_encoding)
+    return Document([part], placeholders=STRINGS, remarks=list(_remarks(part.text, options)))
+
+
+def _read(text: str) -> Reading:
+    check(text)
+    return _Xliff(text).reading()
+
+
+def _remarks(text: str, options: Options) -> Iterator[str]:
+    for token in tokens(text):
+        if token.local_name in ("xliff", "file") and (
+            "trgLang" in token.attributes or "target-language" in token.attributes
+        ):
+            return
+    attribute = "trgLang" if '"urn:oasis:names:tc:xliff:document:2' in text else "target-language"
+    yield f'names no target language, and stays so; add {attribute}="{options.tgt_lang or "..."}"'
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """The tokens of a <trans-unit> or <segment>, and where its parts stand among them: from, up to and with."""
+
+    tokens: Sequence[Token]
+    source: tuple[int, int]
+    segmented: tuple[int, int] | None  # <seg-source>
+    target: tuple[int, int] | None
+
+    @property
+    def is_segment(self) -> bool:
+        """Whether it is of XLIFF 2, where the state is an attribute of it, not of the target."""
+        return self.tokens[0].local_name == "segment"
+
+    def inside(self, interval: tuple[int, int]) -> Sequence[Token]:
+        """Return the tokens inside an element."""
+        return self.tokens[interval[0] + 1 : interval[1]]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it needs a translation."""
+        state = self.tokens[0 if self.is_segment or self.target is None else self.target[0]].get("state")
+        return self.target is None or state in _UNTRANSLATED or _is_blank(self.inside(self.target))
+
+
+def _is_blank(inside: Sequence[Token]) -> bool:
+    return all(token.kind in ("text", "comment") and not token.content.strip() for token in inside)
+
+
+class _Xliff:
+    """The units of a file that need a translation."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = line_of(text)
+        self._segments: list[Segment] = []
+        self._groups: list[tuple[Sequence[int], Group]] = []  # segments of one target, and the edits that write it
+
+    def reading(self) -> Reading:
+        """Return the segments of the file."""
+        for unit in _units(self._text):
+            marks = _marks(unit, unit.segmented)
+            if unit.tokens[0].get("approved") == "yes":
+                continue
+            if marks and not unit.is_segment:
+                self._read_marks(unit, marks)
+            elif unit.is_open:
+                found = source_text(self._text, unit.inside(unit.source))
+                if found:
+                    self._add(found, unit.tokens[unit.source[0]], self._put(unit, found))
+        return Reading(self._text, self._segments, also=self._also)
+
+    def _add(self, found: SourceText, where: Token, put: Callable[[Filled], list[Edit]]) -> int:
+        refuse = refuse_branches(found.inline.text)
+        self._segments.append(Segment(found.inline, self._place(where.start), put, found.write, refuse))
+        return len(self._segments) - 1
+
+    def _put(self, unit: _Unit, found: SourceText) -> Callable[[Filled], list[Edit]]:
+        return lambda filled: self._write(unit, found.content(filled.text), filled.is_doubtful)
+
+    def _write(self, unit: _Unit, content: str, is_doubtful: bool) -> list[Edit]:
+        """Return the edits that write the target of a unit, and its state."""
+        edits = []
+        state = {"state": _REVIEW if is_doubtful else _TRANSLATED}
+        if unit.is_segment:
+            state, own = {}, unit.tokens[0]
+            of_segment = {"state": _TRANSLATED, "subState": _SUB_STATE if is_doubtful else ""}
+            edits.append(Edit(own.start, own.end, _with_attributes(own.markup, of_segment)))
+        if unit.target is None:
+            source = unit.tokens[unit.source[0]]
+            name = source.name.removesuffix("source") + "target"
+            target = f"{self._gap(unit)}{_with_attributes(f'<{name}>', state)}{content}</{name}>"
+            end = unit.tokens[(unit.segmented or unit.source)[1]].end
+            return [*edits, Edit(end, end, target)]
+        first, last = (unit.tokens[index] for index in unit.target)
+        opened = _with_attributes(first.markup, state)
+        if first.kind == "empty":
+            opened = f"{opened[: -len('/>')].rstrip()}>"
+            return [*edits, Edit(first.start, first.end, f"{opened}{content}</{first.name}>")]
+        return [*edits, Edit(first.start, first.end, opened), Edit(first.end, last.start, content)]
+
+    def _gap(self, unit: _Unit) -> str:
+        """Return the line break and indentation before a source, if it has any."""
+        before = unit.tokens[unit.source[0] - 1]
+        if before.kind != "text" or "\n" not in before.markup:
+            return ""
+        newline = "\r\n" if "\r\n" in before.markup else "\n"
+        return newline + before.markup.rpartition("\n")[2]
+
+    def _read_marks(self, unit: _Unit, marks: Mapping[str, tuple[int, int]]) -> None:
+        """Read a unit that a tool has divided into segments: its target has the same marks around each."""
+        in_target = _marks(unit, unit.target)
+        is_whole = unit.is_open and not in_target  # the target is written as a whole, after the <seg-source>
+        found: dict[int, tuple[tuple[int, int], SourceText]] = {}
+        first = len(self._segments)
+        for name, interval in marks.items():
+            text = source_text(self._text, unit.inside(interval))
+            if text is None:
+                continue
+            if is_whole:
+                found[self._add(text, unit.tokens[interval[0]], lambda _: [])] = interval, text
+            elif name in in_target and (unit.is_open or _is_blank(unit.inside(in_target[name]))):
+                put = self._put_mark(unit, in_target[name], text)
+                self._add(text, unit.tokens[interval[0]], put)
+        if is_whole and found:
+            self._groups.append((list(found), self._put_marks(unit, found)))
+        elif unit.is_open and first < len(self._segments):
+            indices = range(first, len(self._segments))
+            self._groups.append((indices, self._put_state(unit, indices)))
+
+    def _put_mark(self, unit: _Unit, interval: tuple[int, int], found: SourceText) -> Callable[[Filled], list[Edit]]:
+        first, last = (unit.tokens[index] for index in interval)
+
+        def put(filled: Filled) -> list[Edit]:
+            content = found.content(filled.text)
+            if first.kind == "empty":
+                opened = f"{first.markup[: -len('/>')].rstrip()}>"
+                return [Edit(first.start, first.end, f"{opened}{content}</{first.name}>")]
+            return [Edit(first.end, last.start, content)]
+
+        return put
+
+    def _put_marks(self, unit: _Unit, found: Mapping[int, tuple[tuple[int, int], SourceText]]) -> Group:
+        assert unit.segmented is not None
+        inside = unit.inside(unit.segmented)
+        start, end = inside[0].start, inside[-1].end
+
+        def put(translations: Mapping[int, Filled]) -> list[Edit]:
+            edits = []
+            for index, (interval, text) in found.items():
+                if index in translations:
+                    first, last = unit.tokens[interval[0]].end, unit.tokens[interval[1]].start
+                    edits.append(Edit(first - start, last - start, text.content(translations[index].text)))
+            is_doubtful = len(edits) < len(found) or any(translations[index].is_doubtful for index in found)
+            return self._write(unit, apply(self._text[start:end], edits), is_doubtful)
+
+        return put
+
+    def _put_state(self, unit: _Unit, indices: Sequence[int]) -> Group:
+        assert unit.target is not None
+        tag = unit.tokens[unit.target[0]]
+
+        def put(translations: Mapping[int, Filled]) -> list[Edit]:
+            is_sure = all(index in translations and not translations[index].is_doubtful for index in indices)
+            state = {"state": _TRANSLATED if is_sure else _REVIEW}
+            return [Edit(tag.start, tag.end, _with_attributes(tag.markup, state))]
+
+        return put
+
+    def _also(self, translations: Mapping[int, Filled]) -> list[Edit]:
+        return [
+            edit
+            for indices, put in self._groups
+            if any(index in translations for index in indices)
+            for edit in put(translations)
+        ]
+
+
+def _with_attributes(markup: str, values: Mapping[str, str]) -> str:
+    """Return a tag with these values of attributes; an attribute without a value is removed."""
+    [token] = tokens(markup)
+    edits = []
+    for name, value in values.items():
+        old = token.attributes.get(name)
+        if old and value:
+            edits.append(Edit(old.start, old.end, value))
+        elif old:
+            start = len(markup[: old.start - 1].rstrip("= \t\r\n").removesuffix(name).rstrip())
+            edits.append(Edit(start, old.end + 1, ""))
+        elif value:
+            end = len(markup[:-1].removesuffix("/").rstrip())
+            edits.append(Edit(end, end, f' {name}="{value}"'))
+    for edit in reversed(edits):  # each stands by itself: several may be put at the end
+        markup = apply(markup, [edit])
+    return markup
+
+
+def _units(text: str) -> Iterator[_Unit]:
+    """Yield the units that are to be translated. Raises DataError if it is no XLIFF file."""
+    place = line_of(text)
+    prefix: str | None = None
+    parents: list[bool] = []  # whether the text of the open elements is to be translated
+    unit: list[Token] = []
+    depth = 0  # of the unit
+    for token in tokens(text):
+        if prefix is None and token.kind in ("open", "empty"):
+            if token.local_name != "xliff":
+                what = f"not an XLIFF file: its root element is <{token.name[:50]}>; say the right --format"
+                raise DataError(f"{place(token.start)}: {what}")
+            prefix = token.name.removesuffix("xliff")
+        if token.kind == "open":
+            is_ours = {"yes": True, "no": False}.get(token.get("translate"), not parents or parents[-1])
+            parents.append(is_ours)
+            if not unit and is_ours and token.name in (f"{prefix}trans-unit", f"{prefix}segment"):
+                unit, depth = [], len(parents)
+        if depth:
+            unit.append(token)
+        if token.kind == "close":
+            if depth == len(parents):
+                found = _unit_of(unit, prefix or "")
+                if found:
+                    yield found
+                unit, depth = [], 0
+            parents.pop()
+
+
+def _unit_of(inside: Sequence[Token], prefix: str) -> _Unit | None:
+    ends = ends_of(inside)
+    children: dict[str, tuple[int, int]] = {}
+    index = 1
+    while index < len(inside) - 1:
+        if index in ends:
+            children.setdefault(inside[index].name, (index, ends[index]))
+        index = ends.get(index, index) + 1
+    source = children.get(f"{prefix}source")
+    if source is None:
+        return None
+    return _Unit(inside, source, children.get(f"{prefix}seg-source"), children.get(f"{prefix}target"))
+
+
+def _marks(unit: _Unit, interval: tuple[int, int] | None) -> dict[str, tuple[int, int]]:
+    """Return where the marks of segments stand in an element, by their names."""
+    if interval is None:
+        return {}
+    first, ends = interval[0] + 1, ends_of(unit.inside(interval))
+    found = ((unit.tokens[first + index], first + index, first + end) for index, end in ends.items())
+    return {
+        token.get("mid"): (start, end)
+        for token, start, end in found
+        if token.local_name == "mrk" and token.get("mtype") == "seg"
+    }
+
+
+def _structure(text: str) -> object:
+    """Return what no translation may change: all but targets and states.
+
+    Also how many targets have other inline elements than their sources.
+    """
+    check(text)
+    kept: list[str] = []
+    depth = 0
+    for token in tokens(text):
+        is_target = token.local_name == "target"
+        if token.kind == "open" and (is_target or depth):
+            depth += 1
+        if not depth and not (is_target and token.kind == "empty"):
+            kept.append(_without_states(token) if token.local_name == "segment" else token.markup.strip())
+        if token.kind == "close" and depth:
+            depth -= 1
+    return [each for each in kept if each], sum(map(_has_faults, _units(text)))
+
+
+def _without_states(token: Token) -> str:
+    return _with_attributes(token.markup, dict.fromkeys(_STATES, "")) if token.kind == "open" else token.markup
+
+
+def _has_faults(unit: _Unit) -> bool:
+    if unit.target is None or unit.is_open:
+        return False
+    source, target = (
+        Counter(token.markup for token in unit.inside(interval) if token.kind in ("open", "empty", "close"))
+        for interval in (unit.segmented or unit.source, unit.target)
+    )
+    return source != target

@@ -1,0 +1,110 @@
+"""The messages of a program, such as "%s: <b>cannot</b> open": text with codes in, the translation as a message out."""
+
+import html
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mtkit.documents import html_text
+from mtkit.documents.access_keys import with_key, without_key
+from mtkit.documents.inline import Code, Inline, inline_of
+from mtkit.documents.pieces import Piece, trimmed
+from mtkit.documents.placeholders import STRINGS
+
+PLACEHOLDER = re.compile("|".join(STRINGS))
+ENTITY = re.compile(r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
+# A line break inside a wrapped paragraph: after a long line that ends no sentence, before a line that is no list item.
+_SOFT_BREAK = re.compile(r"(?<=[^\n]{40})(?<![.!?:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
+_CONTROL = re.compile(r"(?:\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f])++")
+_BREAK = re.compile(r"(?<=[^\n]{40})(?<![.!?:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]*\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f]+")
+_BREAK = re.compile(rf"{_CONTROL.pattern}|(?<![ \t])[ \t]*\n[ \t]*|(?<![\s.!?])  +(?=\S)")  # or the gap of a table
+_BLOCKS = re.compile(  # of HTML, which end a sentence
+    r"(?:</?(?:p|div|li|ul|ol|h[1-6]|table|tr|td|th|dl|dt|dd|blockquote|section|hr|br)\b[^<>]{0,1000}>\s*)++",
+    re.IGNORECASE,
+)
+_BRANCHES = re.compile(r"\{\s{0,9}[\w.]{1,60}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},")  # of ICU
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message and what its translation begins and ends with, as it does itself."""
+
+    inline: Inline
+    write: Callable[[str], str]
+    _before: str
+    _after: str
+    _source: str
+    _key: str  # the access key's mark and letter, such as "&F"; "" without
+
+    def translation(self, written: str) -> str:
+        """Return the message for a translation of `inline`, with its codes."""
+        if written == self.inline.source:
+            return self._source
+        text = f"{self._before}{written}{self._after}"
+        if not self._key:
+            return text
+        tags = [(start, end) for start, end, _ in html_text.tags(text)]
+        kept = [match.span() for pattern in (PLACEHOLDER, ENTITY) for match in pattern.finditer(text)]
+        return with_key(text, self._key, [*tags, *kept])
+
+
+def message_of(source: str) -> Message | None:
+    """Return a message to be translated; None if it has no words.
+
+    Tags, control characters and the line breaks of wrapped paragraphs are codes. White space at the ends stays, and so
+    do codes around all of the text. The mark of an access key is taken out of the text, and put back by `translation`.
+    """
+    text, key = without_key(source)
+    inner = trimmed(text, list(_pieces(text)))
+    if not inner:
+        return None
+    start, end = inner[0].start, inner[-1].end
+    has_entities = any(piece.code is None and ENTITY.search(text, piece.start, piece.end) for piece in inner)
+    parse, write = (html.unescape, html_text.write) if has_entities else (str, str)
+    parts = [piece.code or parse(text[piece.start : piece.end]) for piece in inner]
+    inline = inline_of(parts, text[start:end])
+    if not any(map(str.isalpha, PLACEHOLDER.sub("", inline.text))):
+        return None
+    return Message(inline, write, text[:start], text[end:], source, key)
+
+
+def _pieces(text: str) -> Iterator[Piece]:
+    at = 0
+    for match in _BLOCKS.finditer(text):
+        start, end = match.start(), match.start() + len(match[0].rstrip())
+        yield from _pieces_between(text, at, start)
+        yield Piece(start, end, Code(text[start:end], "single", text="\n"))
+        at = end
+    yield from _pieces_between(text, at, len(text))
+
+
+def _pieces_between(text: str, first: int, last: int) -> Iterator[Piece]:
+    for piece in html_text.pieces(text[first:last]):
+        start, end = first + piece.start, first + piece.end
+        if piece.code is None:
+            yield from breaks(text, start, end)
+        else:
+            yield Piece(start, end, piece.code)
+
+
+def breaks(text: str, first: int, last: int) -> Iterator[Piece]:
+    """Yield a text without tags as pieces: line breaks of wrapped paragraphs and control characters are codes."""
+    at = first
+    for match in _BREAK.finditer(text, first, last):
+        start, end = match.span()
+        if "\n" in match[0] and not _SOFT_BREAK.match(text, start):
+            continue
+        if at < start:
+            yield Piece(at, start)
+        yield Piece(start, end, Code(text[start:end], "single", text="" if "\x1b" in match[0] else " "))
+        at = end
+    if at < last:
+        yield Piece(at, last)
+
+
+def refuse_branches(text: str) -> Callable[[str], str]:
+    """Return a function that says why no translation of a text can be used; "" unless it has branches of ICU."""
+    has_branches = "{" in text and _BRANCHES.search(text)
+    why = "it has branches (plural, select), which a person must translate" if has_branches else ""
+    return lambda _translation: why
