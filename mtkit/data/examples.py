@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mtkit.config.classification import MOST_LABELS
-from mtkit.config.data import CorpusFiles
+from mtkit.config.data import CorpusFiles, DataConfig
 from mtkit.console import log
+from mtkit.data.corpus import require_files
 from mtkit.errors import DataError
 from mtkit.formats.lines import read_lines
 
@@ -102,6 +103,18 @@ def find_labelling(corpora: Sequence[CorpusFiles], pairs: bool | None = None) ->
             "one of them the heading of the column?"
         )
     return Labelling(tuple(sorted(counts)), n_texts)
+
+
+def with_found_labels(data: DataConfig) -> DataConfig:
+    """Return a classifier's data section with the labels, and with pairs, of its training text; those it has stay.
+
+    Raises DataError if there is no such text, or if its labels are no labels.
+    """
+    if data.labels and data.pairs is not None:
+        return data
+    require_files("data.train", data.train)
+    found = find_labelling(data.train, data.pairs)
+    return data.model_copy(update={"labels": data.labels or list(found.labels), "pairs": found.n_texts == 2})
 
 
 def label_ids(labelling: Labelling) -> dict[str, int]:

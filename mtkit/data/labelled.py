@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mtkit.config.data import CorpusFiles
+from mtkit.config.schema import Config
 from mtkit.data.encoded import Chunk, EncodedCorpus, Labels, id_dtype, in_chunks, lengths_of
 from mtkit.data.examples import Labelling, label_id, label_ids, read_examples
 from mtkit.data.special_ids import BOS_ID, EOS_ID
@@ -21,6 +22,19 @@ def joined(texts: Sequence[Sequence[int]]) -> list[int]:
     """
     first, *others = texts
     return [BOS_ID, *first, *(token for text in others for token in (EOS_ID, *text))]
+
+
+def longest_text(cfg: Config) -> int | None:
+    """Return how many tokens each text of an example may have for the positions to suffice; None: any number."""
+    if cfg.model.positions != "learned":
+        return None
+    return (cfg.model.max_positions - 1) // (2 if cfg.data.pairs else 1) - 1  # <start>, and after each text <end>
+
+
+def most_tokens_read(cfg: Config) -> int:
+    """Return how many tokens of each text a trained classifier reads."""
+    longest = longest_text(cfg)
+    return cfg.decode.max_src_tokens if longest is None else min(cfg.decode.max_src_tokens, longest)
 
 
 class LabelledCorpus(EncodedCorpus):

@@ -13,8 +13,8 @@ from mtkit.config.data import DevCorpus
 from mtkit.config.schema import Config
 from mtkit.data.corpus import evenly_spaced, read_side, require_files
 from mtkit.data.encoded import EncodedCorpus, encode
-from mtkit.data.examples import Example, Labelling, find_labelling, read_examples
-from mtkit.data.labelled import LabelEncoding
+from mtkit.data.examples import Example, Labelling, read_examples, with_found_labels
+from mtkit.data.labelled import LabelEncoding, longest_text
 from mtkit.data.mixture import require_scores
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer
@@ -110,31 +110,18 @@ def with_labels(cfg: Config) -> Config:
 
     Labels in the config stay. Raises DataError or ConfigError if the text, or the config, does not suit a classifier.
     """
-    data = cfg.data
-    if not (data.labels and data.pairs is not None):
-        require_files("data.train", data.train)
-        found = find_labelling(data.train, data.pairs)
-        update = {"labels": data.labels or list(found.labels), "pairs": found.n_texts == 2}
-        cfg = cfg.model_copy(update={"data": data.model_copy(update=update)})
+    cfg = cfg.model_copy(update={"data": with_found_labels(cfg.data)})
     n_labels = len(cfg.data.labels)
     if cfg.train.metric == "auc" and n_labels != 2:
         raise ConfigError(f"train.metric=auc: needs two labels, and the text has {n_labels}; choose f1 or accuracy")
     longest = longest_text(cfg)
-    if longest is not None and data.max_tokens > longest:
+    if longest is not None and cfg.data.max_tokens > longest:
         raise ConfigError(
-            f"data.max_tokens={data.max_tokens}: with model.max_positions={cfg.model.max_positions} a "
+            f"data.max_tokens={cfg.data.max_tokens}: with model.max_positions={cfg.model.max_positions} a "
             f"{'pair of texts' if cfg.data.pairs else 'text'}, its <start> and <end>s have room for {longest} tokens"
             f"{' a text' if cfg.data.pairs else ''}; lower the first or raise the second"
         )
     return cfg
-
-
-def longest_text(cfg: Config) -> int | None:
-    """Return how many tokens each text of an example may have for the positions to suffice; None: any number."""
-    if cfg.model.positions != "learned":
-        return None
-    n_texts = labelling_of(cfg).n_texts
-    return (cfg.model.max_positions - 1) // n_texts - 1  # <start>, and after each text <end>
 
 
 def prepare_labelled(cfg: Config, run_dir: Path, *, is_verified: bool) -> LabelledText:
