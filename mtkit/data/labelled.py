@@ -8,11 +8,13 @@ import numpy as np
 
 from mtkit.config.data import CorpusFiles
 from mtkit.config.schema import Config
-from mtkit.data.encoded import Chunk, EncodedCorpus, Labels, id_dtype, in_chunks, lengths_of
+from mtkit.data.encoded import Chunk, EncodedCorpus, Labels, Words, id_dtype, in_chunks, lengths_of
 from mtkit.data.examples import Labelling, label_id, label_ids, read_examples
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.files import sha256_file
+
+EXAMPLES = Words("example", "with a blank text", "example")
 
 
 def joined(texts: Sequence[Sequence[int]]) -> list[int]:
@@ -41,10 +43,13 @@ class LabelledCorpus(EncodedCorpus):
     """Examples as token ids, with labels as targets."""
 
     tgt_kind = Labels
+    words = EXAMPLES
 
 
 class LabelEncoding:
     """Labelled text, by one tokenizer. Satisfies `Encoding`."""
+
+    words = EXAMPLES
 
     def __init__(self, tokenizer: Tokenizer, labelling: Labelling, max_tokens: int | None) -> None:
         """max_tokens: leave out examples with a longer text; None: no limit."""

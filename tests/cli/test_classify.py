@@ -124,6 +124,43 @@ def test_the_run_leaves_a_report_in_a_classifiers_words(run_dir):
         assert foreign not in page.partition("The whole config")[0]
 
 
+def test_the_logs_of_a_training_speak_of_examples_and_labels(run_dir, tmp_path):
+    [(text, label), *others] = sentences(20, seed=1)
+    other = "statement" if label == "question" else "question"
+    write(tmp_path / "train.tsv", [(text, label), *others])
+    write(tmp_path / "dev.tsv", [(text, label), (text, other), *sentences(20, seed=2)])
+    (tmp_path / "q.yaml").write_text(CONFIG, encoding="utf-8")
+    few = ("--set", "train.max_steps=2", "--set", "train.warmup_steps=1")
+    _, stderr, code = run("train", tmp_path / "q.yaml", "--set", f"run_dir={tmp_path / 'run'}", *few)
+    assert code == 0, stderr
+    assert "train.tsv: 20 of 20 examples kept" in stderr
+    assert "data: 20 examples;" in stderr
+    assert "of the 22 texts of data.dev (4.5%) are also in data.train" in stderr
+    assert "are in data.train with another label" in stderr
+    assert f"(right label: {label})" in stderr
+    for foreign in ("translat", "pair", "source", "reference"):
+        assert foreign not in stderr
+
+
+def test_a_plan_speaks_of_examples_and_labels_and_of_no_exports(run_dir, tmp_path):
+    rows = [*sentences(300, seed=1), *(("the cat.", "statement"),) * 100, ("", "question")]
+    write(tmp_path / "train.tsv", rows)
+    write(tmp_path / "dev.tsv", sentences(10, seed=2))
+    (tmp_path / "q.yaml").write_text(CONFIG, encoding="utf-8")
+    arguments = ("plan", tmp_path / "q.yaml", "--seconds", 1, "--set", f"run_dir={tmp_path / 'run'}")
+    stdout, stderr, code = run(*arguments)
+    assert code == 0, stderr
+    lines = dict(line.split(maxsplit=1) for line in stdout.splitlines() if not line.startswith(" "))
+    assert lines["examples"] == "400 of 401 kept; left out: 1 with a blank text"
+    assert lines["labels"] == "2: statement 62.5%, question 37.5%"  # (150 + 100) and 150 of 400
+    assert "examples a second" in lines["speed"]
+    for foreign in ("export", "target", "pairs", "source"):
+        assert foreign not in stdout
+    record = json.loads(run(*arguments, "--json")[0])
+    assert record["labels"] == {"question": 150, "statement": 250}
+    assert (record["tgt"], record["exports"]) == (None, {})
+
+
 def test_evaluate_counts_what_is_right(run_dir, tmp_path):
     rows = [*sentences(40, seed=4), ("does the cat see?", "statement"), ("", "question")]  # one wrong, one blank
     page = tmp_path / "page.html"
