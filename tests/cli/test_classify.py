@@ -250,3 +250,23 @@ def test_inspect_attention_shows_the_row_that_decides_the_label(run_dir, tmp_pat
     _, stderr, code = run(*arguments[:-1], "cat " * 200)
     assert code == 1
     assert "decode.max_src_tokens" in stderr
+
+
+def test_evaluate_scores_each_of_several_dev_sets(tmp_path):
+    rows = sentences(60, seed=1)
+    write(tmp_path / "train.tsv", rows)
+    write(tmp_path / "near.tsv", rows[:20])
+    write(tmp_path / "far.tsv", sentences(11, seed=9))
+    (tmp_path / "q.yaml").write_text(CONFIG.replace("{tsv: dev.tsv}", "[{tsv: near.tsv}, {tsv: far.tsv}]"), "utf-8")
+    few = ("--set", "train.max_steps=2", "--set", "train.warmup_steps=1")
+    assert run("train", tmp_path / "q.yaml", "--set", f"run_dir={tmp_path / 'run'}", *few)[2] == 0
+    arguments = ("evaluate", "--model", tmp_path / "run")
+    found = json.loads(run(*arguments, "--split", "dev", "--json")[0])["dev_sets"]
+    assert {name: record["n_examples"] for name, record in found.items()} == {"near": 20, "far": 11}
+    for name, record in found.items():
+        assert json.loads(run(*arguments, "--tsv", tmp_path / f"{name}.tsv", "--json")[0]) == record
+        assert json.loads(run(*arguments, "--dev-set", name, "--json")[0]) == record
+    stdout, _, _ = run(*arguments, "--split", "dev")
+    assert [line for line in stdout.splitlines() if line.startswith("dev")] == ["dev (near)", "dev (far)"]
+    _, stderr, code = run(*arguments, "--split", "dev", "-o", tmp_path / "page.html")
+    assert (code, "choose it with --dev-set: near, far" in stderr) == (2, True)
