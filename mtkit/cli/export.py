@@ -17,7 +17,7 @@ from mtkit.data import corpus as corpora
 from mtkit.data import dev_text
 from mtkit.errors import DataError, UsageError
 from mtkit.formats import lines as text_lines
-from mtkit.interop import ctranslate2, huggingface, marian
+from mtkit.interop import ctranslate2, handover, huggingface, marian
 from mtkit.interop import parity as parities
 from mtkit.interop.support import Quantization, Target
 
@@ -83,7 +83,7 @@ def export(
                 f"--to {to}: mtkit compares only a CTranslate2 model with the original; leave out --src, --ref, "
                 "--lines, --min-agreement, --max-score-difference, --max-bleu-drop"
             )
-        _export_elsewhere(files.folder, to, out, as_json)
+        _export_elsewhere(files, to, out, as_json)
         return
 
     if out is not None:
@@ -102,13 +102,13 @@ def export(
         _print_certificate(parity)
 
 
-def _export_elsewhere(folder: Path, to: Target, out: Path | None, as_json: bool) -> None:
+def _export_elsewhere(files: bundle.BundleFiles, to: Target, out: Path | None, as_json: bool) -> None:
     if out is None:
         raise UsageError(f"--to {to} needs --out: the folder to write")
     check_new_folder(out)
-    log.info(f"model: {folder}")
-    (marian if to == "marian" else huggingface).export_bundle(folder, out)
-    log.info(f"written: {out}")
+    log.info(f"model: {files.folder}")
+    (marian if to == "marian" else huggingface).export_bundle(files.folder, out)
+    _log_written(files, out)
     if as_json:
         print(json.dumps({"folder": str(out)}))
 
@@ -125,8 +125,19 @@ def _export_ctranslate2(
     n_lines = sum(len(text.sources) for text in texts)
     with progress_bar(parities.n_translated(files.config.decode, n_lines), "comparing", "line") as bar:
         parity = ctranslate2.export_bundle(files, out, quantization, texts, tolerance, threads, tick=bar.update)
-    log.info(f"written: {out or files.folder / 'ctranslate2'}")
+    if out is None:
+        log.info(f"written: {files.folder / 'ctranslate2'}")
+    else:
+        _log_written(files, out)
     return parity
+
+
+def _log_written(files: bundle.BundleFiles, out: Path) -> None:
+    """Log that a folder for another program was written, and what that program must do itself."""
+    log.info(f"written: {out}")
+    if left := handover.left_to_the_program(files.config):
+        readme = out / handover.README
+        log.warning(f"{out} does not carry {' and '.join(left)}: your program must do it itself; {readme} says how")
 
 
 def _texts(files: bundle.BundleFiles, src: Path | None, ref: Path | None, n_lines: int) -> list[parities.ComparedText]:

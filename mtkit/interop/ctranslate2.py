@@ -21,6 +21,7 @@ from mtkit.engines.ctranslate2 import ABOUT, CTranslate2Engine, ctranslate2_libr
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
+from mtkit.interop.handover import write_readme
 from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, measure_parity
 from mtkit.interop.support import Quantization, export_problems
 from mtkit.model.attention import CrossAttention, SelfAttention
@@ -83,6 +84,7 @@ def export_bundle(
     else:
         with atomic_folder(out) as folder:
             write(folder)
+            write_readme(folder, files, "ctranslate2")
     return parities[0]
 
 
