@@ -92,10 +92,9 @@ class Classifier:
         limit = self.longest_text
         rows = list(zip(*encoded, strict=True))
         readable = [index for index, row in enumerate(rows) if all(row)]
-        probs = self.engine.probabilities([joined([ids[:limit] for ids in rows[index]]) for index in readable])
+        decisions = self.engine.decide([joined([ids[:limit] for ids in rows[index]]) for index in readable])
         found = [Classification(None, {})] * len(texts)
-        for index, row in zip(readable, probs.tolist(), strict=True):
-            best = max(range(len(row)), key=row.__getitem__)
+        for index, best, row in zip(readable, decisions.best, decisions.probs.tolist(), strict=True):
             is_cut = any(len(ids) > limit for ids in rows[index])
             found[index] = Classification(self.labels[best], dict(zip(self.labels, row, strict=True)), is_cut)
         self.n_texts += len(texts)
