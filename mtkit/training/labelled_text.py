@@ -11,9 +11,10 @@ import torch
 
 from mtkit.config.data import DevCorpus
 from mtkit.config.schema import Config
+from mtkit.console import log
 from mtkit.data.corpus import evenly_spaced, read_side, require_files
 from mtkit.data.encoded import EncodedCorpus, encode
-from mtkit.data.examples import Example, Labelling, read_examples, with_found_labels
+from mtkit.data.examples import Example, Labelling, listed, read_examples, with_found_labels
 from mtkit.data.labelled import LabelEncoding, longest_text
 from mtkit.data.mixture import require_scores
 from mtkit.data.subwords import SubwordSampler
@@ -140,7 +141,31 @@ def prepare_labelled(cfg: Config, run_dir: Path, *, is_verified: bool) -> Labell
     dev = [encode([corpus], encoding(longest_text(cfg)), cache, is_verified=is_verified) for corpus in data.dev]
     _require_both_labels(cfg, dev)
     train = encode(data.train, encoding(data.max_tokens), cache, is_verified=is_verified)
+    if not is_verified:  # else the other process warns
+        _warn_of_missing_labels(cfg, train, dev)
     return LabelledText(cfg, tokenizers, train, dev)
+
+
+def _warn_of_missing_labels(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpus]) -> None:
+    """Warn of labels that no training example has, and of a dev set in which all examples have the same one."""
+    labels = cfg.data.labels
+
+    def present(corpus: EncodedCorpus) -> list[str]:
+        counts = corpus.tgt.occurrences(1 + len(labels))[1:]
+        return [label for label, n in zip(labels, counts, strict=True) if n]
+
+    in_training = present(train)
+    if unseen := [label for label in labels if label not in in_training]:
+        log.warning(
+            f"data.labels: no example of data.train has {listed(unseen)}, so the model cannot learn it; add some, or "
+            "remove the label"
+        )
+    for corpus, encoded in zip(cfg.data.dev, dev, strict=True):
+        if len(present(encoded)) == 1:
+            log.warning(
+                f"{corpus.key}: every example has the label {listed(present(encoded))}: scores and calibration say "
+                "nothing of the other labels; choose dev at random from the same text as data.train"
+            )
 
 
 def _require_both_labels(cfg: Config, dev: Sequence[EncodedCorpus]) -> None:

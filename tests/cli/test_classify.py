@@ -142,6 +142,19 @@ def test_the_logs_of_a_training_speak_of_examples_and_labels(run_dir, tmp_path):
         assert foreign not in stderr
 
 
+def test_labels_that_training_or_dev_lacks_are_warned_of(tmp_path):
+    rows = sentences(20, seed=1)
+    write(tmp_path / "train.tsv", rows)
+    write(tmp_path / "dev.tsv", [row for row in sentences(20, seed=2) if row[1] == "question"])
+    (tmp_path / "q.yaml").write_text(CONFIG, encoding="utf-8")
+    labels = ("--set", "data.labels=[order, question, statement]")
+    few = ("--set", "train.max_steps=1", "--set", "train.warmup_steps=0")
+    _, stderr, code = run("train", tmp_path / "q.yaml", "--set", f"run_dir={tmp_path / 'run'}", *labels, *few)
+    assert code == 0, stderr
+    assert "data.labels: no example of data.train has 'order'" in stderr
+    assert "data.dev: every example has the label 'question'" in stderr
+
+
 def test_a_plan_speaks_of_examples_and_labels_and_of_no_exports(run_dir, tmp_path):
     rows = [*sentences(300, seed=1), *(("the cat.", "statement"),) * 100, ("", "question")]
     write(tmp_path / "train.tsv", rows)
@@ -190,9 +203,15 @@ def test_evaluate_of_one_label_has_no_auc(run_dir, tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (("the cat.", "Question"), "line 2: the label 'Question' is not one of the training text's 2; did you mean"),
-        (("the cat.",), "line 2 has 1 column, not 2 columns (text, tab, label)"),
-        (("the cat.", "der Kater.", "question"), "line 2 has 3 columns, not 2 columns (text, tab, label)"),
+        (("the cat.", "Question"), "line 2: the label 'Question' is not one of the classifier's 2; did you mean"),
+        (
+            ("the cat.",),
+            "line 2 has 1 column, not 2 (text, tab, label), which a classifier of single texts (data.pairs) reads",
+        ),
+        (
+            ("the cat.", "der Kater.", "question"),
+            "line 2 has 3 columns, not 2 (text, tab, label), which a classifier of single texts (data.pairs) reads",
+        ),
         (("the cat.", ""), "line 2: the label, the last column, is empty"),
     ],
 )

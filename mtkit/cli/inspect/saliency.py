@@ -66,22 +66,10 @@ def show_saliency(
 
     subject = load_any_subject(model, overrides)
 
-    if isinstance(subject, sentence_pair.ClassifierSubject):
-        if beam_size is not None:
-            raise UsageError("--beam-size is for a translator's search, and the model is a classifier; leave it out")
-        pair = subject.pair(sentence, target, label)
-    else:
-        if label is not None:
-            raise UsageError("--label is for a classifier, and the model is a translator; give --target")
-        pair = subject.pair(sentence, target=target, beam_size=beam_size)
+    pair = _pair(subject, sentence, target, label, beam_size)
     if output is not None:
         sentence_pair.check_drawable(pair)  # before the work
-    with short_bar(len(pair.tgt.ids), "measuring", "token") as bar:
-        if isinstance(subject, sentence_pair.ClassifierSubject):
-            measure = partial(label_saliency.measure_label_saliency, subject)
-        else:
-            measure = partial(saliency.measure_saliency, subject)
-        result = measure(pair, erased_by=erase, layer=layer, advance=bar.update)
+    result = _measure(subject, pair, erase, layer)
     if output is not None:
         saliency.draw_saliency(output, result)
         log_written(output)
@@ -91,6 +79,36 @@ def show_saliency(
         _print_label(result, top)
     else:
         _print(result, 2 if top is None else top)
+
+
+def _pair(
+    subject: sentence_pair.Subject | sentence_pair.ClassifierSubject,
+    sentence: str,
+    target: str | None,
+    label: str | None,
+    beam_size: int | None,
+) -> sentence_pair.SentencePair:
+    if isinstance(subject, sentence_pair.ClassifierSubject):
+        if beam_size is not None:
+            raise UsageError("--beam-size is for a translator's search, and the model is a classifier; leave it out")
+        return subject.pair(sentence, target, label)
+    if label is not None:
+        raise UsageError("--label is for a classifier, and the model is a translator; give --target")
+    return subject.pair(sentence, target=target, beam_size=beam_size)
+
+
+def _measure(
+    subject: sentence_pair.Subject | sentence_pair.ClassifierSubject,
+    pair: sentence_pair.SentencePair,
+    erase: saliency.Erasure,
+    layer: int | None,
+) -> saliency.Saliency:
+    with short_bar(len(pair.tgt.ids), "measuring", "token") as bar:
+        if isinstance(subject, sentence_pair.ClassifierSubject):
+            measure = partial(label_saliency.measure_label_saliency, subject)
+        else:
+            measure = partial(saliency.measure_saliency, subject)
+        return measure(pair, erased_by=erase, layer=layer, advance=bar.update)
 
 
 def _print_label(result: saliency.Saliency, top: int | None) -> None:
