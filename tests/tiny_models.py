@@ -1,21 +1,24 @@
 """Bundles of tiny random models of any shape: what they say means nothing, but it is always the same; and text."""
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from mtkit.bundle import Bundle, load_bundle, save_bundle
+from mtkit.bundle import Bundle, BundleFiles, load_bundle, read_bundle, save_bundle
 from mtkit.config.schema import Config
 from mtkit.data.special_ids import EOS_ID
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
+from mtkit.model.networks import new_network
 from mtkit.model.transformer import Transformer
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house?", "It rains, it rains."]
 # A test set, with a blank line.
 SRC = ["The cat sleeps.", "It rains.", "", "We eat under the table."]
 REF = ["Le chat dort.", "Il pleut.", "", "Nous mangeons sous la table."]
+LABELS = ("order", "question", "statement")
 # Every choice that the config has for the shape of a model, each at least once.
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -51,6 +54,28 @@ def tiny_config(model: dict[str, Any], *, tag: str | None = None, **tokenizer: A
             "decode": {**_DECODE, "on_suspect": "off", "tag": tag},
         }
     )
+
+
+def tiny_classifier_config(model: dict[str, Any], *, labels: Sequence[str] = LABELS, pairs: bool = False) -> Config:
+    """As `tiny_config`, for a classifier."""
+    values = tiny_config(model).model_dump(mode="json")
+    values["data"] |= {"train": [{"tsv": "/nowhere/a.tsv"}], "labels": list(labels), "pairs": pairs}
+    values["tokenizer"]["shared"] = True
+    values["train"]["metric"] = "accuracy"
+    return Config.model_validate({**values, "task": "classify"})
+
+
+def tiny_classifier(folder: Path, spm: Path, cfg: Config) -> BundleFiles:
+    """Writes the bundle of a random classifier to the folder."""
+    size = Tokenizer.load(spm).vocab_size
+    torch.manual_seed(3)
+    model = new_network(cfg, size, size)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+        model.output.weight.normal_()  # zeros in a new one
+    save_bundle(folder, model.state_dict(), cfg, spm, spm, training={})
+    return read_bundle(folder, task="classify")
 
 
 def tiny_tokenizer(folder: Path, cfg: Config) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 from mtkit.bundle import BundleFiles, find_model, read_bundle
 from mtkit.config.overrides import decode_overrides
 from mtkit.console import counted, log
-from mtkit.data.labelled import joined
+from mtkit.data.labelled import joined, most_tokens_read
 from mtkit.engines.labels import LabelEngine, label_engine
 from mtkit.errors import DataError
 from mtkit.formats.lines import check_text, windows
@@ -92,10 +92,9 @@ class Classifier:
         limit = self.longest_text
         rows = list(zip(*encoded, strict=True))
         readable = [index for index, row in enumerate(rows) if all(row)]
-        probs = self.engine.probabilities([joined([ids[:limit] for ids in rows[index]]) for index in readable])
+        decisions = self.engine.decide([joined([ids[:limit] for ids in rows[index]]) for index in readable])
         found = [Classification(None, {})] * len(texts)
-        for index, row in zip(readable, probs.tolist(), strict=True):
-            best = max(range(len(row)), key=row.__getitem__)
+        for index, best, row in zip(readable, decisions.best, decisions.probs.tolist(), strict=True):
             is_cut = any(len(ids) > limit for ids in rows[index])
             found[index] = Classification(self.labels[best], dict(zip(self.labels, row, strict=True)), is_cut)
         self.n_texts += len(texts)
@@ -106,10 +105,7 @@ class Classifier:
     @property
     def longest_text(self) -> int:
         """How many tokens of a text are read."""
-        model, n_texts = self.files.config.model, 1 + self.reads_pairs
-        if model.positions != "learned":
-            return self.decode.max_src_tokens
-        return min(self.decode.max_src_tokens, (model.max_positions - 1) // n_texts - 1)
+        return most_tokens_read(self.files.config)
 
     def report(self) -> None:
         """Log how many texts were not read, or not to their end, if any."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,15 +12,18 @@ from mtkit.cli.options import TEXT, DecodeSetOption, DeviceOption, ModelOption
 from mtkit.cli.translating import load_translator, with_bar
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted
-from mtkit.data import corpus
+from mtkit.data import corpus, dev_text
 from mtkit.errors import UsageError
 from mtkit.translation import confidence
+
+if TYPE_CHECKING:
+    from mtkit.translation.candidates import Candidate
 
 
 def calibrate(
     model: ModelOption = None,
     src: Annotated[
-        Path | None, typer.Option(rich_help_panel=TEXT, help="Text to translate. Default: the dev set of the config.")
+        Path | None, typer.Option(rich_help_panel=TEXT, help="Text to translate. Default: the dev sets of the config.")
     ] = None,
     ref: Annotated[
         Path | None, typer.Option(rich_help_panel=TEXT, help="Reference translations, line by line.")
@@ -37,34 +40,46 @@ def calibrate(
     """Calibrate the confidence that `mtkit translate --json` gives: the probability that a translation is good.
 
     Good means a sentence chrF2 of at least --threshold. The command fits on every other sentence, reports on the rest,
-    and keeps the result in the bundle as confidence.json. The confidence holds for text like the dev set.
+    and keeps the result in the bundle as confidence.json. The confidence holds for text like the dev set; several dev
+    sets share --max-sentences evenly.
     """
     if (src is None) != (ref is None):
-        raise UsageError("give both --src and --ref, or neither for the dev set of the model's config")
+        raise UsageError("give both --src and --ref, or neither for the dev sets of the model's config")
 
     folder = bundle.find_model(model)
-    files = CorpusFiles(src=src, tgt=ref) if src else bundle.read_bundle(folder).config.data.dev[0]
-    if src is None:
-        corpus.require_files("data.dev", [files], config=folder / "config.yaml", remedy="give --src and --ref")
-        overrides = [f"decode.tag={files.tag or 'null'}", *(overrides or [])]
-    pairs = [pair for pair in corpus.read_pairs([files]) if pair.src.strip() and pair.tgt.strip()]
-    pairs = corpus.evenly_spaced(pairs, max_sentences)
-    translator = load_translator([folder], overrides=overrides or [], device=device)
-    stream = translator.stream([pair.src for pair in pairs])
-    translations = list(with_bar(stream, len(pairs), "translating", "sentence"))
+    texts = _texts(folder, src, ref, max_sentences)
+    candidates: list[Candidate] = []
+    for text in texts:
+        of_text = [f"decode.tag={text.tag or 'null'}"] if src is None else []
+        translator = load_translator([folder], overrides=[*of_text, *(overrides or [])], device=device)
+        stream = translator.stream([pair.src for pair in text.pairs])
+        what = f"translating {text.name}" if len(texts) > 1 else "translating"
+        candidates += [one.n_best[0] for one in with_bar(stream, len(text.pairs), what, "sentence")]
     calibration = confidence.calibrate_translations(
-        [translation.n_best[0] for translation in translations],
-        [pair.tgt for pair in pairs],
+        candidates,
+        [pair.tgt for text in texts for pair in text.pairs],
         threshold=threshold,
         decode=translator.decode,
+        tags=[text.tag for text in texts],
     )
     bundle.add_to_bundle(folder, confidence.CONFIDENCE_FILE, calibration.dump)
-    _print(calibration, folder / confidence.CONFIDENCE_FILE)
+    _print(calibration, texts, folder / confidence.CONFIDENCE_FILE)
 
 
-def _print(calibration: confidence.Calibration, path: Path) -> None:
+def _texts(folder: Path, src: Path | None, ref: Path | None, n: int) -> list[dev_text.DevText]:
+    """Return the text to calibrate on: src and ref, or all dev sets of the model's config; n sentences at most."""
+    if src is not None:
+        pairs = dev_text.pairs_with_text(CorpusFiles(src=src, tgt=ref))
+        return [dev_text.DevText(str(src), None, corpus.evenly_spaced(pairs, n))]
+    dev = bundle.read_bundle(folder).config.data.dev
+    return dev_text.read_dev_text(dev, n, config=folder / "config.yaml", remedy="give --src and --ref")
+
+
+def _print(calibration: confidence.Calibration, texts: list[dev_text.DevText], path: Path) -> None:
     report = calibration.held_out
     print(f"{path}: fitted on {counted(calibration.n_fitted, 'sentence')}, measured on {report.n:,} others")
+    if len(texts) > 1:
+        print(dev_text.listed([(text.name, len(text.pairs)) for text in texts], "sentence"))
     print(f"good (chrF2 at least {calibration.threshold:g}): {report.good:.1%}")
     auc = "-" if report.auc is None else f"{report.auc:.3f}"
     error = f"expected calibration error {report.calibration_error:.3f} ({report.by_chance:.3f} by chance alone)"

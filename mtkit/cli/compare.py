@@ -17,6 +17,7 @@ from mtkit.cli.options import (
     output_option,
 )
 from mtkit.cli.systems import (
+    DevSetOption,
     ReferencesOption,
     ScoresOption,
     SourceOption,
@@ -52,6 +53,7 @@ def compare(
     src: SourceOption = None,
     ref: ReferencesOption = None,
     split: SplitOption = "test",
+    dev_set: DevSetOption = None,
     tokenize: TokenizeOption = None,
     scores: ScoresOption = None,
     output: PageOption = None,
@@ -78,7 +80,8 @@ def compare(
         places,
         src=src,
         refs=ref or [],
-        split=split,
+        split="dev" if dev_set else split,
+        dev_set=dev_set,
         languages=(src_lang, tgt_lang),
         tokenize=tokenize,
         metrics=["BLEU"],

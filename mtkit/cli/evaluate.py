@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mtkit import bundle
 from mtkit.cli import evaluate_labels
 from mtkit.cli.options import (
     OUTPUT,
@@ -23,6 +25,7 @@ from mtkit.cli.options import (
 from mtkit.cli.score_tables import as_record, as_text
 from mtkit.cli.systems import (
     METRIC,
+    DevSetOption,
     ReferencesOption,
     ScoresOption,
     SourceOption,
@@ -32,6 +35,9 @@ from mtkit.cli.systems import (
     TokenizeOption,
     TrainTextOption,
     Translating,
+    check_single_set,
+    dev_sets,
+    print_by_set,
 )
 from mtkit.cli.translating import model_folders
 from mtkit.errors import UsageError
@@ -120,6 +126,7 @@ def evaluate(
     ref: ReferencesOption = None,
     tsv: LabelledOption = None,
     split: SplitOption = "test",
+    dev_set: DevSetOption = None,
     baseline: BaselineOption = None,
     metrics: MetricOption = None,
     tokenize: TokenizeOption = None,
@@ -146,7 +153,10 @@ def evaluate(
 
     A classifier (task: classify) is scored on labelled text: accuracy, precision, recall, F1 and AUC of each label, how
     far its probabilities can be trusted, and what it takes for what.
+
+    With --split dev, each of several dev sets has scores of its own.
     """
+    split = "dev" if dev_set else split
     if not (paths or groups or src or ref) and (folder := _classifier(models, tsv)):
         only_translators = {
             "--baseline": baseline,
@@ -163,7 +173,14 @@ def evaluate(
         }
         evaluate_labels.check_options(only_translators, output)
         evaluate_labels.evaluate_labels(
-            folder, tsv=tsv, split=split, output=output, device=device, overrides=overrides or (), as_json=as_json
+            folder,
+            tsv=tsv,
+            split=split,
+            dev_set=dev_set,
+            output=output,
+            device=device,
+            overrides=overrides or (),
+            as_json=as_json,
         )
         return
     if paths or groups or src or ref:
@@ -172,7 +189,10 @@ def evaluate(
     places, _ = systems.find_places(paths or [], groups or [])
     translating.check(any_model=not places or any(place.is_model for place in places))
     _check_together(systems=bool(places), models=bool(models), kinds=bool(train_text or src_lang), breakdown=breakdown)
-    result = evaluation.evaluate(
+    sets = [None] if src or ref else dev_sets(_first_model(places, models), split, dev_set)
+    check_single_set(sets, {"--output": output, "--scores": scores})
+    score_on = partial(
+        evaluation.evaluate,
         paths or [],
         ensemble=models or [],
         groups=groups or [],
@@ -192,11 +212,20 @@ def evaluate(
         output=output,
         load=translating.load,
     )
-    print(json.dumps(as_record(result), indent=2, ensure_ascii=False) if as_json else "\n".join(as_text(result)))
+    results = {name: score_on(dev_set=name) for name in sets}
+    print_by_set(results, as_json=as_json, as_record=as_record, as_text=as_text)
     changed = src or ref or split != "test" or translating.is_changed or metrics or tokenize or lowercase or tgt_lang
     changed = changed or scores
     if not places and len(models or []) < 2 and not changed:
+        [result] = results.values()
         _keep_for_report(model_folders(models)[0], result)
+
+
+def _first_model(places: Sequence[systems.Place], models: list[Path] | None) -> Path | None:
+    """Return the bundle whose config names the test set; None if all systems are files."""
+    if places:
+        return next((bundle.find_model(place.path) for place in places if place.is_model), None)
+    return model_folders(models)[0]
 
 
 def _classifier(models: list[Path] | None, tsv: Path | None) -> Path | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import mtkit
 from mtkit.cli.inspect.shared import log_written
+from mtkit.cli.systems import Split, check_single_set, dev_sets, print_by_set
 from mtkit.config import loading
 from mtkit.console import log, progress_bar
 from mtkit.errors import UsageError
@@ -36,30 +36,44 @@ def evaluate_labels(
     folder: Path,
     *,
     tsv: Path | None,
-    split: str,
+    split: Split,
+    dev_set: str | None,
     output: Path | None,
     device: str,
     overrides: Sequence[str],
     as_json: bool,
 ) -> None:
     """Score the classifier, and print the scores; also write them as a page if there is an output."""
-    classifier = mtkit.Classifier.load(folder, device=device, overrides=overrides)
-    corpus = labelled.labelled_corpus(classifier.files, tsv, split)
+    if tsv is not None and dev_set is not None:
+        raise UsageError(f"--dev-set {dev_set} is a set of the model's config, but --tsv names a file: leave one out")
+    sets = [None] if tsv else dev_sets(folder, split, dev_set)
+    check_single_set(sets, {"--output": output})
+    results = {
+        name: _score(mtkit.Classifier.load(folder, device=device, overrides=overrides), tsv, split, name)
+        for name in sets
+    }
+    print_by_set(results, as_json=as_json, as_record=labelled_views.as_record, as_text=labelled_views.as_text)
+    if output is not None:
+        [result] = results.values()
+        labelled_views.write_labelled_page(output, result)
+        log_written(output)
+    if tsv is None and split == "test" and not overrides and (folder.parent / "metrics.jsonl").exists():
+        [result] = results.values()
+        report.note_test_scores(folder, result.n, result.scores)
+
+
+def _score(
+    classifier: mtkit.Classifier, tsv: Path | None, split: Split, dev_set: str | None
+) -> labelled.LabelledEvaluation:
+    """Score the classifier on one set, and log what it did not read."""
+    corpus = labelled.labelled_corpus(classifier.files, tsv, split, dev_set)
     [path] = corpus.paths
     with progress_bar(lines.count_lines(path), "classifying", "line") as bar:
         result = labelled.evaluate_classifier(classifier, corpus, advance=bar.update)
     classifier.report()
     if result.n_blank:
         log.warning(f"{path}: {result.n_blank:,} of {result.n_blank + result.n:,} rows have no text and are left out")
-    if output is not None:
-        labelled_views.write_labelled_page(output, result)
-        log_written(output)
-    if as_json:
-        print(json.dumps(labelled_views.as_record(result), indent=2, ensure_ascii=False))
-    else:
-        print("\n".join(labelled_views.as_text(result)))
-    if tsv is None and split == "test" and not overrides and (folder.parent / "metrics.jsonl").exists():
-        report.note_test_scores(folder, result.n, result.scores)
+    return result
 
 
 def refuse_tsv(tsv: Path | None, folder: Path | None) -> None:

@@ -14,9 +14,10 @@ from mtkit.cli.options import JsonOption, ModelOption, check_new_folder, check_o
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log, progress_bar
 from mtkit.data import corpus as corpora
+from mtkit.data import dev_text
 from mtkit.errors import DataError, UsageError
 from mtkit.formats import lines as text_lines
-from mtkit.interop import ctranslate2, huggingface, marian
+from mtkit.interop import ctranslate2, handover, huggingface, marian
 from mtkit.interop import parity as parities
 from mtkit.interop.support import Quantization, Target
 
@@ -31,7 +32,7 @@ QuantizationOption = Annotated[
     Quantization, typer.Option(help="How CTranslate2 stores weights: int8 is the fastest on CPUs, 16 bits suit GPUs.")
 ]
 SrcOption = Annotated[
-    Path | None, typer.Option(rich_help_panel=COMPARISON, help="Text to compare on. Default: data.dev.")
+    Path | None, typer.Option(rich_help_panel=COMPARISON, help="Text to compare on. Default: data.dev, all sets.")
 ]
 RefOption = Annotated[
     Path | None, typer.Option(rich_help_panel=COMPARISON, help="Reference translations of --src, for BLEU.")
@@ -82,7 +83,7 @@ def export(
                 f"--to {to}: mtkit compares only a CTranslate2 model with the original; leave out --src, --ref, "
                 "--lines, --min-agreement, --max-score-difference, --max-bleu-drop"
             )
-        _export_elsewhere(files.folder, to, out, as_json)
+        _export_elsewhere(files, to, out, as_json)
         return
 
     if out is not None:
@@ -94,22 +95,20 @@ def export(
     }
     given = {key: value for key, value in wanted.items() if value is not None}
     tolerance = replace(parities.DEFAULT_TOLERANCES[quantization], **given)
-    if src is None:  # the dev set's tag, too
-        files = bundle.read_bundle(folder, [f"decode.tag={files.config.data.dev[0].tag or 'null'}"])
-    parity = _export_ctranslate2(files, out, quantization, _lines(files, src, ref, lines or 500), tolerance)
+    parity = _export_ctranslate2(files, out, quantization, _texts(files, src, ref, lines or 500), tolerance)
     if as_json:
         print(json.dumps({"folder": str(out or files.folder / "ctranslate2"), **parity.as_json()}, indent=2))
     else:
         _print_certificate(parity)
 
 
-def _export_elsewhere(folder: Path, to: Target, out: Path | None, as_json: bool) -> None:
+def _export_elsewhere(files: bundle.BundleFiles, to: Target, out: Path | None, as_json: bool) -> None:
     if out is None:
         raise UsageError(f"--to {to} needs --out: the folder to write")
     check_new_folder(out)
-    log.info(f"model: {folder}")
-    (marian if to == "marian" else huggingface).export_bundle(folder, out)
-    log.info(f"written: {out}")
+    log.info(f"model: {files.folder}")
+    (marian if to == "marian" else huggingface).export_bundle(files.folder, out)
+    _log_written(files, out)
     if as_json:
         print(json.dumps({"folder": str(out)}))
 
@@ -118,31 +117,43 @@ def _export_ctranslate2(
     files: bundle.BundleFiles,
     out: Path | None,
     quantization: Quantization,
-    pairs: tuple[list[str], list[str] | None],
+    texts: list[parities.ComparedText],
     tolerance: parities.Tolerance,
 ) -> parities.Parity:
     log.info(f"model: {files.folder}")
     threads = runtime.set_threads(files.config.decode.threads)
-    with progress_bar(parities.n_translated(files.config.decode, len(pairs[0])), "comparing", "line") as bar:
-        parity = ctranslate2.export_bundle(files, out, quantization, *pairs, tolerance, threads, tick=bar.update)
-    log.info(f"written: {out or files.folder / 'ctranslate2'}")
+    n_lines = sum(len(text.sources) for text in texts)
+    with progress_bar(parities.n_translated(files.config.decode, n_lines), "comparing", "line") as bar:
+        parity = ctranslate2.export_bundle(files, out, quantization, texts, tolerance, threads, tick=bar.update)
+    if out is None:
+        log.info(f"written: {files.folder / 'ctranslate2'}")
+    else:
+        _log_written(files, out)
     return parity
 
 
-def _lines(
-    files: bundle.BundleFiles, src: Path | None, ref: Path | None, n_lines: int
-) -> tuple[list[str], list[str] | None]:
-    """Return the sources to compare on, and their references if there are any: at most n_lines, evenly spaced."""
-    if src is not None and ref is None:
-        return _some(list(text_lines.read_lines(src)), n_lines), None
-    if ref is not None and src is None:
-        raise UsageError("--ref needs --src: the text that it translates")
-    corpus = files.config.data.dev[0] if src is None else CorpusFiles(src=src, tgt=ref)
+def _log_written(files: bundle.BundleFiles, out: Path) -> None:
+    """Log that a folder for another program was written, and what that program must do itself."""
+    log.info(f"written: {out}")
+    if left := handover.left_to_the_program(files.config):
+        readme = out / handover.README
+        log.warning(f"{out} does not carry {' and '.join(left)}: your program must do it itself; {readme} says how")
+
+
+def _texts(files: bundle.BundleFiles, src: Path | None, ref: Path | None, n_lines: int) -> list[parities.ComparedText]:
+    """Return the text to compare on, src or all dev sets, with references if there are any: at most n_lines in all."""
     if src is None:
+        if ref is not None:
+            raise UsageError("--ref needs --src: the text that it translates")
         remedy = "give text to compare on with --src and --ref"
-        corpora.require_files("data.dev", [corpus], config=files.folder / "config.yaml", remedy=remedy)
-    pairs = _some(list(corpora.read_pairs([corpus])), n_lines)
-    return [pair.src for pair in pairs], [pair.tgt for pair in pairs]
+        config = files.folder / "config.yaml"
+        of_sets = dev_text.read_dev_text(files.config.data.dev, n_lines, config=config, remedy=remedy, with_blanks=True)
+        return [parities.ComparedText.from_pairs(one.name, one.tag, one.pairs) for one in of_sets]
+    tag = files.config.decode.tag
+    if ref is None:
+        return [parities.ComparedText(str(src), tag, _some(list(text_lines.read_lines(src)), n_lines), None)]
+    pairs = _some(list(corpora.read_pairs([CorpusFiles(src=src, tgt=ref)])), n_lines)
+    return [parities.ComparedText.from_pairs(str(src), tag, pairs)]
 
 
 def _some(items: list[_T], n: int) -> list[_T]:
@@ -152,9 +163,11 @@ def _some(items: list[_T], n: int) -> list[_T]:
 
 
 def _print_certificate(parity: parities.Parity) -> None:
+    texts = list(parity.texts.items())
+    lines = dev_text.listed(texts, "line") if len(texts) > 1 else counted(parity.n_lines, "line")
     print(
         f"{parity.quantization}, computed in {parity.computes_in}, against the native engine in float32: "
-        f"{counted(parity.n_lines, 'line')}, {counted(parity.threads, 'thread')}"
+        f"{lines}, {counted(parity.threads, 'thread')}"
     )
     print(
         f"log-probability of the same translations: {parity.score_difference_mean:.2g} nats a token apart, "

@@ -19,6 +19,8 @@ from mtkit.runs import plan as plans
 if TYPE_CHECKING:
     from mtkit.config.model import ModelConfig
 
+_MOST_LABELS = 8  # listed
+
 
 def print_plan(
     config_path: ConfigOption,
@@ -38,7 +40,7 @@ def print_plan(
     config = load_run_config(config_path, overrides)
 
     prediction = plans.make_plan(config, seconds, since)
-    exports = _exports(config.model)
+    exports = _exports(config.model) if config.task == "translate" else {}  # a classifier has none
     if as_json:
         print(json.dumps({**asdict(prediction), "exports": exports}, indent=2))
     else:
@@ -78,25 +80,41 @@ def _model_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
 def _data_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     pairs = plan.pairs
     left_out = {
-        "with a blank side": pairs["blank"],
+        plan.words.blank: pairs["blank"],
         "longer than data.max_tokens": pairs["too_long"],
         "beyond data.max_length_ratio": pairs["ratio"],
     }
     reasons = ", ".join(f"{number:,} {reason}" for reason, number in left_out.items() if number)
     rows = [
-        ("pairs", f"{pairs['kept']:,} of {pairs['read']:,} kept" + (f"; left out: {reasons}" if reasons else "")),
+        (
+            f"{plan.words.one}s",
+            f"{pairs['kept']:,} of {pairs['read']:,} kept" + (f"; left out: {reasons}" if reasons else ""),
+        ),
     ]
-    for name, side in (("source", plan.src), ("target", plan.tgt)):
-        rows.append(
-            (
-                name,
-                f"{side.vocab_size:,} pieces, {side.tokens_per_sentence:.1f} tokens a sentence; "
-                f"{side.byte_share:.2%} of them single bytes, {side.unknown_share:.2%} unknown",
-            )
-        )
+    if plan.tgt is None:
+        rows += [("text", _tokens(plan.src, "an example")), ("labels", _labels(plan.labels))]
+    else:
+        rows += [("source", _tokens(plan.src, "a sentence")), ("target", _tokens(plan.tgt, "a sentence"))]
     rows += _mix_rows(plan)
     rows.append(("batches", f"{plan.batch_tokens:,} tokens, {plan.padding_share:.1%} of them padding"))
     return rows
+
+
+def _tokens(side: plans.SidePlan, each: str) -> str:
+    return (
+        f"{side.vocab_size:,} pieces, {side.tokens_per_sentence:.1f} tokens {each}; "
+        f"{side.byte_share:.2%} of them single bytes, {side.unknown_share:.2%} unknown"
+    )
+
+
+def _labels(counts: dict[str, int]) -> str:
+    """Return the share of each label, the most frequent first; of many labels, the first ones and the rarest."""
+    n, by_count = sum(counts.values()), sorted(counts, key=lambda label: -counts[label])
+    shown = by_count if len(by_count) <= _MOST_LABELS else [*by_count[: _MOST_LABELS - 1], by_count[-1]]
+    shares = [f"{label} {counts[label] / n:.1%}" for label in shown]
+    if shown != by_count:
+        shares.insert(-1, "...")
+    return f"{len(counts):,}: {', '.join(shares)}"
 
 
 def _mix_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
@@ -104,10 +122,11 @@ def _mix_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     if len(plan.corpora) == 1 and not plan.stages:
         return []
     names = ["mix of the run" if plan.steps is not None else "mix of an epoch", *[""] * len(plan.corpora)]
-    rows = list(zip(names, map(str, plan.corpora), strict=False))
+    one = plan.words.one
+    rows = list(zip(names, (use.described(one) for use in plan.corpora), strict=False))
     for stage in plan.stages:
         names = [f"{100 * stage.begin:.4g} % to {100 * stage.end:.4g} %", *[""] * len(stage.corpora)]
-        rows += zip(names, map(str, stage.corpora), strict=False)
+        rows += zip(names, (use.described(one) for use in stage.corpora), strict=False)
     return rows
 
 
@@ -124,7 +143,7 @@ def _course_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     return [
         ("steps", f"{plan.steps_per_epoch:,} an epoch, {steps} in all{epochs}" + (plan.expect and f": {plan.expect}")),
         ("ended by", ends),
-        ("speed", f"{1000 * took.update:,.0f} ms a step, {plan.tgt_tokens_per_s:,.0f} target tokens a second"),
+        ("speed", f"{1000 * took.update:,.0f} ms a step, {plan.targets_per_s:,.0f} {plan.words.target}s a second"),
         ("validation", f"{took.validation:.1f} s{looks}; a checkpoint {took.saving:.1f} s"),
         (
             "time",

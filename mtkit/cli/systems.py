@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
 import mtkit
 from mtkit.cli.options import TEXT
 from mtkit.cli.translating import load_translator, option_overrides
+from mtkit.config import loading
 from mtkit.errors import UsageError
 from mtkit.evaluation.metrics.settings import TokenizerName
 
+Split = Literal["test", "dev"]
+_Result = TypeVar("_Result")
 METRIC = "Metrics and tests"  # a heading of options
 
 SourceOption = Annotated[
@@ -26,9 +30,18 @@ ReferencesOption = Annotated[
     typer.Option("--ref", rich_help_panel=TEXT, help="Reference translations, line by line; repeat for several."),
 ]
 SplitOption = Annotated[
-    Literal["test", "dev"],
+    Split,
     typer.Option(
         rich_help_panel=TEXT, help="Which set of the models' configs to translate: choose settings on dev, report test."
+    ),
+]
+DevSetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dev-set",
+        metavar="NAME",
+        rich_help_panel=TEXT,
+        help="One of several dev sets, by its name in data.dev; instead of --split dev.",
     ),
 ]
 SrcLangOption = Annotated[
@@ -78,6 +91,42 @@ TokenizeOption = Annotated[
         "already tokenized.",
     ),
 ]
+
+
+def dev_sets(folder: Path | None, split: Split, dev_set: str | None) -> list[str | None]:
+    """Return the names of the dev sets to score on: the given one, else each of the model's; None for its only set.
+
+    folder: of the model, None: no model. Another split than dev is one set, too.
+    """
+    if dev_set is not None or split != "dev" or folder is None:
+        return [dev_set]
+    return [corpus.name for corpus in loading.load_config(folder / "config.yaml").data.dev]
+
+
+def check_single_set(sets: Sequence[str | None], given: Mapping[str, object]) -> None:
+    """Raise UsageError for options that belong to one set if there are several. given: option to its value."""
+    if len(sets) > 1 and (of_one := [option for option, value in given.items() if value]):
+        names = ", ".join(map(str, sets))
+        raise UsageError(f"{', '.join(of_one)}: for one of the {len(sets)} dev sets; choose it with --dev-set: {names}")
+
+
+def print_by_set(
+    results: Mapping[str | None, _Result],
+    *,
+    as_json: bool,
+    as_record: Callable[[_Result], dict[str, Any]],
+    as_text: Callable[[_Result], Iterable[str]],
+) -> None:
+    """Print the result; of several dev sets, those of each, by name, one after another."""
+    if as_json:
+        records = {name: as_record(result) for name, result in results.items()}
+        [record] = records.values() if len(records) == 1 else [{"dev_sets": records}]
+        print(json.dumps(record, indent=2, ensure_ascii=False))
+        return
+    for index, (name, result) in enumerate(results.items()):
+        if len(results) > 1:
+            print(("\n" if index else "") + f"dev ({name})")
+        print("\n".join(as_text(result)))
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,13 @@ from mtkit.config.section import ConfigPath, Section, is_part
 from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.config.training import TrainConfig
 
+Task = Literal["translate", "classify"]
+
 
 class Config(Section):
     """All settings of a run."""
 
-    task: Literal["translate", "classify"] = Field(
+    task: Task = Field(
         "translate",
         description="what the model does: translate, or give a text, or a pair of texts, one of some labels",
     )

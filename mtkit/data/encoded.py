@@ -39,6 +39,18 @@ Lengths = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
+class Words:
+    """What messages call the rows of a text."""
+
+    one: str  # a row
+    blank: str  # ... that is left out because it is blank
+    target: str  # one of those that an update predicts
+
+
+PAIRS = Words("pair", "with a blank side", "target token")
+
+
+@dataclass(frozen=True)
 class EncodeCounts:
     """How many pairs were read, kept, and left out; a pair counts under the first reason that applies."""
 
@@ -49,10 +61,11 @@ class EncodeCounts:
     n_kept: int = 0
     n_placeholders: int = 0  # of those kept: a side has a placeholder that the other one lacks
 
-    def __str__(self) -> str:
-        dropped = {"with a blank side": self.n_blank, "too long": self.n_too_long, "of different length": self.n_ratio}
+    def described(self, words: Words) -> str:
+        """Return how many were kept and left out; words: for what was counted."""
+        dropped = {words.blank: self.n_blank, "too long": self.n_too_long, "of different length": self.n_ratio}
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in dropped.items() if n)
-        return f"{self.n_kept:,} of {counted(self.n_read, 'pair')} kept" + (
+        return f"{self.n_kept:,} of {counted(self.n_read, words.one)} kept" + (
             (f" (left out: {reasons})" if reasons else "")
             + (
                 f"; {self.n_placeholders:,} have a placeholder on one side only, which stays text"
@@ -144,6 +157,7 @@ class EncodedCorpus:
     """
 
     tgt_kind: type[EncodedSide] = EncodedSide
+    words = PAIRS
 
     def __init__(self, folder: Path, files: Sequence[str], fingerprint: str) -> None:
         """Open an encoded corpus. files: the name of each corpus, for messages.
@@ -210,6 +224,7 @@ class EncodedCorpus:
 class Encoding(Protocol):
     """How the rows of a text become examples as token ids."""
 
+    words: Words
     dtypes: dict[str, np.dtype[Any]]  # of the ids of each side
 
     def recipe(self, corpora: Sequence[CorpusFiles]) -> dict[str, Any]:
@@ -235,6 +250,8 @@ class Chunk:
 
 class PairEncoding:
     """Sentence pairs: each side by its tokenizer."""
+
+    words = PAIRS
 
     def __init__(
         self,
@@ -324,7 +341,7 @@ def encode(
             if not is_verified:
                 _verify(folder)
             encoded = encoding.open(folder, names, fingerprint)
-            log.info(f"{', '.join(names)}: opened from the cache; {encoded.counts}")
+            log.info(f"{', '.join(names)}: opened from the cache; {encoded.counts.described(encoded.words)}")
             return encoded
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning(f"{folder}: damaged, or written by an older mtkit ({error}); encoding the text again")
@@ -334,7 +351,7 @@ def encode(
             raise DataError(f"{', '.join(names)}: the text changed while mtkit encoded it; wait until it is complete")
         _write_manifest(temporary)
     encoded = encoding.open(folder, names, fingerprint)
-    log.info(f"{', '.join(names)}: {encoded.counts}")
+    log.info(f"{', '.join(names)}: {encoded.counts.described(encoded.words)}")
     return encoded
 
 
@@ -390,7 +407,7 @@ def _encode(corpora: Sequence[CorpusFiles], encoding: Encoding, folder: Path) ->
             name: stack.enter_context((folder / name).open("wb"))
             for name in ("src.ids", "src.lengths", "src.starts", "tgt.ids", "tgt.lengths", "tgt.starts", "lines")
         }
-        bar = stack.enter_context(progress_bar(count_pairs(corpora), "encoding", "pair"))
+        bar = stack.enter_context(progress_bar(count_pairs(corpora), "encoding", encoding.words.one))
         for corpus in corpora:
             kept_before = counts["n_kept"]
             with closing(Prefetcher(encoding.chunks(corpus), depth=1)) as chunks:
@@ -406,7 +423,8 @@ def _encode(corpora: Sequence[CorpusFiles], encoding: Encoding, folder: Path) ->
             _write(files[f"{side}.starts"], np.array([files[f"{side}.ids"].tell() // dtype.itemsize], dtype=np.int64))
     counts["n_read"] = sum(counts.values()) - counts["n_placeholders"]  # which are among those kept
     if not counts["n_kept"]:
-        raise DataError(f"{names}: every pair was left out; {EncodeCounts(**counts)}")
+        described = EncodeCounts(**counts).described(encoding.words)
+        raise DataError(f"{names}: every {encoding.words.one} was left out; {described}")
     meta = {
         "counts": counts,
         "kept_per_corpus": kept_per_corpus,

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mtkit.config.classification import MOST_LABELS
-from mtkit.config.data import CorpusFiles
+from mtkit.config.data import CorpusFiles, DataConfig
 from mtkit.console import log
+from mtkit.data.corpus import require_files
 from mtkit.errors import DataError
 from mtkit.formats.lines import read_lines
 
@@ -48,6 +49,7 @@ def read_examples(corpora: Sequence[CorpusFiles], n_texts: int | None = None) ->
     n_texts: texts in each row; default: as the first row has. Raises DataError for a row with other columns, or without
     a label.
     """
+    is_given = n_texts is not None
     for corpus in corpora:
         assert corpus.tsv is not None  # the schema ensures it
         for number, line in enumerate(read_lines(corpus.tsv), start=1):
@@ -56,19 +58,20 @@ def read_examples(corpora: Sequence[CorpusFiles], n_texts: int | None = None) ->
                 n_texts = len(texts)
             example = Example(tuple(texts), label.strip(), str(corpus.tsv), number)
             if len(texts) != n_texts:
-                raise DataError(_wrong_columns(example, line, n_texts))
+                raise DataError(_wrong_columns(example, line, n_texts, is_given=is_given))
             if not example.label:
                 raise DataError(f"{example.place}: the label, the last column, is empty; write one, or remove the line")
             yield example
 
 
-def _wrong_columns(example: Example, line: str, n_texts: int | None) -> str:
+def _wrong_columns(example: Example, line: str, n_texts: int | None, *, is_given: bool) -> str:
     n_columns = len(example.texts) + 1
     has = "is empty" if not line else f"has {n_columns} column{'s' if n_columns > 1 else ''}"
     if n_texts is None:
         return f"{example.place} {has}; write text, tab, label, or source, tab, target, tab, label"
-    expected = f"{n_texts + 1} columns ({Labelling((), n_texts).row}), as the rows before it or data.pairs say"
-    return f"{example.place} {has}, not {expected}; correct it"
+    reader = f"a classifier of {'single texts' if n_texts == 1 else 'pairs'} (data.pairs)"
+    why = f"which {reader} reads" if is_given else "as the rows before it have"
+    return f"{example.place} {has}, not {n_texts + 1} ({Labelling((), n_texts).row}), {why}; correct it"
 
 
 def find_labelling(corpora: Sequence[CorpusFiles], pairs: bool | None = None) -> Labelling:
@@ -104,6 +107,18 @@ def find_labelling(corpora: Sequence[CorpusFiles], pairs: bool | None = None) ->
     return Labelling(tuple(sorted(counts)), n_texts)
 
 
+def with_found_labels(data: DataConfig) -> DataConfig:
+    """Return a classifier's data section with the labels, and with pairs, of its training text; those it has stay.
+
+    Raises DataError if there is no such text, or if its labels are no labels.
+    """
+    if data.labels and data.pairs is not None:
+        return data
+    require_files("data.train", data.train)
+    found = find_labelling(data.train, data.pairs)
+    return data.model_copy(update={"labels": data.labels or list(found.labels), "pairs": found.n_texts == 2})
+
+
 def label_ids(labelling: Labelling) -> dict[str, int]:
     """Return the id of each label as a target, from 1: 0 is padding."""
     return {label: index for index, label in enumerate(labelling.labels, start=1)}
@@ -114,14 +129,15 @@ def label_id(example: Example, ids: dict[str, int]) -> int:
     found = ids.get(example.label)
     if found is None:
         near = difflib.get_close_matches(example.label, ids, n=1)
-        hint = f"did you mean {_shown(near[0])}?" if near else f"it has {_listed(list(ids))}"
+        hint = f"did you mean {_shown(near[0])}?" if near else f"it has {listed(list(ids))}"
         raise DataError(
-            f"{example.place}: the label {_shown(example.label)} is not one of the training text's {len(ids)}; {hint}"
+            f"{example.place}: the label {_shown(example.label)} is not one of the classifier's {len(ids)}; {hint}"
         )
     return found
 
 
-def _listed(labels: Sequence[str]) -> str:
+def listed(labels: Sequence[str]) -> str:
+    """Return labels for a message: the first ten in quotes."""
     return ", ".join(map(_shown, labels[:_N_LISTED])) + (", ..." if len(labels) > _N_LISTED else "")
 
 

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from mtkit.config.data import CorpusFiles
-from mtkit.data.encoded import Chunk, EncodedCorpus, Labels, id_dtype, in_chunks, lengths_of
+from mtkit.config.schema import Config
+from mtkit.data.encoded import Chunk, EncodedCorpus, Labels, Words, id_dtype, in_chunks, lengths_of
 from mtkit.data.examples import Labelling, label_id, label_ids, read_examples
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.files import sha256_file
+
+EXAMPLES = Words("example", "with a blank text", "example")
 
 
 def joined(texts: Sequence[Sequence[int]]) -> list[int]:
@@ -23,14 +26,30 @@ def joined(texts: Sequence[Sequence[int]]) -> list[int]:
     return [BOS_ID, *first, *(token for text in others for token in (EOS_ID, *text))]
 
 
+def longest_text(cfg: Config) -> int | None:
+    """Return how many tokens each text of an example may have for the positions to suffice; None: any number."""
+    if cfg.model.positions != "learned":
+        return None
+    return (cfg.model.max_positions - 1) // (2 if cfg.data.pairs else 1) - 1  # <start>, and after each text <end>
+
+
+def most_tokens_read(cfg: Config) -> int:
+    """Return how many tokens of each text a trained classifier reads."""
+    longest = longest_text(cfg)
+    return cfg.decode.max_src_tokens if longest is None else min(cfg.decode.max_src_tokens, longest)
+
+
 class LabelledCorpus(EncodedCorpus):
     """Examples as token ids, with labels as targets."""
 
     tgt_kind = Labels
+    words = EXAMPLES
 
 
 class LabelEncoding:
     """Labelled text, by one tokenizer. Satisfies `Encoding`."""
+
+    words = EXAMPLES
 
     def __init__(self, tokenizer: Tokenizer, labelling: Labelling, max_tokens: int | None) -> None:
         """max_tokens: leave out examples with a longer text; None: no limit."""

@@ -141,11 +141,12 @@ class CorpusUse:
     batch_share: float  # of the tokens of all batches
     passes: float  # over these pairs; with scores the mean: pairs with a high score may come more often
 
-    def __str__(self) -> str:
+    def described(self, one: str) -> str:
+        """Return the use in words; one: what a row of the corpus is called."""
         if not self.passes:
             return f"{self.name}: not used"
-        pairs, times = counted(self.n_pairs, "pair"), f"{self.passes:.1f} passes"
-        return f"{self.name}: {pairs}, {self.batch_share:.1%} of the batches, {times}"
+        rows, times = counted(self.n_pairs, one), f"{self.passes:.1f} passes"
+        return f"{self.name}: {rows}, {self.batch_share:.1%} of the batches, {times}"
 
 
 def uses(names: Sequence[str], stages: Sequence[Sequence[Draw]], epochs: Sequence[float]) -> list[CorpusUse]:

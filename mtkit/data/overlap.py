@@ -24,6 +24,23 @@ _MOST_COMPARED = 1_000_000  # training pairs whose n-grams are compared; of the 
 
 
 @dataclass(frozen=True)
+class OverlapWords:
+    """What messages call the texts of a task."""
+
+    pairs: str
+    sources: str
+    target: str
+    task: str
+    of_another: str  # what a source with another target means
+
+
+_FLATTERS = "scores on them flatter the model"
+OF_TRANSLATIONS = OverlapWords("pairs", "sources", "translation", "translation", _FLATTERS)
+OF_LABELLED_PAIRS = OverlapWords("pairs", "first texts", "second text", "classification", _FLATTERS)
+OF_LABELLED_TEXTS = OverlapWords("texts", "texts", "label", "classification", "one of the labels may be wrong")
+
+
+@dataclass(frozen=True)
 class Overlap:
     """How many pairs of a text have a like in the training text; each counts for the closest one only."""
 
@@ -31,7 +48,7 @@ class Overlap:
     counts: dict[Likeness, int]  # same pair; same source with another translation; nearly the same source
     examples: dict[Likeness, tuple[str, str]]  # where the first one is, here and in the training text
 
-    def report(self, key: str) -> None:
+    def report(self, key: str, words: OverlapWords = OF_TRANSLATIONS) -> None:
         """Log what was found, with an example of each kind. key: of the text in the config, such as data.dev."""
         n = {kind: f"{count:,} of the {self.n_pairs:,}" for kind, count in self.counts.items()}
         share = {kind: count / max(1, self.n_pairs) for kind, count in self.counts.items()}
@@ -39,19 +56,19 @@ class Overlap:
         if "pair" in places:
             log.log(
                 logging.WARNING if share["pair"] >= MANY else logging.INFO,
-                f"{n['pair']} pairs of {key} ({share['pair']:.1%}) are also in data.train, {places['pair']}: scores on "
-                "them measure memory, not translation",
+                f"{n['pair']} {words.pairs} of {key} ({share['pair']:.1%}) are also in data.train, {places['pair']}: "
+                f"scores on them measure memory, not {words.task}",
             )
         if "source" in places:
             log.log(
                 logging.WARNING if share["source"] >= MANY else logging.INFO,
-                f"{n['source']} sources of {key} ({share['source']:.1%}) are in data.train with another translation, "
-                f"{places['source']}: scores on them flatter the model",
+                f"{n['source']} {words.sources} of {key} ({share['source']:.1%}) are in data.train with another "
+                f"{words.target}, {places['source']}: {words.of_another}",
             )
         if "near" in places:
             log.info(
-                f"{n['near']} sources of {key} ({share['near']:.1%}) are nearly those of data.train, {places['near']}: "
-                "equal but for case, punctuation or numbers, or in most of their letters"
+                f"{n['near']} {words.sources} of {key} ({share['near']:.1%}) are nearly those of data.train, "
+                f"{places['near']}: equal but for case, punctuation or numbers, or in most of their letters"
             )
 
 

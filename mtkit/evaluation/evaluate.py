@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from mtkit.bundle import find_model
 from mtkit.config.data import CorpusFiles
@@ -13,7 +12,8 @@ from mtkit.config.overrides import decode_overrides
 from mtkit.config.schema import Config
 from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores
-from mtkit.data.corpus import first_missing, read_side, require_files
+from mtkit.data.corpus import first_missing, read_side
+from mtkit.data.dev_text import Split, corpus_of_split
 from mtkit.data.overlap import known_overlap
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison.comparison import Comparison, SortedTestSet, compare
@@ -41,7 +41,6 @@ from mtkit.formats.lines import read_lines
 from mtkit.languages import language_in_name
 from mtkit.translation.translator import Translator
 
-Split = Literal["test", "dev"]
 Paths = str | Path | Sequence[str | Path]
 _REMEDY = "give --src and --ref"
 
@@ -116,6 +115,7 @@ def evaluate(
     src: str | Path | None = None,
     ref: Paths = (),
     split: Split = "test",
+    dev_set: str | None = None,
     src_lang: str | None = None,
     tgt_lang: str | None = None,
     baseline: str | None = None,
@@ -136,6 +136,7 @@ def evaluate(
         default model of `Translator.load`.
     groups: systems that differ only in their seed, as NAME=SYSTEM,SYSTEM.
     src, ref: the text and one or more files of references; default: the split of the models' configs.
+    dev_set: with split="dev", the name of one of several dev sets.
     src_lang, tgt_lang: such as "en"; default: from a model's config or the files' names.
     baseline: the system to compare the others with; default: the first.
     tokenize, lowercase: how BLEU splits text into words, and whether BLEU and chrF ignore case.
@@ -157,6 +158,7 @@ def evaluate(
         src=None if src is None else Path(src),
         refs=[Path(path) for path in _texts(ref)],
         split=split,
+        dev_set=dev_set,
         languages=(src_lang, tgt_lang),
         tokenize=tokenize,
         lowercase=lowercase,
@@ -205,6 +207,7 @@ def prepare(
     src: Path | None,
     refs: Sequence[Path],
     split: Split,
+    dev_set: str | None = None,
     languages: tuple[str | None, str | None],
     tokenize: TokenizerName | None,
     metrics: Sequence[MetricName],
@@ -224,7 +227,7 @@ def prepare(
     folders = [find_model(place.path) for place in places if place.is_model]
     if not places:
         folders = [find_model(folder) for folder in ensemble] or [find_model()]
-    test_set, of_test_set = find_test_set(folders if places else folders[:1], src, refs, split)
+    test_set, of_test_set = find_test_set(folders if places else folders[:1], src, refs, split, dev_set)
     configs = [load_config(folder / "config.yaml") for folder in folders]
     src_lang, tgt_lang = find_languages(test_set, languages, configs)
     settings = MetricSettings(tokenize or tokenizer_for(tgt_lang), lowercase)
@@ -295,7 +298,7 @@ def judge(
 
 
 def find_test_set(
-    folders: Sequence[Path], src: Path | None, refs: Sequence[Path], split: Split
+    folders: Sequence[Path], src: Path | None, refs: Sequence[Path], split: Split, dev_set: str | None = None
 ) -> tuple[TestSet, list[str]]:
     """Return the test set that src and refs name, else this split of the models' configs, which must agree.
 
@@ -305,7 +308,7 @@ def find_test_set(
     if src is not None:
         files, refs = CorpusFiles(src=src, tgt=refs[0]), refs[1:]
     elif folders:
-        files = _files_of_configs(folders, split)
+        files = _files_of_configs(folders, split, dev_set)
         overrides = [f"decode.tag={files.tag or 'null'}"]
     test_set = read_test_set(files, refs)
     test_set.warn_of_blanks()
@@ -322,22 +325,14 @@ def _report_overlaps(files: CorpusFiles, folders: Sequence[Path], name: str) -> 
             overlap.report(name if len(run_dirs) == 1 else f"{name} ({run_dir})")
 
 
-def _files_of_configs(folders: Sequence[Path], split: Split) -> CorpusFiles:
-    key = f"data.{split}"
+def _files_of_configs(folders: Sequence[Path], split: Split, dev_set: str | None) -> CorpusFiles:
     corpora: list[CorpusFiles] = []
     for folder in folders:
         config = folder / "config.yaml"
-        data = load_config(config).data
-        in_config: Sequence[CorpusFiles | None] = data.dev if split == "dev" else [data.test]
-        corpus = in_config[0]
-        if corpus is None:
-            raise DataError(f"{config}: no test set ({key}); {_REMEDY}")
-        if len(in_config) > 1:
-            raise DataError(f"{config}: {len(in_config)} dev sets ({key}); {_REMEDY}")
-        require_files(key, [corpus], config=config, remedy=_REMEDY)
+        corpus = corpus_of_split(load_config(config).data, split, dev_set, config=config, remedy=_REMEDY)
         corpora.append(corpus)
         if corpus != corpora[0]:
-            raise DataError(f"{folders[0]} and {folder} have different {split} sets ({key}); {_REMEDY}")
+            raise DataError(f"{folders[0]} and {folder} have different {split} sets (data.{split}); {_REMEDY}")
     return corpora[0]
 
 

@@ -10,6 +10,7 @@ from mtkit.bundle import BundleFiles
 from mtkit.classification.classifier import Classifier
 from mtkit.config.data import CorpusFiles
 from mtkit.data.corpus import require_files
+from mtkit.data.dev_text import Split, corpus_of_split
 from mtkit.data.examples import Example, Labelling, label_id, label_ids, read_examples
 from mtkit.errors import DataError
 from mtkit.evaluation.metrics import classification as metrics
@@ -109,24 +110,17 @@ def evaluate_classifier(
     )
 
 
-def labelled_corpus(files: BundleFiles, tsv: Path | None, split: str) -> CorpusFiles:
-    """Return the file to score: tsv, else the split, "test" or "dev", of the model's config.
+def labelled_corpus(files: BundleFiles, tsv: Path | None, split: Split, dev_set: str | None = None) -> CorpusFiles:
+    """Return the file to score: tsv, else the split of the model's config; dev_set: the name of one of several.
 
-    Raises DataError if there is none.
+    Raises DataError if there is none, UsageError if it is not clear which.
     """
     if tsv is not None:
         corpus = CorpusFiles(tsv=tsv)
         require_files("--tsv", [corpus], config="the command", remedy="correct the path")
         return corpus
     config, remedy = files.folder / "config.yaml", "give --tsv with a labelled file"
-    data = files.config.data
-    if split == "dev" and len(data.dev) > 1:
-        raise DataError(f"{config}: {len(data.dev)} dev sets (data.dev); {remedy}")
-    corpus_of_config = data.dev[0] if split == "dev" else data.test
-    if corpus_of_config is None:
-        raise DataError(f"{config}: no test set (data.test); {remedy}, or --split dev")
-    require_files(f"data.{split}", [corpus_of_config], config=config, remedy=remedy)
-    return corpus_of_config
+    return corpus_of_split(files.config.data, split, dev_set, config=config, remedy=remedy)
 
 
 def _text(example: Example) -> str | tuple[str, str]:

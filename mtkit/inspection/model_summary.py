@@ -13,13 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.bundle import BundleFiles
-from mtkit.config.model import ModelConfig
-from mtkit.config.schema import Config
+from mtkit.config.schema import Config, Task
+from mtkit.data.corpus import first_missing
+from mtkit.data.examples import with_found_labels
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import ConfigError, UsageError
 from mtkit.formats.lines import as_one_line
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout
+from mtkit.model.network import Network
+from mtkit.model.networks import new_network
 from mtkit.model.positions import NoPositions
 from mtkit.model.transformer import Transformer
 
@@ -69,10 +72,11 @@ class PartSummary:
 class ModelSummary:
     """A model's layers and parts, and the multiply-adds of one sentence pair."""
 
+    task: Task
     src_vocab_size: int
-    tgt_vocab_size: int
-    n_src: int  # tokens, <end> counted
-    n_tgt: int
+    tgt_vocab_size: int  # of a classifier: the number of labels
+    n_src: int  # tokens, <end> counted; of a classifier also <start>, and of a pair both texts
+    n_tgt: int  # of a classifier 1: the label
     layers: list[Layer]  # in the order of their calls
     parts: list[PartSummary]  # without those that the model lacks
     shared: dict[str, str]  # second name of a shared weight: first name
@@ -92,33 +96,46 @@ class ModelSummary:
 class Architecture:
     """A model's config and vocabulary sizes, with its tokenizers if it has any yet."""
 
-    cfg: ModelConfig
+    config: Config  # of a classifier with its labels
     src_vocab_size: int
     tgt_vocab_size: int
     tokenizers: tuple[Tokenizer, Tokenizer] | None
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the model gives labels."""
+        return self.config.task == "classify"
 
     @classmethod
     def from_bundle(cls, files: BundleFiles) -> "Architecture":
         """Return the architecture of a trained model without reading its weights."""
         src, tgt = files.src_tokenizer.tagged(files.config.decode.tag), files.tgt_tokenizer
-        return cls(files.config.model, src.vocab_size, tgt.vocab_size, (src, tgt))
+        return cls(files.config, src.vocab_size, tgt.vocab_size, (src, tgt))
 
     @classmethod
     def from_config(cls, config: Config) -> "Architecture":
-        """Return a config's architecture; vocabulary sizes are those of the run's tokenizers, else of the config."""
+        """Return a config's architecture; vocabulary sizes are those of the run's tokenizers, else of the config.
+
+        A classifier's labels are those of the config, else of the training text. Raises DataError if neither has any.
+        """
+        if config.task == "classify" and not (config.data.labels and first_missing(config.data.train)):
+            config = config.model_copy(update={"data": with_found_labels(config.data)})
         folder = config.run_dir
         if folder is not None and all((folder / name).is_file() for name in ("src.spm", "tgt.spm")):
             src, tgt = load_tokenizers(folder, config.data.placeholders)
-            return cls(config.model, src.vocab_size, tgt.vocab_size, (src.tagged(config.decode.tag), tgt))
+            return cls(config, src.vocab_size, tgt.vocab_size, (src.tagged(config.decode.tag), tgt))
         sides = config.tokenizer
         tgt_size = sides.src.vocab_size if sides.shared else sides.tgt.vocab_size
-        return cls(config.model, sides.src.vocab_size, tgt_size, None)
+        return cls(config, sides.src.vocab_size, tgt_size, None)
 
     def n_tokens(self, sentence: str, target: str | None) -> tuple[int, int]:
         """Return the numbers of source and target tokens, <end> counted; without a target both are equal.
 
-        Raises UsageError if there are no tokenizers, or if a side is blank.
+        Of a classifier, all tokens that it reads are source tokens; a pair without a second text has one of the first's
+        length. Raises UsageError if there are no tokenizers, a side is blank, or a text too many.
         """
+        if self.is_classifier and target is not None and not self.config.data.pairs:
+            raise UsageError("--target: this classifier reads single texts; leave it out")
         if self.tokenizers is None:
             raise UsageError(
                 "the config's run has no tokenizers to count tokens with: give --tokens instead of a sentence, or run "
@@ -129,26 +146,33 @@ class Architecture:
         n_tgt = n_src if target is None else len(tgt.encode(as_one_line(target).strip()))
         if not n_src or not n_tgt:
             raise UsageError(f"the {'target' if n_src else 'sentence'} is blank: give some text")
+        if self.is_classifier:
+            return 1 + n_src + 1 + (n_tgt + 1 if self.config.data.pairs else 0), 1
         return n_src + 1, n_tgt + 1
 
     def summary(self, n_src: int, n_tgt: int) -> ModelSummary:
-        """Return the summary for one pair of these lengths."""
-        return summarize(self.cfg, self.src_vocab_size, self.tgt_vocab_size, n_src, n_tgt)
+        """Return the summary for one pair of these lengths; of a classifier, for n_src tokens in all."""
+        return summarize(self.config, self.src_vocab_size, self.tgt_vocab_size, n_src, n_tgt)
 
 
-def summarize(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, n_src: int, n_tgt: int) -> ModelSummary:
+def summarize(config: Config, src_vocab_size: int, tgt_vocab_size: int, n_src: int, n_tgt: int) -> ModelSummary:
     """Run the config's model on one pair of n_src and n_tgt tokens, <end> counted, as in training, and count its work.
+
+    A classifier reads n_src tokens and gives a label.
 
     Only matrix products count: elementwise operations (norms, softmax, activations, cells of a recurrent decoder) cost
     little beside them.
     Raises UsageError if a side is longer than the model's learned positions, ConfigError if one matrix must serve two
     different vocabularies.
     """
+    cfg, is_classifier = config.model, config.task == "classify"
+    if is_classifier:
+        tgt_vocab_size, n_tgt = len(config.data.labels), 1
     if cfg.positions == "learned" and max(n_src, n_tgt) > cfg.max_positions:
         raise UsageError(f"{max(n_src, n_tgt)} tokens, <end> counted, exceed model.max_positions={cfg.max_positions}")
     try:
         with torch.device("meta"):
-            model = Transformer(cfg, src_vocab_size, tgt_vocab_size).eval()
+            model = new_network(config, src_vocab_size, tgt_vocab_size).eval()
             src, tgt_in = torch.zeros(1, n_src, dtype=torch.long), torch.zeros(1, n_tgt, dtype=torch.long)
     except ValueError as error:
         raise ConfigError(f"model: {error}") from error
@@ -159,6 +183,7 @@ def summarize(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, n_src:
     first_names = {id(parameter): name for name, parameter in unique.items()}
     every = model.named_parameters(remove_duplicate=False)
     return ModelSummary(
+        config.task,
         src_vocab_size,
         tgt_vocab_size,
         n_src,
@@ -244,7 +269,7 @@ class _CallLog:
 
 
 @contextmanager
-def _recorded_calls(model: Transformer) -> Iterator[_CallLog]:
+def _recorded_calls(model: Network) -> Iterator[_CallLog]:
     """Record the calls of the model's modules during the block, without those that change nothing."""
     log = _CallLog()
     hooks = []
@@ -252,8 +277,10 @@ def _recorded_calls(model: Transformer) -> Iterator[_CallLog]:
         if not isinstance(module, Dropout | nn.Identity | NoPositions):
             hooks.append(module.register_forward_pre_hook(log.begin))
             hooks.append(module.register_forward_hook(partial(log.end, name or "model")))
-    sides = iter((("src_embedding", model.src_embedding), ("tgt_embedding", model.tgt_embedding)))
-    hooks.append(model.word_dropout.register_forward_hook(partial(log.embedding, sides)))
+    sides = [("src_embedding", model.src_embedding)]
+    if isinstance(model, Transformer):
+        sides.append(("tgt_embedding", model.tgt_embedding))
+    hooks.append(model.word_dropout.register_forward_hook(partial(log.embedding, iter(sides))))
     try:
         yield log
     finally:

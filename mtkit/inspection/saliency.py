@@ -1,12 +1,15 @@
-"""Measure in three ways how much each target token depends on each source token.
+"""Measure in three ways how much each target token, or the label of a classifier, depends on each source token.
 
 Erasure: the nats by which the target token's log-probability falls without the source token (Li et al. 2016).
 Gradient x input: the gradient of the log-probability by the source token's embedding, times the embedding.
 Attention: the weights of one decoder layer's cross-attention while the model predicts the target token.
 The first two may be negative: the target token would be likelier without the source token.
+
+Of a label: the same by its log-odds, log(p / (1 - p)), and the attention of <start>, from which the label is read. The
+log-probability of a sure label is almost 0 and hardly changes; its log-odds do.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,39 +23,52 @@ from mtkit.engines.native import pad
 from mtkit.errors import UsageError
 from mtkit.inspection.pictures import axis_names, new_figure, save_figure
 from mtkit.inspection.sentence_pair import SentencePair, Subject, check_drawable
+from mtkit.model.network import Network
 from mtkit.model.transformer import Transformer
 from mtkit.pages.page import write_page
 from mtkit.scoring.alignment import align, attention_weights
 from mtkit.scoring.scoring import ForcedPair
 
 Erasure = Literal["pad", "unk", "omit"]
-_SENTENCES = 16  # sources with an erased token that are computed together
+SENTENCES = 16  # sources with an erased token that are computed together
 _ERASED = {"pad": "hidden from all others", "unk": "replaced by <unk>", "omit": "left out"}
 
 
 @dataclass(frozen=True)
 class Saliency:
-    """The three measures, each a matrix (T, S): a row per target token and a column per source token of the pair."""
+    """The three measures, each a matrix (T, S): a row per target token and a column per source token of the pair.
+
+    Of a classifier, the one row is that of a label, and <start>, which is no part of the text, has no column.
+    """
 
     pair: SentencePair
-    log_probs: list[float]  # of each target token, nats
+    log_probs: list[float]  # of each target token, or of the label, nats
     erasure: list[list[float]]  # nats
     gradient: list[list[float]]  # nats per unit of relative length
-    attention: list[list[float]]  # rows add up to 1
+    attention: list[list[float]]  # rows add up to 1; of a classifier, with what <start> gives itself
     erased_by: Erasure
     layer: int  # of the attention, from 1
-    alignment: str  # words aligned by that attention, in Pharaoh format
+    alignment: str | None  # words aligned by that attention, in Pharaoh format; None: the target is a label
+    likeliest: str | None = None  # the classifier's label, with its probability, if the target is another one
+
+    @property
+    def is_of_label(self) -> bool:
+        """Whether the model is a classifier: the target is one of its labels."""
+        return self.alignment is None
 
     def matrices(self) -> dict[str, list[list[float]]]:
         """Return the matrices by the names that tables and pictures show."""
+        attention = "attention of <start>, " if self.is_of_label else "cross-attention of "
         return {
             "erasure": self.erasure,
             "gradient x input": self.gradient,
-            f"cross-attention of layer {self.layer}": self.attention,
+            f"{attention}layer {self.layer}": self.attention,
         }
 
     def word_links(self) -> list[tuple[str, str]]:
-        """Return the pairs (source word, target word) that the alignment links."""
+        """Return the pairs (source word, target word) that the alignment links; none for a label."""
+        if self.alignment is None:
+            return []
         src, tgt = self.pair.src.text.split(), self.pair.tgt.text.split()
         links = (link.split("-") for link in self.alignment.split())
         return [(src[int(i)], tgt[int(j)]) for i, j in links]
@@ -100,14 +116,19 @@ def measure_saliency(
 @torch.no_grad()
 def erase(model: Transformer, pair: SentencePair, erased_by: Erasure) -> tuple[Tensor, Tensor]:
     """Return the target tokens' log-probabilities (T,), and by how much they fall without each source token (T, S)."""
-    ids, substitute = pair.src.ids, {"pad": [PAD_ID], "unk": [UNK_ID], "omit": []}[erased_by]
-    sources = [ids, *([*ids[:index], *substitute, *ids[index + 1 :]] for index in range(len(ids)))]
+    sources = [pair.src.ids, *without_each(pair.src.ids, erased_by)]
     log_probs: list[Tensor] = []
-    for start in range(0, len(sources), _SENTENCES):
-        memory, pad_bias = model.encode(pad(sources[start : start + _SENTENCES]))
+    for start in range(0, len(sources), SENTENCES):
+        memory, pad_bias = model.encode(pad(sources[start : start + SENTENCES]))
         log_probs += _log_probs(model, pair, memory, pad_bias)
     whole, *erased = log_probs
     return whole, torch.stack([whole - rest for rest in erased], dim=1)
+
+
+def without_each(ids: Sequence[int], erased_by: Erasure) -> list[list[int]]:
+    """Return the ids with each token erased in turn."""
+    substitute = {"pad": [PAD_ID], "unk": [UNK_ID], "omit": []}[erased_by]
+    return [[*ids[:index], *substitute, *ids[index + 1 :]] for index in range(len(ids))]
 
 
 def _log_probs(model: Transformer, pair: SentencePair, memory: Tensor, pad_bias: Tensor) -> Iterator[Tensor]:
@@ -126,7 +147,7 @@ def gradient_times_input(
     That is the change of the log-probability per relative change of the embedding's length; positions stay fixed.
     advance: called after each target token.
     """
-    with torch.enable_grad(), _recorded_embeddings(model) as embeddings:
+    with torch.enable_grad(), recorded_embeddings(model) as embeddings:
         memory, pad_bias = model.encode(torch.tensor([pair.src.ids]))
         [log_probs] = _log_probs(model, pair, memory, pad_bias)
         [embedded] = embeddings
@@ -139,7 +160,7 @@ def gradient_times_input(
 
 
 @contextmanager
-def _recorded_embeddings(model: Transformer) -> Iterator[list[Tensor]]:
+def recorded_embeddings(model: Network) -> Iterator[list[Tensor]]:
     """Make source embeddings, before positions are added, leaves of the graph, and collect them in a list.
 
     Where both sides share a matrix, the target's use of it does not count.
@@ -178,6 +199,12 @@ def heat_maps(saliency: Saliency) -> list[HeatMap]:
         ("nats by which it would rise with a source embedding twice as long, by its gradient", 3),
         ("share of attention, mean over the heads", 2),
     ]
+    if saliency.is_of_label:
+        meanings = [
+            (f"nats by which the label's log-odds fall when the token is {erased}", 2),
+            ("nats by which they would rise with an embedding twice as long, by its gradient", 2),
+            ("share of attention, mean over the heads; the rest is for <start> itself", 2),
+        ]
     maps = []
     for (name, values), (meaning, digits) in zip(saliency.matrices().items(), meanings, strict=True):
         flat = [value for row in values for value in row]
@@ -196,6 +223,8 @@ def draw_saliency(path: Path, saliency: Saliency) -> None:
     if path.suffix.lower() == ".html":
         data = {"maps": [asdict(heat_map) for heat_map in maps], "src": pair.src.pieces}
         title = f"What the translation of \u201c{pair.src.text}\u201d depends on"
+        if saliency.is_of_label:
+            title = f"What speaks for {pair.tgt.text} in \u201c{pair.src.text}\u201d"
         write_page(path, "saliency", title=title, saliency=saliency, maps=maps, data=data)
         return
     size = len(maps) * (2.2 + 0.3 * len(pair.src.ids)), 1.9 + 0.28 * len(pair.tgt.ids)

@@ -7,7 +7,7 @@ import torch
 
 from mtkit.bundle import Bundle, BundleFiles, load_network
 from mtkit.console import log
-from mtkit.data.labelled import joined
+from mtkit.data.labelled import joined, most_tokens_read
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.data.unseen_characters import UnknownCharacters
@@ -36,7 +36,7 @@ class SentencePair:
 
     src: Tokens  # with the tag first, if decode.tag has one, and <end> last
     tgt: Tokens  # <end> last, if it is finished
-    chosen_by: str  # GIVEN, GREEDY or "beam search of N"
+    chosen_by: str  # GIVEN, GREEDY or "beam search of N"; of a label, its probability
     finished: bool  # False: the length limit ended the translation
 
     @property
@@ -108,15 +108,18 @@ class ClassifierSubject:
         self.tokenizer = files.src_tokenizer
         self.labels = files.config.data.labels
         self.reads_pairs = bool(files.config.data.pairs)
-        self.most_tokens = files.config.decode.max_src_tokens
+        self.most_tokens = most_tokens_read(files.config)
 
     @torch.no_grad()
-    def pair(self, text: str, target: str | None = None) -> SentencePair:
-        """Return what the classifier reads, from <start> on, with its label in place of a translation.
+    def pair(self, text: str, target: str | None = None, label: str | None = None) -> SentencePair:
+        """Return what the classifier reads, from <start> on, with a label and its probability for a translation.
 
-        target: the second text, for a classifier of pairs. Raises UsageError if the texts are not as many as it reads,
-        DataError for a blank one, MtkitError for one that it would cut.
+        target: the second text, for a classifier of pairs. label: default: the likeliest. Raises UsageError if the
+        texts are not as many as it reads, or for an unknown label, DataError for a blank text, MtkitError for one that
+        it would cut.
         """
+        if label is not None and label not in self.labels:
+            raise UsageError(f"--label {label}: the classifier has no such label, but {', '.join(self.labels)}")
         if (target is not None) != self.reads_pairs:
             raise UsageError(
                 "this classifier judges pairs: give the second text with --target"
@@ -131,16 +134,15 @@ class ClassifierSubject:
             if len(ids) > self.most_tokens:
                 raise MtkitError(
                     f"the {name} has {len(ids)} tokens, more than the {self.most_tokens} that the classifier reads "
-                    "(decode.max_src_tokens); give a shorter one"
+                    "(decode.max_src_tokens, or its learned positions); give a shorter one"
                 )
         ids = [*joined(encoded), EOS_ID]
         src = torch.tensor([ids])
         probs = self.model(src, src[:, :1])[0, 0].softmax(dim=-1)
-        best = int(probs.argmax())
-        label = Tokens(self.labels[best], [best], [self.labels[best]])
-        return SentencePair(
-            Tokens(" | ".join(texts), ids, named_pieces(self.tokenizer, ids)), label, f"{float(probs[best]):.1%}", True
-        )
+        index = int(probs.argmax()) if label is None else self.labels.index(label)
+        name = self.labels[index]
+        read = Tokens(" | ".join(texts), ids, named_pieces(self.tokenizer, ids))
+        return SentencePair(read, Tokens(name, [index], [name]), f"{float(probs[index]):.1%}", True)
 
 
 def named_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:

@@ -5,6 +5,7 @@ Besides CTranslate2's own files, a folder has `export.json`, with what mtkit's e
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,8 @@ from mtkit.engines.ctranslate2 import ABOUT, CTranslate2Engine, ctranslate2_libr
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
-from mtkit.interop.parity import Parity, Tolerance, measure_parity
+from mtkit.interop.handover import write_readme
+from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, measure_parity
 from mtkit.interop.support import Quantization, export_problems
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.layers import FeedForward
@@ -42,31 +44,34 @@ def export_bundle(
     files: BundleFiles,
     out: Path | None,
     quantization: Quantization,
-    sources: Sequence[str],
-    references: Sequence[str] | None,
+    texts: Sequence[ComparedText],
     tolerance: Tolerance,
     threads: int,
     tick: Callable[[int], object] = lambda n_lines: None,
 ) -> Parity:
     """Write the model to out, or into the bundle, with its certificate, `parity.json`.
 
-    sources, references, tick: see `measure_parity`. Raises MtkitError, and changes nothing, if CTranslate2 cannot
+    texts, tick: see `measure_parity`. Raises MtkitError, and changes nothing, if CTranslate2 cannot
     express the model or the export is beyond the tolerance.
     """
     if out is not None and out.exists() and not (out / ABOUT).is_file() and (not out.is_dir() or any(out.iterdir())):
         raise MtkitError(f"{out}: exists and is not an earlier export; give --out a new folder")
     model = load_model(files)
-    sources, references = _as_read(files, sources, references)
+    texts = [_as_read(files, text) for text in texts]
     tokenizers = files.src_tokenizer.with_placeholders(()), files.tgt_tokenizer.with_placeholders(())
     src_pieces, tgt_pieces = (tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers)
     parities: list[Parity] = []
 
     def write(folder: Path) -> None:
         write_model(model, src_pieces, tgt_pieces, folder, quantization)
-        decode, language = files.config.decode, files.config.data.tgt_lang
-        native = Translator(NativeEngine([model]), *tokenizers, decode, tgt_lang=language)
-        exported = Translator(CTranslate2Engine(folder, "cpu", threads), *tokenizers, decode, tgt_lang=language)
-        parity = measure_parity(native, exported, sources, references, threads, tick)
+        engines = NativeEngine([model]), CTranslate2Engine(folder, "cpu", threads)
+        language = files.config.data.tgt_lang
+        comparisons = []
+        for text in texts:
+            decode = files.config.decode.model_copy(update={"tag": text.tag})
+            both = (Translator(engine, *tokenizers, decode, tgt_lang=language) for engine in engines)
+            comparisons.append(Comparison(text, *both))
+        parity = measure_parity(comparisons, threads, tick)
         if failures := parity.failures(tolerance):
             raise MtkitError(
                 f"the {quantization} export differs too much from the model and is not written: {'; '.join(failures)}"
@@ -79,24 +84,23 @@ def export_bundle(
     else:
         with atomic_folder(out) as folder:
             write(folder)
+            write_readme(folder, files, "ctranslate2")
     return parities[0]
 
 
-def _as_read(
-    files: BundleFiles, sources: Sequence[str], references: Sequence[str] | None
-) -> tuple[Sequence[str], Sequence[str] | None]:
-    """Return the texts with reserved tokens for their placeholders.
+def _as_read(files: BundleFiles, text: ComparedText) -> ComparedText:
+    """Return the text with reserved tokens for its placeholders.
 
     As ordinary text: only the native engine can be asked for these tokens, and both are to search alike.
     """
-    placeholders = files.src_tokenizer.placeholders
+    placeholders, references = files.src_tokenizer.placeholders, text.references
     if placeholders is None:
-        return sources, references
-    replaced = [placeholders.replace(source) for source in sources]
+        return text
+    replaced = [placeholders.replace(source) for source in text.sources]
     if references is not None:
         rows = zip(references, replaced, strict=True)
         references = [placeholders.replace_translation(reference, src) for reference, src in rows]
-    return [src.text for src in replaced], references
+    return replace(text, sources=[src.text for src in replaced], references=references)
 
 
 def write_model(

@@ -21,6 +21,7 @@ from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import huggingface_vocabulary
+from mtkit.interop.handover import write_readme
 from mtkit.interop.huggingface_config import config_files, decode_config, generation, model_config, read_json
 from mtkit.interop.imported import Languages, Origin, save_imported
 from mtkit.interop.vocabulary import BANNED, Vocabularies, export_state, import_state
@@ -93,6 +94,7 @@ def export_bundle(folder: Path, out: Path) -> None:
         for name, values in files.items():
             text = json.dumps(values, indent=2) + "\n"
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+        write_readme(temporary, bundle, "hf")
 
 
 def _check(folder: Path, config: Mapping[str, Any], both: Vocabularies, n_rows: Mapping[str, int]) -> int:

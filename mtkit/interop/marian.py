@@ -25,6 +25,7 @@ from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import marian_vocabulary
+from mtkit.interop.handover import write_readme
 from mtkit.interop.imported import Languages, Origin, checked, number, save_imported
 from mtkit.interop.marian_options import DESCRIPTION, model_config, model_options, read_description
 from mtkit.interop.support import export_problems
@@ -105,6 +106,7 @@ def export_bundle(folder: Path, out: Path) -> None:
         decoder = {"relative-paths": True, "models": ["model.npz"], "vocabs": names, "allow-unk": unk_bias is None}
         text = yaml.safe_dump({**decoder, **_decoder_options(bundle)}, sort_keys=False)
         (temporary / "model.npz.decoder.yml").write_text(text, encoding="utf-8", newline="\n")
+        write_readme(temporary, bundle, "marian")
 
 
 def to_state(parameters: Parameters, cfg: ModelConfig, path: Path | str) -> dict[str, Tensor]:

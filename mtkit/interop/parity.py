@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import Any
 
 from mtkit.config.decoding import DecodeConfig
@@ -11,6 +12,7 @@ from mtkit.engines.ctranslate2 import CTranslate2Engine
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.formats.lines import windows
+from mtkit.formats.pairs import Pair
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.translator import Translator
@@ -39,6 +41,30 @@ DEFAULT_TOLERANCES = {
 
 
 @dataclass(frozen=True)
+class ComparedText:
+    """Lines to compare on."""
+
+    name: str  # in the certificate
+    tag: str | None  # with which the model reads them
+    sources: Sequence[str]
+    references: Sequence[str] | None
+
+    @classmethod
+    def from_pairs(cls, name: str, tag: str | None, pairs: Sequence[Pair]) -> "ComparedText":
+        """Return the pairs as lines and their references."""
+        return cls(name, tag, [pair.src for pair in pairs], [pair.tgt for pair in pairs])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A text, and the two translators of it, which have its tag."""
+
+    text: ComparedText
+    native: Translator
+    exported: Translator
+
+
+@dataclass(frozen=True)
 class SearchParity:
     """The comparison with one search setting."""
 
@@ -62,6 +88,7 @@ class Parity:
     score_difference_mean: float  # nats a token, for the original's greedy translations
     score_difference_max: float  # nats a line
     searches: list[SearchParity]
+    texts: dict[str, int] = field(default_factory=dict)  # name to lines, of each text compared on
 
     def failures(self, tolerance: Tolerance) -> list[str]:
         """Return a message, with both values, for each difference beyond the tolerance."""
@@ -89,43 +116,48 @@ class Parity:
         return asdict(self)
 
 
-def measure_parity(
-    native: Translator,
-    exported: Translator,
-    sources: Sequence[str],
-    references: Sequence[str] | None,
-    threads: int,
-    tick: Callable[[int], object],
-) -> Parity:
-    """Compare a native translator with one of CTranslate2, greedily and with the beam of native's config.
+def measure_parity(comparisons: Sequence[Comparison], threads: int, tick: Callable[[int], object]) -> Parity:
+    """Compare native translators with those of CTranslate2, greedily and with the beam of their config, on all texts.
 
-    references: of the sources, line by line. tick: called with the number of lines just translated, `n_translated` in
-    total.
+    tick: called with the number of lines just translated, `n_translated` in total.
     """
     searches: list[SearchParity] = []
-    greedy_native: list[Candidate] = []
-    for beam_size in sorted({1, native.decode.beam_size}):
-        decode = _settings(native.decode, beam_size)
-        original, native_s = _timed(native, sources, decode, tick)
-        ours, seconds = _timed(exported, sources, decode, tick)
-        greedy_native = greedy_native or original
-        bleu = [_bleu(side, references, native.tgt_lang) for side in (original, ours)] if references else None
-        searches.append(
-            SearchParity(
-                search="greedy" if beam_size == 1 else f"beam {beam_size}",
-                token_agreement=token_agreement(original, ours),
-                equal_lines=sum(a.ids == b.ids for a, b in zip(original, ours, strict=True)),
-                bleu=bleu[0] if bleu else None,
-                bleu_change=bleu[1] - bleu[0] if bleu else None,
-                native_lines_per_s=len(sources) / native_s,
-                lines_per_s=len(sources) / seconds,
-            )
-        )
-    engine = exported.engine
+    greedy_native: list[list[Candidate]] = []  # by text
+    for beam_size in sorted({1, comparisons[0].native.decode.beam_size}):
+        originals, native_s = _timed([(one.native, one.text.sources) for one in comparisons], beam_size, tick)
+        exports, seconds = _timed([(one.exported, one.text.sources) for one in comparisons], beam_size, tick)
+        greedy_native = greedy_native or originals
+        searches.append(_search_parity(comparisons, beam_size, originals, exports, native_s, seconds))
+    engine = comparisons[0].exported.engine
     assert isinstance(engine, CTranslate2Engine)
-    limit = exported.max_src_tokens(native.decode)
-    mean, most = _score_difference(native, engine, sources, greedy_native, limit)
-    return Parity(len(sources), engine.quantization, engine.computes_in, threads, mean, most, searches)
+    mean, most = _score_difference(comparisons, greedy_native)
+    sizes = {one.text.name: len(one.text.sources) for one in comparisons}
+    n_lines = sum(sizes.values())
+    return Parity(n_lines, engine.quantization, engine.computes_in, threads, mean, most, searches, sizes)
+
+
+def _search_parity(
+    comparisons: Sequence[Comparison],
+    beam_size: int,
+    originals: Sequence[Sequence[Candidate]],
+    exports: Sequence[Sequence[Candidate]],
+    native_s: float,
+    seconds: float,
+) -> SearchParity:
+    """Compare the translations of each text in so many seconds, as those of one text."""
+    original, ours = list(chain.from_iterable(originals)), list(chain.from_iterable(exports))
+    references = [line for one in comparisons for line in one.text.references or ()]
+    language = comparisons[0].native.tgt_lang
+    bleu = [_bleu(side, references, language) for side in (original, ours)] if references else None
+    return SearchParity(
+        search="greedy" if beam_size == 1 else f"beam {beam_size}",
+        token_agreement=token_agreement(original, ours),
+        equal_lines=sum(a.ids == b.ids for a, b in zip(original, ours, strict=True)),
+        bleu=bleu[0] if bleu else None,
+        bleu_change=bleu[1] - bleu[0] if bleu else None,
+        native_lines_per_s=len(original) / native_s,
+        lines_per_s=len(ours) / seconds,
+    )
 
 
 def _bleu(candidates: Sequence[Candidate], references: Sequence[str], language: str | None) -> float:
@@ -147,14 +179,17 @@ def _settings(decode: DecodeConfig, beam_size: int) -> DecodeConfig:
 
 
 def _timed(
-    translator: Translator, sources: Sequence[str], decode: DecodeConfig, tick: Callable[[int], object]
-) -> tuple[list[Candidate], float]:
-    """Return the best candidate of each line, and the seconds taken."""
-    best = []
+    texts: Sequence[tuple[Translator, Sequence[str]]], beam_size: int, tick: Callable[[int], object]
+) -> tuple[list[list[Candidate]], float]:
+    """Return the best candidate of each line of each text, and the seconds taken."""
+    best: list[list[Candidate]] = []
     start = time.perf_counter()
-    for window in windows(sources, _LINES_A_WINDOW):
-        best += [n_best[0] for n_best in translator.search(window, decode=decode)]
-        tick(len(window))
+    for translator, sources in texts:
+        decode = _settings(translator.decode, beam_size)
+        best.append([])
+        for window in windows(sources, _LINES_A_WINDOW):
+            best[-1] += [n_best[0] for n_best in translator.search(window, decode=decode)]
+            tick(len(window))
     return best, time.perf_counter() - start
 
 
@@ -169,18 +204,23 @@ def token_agreement(first: Sequence[Candidate], second: Sequence[Candidate]) -> 
 
 
 def _score_difference(
-    native: Translator, engine: CTranslate2Engine, sources: Sequence[str], candidates: Sequence[Candidate], limit: int
+    comparisons: Sequence[Comparison], candidates: Sequence[Sequence[Candidate]]
 ) -> tuple[float, float]:
     """Compare the log-probabilities of the same translations; return the mean in nats a token, the most in nats a line.
 
-    limit: skip lines with more source tokens: they were split, and only their parts have scores.
+    Skip lines that were split because they are too long: only their parts have scores.
     """
-    encoded = native.src_tokenizer.encode_batch(sources)
-    pairs = [
-        (ids, Hypothesis(c.ids, c.log_prob, c.score, c.finished))
-        for ids, c in zip(encoded, candidates, strict=True)
-        if 0 < len(ids) <= limit
-    ]
+    pairs: list[tuple[list[int], Hypothesis]] = []
+    for one, of_text in zip(comparisons, candidates, strict=True):
+        limit = one.exported.max_src_tokens(one.native.decode)
+        encoded = one.native.src_tokenizer.encode_batch(one.text.sources)
+        pairs += [
+            (ids, Hypothesis(c.ids, c.log_prob, c.score, c.finished))
+            for ids, c in zip(encoded, of_text, strict=True)
+            if 0 < len(ids) <= limit
+        ]
+    engine = comparisons[0].exported.engine
+    assert isinstance(engine, CTranslate2Engine)
     differences = [
         abs(log_prob - hypothesis.log_prob)
         for log_prob, (_, hypothesis) in zip(engine.score(pairs), pairs, strict=True)

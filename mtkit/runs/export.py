@@ -9,16 +9,16 @@ from mtkit.bundle import read_bundle
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.data.corpus import evenly_spaced
+from mtkit.data.dev_text import shared
 from mtkit.engines.ctranslate2 import unsupported
 from mtkit.errors import MtkitError
 from mtkit.interop.ctranslate2 import export_bundle
-from mtkit.interop.parity import DEFAULT_TOLERANCES, n_translated
+from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, n_translated
 from mtkit.interop.support import export_problems
-from mtkit.training.dev_sets import parts_of
 from mtkit.training.parallel_text import translation_validators
 from mtkit.training.prepare import Prepared
 
-_LINES = 200  # of the first dev set, to compare both engines on
+_LINES = 200  # of all dev sets, to compare both engines on
 # A single near tie that the engines decide differently is no fault; the probabilities must agree as in any export.
 _TOLERANCE = replace(DEFAULT_TOLERANCES["float32"], token_agreement=0.99)
 
@@ -42,9 +42,9 @@ def cost_in_validations(run: Prepared) -> float:
     """Return how many validations take as long as the export will; 0 if there will be none."""
     if not wants_export(run.cfg, run.updater.device):
         return 0.0
-    n_pairs, n_first = run.validator.n_sentences, parts_of(run.validator)[0].n_sentences
+    n_pairs = run.validator.n_sentences
     # greedily and with the beam in both engines: the native beam search takes about half of the time
-    return n_translated(run.cfg.decode, min(_LINES, n_first)) / 2 / n_pairs
+    return n_translated(run.cfg.decode, min(_LINES, n_pairs)) / 2 / n_pairs
 
 
 def add_export(run: Prepared, seconds: float | None) -> None:
@@ -59,12 +59,14 @@ def add_export(run: Prepared, seconds: float | None) -> None:
     if seconds is not None and seconds < 0:
         log.info(f"{folder}: no CTranslate2 model, because the budget is used up; {by_hand}")
         return
-    validator = translation_validators(run.validator)[0]
-    pairs = evenly_spaced(validator.pairs, _LINES)
+    validators = translation_validators(run.validator)
+    shares = shared(_LINES, [len(validator.pairs) for validator in validators])
+    texts = [
+        ComparedText.from_pairs(corpus.label, validator.tag, evenly_spaced(validator.pairs, share))
+        for corpus, validator, share in zip(run.cfg.data.dev, validators, shares, strict=True)
+    ]
     try:
-        files = read_bundle(folder, [f"decode.tag={validator.tag or 'null'}"])
-        sources, references = [pair.src for pair in pairs], [pair.tgt for pair in pairs]
-        export_bundle(files, None, "float32", sources, references, _TOLERANCE, torch.get_num_threads())
+        export_bundle(read_bundle(folder), None, "float32", texts, _TOLERANCE, torch.get_num_threads())
     except (MtkitError, OSError, RuntimeError, ValueError, MemoryError) as error:
         reason = str(error) or "not enough memory"
         log.warning(f"{folder}: no CTranslate2 model, so mtkit translates with its own engine ({reason}); {by_hand}")

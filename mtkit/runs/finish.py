@@ -111,8 +111,9 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
         if then != now and not unused:
             log.warning(f"{folder} has train.{key}={then}, not {now}; `mtkit average` computes other means")
     if changed := differences(bundle.config.decode.model_dump(), cfg.decode.model_dump()):
+        command = "classify" if cfg.task == "classify" else "translate"
         listed = "; ".join(f"decode.{key}: {old} there, {new} here" for key, old, new in changed)
-        log.warning(f"{folder} keeps its settings: {listed}; give `mtkit translate` other values with --set")
+        log.warning(f"{folder} keeps its settings: {listed}; give `mtkit {command}` other values with --set")
     return TrainResult(folder, state.step, ", ".join(limits), training["dev"], tuple(training["averaged_steps"]))
 
 

@@ -41,7 +41,7 @@ def check_run(cfg: Config, *, started: bool) -> None:
     model = cfg.run_dir / "model"
     if not started and (model / "manifest.json").exists():
         raise ConfigError(
-            f"{cfg.run_dir}: this run has finished, and cannot continue without checkpoints/; translate with {model}, "
+            f"{cfg.run_dir}: this run has finished, and cannot continue without checkpoints/; use its {model}, "
             "choose another run_dir, or remove model/ to train from the beginning"
         )
     path = cfg.run_dir / "config.yaml"

@@ -15,10 +15,12 @@ import torch
 
 from mtkit.config.distillation import DistillConfig
 from mtkit.config.durations import seconds_of
-from mtkit.config.schema import Config
+from mtkit.config.schema import Config, Task
 from mtkit.config.training import TrainConfig
 from mtkit.console import progress_bar
 from mtkit.cores import CpuTime, use_of_others
+from mtkit.data.encoded import PAIRS, Words
+from mtkit.data.labelled import EXAMPLES
 from mtkit.data.mixture import CorpusUse
 from mtkit.data.special_ids import UNK_ID
 from mtkit.distributed.communicator import ALONE
@@ -107,6 +109,7 @@ class StagePlan:
 class RunPlan:
     """What training a config takes on this machine."""
 
+    task: Task
     device: str
     precision: str
     n_threads: int
@@ -116,9 +119,10 @@ class RunPlan:
     stages: list[StagePlan]  # if weight or min_score changes; else empty
     pairs: dict[str, int]  # read; filtered out as blank, too_long, ratio; kept
     src: SidePlan
-    tgt: SidePlan
+    tgt: SidePlan | None  # None: a classifier, with labels
+    labels: dict[str, int]  # of a classifier, and how many training examples have each; else empty
     padding_share: float
-    tgt_tokens_per_s: float
+    targets_per_s: float  # target tokens; of a classifier, examples
     steps_per_epoch: int
     steps: int | None  # in all
     ends: dict[str, int | None]  # each limit, and the step that reaches it; None: unpredictable
@@ -129,6 +133,11 @@ class RunPlan:
     problem: str  # why training would refuse its budget; "" if it would not
     left_out: list[str]  # what the figures do not include, in words
     used_by_others: str | None = None  # "1.4 of 2 cores" during the probe, if that left too little
+
+    @property
+    def words(self) -> Words:
+        """What the rows of the text are called."""
+        return EXAMPLES if self.task == "classify" else PAIRS
 
 
 def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) -> RunPlan:
@@ -193,7 +202,7 @@ class _Probe:
         self.timing = Timing(prepared=preparing, export=cost_in_validations(trainer.run))
         self.began = CpuTime.now()
         self.update_by_clock = 0.0  # seconds of an update if r_drop_from is a share of the run's time
-        self.tokens_per_update = 0.0
+        self.targets_per_update = 0.0
 
     def plan(self, seconds: float) -> RunPlan:
         trainer, timing = self.trainer, self.timing
@@ -204,9 +213,11 @@ class _Probe:
         timing.report = self._time_report()
         steps_per_epoch = trainer.epoch_size.n_updates
         ends, steps, n_validations = self._ends(steps_per_epoch)
+        is_classifier = trainer.cfg.task == "classify"
         ending = expected_ending(self.cfg, timing)
         parts = None if steps is None or n_validations is None else (steps, n_validations)
         return RunPlan(
+            task=trainer.cfg.task,
             device=str(trainer.updater.device),
             precision=trainer.updater.precision,
             n_threads=torch.get_num_threads(),
@@ -216,9 +227,10 @@ class _Probe:
             stages=self._stages(steps or steps_per_epoch),
             pairs={name.removeprefix("n_"): number for name, number in asdict(trainer.corpus.counts).items()},
             src=self._side(0),
-            tgt=self._side(1),
+            tgt=None if is_classifier else self._side(1),
+            labels=self._labels() if is_classifier else {},
             padding_share=trainer.epoch_size.padding_share,
-            tgt_tokens_per_s=self.tokens_per_update / timing.update,
+            targets_per_s=self.targets_per_update / timing.update,
             steps_per_epoch=steps_per_epoch,
             steps=steps,
             ends=ends,
@@ -244,23 +256,23 @@ class _Probe:
         longest = longest_batch(trainer.corpus, self.cfg.n_batch_tokens)
         trainer.updater.update([longest] * self.cfg.accumulate, 1, 0.0)  # needs the most memory
         shares = r_drop_shares(self.cfg)
-        n_updates, n_tokens, took = 0, 0, {}
+        n_updates, n_targets, took = 0, 0, {}
         with trainer.feed, progress_bar(None, "probe", "step") as bar:
             for r_drop in shares:
                 for _ in range(_WARM_UP):
                     self._update(r_drop)
                 n_before, started = n_updates, time.monotonic()
                 while n_updates == n_before or time.monotonic() - started < seconds / len(shares):
-                    n_tokens += self._update(r_drop)
+                    n_targets += self._update(r_drop)
                     n_updates += 1
                     bar.update()
                 took[r_drop] = (time.monotonic() - started) / (n_updates - n_before)
         self.timing.update = sum(share * took[r_drop] for r_drop, share in shares.items())
         self.update_by_clock = 1 / sum(share / took[r_drop] for r_drop, share in shares.items())
-        self.tokens_per_update = n_tokens / n_updates
+        self.targets_per_update = n_targets / n_updates
 
     def _update(self, r_drop: float) -> int:
-        """Make the next update; return its number of target tokens."""
+        """Make the next update; return how many targets it predicted."""
         trainer = self.trainer
         state, started = trainer.state, time.monotonic()
         batches, state.position = trainer.feed.next_after(state.position)
@@ -342,6 +354,12 @@ class _Probe:
             unknown_share=int(counts[UNK_ID]) / len(ids),
         )
 
+    def _labels(self) -> dict[str, int]:
+        """Count the training examples of each label."""
+        labels = self.trainer.cfg.data.labels
+        counts = self.trainer.corpus.tgt.occurrences(1 + len(labels))  # ids from 1
+        return dict(zip(labels, counts[1:].tolist(), strict=True))
+
     def _disk(self, checkpoint: Path, steps: int | None, n_validations: int | None) -> DiskPlan:
         """Return sizes, assuming that the run improves to its end, so that its best checkpoints are the latest."""
         run_dir = self.trainer.run_dir
@@ -374,7 +392,8 @@ def _estimated_memory(trainer: Trainer) -> int:
     model, cfg = trainer.cfg.model, trainer.cfg.train
     n_weights = sum(parameter.numel() for parameter in trainer.updater.model.parameters())
     encoder = model.n_encoder_layers * (8 * model.d_model + 2 * model.d_ff)
-    decoder = model.n_decoder_layers * (14 * model.d_model + 2 * model.d_ff)
+    n_decoder_layers = 0 if trainer.cfg.task == "classify" else model.n_decoder_layers
+    decoder = n_decoder_layers * (14 * model.d_model + 2 * model.d_ff)
     copies = 4 + (1 if cfg.ema else 0) + trainer.updater.replicas.n_copies
     twice = 2 if cfg.r_drop else 1
     return _BYTES * (copies * n_weights + twice * cfg.n_batch_tokens * (encoder + decoder))

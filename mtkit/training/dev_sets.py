@@ -8,6 +8,7 @@ from itertools import zip_longest
 from statistics import fmean
 
 from mtkit.config.schema import Config
+from mtkit.data.dev_text import shared
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.model.network import Network
 from mtkit.training.validation import DevScores, Sample, Validator
@@ -136,13 +137,3 @@ def validator_of(cfg: Config, make: Callable[[int, int | None], Validator], size
 def parts_of(validator: Validator) -> Sequence[Validator]:
     """Return the validators of the single dev sets."""
     return validator.parts if isinstance(validator, SeveralDevSets) else [validator]
-
-
-def shared(n_sentences: int, sizes: Sequence[int]) -> list[int]:
-    """Divide a number of sentences among sets evenly, where they are large enough; each gets one at least."""
-    shares, left = [0] * len(sizes), n_sentences
-    smallest_first = sorted(range(len(sizes)), key=lambda index: sizes[index])
-    for n_before, index in enumerate(smallest_first):
-        shares[index] = max(1, min(sizes[index], left // (len(sizes) - n_before)))
-        left -= shares[index]
-    return shares

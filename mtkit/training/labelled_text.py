@@ -11,10 +11,11 @@ import torch
 
 from mtkit.config.data import DevCorpus
 from mtkit.config.schema import Config
+from mtkit.console import log
 from mtkit.data.corpus import evenly_spaced, read_side, require_files
 from mtkit.data.encoded import EncodedCorpus, encode
-from mtkit.data.examples import Example, Labelling, find_labelling, read_examples
-from mtkit.data.labelled import LabelEncoding
+from mtkit.data.examples import Example, Labelling, listed, read_examples, with_found_labels
+from mtkit.data.labelled import LabelEncoding, longest_text
 from mtkit.data.mixture import require_scores
 from mtkit.data.subwords import SubwordSampler
 from mtkit.data.tokenizer import Tokenizer
@@ -115,31 +116,18 @@ def with_labels(cfg: Config) -> Config:
 
     Labels in the config stay. Raises DataError or ConfigError if the text, or the config, does not suit a classifier.
     """
-    data = cfg.data
-    if not (data.labels and data.pairs is not None):
-        require_files("data.train", data.train)
-        found = find_labelling(data.train, data.pairs)
-        update = {"labels": data.labels or list(found.labels), "pairs": found.n_texts == 2}
-        cfg = cfg.model_copy(update={"data": data.model_copy(update=update)})
+    cfg = cfg.model_copy(update={"data": with_found_labels(cfg.data)})
     n_labels = len(cfg.data.labels)
     if cfg.train.metric == "auc" and n_labels != 2:
         raise ConfigError(f"train.metric=auc: needs two labels, and the text has {n_labels}; choose f1 or accuracy")
     longest = longest_text(cfg)
-    if longest is not None and data.max_tokens > longest:
+    if longest is not None and cfg.data.max_tokens > longest:
         raise ConfigError(
-            f"data.max_tokens={data.max_tokens}: with model.max_positions={cfg.model.max_positions} a "
+            f"data.max_tokens={cfg.data.max_tokens}: with model.max_positions={cfg.model.max_positions} a "
             f"{'pair of texts' if cfg.data.pairs else 'text'}, its <start> and <end>s have room for {longest} tokens"
             f"{' a text' if cfg.data.pairs else ''}; lower the first or raise the second"
         )
     return cfg
-
-
-def longest_text(cfg: Config) -> int | None:
-    """Return how many tokens each text of an example may have for the positions to suffice; None: any number."""
-    if cfg.model.positions != "learned":
-        return None
-    n_texts = labelling_of(cfg).n_texts
-    return (cfg.model.max_positions - 1) // n_texts - 1  # <start>, and after each text <end>
 
 
 def prepare_labelled(cfg: Config, run_dir: Path, *, is_verified: bool) -> LabelledText:
@@ -158,7 +146,31 @@ def prepare_labelled(cfg: Config, run_dir: Path, *, is_verified: bool) -> Labell
     dev = [encode([corpus], encoding(longest_text(cfg)), cache, is_verified=is_verified) for corpus in data.dev]
     _require_both_labels(cfg, dev)
     train = encode(data.train, encoding(data.max_tokens), cache, is_verified=is_verified)
+    if not is_verified:  # else the other process warns
+        _warn_of_missing_labels(cfg, train, dev)
     return LabelledText(cfg, tokenizers, train, dev)
+
+
+def _warn_of_missing_labels(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpus]) -> None:
+    """Warn of labels that no training example has, and of a dev set in which all examples have the same one."""
+    labels = cfg.data.labels
+
+    def present(corpus: EncodedCorpus) -> list[str]:
+        counts = corpus.tgt.occurrences(1 + len(labels))[1:]
+        return [label for label, n in zip(labels, counts, strict=True) if n]
+
+    in_training = present(train)
+    if unseen := [label for label in labels if label not in in_training]:
+        log.warning(
+            f"data.labels: no example of data.train has {listed(unseen)}, so the model cannot learn it; add some, or "
+            "remove the label"
+        )
+    for corpus, encoded in zip(cfg.data.dev, dev, strict=True):
+        if len(present(encoded)) == 1:
+            log.warning(
+                f"{corpus.key}: every example has the label {listed(present(encoded))}: scores and calibration say "
+                "nothing of the other labels; choose dev at random from the same text as data.train"
+            )
 
 
 def _require_both_labels(cfg: Config, dev: Sequence[EncodedCorpus]) -> None:

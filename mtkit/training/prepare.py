@@ -17,7 +17,14 @@ from mtkit.data.corpus import corpus_name, first_missing
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.feed import BatchStream, EpochSize
 from mtkit.data.mixture import CorpusUse, Draw, Mixture, draws_of, mixtures_of, require_scores, scores_fingerprint, uses
-from mtkit.data.overlap import Overlap, overlap_file, overlaps_of
+from mtkit.data.overlap import (
+    OF_LABELLED_PAIRS,
+    OF_LABELLED_TEXTS,
+    OF_TRANSLATIONS,
+    Overlap,
+    overlap_file,
+    overlaps_of,
+)
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import TrainingError
 from mtkit.evaluation.behaviour.suite import load_suite
@@ -271,8 +278,9 @@ def _find_overlaps(cfg: Config, run_dir: Path) -> dict[str, Overlap]:
     if data.test is not None and first_missing([data.test]) is None:
         held_out["test"] = data.test
     overlaps = overlaps_of(held_out, data.train, overlap_file(run_dir))
+    of_labelled = OF_LABELLED_PAIRS if data.pairs else OF_LABELLED_TEXTS
     for name, overlap in overlaps.items():
-        overlap.report(f"data.{name}")
+        overlap.report(f"data.{name}", of_labelled if cfg.task == "classify" else OF_TRANSLATIONS)
     return overlaps
 
 
@@ -304,6 +312,6 @@ def _log_data(run: Prepared) -> None:
     epoch, validator = run.epoch_size, run.validator
     about = "" if epoch.is_exact else "about "
     log.info(
-        f"data: {counted(run.corpus.n_pairs, 'pair')}; {about}{counted(epoch.n_batches, 'batch')} an epoch, "
-        f"{epoch.padding_share:.1%} of them padding; {validator.describe()}"
+        f"data: {counted(run.corpus.n_pairs, run.corpus.words.one)}; {about}{counted(epoch.n_batches, 'batch')} an "
+        f"epoch, {epoch.padding_share:.1%} of them padding; {validator.describe()}"
     )

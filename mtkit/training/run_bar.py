@@ -15,10 +15,12 @@ _REFRESH_S = 0.5
 class RunBar:
     """A tqdm bar that counts updates. With limits in epochs or minutes it estimates the total as it goes."""
 
-    def __init__(self, cfg: TrainConfig, progress: Progress, epoch_length: int) -> None:
+    def __init__(self, cfg: TrainConfig, progress: Progress, epoch_length: int, target: str) -> None:
+        """target: one of those that updates predict, and the speed counts."""
+        self._unit = target.removeprefix("target ") + "s"
         self._cfg = cfg
         self._epoch_length = epoch_length
-        self._n_tokens = 0
+        self._n_targets = 0
         self._since = time.monotonic()
         total = estimated_steps(cfg, progress, epoch_length)
         # smoothing=0: the time left follows from the mean speed, including validations
@@ -34,13 +36,13 @@ class RunBar:
 
     def add(self, stats: UpdateStats, progress: Progress) -> None:
         """Add an update."""
-        self._n_tokens += stats.n_tgt_tokens
+        self._n_targets += stats.n_tgt_tokens
         elapsed = time.monotonic() - self._since
         if elapsed > _REFRESH_S:
             self._bar.total = estimated_steps(self._cfg, progress, self._epoch_length)
-            loss, speed = stats.loss_sum / stats.n_tgt_tokens, self._n_tokens / elapsed
-            self._bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
-            self._since, self._n_tokens = time.monotonic(), 0
+            loss, speed = stats.loss_sum / stats.n_tgt_tokens, self._n_targets / elapsed
+            self._bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} {self._unit}/s", refresh=False)
+            self._since, self._n_targets = time.monotonic(), 0
         self._bar.update(progress.step - self._bar.n)  # negative if the run went back
 
 

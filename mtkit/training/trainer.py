@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from mtkit.console import log
+from mtkit.console import counted, log
 from mtkit.data.batching import BATCH_ORDER
 from mtkit.data.corpus import corpus_name
 from mtkit.data.feed import Position
@@ -112,7 +112,7 @@ class Trainer:
         with (
             stop_request() as request,
             self._metrics_log() as self.metrics,
-            RunBar(self.cfg.train, self.state.progress(), self.epoch_size.n_updates) as bar,
+            RunBar(self.cfg.train, self.state.progress(), self.epoch_size.n_updates, self.corpus.words.target) as bar,
             self.feed,
         ):
             while True:
@@ -142,7 +142,7 @@ class Trainer:
             self._outlook.begin(n_updates)
         if n_updates and len(self.run.corpus.sizes) > 1:
             for use in self.run.uses_in(n_updates):
-                log.info(f"mix: {use}")
+                log.info(f"mix: {use.described(self.corpus.words.one)}")
         if not self.checkpoints.exist():
             self.state.grad_scaler = self.updater.grad_scaler.state_dict()
             self._start = Start(self.state, *self._values())
@@ -226,7 +226,10 @@ class Trainer:
         """Describe a stage's mix of corpora by their shares."""
         names = list(map(corpus_name, self.run.cfg.data.train))
         shares = uses(names, [self.run.draws[stage]], [1.0])
-        listed = ", ".join(f"{use.batch_share:.1%} {use.name} ({use.n_pairs:,} pairs)" for use in shares if use.passes)
+        one = self.corpus.words.one
+        listed = ", ".join(
+            f"{use.batch_share:.1%} {use.name} ({counted(use.n_pairs, one)})" for use in shares if use.passes
+        )
         return f"stage {stage + 1} of {len(self.run.mixtures)} begins: batches of {listed}"
 
     def _r_drop_of(self, fraction: float) -> float:
@@ -300,8 +303,9 @@ class Trainer:
             note += f"; at {patience} the run ends"
         samples = self.validator.samples(scores)
         lines = [f"step {state.step}, epoch {epochs:.2f}: dev {scores} ({note})"]
+        right = "right label" if self.cfg.task == "classify" else "reference"
         lines += [
-            f"    {sample.src}\n      -> {sample.translation}\n      (reference: {sample.reference})"
+            f"    {sample.src}\n      -> {sample.translation}\n      ({right}: {sample.reference})"
             for sample in samples
         ]
         log.info("\n".join(lines))

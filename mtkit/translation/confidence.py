@@ -66,7 +66,7 @@ class Calibration:
     intercept: float
     threshold: float  # least sentence chrF2 of a good translation, 0 to 100
     n_fitted: int  # dev sentences that the curve was fitted on
-    decode: dict[str, Any]  # the settings of the search that translated them
+    decode: dict[str, Any]  # the settings of the search that translated them; a list of tags if there were several
     held_out: Reliability
 
     def confidence(self, log_prob: float, n_tokens: int, *, finished: bool = True) -> float | None:
@@ -81,10 +81,11 @@ class Calibration:
     def warn_of_other_search(self, decode: DecodeConfig) -> None:
         """Warn if the calibration was fitted with settings that give other scores."""
         fitted, now = DecodeConfig().model_dump(mode="json") | self.decode, decode.model_dump(mode="json")
+        several_tags = fitted["tag"] if isinstance(fitted["tag"], list) else []
         changes = [
             f"decode.{key}={fitted[key]}, now {now[key]}"
             for key in now
-            if key not in _IRRELEVANT and fitted[key] != now[key]
+            if key not in _IRRELEVANT and fitted[key] != now[key] and not (key == "tag" and now[key] in several_tags)
         ]
         if changes:
             log.warning(
@@ -140,11 +141,17 @@ def calibrate(
 
 
 def calibrate_translations(
-    candidates: Sequence[Candidate], references: Sequence[str], *, threshold: float, decode: DecodeConfig
+    candidates: Sequence[Candidate],
+    references: Sequence[str],
+    *,
+    threshold: float,
+    decode: DecodeConfig,
+    tags: Sequence[str | None] = (),
 ) -> Calibration:
     """Fit a calibration on translations and their references; leave out those that get no confidence.
 
-    decode: the settings of the search. Raises DataError as `calibrate` does.
+    decode: the settings of the search. tags: the translations' tags, if they have several. Raises DataError as
+    `calibrate` does.
     """
     from sacrebleu.metrics.chrf import CHRF  # 0.1 s that only calibrating costs, not every translation
 
@@ -158,7 +165,10 @@ def calibrate_translations(
         log.warning(
             f"{left_out:,} of {counted(len(references), 'translation')} left out: empty, or ended by the length limit"
         )
-    return calibrate(x, chrf, threshold=threshold, decode=decode.model_dump(mode="json", exclude_defaults=True))
+    settings = decode.model_dump(mode="json", exclude_defaults=True)
+    if len(set(tags)) > 1:
+        settings["tag"] = list(dict.fromkeys(tags))
+    return calibrate(x, chrf, threshold=threshold, decode=settings)
 
 
 def fit_logistic(x: Floats, good: npt.NDArray[np.bool_]) -> tuple[float, float]:

@@ -124,6 +124,56 @@ def test_the_run_leaves_a_report_in_a_classifiers_words(run_dir):
         assert foreign not in page.partition("The whole config")[0]
 
 
+def test_the_logs_of_a_training_speak_of_examples_and_labels(run_dir, tmp_path):
+    [(text, label), *others] = sentences(20, seed=1)
+    other = "statement" if label == "question" else "question"
+    write(tmp_path / "train.tsv", [(text, label), *others])
+    write(tmp_path / "dev.tsv", [(text, label), (text, other), *sentences(20, seed=2)])
+    (tmp_path / "q.yaml").write_text(CONFIG, encoding="utf-8")
+    few = ("--set", "train.max_steps=2", "--set", "train.warmup_steps=1")
+    _, stderr, code = run("train", tmp_path / "q.yaml", "--set", f"run_dir={tmp_path / 'run'}", *few)
+    assert code == 0, stderr
+    assert "train.tsv: 20 of 20 examples kept" in stderr
+    assert "data: 20 examples;" in stderr
+    assert "of the 22 texts of data.dev (4.5%) are also in data.train" in stderr
+    assert "are in data.train with another label" in stderr
+    assert f"(right label: {label})" in stderr
+    for foreign in ("translat", "pair", "source", "reference"):
+        assert foreign not in stderr
+
+
+def test_labels_that_training_or_dev_lacks_are_warned_of(tmp_path):
+    rows = sentences(20, seed=1)
+    write(tmp_path / "train.tsv", rows)
+    write(tmp_path / "dev.tsv", [row for row in sentences(20, seed=2) if row[1] == "question"])
+    (tmp_path / "q.yaml").write_text(CONFIG, encoding="utf-8")
+    labels = ("--set", "data.labels=[order, question, statement]")
+    few = ("--set", "train.max_steps=1", "--set", "train.warmup_steps=0")
+    _, stderr, code = run("train", tmp_path / "q.yaml", "--set", f"run_dir={tmp_path / 'run'}", *labels, *few)
+    assert code == 0, stderr
+    assert "data.labels: no example of data.train has 'order'" in stderr
+    assert "data.dev: every example has the label 'question'" in stderr
+
+
+def test_a_plan_speaks_of_examples_and_labels_and_of_no_exports(run_dir, tmp_path):
+    rows = [*sentences(300, seed=1), *(("the cat.", "statement"),) * 100, ("", "question")]
+    write(tmp_path / "train.tsv", rows)
+    write(tmp_path / "dev.tsv", sentences(10, seed=2))
+    (tmp_path / "q.yaml").write_text(CONFIG, encoding="utf-8")
+    arguments = ("plan", tmp_path / "q.yaml", "--seconds", 1, "--set", f"run_dir={tmp_path / 'run'}")
+    stdout, stderr, code = run(*arguments)
+    assert code == 0, stderr
+    lines = dict(line.split(maxsplit=1) for line in stdout.splitlines() if not line.startswith(" "))
+    assert lines["examples"] == "400 of 401 kept; left out: 1 with a blank text"
+    assert lines["labels"] == "2: statement 62.5%, question 37.5%"  # (150 + 100) and 150 of 400
+    assert "examples a second" in lines["speed"]
+    for foreign in ("export", "target", "pairs", "source"):
+        assert foreign not in stdout
+    record = json.loads(run(*arguments, "--json")[0])
+    assert record["labels"] == {"question": 150, "statement": 250}
+    assert (record["tgt"], record["exports"]) == (None, {})
+
+
 def test_evaluate_counts_what_is_right(run_dir, tmp_path):
     rows = [*sentences(40, seed=4), ("does the cat see?", "statement"), ("", "question")]  # one wrong, one blank
     page = tmp_path / "page.html"
@@ -153,9 +203,15 @@ def test_evaluate_of_one_label_has_no_auc(run_dir, tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (("the cat.", "Question"), "line 2: the label 'Question' is not one of the training text's 2; did you mean"),
-        (("the cat.",), "line 2 has 1 column, not 2 columns (text, tab, label)"),
-        (("the cat.", "der Kater.", "question"), "line 2 has 3 columns, not 2 columns (text, tab, label)"),
+        (("the cat.", "Question"), "line 2: the label 'Question' is not one of the classifier's 2; did you mean"),
+        (
+            ("the cat.",),
+            "line 2 has 1 column, not 2 (text, tab, label), which a classifier of single texts (data.pairs) reads",
+        ),
+        (
+            ("the cat.", "der Kater.", "question"),
+            "line 2 has 3 columns, not 2 (text, tab, label), which a classifier of single texts (data.pairs) reads",
+        ),
         (("the cat.", ""), "line 2: the label, the last column, is empty"),
     ],
 )
@@ -213,3 +269,23 @@ def test_inspect_attention_shows_the_row_that_decides_the_label(run_dir, tmp_pat
     _, stderr, code = run(*arguments[:-1], "cat " * 200)
     assert code == 1
     assert "decode.max_src_tokens" in stderr
+
+
+def test_evaluate_scores_each_of_several_dev_sets(tmp_path):
+    rows = sentences(60, seed=1)
+    write(tmp_path / "train.tsv", rows)
+    write(tmp_path / "near.tsv", rows[:20])
+    write(tmp_path / "far.tsv", sentences(11, seed=9))
+    (tmp_path / "q.yaml").write_text(CONFIG.replace("{tsv: dev.tsv}", "[{tsv: near.tsv}, {tsv: far.tsv}]"), "utf-8")
+    few = ("--set", "train.max_steps=2", "--set", "train.warmup_steps=1")
+    assert run("train", tmp_path / "q.yaml", "--set", f"run_dir={tmp_path / 'run'}", *few)[2] == 0
+    arguments = ("evaluate", "--model", tmp_path / "run")
+    found = json.loads(run(*arguments, "--split", "dev", "--json")[0])["dev_sets"]
+    assert {name: record["n_examples"] for name, record in found.items()} == {"near": 20, "far": 11}
+    for name, record in found.items():
+        assert json.loads(run(*arguments, "--tsv", tmp_path / f"{name}.tsv", "--json")[0]) == record
+        assert json.loads(run(*arguments, "--dev-set", name, "--json")[0]) == record
+    stdout, _, _ = run(*arguments, "--split", "dev")
+    assert [line for line in stdout.splitlines() if line.startswith("dev")] == ["dev (near)", "dev (far)"]
+    _, stderr, code = run(*arguments, "--split", "dev", "-o", tmp_path / "page.html")
+    assert (code, "choose it with --dev-set: near, far" in stderr) == (2, True)

@@ -119,4 +119,4 @@ def test_passes_and_shares_of_a_run_are_counted_by_hand():
     # Three epochs: 24 pairs of 4 tokens with their ends, and 30 of 8.
     assert (big.passes, small.passes) == (3.0, 15.0)
     assert small.batch_share == pytest.approx(240 / (240 + 96))
-    assert str(small) == "small: 2 pairs, 71.4% of the batches, 15.0 passes"
+    assert small.described("pair") == "small: 2 pairs, 71.4% of the batches, 15.0 passes"

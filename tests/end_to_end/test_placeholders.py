@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from sentencepiece import SentencePieceProcessor
 from typer.testing import CliRunner
 
 from mtkit.bundle import read_bundle
@@ -237,6 +238,33 @@ def test_ctranslate2_takes_the_hypothesis_that_has_them_or_appends(bundle, bad_b
         lines = HELD_OUT[:40]
         assert not any(map(lost, lines, translator.translate(lines)))
     assert "had a placeholder too few or too many: what was missing is at the end (line" in caplog.text
+
+
+def test_another_program_keeps_placeholders_as_the_readme_of_an_export_says(bundle, tmp_path):
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra fast is not installed")
+    folder = tmp_path / "exported"
+    arguments = ["export", "--to", "ctranslate2", "--model", str(bundle), "--out", str(folder)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert f"{folder} does not carry data.placeholders" in done.stderr and f"{folder / 'README.md'}" in done.stderr
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    patterns = [line.strip() for line in readme.splitlines() if line.startswith("      ")]
+    assert patterns == PATTERNS
+    assert all(token in readme for token in (TOKENS[0], TOKENS[-1], "src.spm", "tgt.spm"))
+    src, tgt = (SentencePieceProcessor(model_file=str(bundle / f"{side}.spm")) for side in ("src", "tgt"))
+    translator = ctranslate2.Translator(str(folder))
+    n_kept = 0
+    for line in HELD_OUT[:40]:
+        tokens = iter(TOKENS)
+        found = {next(tokens): match[0] for match in re.finditer("|".join(patterns), line)}
+        for token, value in found.items():
+            line = line.replace(value, token, 1)
+        [result] = translator.translate_batch([src.encode(line, out_type=str)])
+        text = tgt.decode(result.hypotheses[0])
+        for token, value in found.items():
+            text = text.replace(token, value)
+            n_kept += value in text
+    assert n_kept > 0.9 * sum(len(_PLACEHOLDER.findall(line)) for line in HELD_OUT[:40])  # search may lose one
 
 
 def test_members_of_an_ensemble_have_the_same_patterns(bundle, bad_bundle, tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mtkit.bundle import load_bundle
+from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
@@ -17,6 +17,7 @@ from mtkit.errors import ConfigError, DataError
 from mtkit.interop.parity import measure_parity
 from mtkit.runs.train import train
 from mtkit.scoring.alignment import align
+from mtkit.translation import confidence
 from mtkit.translation.translator import Translator
 
 # Words of one letter and few sentences: there is nothing to learn but which word stands for which.
@@ -111,17 +112,98 @@ def test_an_export_is_compared_with_the_tag_of_the_dev_set(bundle, tmp_path, mon
     pytest.importorskip("ctranslate2", reason="the extra fast is not installed")
     from mtkit.interop import ctranslate2
 
-    compared = []
+    compared: list[tuple[str | None, str | None]] = []
 
-    def noted(native, exported, *rest):
-        compared.append((native.decode.tag, exported.decode.tag))
-        return measure_parity(native, exported, *rest)
+    def noted(comparisons, *rest):
+        compared.extend((one.native.decode.tag, one.exported.decode.tag) for one in comparisons)
+        return measure_parity(comparisons, *rest)
 
     monkeypatch.setattr(ctranslate2, "measure_parity", noted)
     out = str(tmp_path / "exported")
     done = CliRunner().invoke(app, ["export", "--to", "ctranslate2", "--model", str(bundle), "--out", out, "--json"])
     assert done.exit_code == 0, done.output
     assert compared == [("<2de>", "<2de>")]
+
+
+@pytest.fixture(scope="module")
+def with_two_dev_sets(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model, whose config has a German and a French dev set."""
+    folder = tmp_path_factory.mktemp("two")
+    dev = [
+        {**write_corpus(folder, "german", GERMAN, "<2de>", 60), "name": "german"},
+        {**write_corpus(folder, "french", FRENCH, "<2fr>", 10), "name": "french"},
+    ]
+    loaded = load_bundle(bundle)
+    values = loaded.config.model_dump(mode="json")
+    cfg = Config.model_validate({**values, "data": {**values["data"], "dev": dev}})
+    spm = bundle / "src.spm", bundle / "tgt.spm"
+    save_bundle(folder / "model", loaded.model.state_dict(), cfg, *spm, training={})
+    return folder / "model"
+
+
+def test_evaluate_scores_each_dev_set_with_its_tag(with_two_dev_sets):
+    arguments = ["evaluate", "--model", str(with_two_dev_sets)]
+    done = CliRunner().invoke(app, [*arguments, "--split", "dev", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["dev_sets"]
+    assert {name: record["n_sentences"] for name, record in found.items()} == {"german": 60, "french": 10}
+    for record in found.values():
+        assert next(score["score"] for score in record["scores"] if score["name"] == "chrF2") > 95
+    one = CliRunner().invoke(app, [*arguments, "--dev-set", "french", "--json"])
+    assert json.loads(one.stdout)["scores"] == found["french"]["scores"]
+    shown = CliRunner().invoke(app, [*arguments, "--split", "dev"]).stdout.splitlines()
+    assert [line for line in shown if line.startswith("dev")] == ["dev (german)", "dev (french)"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--split", "dev", "-o", "out.txt"],
+            "--output: for one of the 2 dev sets; choose it with --dev-set: german, ",
+        ),
+        (["--dev-set", "web"], "--dev-set web: "),
+        (["--dev-set", "web"], "its dev sets are german, french"),
+    ],
+)
+def test_evaluate_names_the_dev_sets_to_choose_from(with_two_dev_sets, options, message):
+    done = CliRunner().invoke(app, ["evaluate", "--model", str(with_two_dev_sets), *options])
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_an_export_is_compared_on_all_dev_sets_with_their_tags(with_two_dev_sets, tmp_path, monkeypatch):
+    pytest.importorskip("ctranslate2", reason="the extra fast is not installed")
+    from mtkit.interop import ctranslate2
+
+    def noted(comparisons, *rest):
+        for one in comparisons:
+            for translator in (one.native, one.exported):
+                found = [n_best[0].text for n_best in translator.search(one.text.sources)]
+                assert found == one.text.references
+        return measure_parity(comparisons, *rest)
+
+    monkeypatch.setattr(ctranslate2, "measure_parity", noted)
+    arguments = ["export", "--to", "ctranslate2", "--model", str(with_two_dev_sets), "--lines", "30"]
+    done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "exported")])
+    assert done.exit_code == 0, done.output
+    assert "20 lines of dev (german), 10 of dev (french)" in done.stdout  # evenly, where a set is large enough
+    certificate = json.loads((tmp_path / "exported" / "parity.json").read_text(encoding="utf-8"))
+    assert "does not carry data.train.tag" in done.stderr
+    assert "`<2fr>`, `<2de>`" in (tmp_path / "exported" / "README.md").read_text(encoding="utf-8")
+    assert (certificate["n_lines"], certificate["texts"]) == (30, {"dev (german)": 20, "dev (french)": 10})
+
+
+def test_a_calibration_is_fitted_on_all_dev_sets_with_their_tags(with_two_dev_sets, monkeypatch):
+    def noted(candidates, references, *, tags, **_):
+        assert [candidate.text for candidate in candidates] == references
+        assert tags == ["<2de>", "<2fr>"]
+        assert len(candidates) == 20 + 10
+        raise DataError("seen")
+
+    monkeypatch.setattr(confidence, "calibrate_translations", noted)
+    arguments = ["calibrate", "--model", str(with_two_dev_sets), "--max-sentences", "30"]
+    assert "seen" in CliRunner().invoke(app, arguments).stderr
 
 
 @pytest.mark.parametrize(("options", "tag"), [([], "<2fr>"), (["--set", "decode.tag=<2de>"], "<2de>")])

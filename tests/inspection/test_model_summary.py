@@ -5,16 +5,27 @@ from collections import Counter
 
 import pytest
 import torch
-from tiny_models import SENTENCES, SHAPES, tiny_bundle, tiny_config, tiny_tokenizer
+from tiny_models import (
+    LABELS,
+    SENTENCES,
+    SHAPES,
+    tiny_bundle,
+    tiny_classifier,
+    tiny_classifier_config,
+    tiny_config,
+    tiny_tokenizer,
+)
 from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.config.loading import dump_config
-from mtkit.config.model import ModelConfig
+from mtkit.config.schema import Config
+from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import ConfigError, UsageError
 from mtkit.inspection.model_summary import Architecture, part_of, summarize
 from mtkit.model.attention import CrossAttention, SelfAttention
+from mtkit.model.networks import new_network
 from mtkit.model.transformer import Transformer
 
 V, S, T = 300, 7, 5
@@ -29,22 +40,23 @@ def run(*args: str):
     return CliRunner().invoke(app, ["inspect", "model", *args])
 
 
-@pytest.fixture(params=SHAPES)
-def cfg(request) -> ModelConfig:
-    return tiny_config(SHAPES[request.param]).model
+@pytest.fixture(params=[(task, shape) for task in ("translate", "classify") for shape in SHAPES], ids="-".join)
+def cfg(request) -> Config:
+    task, shape = request.param
+    return tiny_config(SHAPES[shape]) if task == "translate" else tiny_classifier_config(SHAPES[shape])
 
 
 def test_parameters_are_torchs_count(cfg):
-    model = Transformer(cfg, V, V)
+    model = new_network(cfg, V, V)
     found = summarize(cfg, V, V, S, T)
     assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
     for layer in found.layers:
-        if layer.kind != "Transformer":
+        if layer.name != "model":
             assert layer.parameters == sum(p.numel() for p in model.get_submodule(layer.name).parameters())
 
 
 def test_multiply_adds_are_half_of_torchs_operations_part_by_part(cfg):
-    model = Transformer(cfg, V, V).eval()
+    model = new_network(cfg, V, V).eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(torch.randint(4, V, (1, S)), torch.randint(4, V, (1, T)))
     found = summarize(cfg, V, V, S, T)
@@ -53,22 +65,26 @@ def test_multiply_adds_are_half_of_torchs_operations_part_by_part(cfg):
     counts = counter.get_flop_counts()
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear):
-            by_part[part_of(name)] += sum(counts[f"Transformer.{name}"].values())
+            by_part[part_of(name)] += sum(counts[f"{type(model).__name__}.{name}"].values())
         elif isinstance(module, SelfAttention | CrossAttention):  # itself: products that no linear layer makes
             own = (torch.ops.aten.bmm, torch.ops.aten.baddbmm, torch.ops.aten.mm)
-            by_part[part_of(name)] += sum(counts[f"Transformer.{name}"].get(operation, 0) for operation in own)
+            by_part[part_of(name)] += sum(
+                counts[f"{type(model).__name__}.{name}"].get(operation, 0) for operation in own
+            )
     assert {part.name: 2 * part.multiply_adds for part in found.parts if part.multiply_adds} == +by_part
 
 
 def test_shapes_are_those_of_a_real_pass(cfg):
-    model, expected = Transformer(cfg, V, V).eval(), {}
+    model, expected = new_network(cfg, V, V).eval(), {}
     for name, module in model.named_modules():
         module.register_forward_hook(lambda _, inputs, out, name=name: expected.update({name: tuple(out.shape)}))
     with torch.no_grad():
         model(torch.randint(4, V, (1, S)), torch.randint(4, V, (1, T)))
     found = {layer.name: layer.output for layer in summarize(cfg, V, V, S, T).layers}
-    assert found["model"] == (1, T, V)
-    assert (found["src_embedding"], found["tgt_embedding"]) == ((1, S, cfg.d_model), (1, T, cfg.d_model))
+    d_model = cfg.model.d_model
+    assert found["model"] == ((1, T, V) if cfg.task == "translate" else (1, 1, len(LABELS)))
+    assert found["src_embedding"] == (1, S, d_model)
+    assert found.get("tgt_embedding") == ((1, T, d_model) if cfg.task == "translate" else None)
     for name, shape in found.items():
         assert name in ("model", "src_embedding", "tgt_embedding") or expected[name] == shape
     linear = {name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
@@ -77,7 +93,7 @@ def test_shapes_are_those_of_a_real_pass(cfg):
 
 def test_a_layer_by_hand():
     d_model, d_ff = 16, 32
-    found = {part.name: part for part in summarize(tiny_config({}).model, V, V, S, T).parts}
+    found = {part.name: part for part in summarize(tiny_config({}), V, V, S, T).parts}
     projections = 4 * d_model * d_model  # queries, keys, values, output
     encoder = found["encoder self-attention"]
     assert encoder.parameters == 2 * (projections + 4 * d_model)
@@ -102,21 +118,21 @@ def test_a_layer_by_hand():
     ],
 )
 def test_shared_matrices_are_named(tie, shared):
-    assert summarize(tiny_config({"tie": tie}).model, V, V, S, T).shared == shared
+    assert summarize(tiny_config({"tie": tie}), V, V, S, T).shared == shared
 
 
 def test_a_model_too_large_for_any_memory_is_counted_at_once():
-    cfg = ModelConfig(d_model=65536, d_ff=262144, n_heads=64, n_encoder_layers=3, n_decoder_layers=3)
+    cfg = tiny_config({"d_model": 65536, "d_ff": 262144, "n_heads": 64, "n_encoder_layers": 3, "n_decoder_layers": 3})
     assert summarize(cfg, 100_000, 100_000, 50, 50).parameters > 3e11
 
 
 def test_vocabularies_that_cannot_be_tied_are_refused():
     with pytest.raises(ConfigError, match=r"tie=all .* 300 and 400"):
-        summarize(tiny_config({"tie": "all"}).model, 300, 400, S, T)
+        summarize(tiny_config({"tie": "all"}), 300, 400, S, T)
 
 
 def test_a_sentence_longer_than_learned_positions_is_refused():
-    cfg = tiny_config(SHAPES["post-norm, learned positions"]).model
+    cfg = tiny_config(SHAPES["post-norm, learned positions"])
     with pytest.raises(UsageError, match=r"65 tokens.* model\.max_positions=64"):
         summarize(cfg, V, V, 65, 5)
 
@@ -170,6 +186,33 @@ def test_json_of_a_config_that_was_never_trained(tmp_path):
     assert (found["n_src"], found["n_tgt"]) == (9, 9)
     assert sum(part["parameters"] for part in found["parts"]) == found["total"]["parameters"]
     assert found["layers"][0]["output"] == [1, 9, 300]
+
+
+def test_a_classifier_reads_start_texts_and_ends_and_gives_one_label(tmp_path):
+    spm = tiny_tokenizer(tmp_path, tiny_config({}))
+    n_first, n_second = (len(Tokenizer.load(spm).encode(text)) for text in SENTENCES[:2])
+    single = Architecture.from_bundle(tiny_classifier(tmp_path / "single", spm, tiny_classifier_config({})))
+    assert single.n_tokens(SENTENCES[0], None) == (1 + n_first + 1, 1)
+    with pytest.raises(UsageError, match=r"--target: .* single texts"):
+        single.n_tokens(SENTENCES[0], SENTENCES[1])
+    pairs = Architecture.from_bundle(tiny_classifier(tmp_path / "pairs", spm, tiny_classifier_config({}, pairs=True)))
+    assert pairs.n_tokens(SENTENCES[0], SENTENCES[1]) == (1 + n_first + 1 + n_second + 1, 1)
+    result = run(SENTENCES[0], "--target", SENTENCES[1], "--model", str(tmp_path / "pairs"))
+    assert f"{n_first + n_second + 3} tokens, <start> and <end> counted" in result.stdout
+    assert "one of 3 labels" in result.stdout
+
+
+def test_labels_that_the_config_does_not_name_are_counted_in_the_training_text(tmp_path):
+    cfg = tiny_classifier_config({}, labels=())
+    text = tmp_path / "train.tsv"
+    path = tmp_path / "new.yaml"
+    path.write_text(dump_config(cfg).replace("/nowhere/a.tsv", str(text)).replace("pairs: false", "pairs: null"))
+    result = run("-c", str(path), "--json")
+    assert (result.exit_code, f"{text}: no such file" in result.stderr) == (1, True)
+    text.write_text("a cat\tanimal\na tree\tplant\na dog\tanimal\na rose\tplant\n")
+    result = run("-c", str(path), "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["layers"][0]["output"] == [1, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,15 @@ from tiny_corpus import write_corpus
 
 from mtkit.bundle import read_bundle
 from mtkit.config.schema import Config
-from mtkit.errors import ConfigError, DataError
+from mtkit.data.dev_text import shared
+from mtkit.errors import ConfigError, DataError, UsageError
 from mtkit.evaluation.labelled import labelled_corpus
 from mtkit.runs.plan import make_plan
 from mtkit.runs.report import write_report
 from mtkit.runs.train import train
 from mtkit.training.budget import Budget
 from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.dev_sets import SeveralDevSets, parts_of, shared
+from mtkit.training.dev_sets import SeveralDevSets, parts_of
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.prepare import check_early, prepare
 from mtkit.training.trainer import Trainer
@@ -173,8 +174,9 @@ def test_a_classifier_is_calibrated_on_all_sets_together(tmp_path):
     page = write_report(tmp_path / "run").read_text(encoding="utf-8")
     assert "accuracy, dev (near)" in page and "accuracy, far" in page
     bundle = read_bundle(tmp_path / "run" / "model", task="any")
-    with pytest.raises(DataError, match=r"2 dev sets \(data\.dev\); give --tsv"):
+    with pytest.raises(UsageError, match=r"2 dev sets \(data\.dev\); choose one with --dev-set: near, far"):
         labelled_corpus(bundle, None, "dev")
+    assert labelled_corpus(bundle, None, "dev", "far").tsv == tmp_path / "far.tsv"
     one = bundle.config.model_copy(update={"data": bundle.config.data.model_copy(update={"dev": cfg.data.dev[:1]})})
     assert labelled_corpus(replace(bundle, config=one), None, "dev").tsv == tmp_path / "near.tsv"
     assert scores["accuracy"] == pytest.approx(fmean([scores["dev.near.accuracy"], scores["dev.far.accuracy"]]))

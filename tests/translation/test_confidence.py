@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -210,3 +211,10 @@ def test_a_damaged_calibration_is_explained(tmp_path, change, message):
     path.write_text(change(path.read_text()))
     with pytest.raises(BundleError, match=message):
         Calibration.load(path)
+
+
+@pytest.mark.parametrize(("tag", "warns"), [("<2de>", False), ("<2fr>", False), ("<2es>", True)])
+def test_a_calibration_on_several_tags_holds_for_each_of_them(caplog, tag, warns):
+    several = replace(calibration(), decode={"beam_size": 2, "tag": ["<2de>", "<2fr>"]})
+    several.warn_of_other_search(DecodeConfig(beam_size=2, tag=tag))
+    assert ("decode.tag" in caplog.text) == warns

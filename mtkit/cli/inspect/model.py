@@ -28,7 +28,7 @@ def show_model(
             "--target",
             callback=valid_text,
             rich_help_panel=TEXT,
-            help="Its translation. Default: as long as the sentence.",
+            help="Its translation, or of a classifier of pairs the second text. Default: as long as the sentence.",
         ),
     ] = None,
     tokens: Annotated[
@@ -37,7 +37,7 @@ def show_model(
             "--tokens",
             min=1,
             rich_help_panel=TEXT,
-            help="Tokens of each side, including <end>, without a sentence. Default: 20.",
+            help="Tokens of each side, including <end>, without a sentence; of a classifier, in all. Default: 20.",
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every layer, not only the first of equal layers.")] = False,
@@ -51,12 +51,12 @@ def show_model(
     """Show a model's layers with shapes along one sentence, and parameters and multiply-adds by part.
 
     Multiply-adds count the matrix products of one pass over the pair, as in training; the rest is small in comparison.
-    A matrix that two parts share counts in the first.
+    A matrix that two parts share counts in the first. A classifier is an encoder, whose output gives the labels.
     """
     if model is not None and config_path is not None:
         raise UsageError("give either --model or --config, not both")
     if target is not None and sentence is None:
-        raise UsageError("--target translates a sentence: give SENTENCE, too")
+        raise UsageError("--target goes with a sentence: give SENTENCE, too")
 
     if tokens is not None and sentence is not None:
         raise UsageError("give a sentence or --tokens, not both")
@@ -78,7 +78,7 @@ def _architecture(model: Path | None, config_path: Path | None, overrides: list[
         config = load_run_config(config_path, overrides)  # before torch is imported, which takes a second
     else:
         folder = bundle.find_model(model)
-        files = bundle.read_bundle(folder, overrides)
+        files = bundle.read_bundle(folder, overrides, task="any")
 
     if config_path is None:
         log.info(f"model: {folder}")
@@ -90,7 +90,11 @@ def _architecture(model: Path | None, config_path: Path | None, overrides: list[
 
 
 def _print_layers(summary: model_summary.ModelSummary, every: bool) -> None:
-    print(f"one pair of {summary.n_src} source and {summary.n_tgt} target tokens, <end> counted\n")
+    if summary.task == "classify":
+        labels = f"one of {summary.tgt_vocab_size} labels"
+        print(f"{summary.n_src} tokens, <start> and <end> counted, that get {labels}\n")
+    else:
+        print(f"one pair of {summary.n_src} source and {summary.n_tgt} target tokens, <end> counted\n")
     layers = summary.layers if every else [layer for layer in summary.layers if _index_in_stack(layer) == 0]
     rows = [
         (layer.name, layer.kind, _shapes(layer.inputs), _shapes([layer.output]), f"{layer.parameters:,}")
@@ -140,7 +144,8 @@ def _print_parts(summary: model_summary.ModelSummary) -> None:
         f"{src / summary.n_src:,.0f}",
         f"{tgt / summary.n_tgt:,.0f}",
     )
-    heading = ("part", "parameters", "", "multiply-adds", "", "a source token", "a target token")
+    each = ("a token", "the label") if summary.task == "classify" else ("a source token", "a target token")
+    heading = ("part", "parameters", "", "multiply-adds", "", *each)
     _print_table([heading, *rows, total], n_left=1)
     for name, first in summary.shared.items():
         print(f"{name} is {first}, and counts there")

@@ -1,8 +1,9 @@
-"""`mtkit inspect saliency`: show which source tokens each token of a translation depends on."""
+"""`mtkit inspect saliency`: show which source tokens each token of a translation, or a label, depends on."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
@@ -11,7 +12,7 @@ from mtkit.cli.inspect.shared import (
     DrawingOption,
     SentenceArgument,
     TargetOption,
-    load_subject,
+    load_any_subject,
     log_written,
     pair_record,
     print_pair,
@@ -19,19 +20,31 @@ from mtkit.cli.inspect.shared import (
 )
 from mtkit.cli.options import BeamSizeOption, DecodeSetOption, JsonOption, ModelOption
 from mtkit.errors import UsageError
-from mtkit.inspection import saliency, sentence_pair
+from mtkit.inspection import label_saliency, saliency, sentence_pair
 
 
 def show_saliency(
     sentence: SentenceArgument,
-    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Source tokens to show for each target token.")] = 2,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            "--top", "-n", min=1, help="Source tokens to show for each target token. Default: 2; of a classifier: all."
+        ),
+    ] = None,
     erase: Annotated[
         Literal["pad", "unk", "omit"],
         typer.Option(help="Erase a source token by masking it in place, replacing it by <unk>, or leaving it out."),
     ] = "pad",
     layer: Annotated[
         int | None,
-        typer.Option(min=1, help="Show the attention of this decoder layer. Default: the one that aligns best."),
+        typer.Option(
+            min=1,
+            help="Show the attention of this decoder layer. Default: the one that aligns best. Of a classifier: of "
+            "this encoder layer. Default: the last.",
+        ),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Of a classifier: explain this label. Default: the likeliest.")
     ] = None,
     target: TargetOption = None,
     beam_size: BeamSizeOption = None,
@@ -40,29 +53,83 @@ def show_saliency(
     overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which source tokens each token of a translation depends on, measured in three ways.
+    """Show which source tokens each token of a translation, or the label of a classifier, depends on.
 
-    Erasure: how many nats its log-probability falls without the source token. Gradient x input: how fast the
-    log-probability rises with the length of the source token's embedding. Attention: the weight of the cross-attention.
-    The first two may be negative. The alignment links words by that attention.
+    There are three measures. Erasure: how many nats its log-probability falls without the source token. Gradient x
+    input: how fast the log-probability rises with the length of the source token's embedding. Attention: the weight of
+    the cross-attention. The first two may be negative. The alignment links words by that attention.
+
+    Of a label: the same by its log-odds, log(p / (1 - p)), and the attention of <start>, from which the label is read.
     """
     if target is not None and beam_size is not None:
         raise UsageError("--target gives the translation, so there is no search for --beam-size")
 
-    subject = load_subject(model, overrides)
+    subject = load_any_subject(model, overrides)
 
-    pair = subject.pair(sentence, target=target, beam_size=beam_size)
+    pair = _pair(subject, sentence, target, label, beam_size)
     if output is not None:
         sentence_pair.check_drawable(pair)  # before the work
-    with short_bar(len(pair.tgt.ids), "measuring", "token") as bar:
-        result = saliency.measure_saliency(subject, pair, erased_by=erase, layer=layer, advance=bar.update)
+    result = _measure(subject, pair, erase, layer)
     if output is not None:
         saliency.draw_saliency(output, result)
         log_written(output)
     if as_json:
         print(json.dumps(_record(result), indent=2, ensure_ascii=False))
+    elif result.is_of_label:
+        _print_label(result, top)
     else:
-        _print(result, top)
+        _print(result, 2 if top is None else top)
+
+
+def _pair(
+    subject: sentence_pair.Subject | sentence_pair.ClassifierSubject,
+    sentence: str,
+    target: str | None,
+    label: str | None,
+    beam_size: int | None,
+) -> sentence_pair.SentencePair:
+    if isinstance(subject, sentence_pair.ClassifierSubject):
+        if beam_size is not None:
+            raise UsageError("--beam-size is for a translator's search, and the model is a classifier; leave it out")
+        return subject.pair(sentence, target, label)
+    if label is not None:
+        raise UsageError("--label is for a classifier, and the model is a translator; give --target")
+    return subject.pair(sentence, target=target, beam_size=beam_size)
+
+
+def _measure(
+    subject: sentence_pair.Subject | sentence_pair.ClassifierSubject,
+    pair: sentence_pair.SentencePair,
+    erase: saliency.Erasure,
+    layer: int | None,
+) -> saliency.Saliency:
+    with short_bar(len(pair.tgt.ids), "measuring", "token") as bar:
+        if isinstance(subject, sentence_pair.ClassifierSubject):
+            measure = partial(label_saliency.measure_label_saliency, subject)
+        else:
+            measure = partial(saliency.measure_saliency, subject)
+        return measure(pair, erased_by=erase, layer=layer, advance=bar.update)
+
+
+def _print_label(result: saliency.Saliency, top: int | None) -> None:
+    """Print each token with its three values, in the order of the text; or the strongest ones by erasure."""
+    pair, maps = result.pair, saliency.heat_maps(result)
+    print(pair.src.text)
+    print(f"what speaks for {pair.tgt.text} ({pair.chosen_by}): positive values for it, negative ones against it")
+    if result.likeliest:
+        print(f"the likeliest label is {result.likeliest}")
+    [erasure] = result.erasure
+    shown = list(range(len(pair.src.ids)))
+    if top is not None:
+        shown = sorted(shown, key=lambda s: -abs(erasure[s]))[:top]
+    table = [["token", *(heat_map.name for heat_map in maps)]]
+    for s in shown:
+        table.append([pair.src.pieces[s], *(f"{heat_map.values[0][s]:z.{heat_map.digits}f}" for heat_map in maps)])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    print()
+    for piece, *values in table:
+        numbers = (f"{value:>{width}}" for value, width in zip(values, widths[1:], strict=True))
+        print("   ".join([f"{piece:<{widths[0]}}", *numbers]))
 
 
 def _print(result: saliency.Saliency, top: int) -> None:
@@ -93,5 +160,5 @@ def _record(result: saliency.Saliency) -> dict[str, object]:
         "erasure": result.erasure,
         "gradient_times_input": result.gradient,
         "attention": {"layer": result.layer, "weights": result.attention},
-        "alignment": result.alignment,
+        **({} if result.is_of_label else {"alignment": result.alignment}),
     }

@@ -1,0 +1,48 @@
+"""Say what an exported model leaves to the program that uses it: what mtkit does around the model, no file carries."""
+
+from pathlib import Path
+
+from mtkit.bundle import BundleFiles
+from mtkit.config.schema import Config
+from mtkit.config.tags import tags_of
+from mtkit.data.placeholders import TOKENS
+from mtkit.files import write_text
+from mtkit.interop.support import Target
+from mtkit.version import __version__
+
+README = "README.md"
+_CTRANSLATE2 = """\
+A CTranslate2 model. `ctranslate2.Translator` translates lists of SentencePiece's pieces; the tokenizers, `src.spm` and
+`tgt.spm`, are in the mtkit bundle that the model comes from. `parity.json` compares both models. `mtkit translate` uses
+the bundle: there, `mtkit export --to ctranslate2` without `--out` puts this model.
+"""
+
+
+def left_to_the_program(config: Config) -> dict[str, str]:
+    """Return what a program must do itself, in a sentence or two, by the config's key; {} if there is nothing."""
+    left = {}
+    if patterns := config.data.placeholders:
+        left["data.placeholders"] = (
+            f"Before tokenization, replace what these regular expressions match by {TOKENS[0]} to {TOKENS[-1]}, each "
+            "match of a line by another one; in the translation, put the matches back.\n\n"
+            + "\n".join(f"      {pattern}" for pattern in patterns)
+        )
+    corpora = [*config.data.train, *config.data.dev]
+    if tags := list(dict.fromkeys(corpus.tag for corpus in corpora if corpus.tag)):
+        pieces = ", ".join(f"`{' '.join(tags_of(tag))}`" for tag in tags)
+        left["data.train.tag"] = f"Put a tag before the pieces of each source, a piece for each part: {pieces}."
+    return left
+
+
+def write_readme(folder: Path, files: BundleFiles, target: Target) -> None:
+    """Write the exported folder's README.md, if there is something to say: always of CTranslate2's tokenizers."""
+    left = left_to_the_program(files.config)
+    if target != "ctranslate2" and not left:
+        return
+    text = f"# A model exported by mtkit {__version__}\n\n" + (_CTRANSLATE2 if target == "ctranslate2" else "")
+    if left:
+        text += (
+            "\n## What your program must do itself\n\nmtkit does this around the model; no file of this folder does.\n"
+        )
+        text += "".join(f"\n- `{key}`: {what}\n" for key, what in left.items())
+    write_text(folder / README, text)
