@@ -1,0 +1,189 @@
+"""XML as tokens with offsets: tags, texts and comments as they stand in a text, once expat has found it well-formed."""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+from xml.parsers import expat
+
+from mtkit.errors import DataError
+
+_MOST_LEVELS = 200  # elements inside each other
+_NAME = r"[^\s/<>=\"']+"
+_VALUE = r"""(?:"[^"]*+"|'[^']*+')"""
+_TOKEN = re.compile(
+    r"(?P<text>[^<]++)"
+    r"|<!--(?P<comment>.*?)-->"
+    r"|<!\[CDATA\[(?P<cdata>.*?)\]\]>"
+    r"|<\?(?P<instruction>.*?)\?>"
+    rf"|<!(?P<doctype>DOCTYPE(?:[^\"'>]++|{_VALUE})*+)>"
+    rf"|</(?P<close>{_NAME})\s*>"
+    rf"|<(?P<open>{_NAME})(?:[^\"'<>/]++|{_VALUE})*+(?P<slash>/?)>",
+    re.DOTALL,
+)
+_ATTRIBUTE = re.compile(rf"\s(?P<name>{_NAME})\s*=\s*(?P<value>{_VALUE})")
+_REFERENCE = re.compile("&(?:#x(?P<hex>[0-9a-fA-F]+)|#(?P<number>[0-9]+)|(?P<name>amp|lt|gt|quot|apos));")
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_ENCODING = re.compile(r"""<\?xml[^>]+?encoding\s*=\s*["']([\w:.-]+)""")
+
+Kind = Literal["open", "close", "empty", "text", "cdata", "comment", "instruction", "doctype"]
+
+
+class Attribute(NamedTuple):
+    """An attribute of a tag."""
+
+    value: str  # without references
+    start: int  # of the value, behind its quote, in the text
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Characters start to end of a text; tokens that follow each other make up the whole text."""
+
+    kind: Kind
+    start: int
+    end: int
+    markup: str  # the characters
+    name: str = ""  # of a tag, with its prefix; also of an instruction
+
+    @property
+    def local_name(self) -> str:
+        """The name without its prefix."""
+        return self.name.rpartition(":")[2]
+
+    @property
+    def content(self) -> str:
+        """The characters that a text or a CDATA section stands for; "" of other tokens."""
+        if self.kind == "text":
+            return unescape(self.markup)
+        return self.markup[len("<![CDATA[") : -len("]]>")] if self.kind == "cdata" else ""
+
+    @property
+    def attributes(self) -> dict[str, Attribute]:
+        """The attributes of a tag, by their names with prefixes, in order."""
+        if self.kind not in ("open", "empty"):
+            return {}
+        found = {}
+        for match in _ATTRIBUTE.finditer(self.markup):
+            start, end = match.start("value") + 1, match.end("value") - 1
+            value = unescape(self.markup[start:end])
+            found[match["name"]] = Attribute(value, self.start + start, self.start + end)
+        return found
+
+    def get(self, name: str, default: str = "") -> str:
+        """Return the value of an attribute."""
+        found = self.attributes.get(name)
+        return default if found is None else found.value
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a text that `check` accepts, in order and without gaps."""
+    for match in _TOKEN.finditer(text):
+        group = match.lastgroup
+        start, end = match.span()
+        if group == "slash":
+            yield Token("empty" if match["slash"] else "open", start, end, match[0], match["open"])
+        elif group == "close":
+            yield Token("close", start, end, match[0], match["close"])
+        elif group == "instruction":
+            yield Token("instruction", start, end, match[0], match["instruction"].split(maxsplit=1)[0])
+        elif group in ("text", "comment", "cdata", "doctype"):
+            yield Token(group, start, end, match[0])  # type: ignore[arg-type]  # mypy sees any str
+
+
+def ends_of(found: Sequence[Token]) -> dict[int, int]:
+    """Return the index of the closing tag of each opening one; of an empty element, its own index."""
+    ends: dict[int, int] = {}
+    waiting: list[int] = []
+    for index, token in enumerate(found):
+        if token.kind == "open":
+            waiting.append(index)
+        elif token.kind == "empty":
+            ends[index] = index
+        elif token.kind == "close":
+            ends[waiting.pop()] = index
+    return ends
+
+
+def check(text: str) -> None:
+    """Raise DataError, with the line, if a text is not well-formed XML, declares entities or is nested too deeply."""
+    parser = expat.ParserCreate("utf-8")  # in place of the encoding that the text declares: it has been decoded
+    depth = 0
+
+    def start(_name: str, _attributes: object) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _MOST_LEVELS:
+            raise DataError(f"line {parser.CurrentLineNumber}: more than {_MOST_LEVELS} elements inside each other")
+
+    def end(_name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def doctype(_name: str, _system_id: str | None, _public_id: str | None, has_declarations: bool) -> None:
+        if has_declarations:
+            raise DataError(
+                f"line {parser.CurrentLineNumber}: the DOCTYPE has declarations between [ and ], which could expand "
+                "to gigabytes; remove them if the file is from a source that you trust"
+            )
+
+    def entity(name: str, _is_parameter: bool) -> None:
+        raise DataError(
+            f"line {parser.CurrentLineNumber}: &{name}; is not declared; replace it by the character itself"
+        )
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.StartDoctypeDeclHandler, parser.SkippedEntityHandler = doctype, entity
+    try:
+        parser.Parse(text.encode("utf-8"), True)
+    except expat.ExpatError as error:
+        raise DataError(_malformed(error)) from None
+
+
+def _malformed(error: expat.ExpatError) -> str:
+    what = expat.ErrorString(error.code)
+    place = f"line {error.lineno}, column {error.offset + 1}"
+    ended = expat.errors.XML_ERROR_NO_ELEMENTS, expat.errors.XML_ERROR_UNCLOSED_TOKEN
+    if what in ended or what == expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION:
+        return f"{place}: the XML ends too early; copy the file again, as a whole"
+    if what == expat.errors.XML_ERROR_UNDEFINED_ENTITY:
+        what += "; replace it by the character itself"
+    if what == expat.errors.XML_ERROR_INVALID_TOKEN:
+        what += "; write & as &amp; and < as &lt;, and remove control characters"
+    return f"{place}: not valid XML: {what}"
+
+
+def skeleton(text: str) -> list[str]:
+    """Return what is left of XML without its texts. Raises DataError as `check` does."""
+    check(text)
+    return [token.markup for token in tokens(text) if token.kind != "text"]
+
+
+def declared_encoding(beginning: str) -> str | None:
+    """Return the encoding that the XML declaration at the beginning of a document names."""
+    found = _ENCODING.match(beginning)
+    return found[1] if found else None
+
+
+def unescape(raw: str) -> str:
+    """Return text without its references, such as &amp; and &#233;."""
+    return _REFERENCE.sub(_character, raw) if "&" in raw else raw
+
+
+def _character(reference: re.Match[str]) -> str:
+    if reference["name"]:
+        return _NAMED[reference["name"]]
+    return chr(int(reference["hex"], 16) if reference["hex"] else int(reference["number"]))
+
+
+def escape(text: str) -> str:
+    """Return text as XML writes it between tags."""
+    return html.escape(text, quote=False).replace("\r", "&#13;")
+
+
+def escape_value(text: str) -> str:
+    """Return text as XML writes it as the value of an attribute, in quotes of either kind."""
+    escaped = html.escape(text, quote=False).replace('"', "&quot;").replace("'", "&apos;")
+    return escaped.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
