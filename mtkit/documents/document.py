@@ -33,6 +33,7 @@ class Filled(NamedTuple):
 
 
 Put = Callable[[Filled], Sequence[Edit]]
+Also = Callable[[Mapping[int, Filled]], Sequence[Edit]]
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,13 @@ class Reading:
 
     held_out: segments that stand inside codes of others, such as attributes. In `text` a token stands for each; see
     `hold_out`. Their `put` is not called.
+    also: returns further edits, which depend on several segments together, such as a mark of the entry they are in.
     """
 
     text: str
     segments: Sequence[Segment]
     held_out: Sequence[Segment] = ()
+    also: Also | None = None
 
     @property
     def all_segments(self) -> Sequence[Segment]:
@@ -71,6 +74,7 @@ class Reading:
         """Return the text with translations of some segments, by their indices in `all_segments`."""
         n = len(self.segments)
         edits = [edit for i, filled in translations.items() if i < n for edit in self.segments[i].put(filled)]
+        edits += self.also(translations) if self.also else ()
         values = [segment.inline.source for segment in self.held_out]
         for index, filled in translations.items():
             if index >= n:
@@ -125,15 +129,25 @@ class Part:
         codes = (segment.inline.all_codes() for segment in self.read(text).all_segments)
         return [Counter(_TOKEN.sub("", code.markup) for code in of_segment) for of_segment in codes]
 
-    def merged(self, translations: Mapping[int, Filled]) -> tuple[str, list[int]]:
-        """Return the text with translations, but without those that would change its structure; also return these."""
+    def merged(self, translations: Mapping[int, Filled]) -> tuple[str, dict[int, str]]:
+        """Return the text with translations, but without those that it cannot hold; also return why, by their index."""
+        unwritable = {index: why for index, filled in translations.items() if (why := self._unwritable(filled.text))}
         wanted = self.structure_of(self.text)
-        culprits = self._culprits(wanted, translations)
-        kept = {index: filled for index, filled in translations.items() if index not in culprits}
-        text = self.reading.merged(kept)
+        some = {index: filled for index, filled in translations.items() if index not in unwritable}
+        culprits = self._culprits(wanted, some)
+        text = self.reading.merged({index: filled for index, filled in some.items() if index not in culprits})
         if culprits and not self._is_sound(wanted, text):
-            return self.text, sorted(translations)
-        return text, sorted(culprits)
+            text, culprits = self.text, set(some)
+        return text, dict(sorted({**unwritable, **dict.fromkeys(culprits, _BREAKS)}.items()))
+
+    def _unwritable(self, text: str) -> str:
+        """Return why the encoding of the document cannot write a translation; "" if it can."""
+        try:
+            self.encode(text)
+        except UnicodeEncodeError as error:
+            character = text[error.start]
+            return f"its translation has {character!r}, which {error.encoding} cannot write; convert the file to UTF-8"
+        return ""
 
     def _culprits(self, wanted: object, some: Mapping[int, Filled]) -> set[int]:
         """Return which of some translations change the structure, halving them until single ones are left."""
@@ -151,6 +165,9 @@ class Part:
             return False
 
 
+_BREAKS = "its translation would change the structure of the document"
+
+
 def _first(parts: Sequence[bytes]) -> bytes:
     return parts[0]
 
@@ -162,3 +179,4 @@ class Document:
     parts: Sequence[Part]
     pack: Callable[[Sequence[bytes]], bytes] = field(default=_first)  # the parts' bytes into those of the file
     placeholders: Sequence[str] = ()  # regular expressions of what a translation must keep exactly
+    remarks: Sequence[str] = ()  # what the user should know of how it was read

@@ -61,10 +61,9 @@ def fill(document: Document, results: Mapping[str, Translated]) -> Result:
             if not any(note.kind == LEFT for note in of_segment[index]):
                 translations[index] = Filled(paragraph.text, bool(of_segment[index]))
         text, left = part.merged(translations)
-        for index in left:
+        for index, why in left.items():
             segment = part.reading.all_segments[index]
             place = ", ".join(filter(None, [part.name, segment.place]))
-            why = "its translation would change the structure of the document"
             of_segment[index] = [Note(place, LEFT, why, segment.inline.text, translations[index].text)]
         notes += [note for found in of_segment.values() for note in found]
         merged.append(part.encode(text))

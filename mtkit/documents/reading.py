@@ -85,10 +85,12 @@ def text_part(
     name: str = "",
     declared: Callable[[str], str | None] | None = None,
     structure: Callable[[str], object] | None = None,
+    is_markup: bool = True,
 ) -> Part:
     """Decode a text: UTF-8 unless a byte order mark or the text itself says otherwise; it is written likewise.
 
     declared: returns the encoding that the beginning of the text, read as Latin-1, declares.
+    is_markup: it can write &#8364; for a character that its encoding lacks; elsewhere such a translation is left out.
     Raises DataError if it is in another encoding.
     """
     bom = next((mark for mark in _BOMS if raw.startswith(mark)), b"")
@@ -109,12 +111,10 @@ def text_part(
         raise DataError("contains NUL characters: not a text, or one in UTF-16 without a byte order mark")
 
     def encode(merged: str) -> bytes:
-        return bom + merged.encode(encoding, "strict" if encoding.startswith("utf") else _FALLBACK)
+        has_all = encoding.startswith("utf") or not is_markup
+        return bom + merged.encode(encoding, "strict" if has_all else "xmlcharrefreplace")
 
     return Part(name, text, read, encode, structure)
-
-
-_FALLBACK = "xmlcharrefreplace"  # of characters that an old encoding lacks; only markup declares one
 
 
 def line_of(text: str) -> Callable[[int], str]:

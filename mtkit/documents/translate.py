@@ -53,6 +53,8 @@ def translate_document(
     document = read_document(source, options)
     found = sentences_to_translate(document)
     warn_of_direction([sentence.text for sentence in found], shared.members[0])
+    for remark in document.remarks:
+        log.info(f"{source}: {remark}")
     log.info(f"{source}: {counted(sum(1 for _ in found), 'different sentence')}, as {options.format}")
     results: list[Result] = []
 
