@@ -14,6 +14,11 @@ MOST_BYTES = 100_000_000  # of a document, unpacked
 FORMATS: Mapping[str, tuple[str, ...]] = {  # the module in `documents.formats`, and the endings of names
     "text": ("txt", "text"),
     "html": ("html", "htm", "xhtml", "xht"),
+    "docx": ("docx", "docm", "dotx", "dotm"),
+    "pptx": ("pptx", "pptm", "ppsx", "ppsm", "potx", "potm"),
+    "xlsx": ("xlsx", "xlsm", "xltx", "xltm"),
+    "odf": ("odt", "ott", "ods", "ots", "odp", "otp", "odg", "otg", "odm"),
+    "epub": ("epub",),
 }
 _BOMS = {
     codecs.BOM_UTF8: "utf-8",
