@@ -69,6 +69,17 @@ def test_texts_in_sheets_change_and_results_of_formulas_do_not():
     assert sheet.replace("<t>one", "<t>ONE").replace("fill this in", "FILL THIS IN") in found
 
 
+def test_headers_of_pages_change_between_their_codes():
+    header = '&amp;L&amp;"Arial,Bold"&amp;12one &amp;D two&amp;&amp;three&amp;CPage &amp;P of &amp;N&amp;R&amp;F'
+    sheet = f"<headerFooter><oddHeader>{header}</oddHeader><evenFooter>plain</evenFooter></headerFooter>"
+    raw = xlsx("", sheet)
+    assert translated(raw, "xlsx").raw == raw
+    found = member(translated(raw, "xlsx", loud).raw, "xl/worksheets/sheet1.xml")
+    loud_header = header.replace("one", "ONE").replace("two", "TWO").replace("three", "THREE")
+    loud_header = loud_header.replace("Page", "PAGE").replace(" of ", " OF ")
+    assert sheet.replace(header, loud_header).replace("plain", "PLAIN") in found
+
+
 def test_comments_change():
     text = (
         f'<comments xmlns="{X}"><authors><author>me</author></authors><text><r><t>look here</t></r></text></comments>'

@@ -24,7 +24,12 @@ _LITERAL = re.compile('"((?:[^"]|"")*)"')
 _NAME = re.compile(
     r"""<(?:[\w.-]+:)?(?:tableColumn|filter|cacheField|s)\s[^>]*?\b(?:name|val|v)\s*=\s*("[^"]*"|'[^']*')"""
 )
-_IN_SHEET = re.compile(r"<(?:[\w.-]+:)?is\b|\s(?:prompt|promptTitle|error|errorTitle|tooltip)=")
+_HEADERS = frozenset(f"x:{pages}{which}" for pages in ("odd", "even", "first") for which in ("Header", "Footer"))
+_HEADER_CODE = re.compile(
+    r"""&amp;(?:(?P<section>[LCR])|(?P<ampersand>&amp;)|(?:"|&quot;).*?(?:"|&quot;)|[0-9]+"""
+    r"""|K[0-9A-F]{6}|K[0-9]{2}[+-][0-9]{3}|[A-Z])"""
+)
+_IN_SHEET = re.compile(r"<(?:[\w.-]+:)?(?:is|\w+Header|\w+Footer)\b|\s(?:prompt|promptTitle|error|errorTitle|tooltip)=")
 _REFERRING = ("worksheet", ".table", "pivotCacheDefinition", "sheet.main", "sheet.macroEnabled.main", "template.main")
 
 
@@ -80,11 +85,38 @@ def _read_texts(kept: Collection[str], text: str) -> Reading:
             whole = "".join(item.text for item in items if item.kind == "text")
             if whole.strip().lower() not in kept:
                 add_paragraph(skeleton, items, style, f"cell {cell}" if cell else f"text {n_texts}")
+        elif name in _HEADERS and token.kind == "open" and xml.is_text_only(index):
+            for section in _sections(text, token.end, xml.tokens[xml.ends[index]].start):
+                add_paragraph(skeleton, section, _HEADER_STYLE, name.rpartition(":")[2])
         elif name in ("x:dataValidation", "x:hyperlink"):
             for attribute, found in token.attributes.items():
                 if attribute in _PROMPTS:
                     add_text(skeleton, found.start, found.end, found.value, attribute, xml_text.escape_value)
     return skeleton.reading()
+
+
+def _sections(text: str, start: int, end: int) -> Iterator[list[Item]]:
+    """Yield the text and the codes of each section, such as &L for the left one, of a header or a footer of pages."""
+    items: list[Item] = []
+    at = start
+    for code in _HEADER_CODE.finditer(text, start, end):
+        items.append(Item(at, code.start(), "text", xml_text.unescape(text[at : code.start()])))
+        at = code.end()
+        if code["section"]:
+            yield items
+            items = []
+        elif code["ampersand"]:
+            items.append(Item(*code.span(), "text", "&"))
+        else:
+            items.append(Item(*code.span(), "single", markup=(Raw("", code[0]),)))
+    yield [*items, Item(at, end, "text", xml_text.unescape(text[at:end]))]
+
+
+def _write_header(text: str) -> str:
+    return xml_text.escape(text.replace("&", "&&"))
+
+
+_HEADER_STYLE = RunStyle(lambda format: "", str, _write_header)
 
 
 def _items(xml: Xml, skeleton: Skeleton, parent: int, formats: Formats) -> Iterator[Item]:
