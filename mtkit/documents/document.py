@@ -59,8 +59,8 @@ class Segment:
 class Reading:
     """A text with its segments.
 
-    held_out: segments that stand inside codes of others, such as attributes. In `text` a token stands for each; see
-    `hold_out`. Their `put` is not called.
+    held_out: segments that stand inside codes of others, such as attributes. A token stands for each in `text`, or in
+    the source of another one; see `hold_out`. Their `put` returns one edit, whose text takes the place of the token.
     also: returns further edits, which depend on several segments together, such as a mark of the entry they are in.
     """
 
@@ -82,7 +82,8 @@ class Reading:
         values = [segment.inline.source for segment in self.held_out]
         for index, filled in translations.items():
             if index >= n:
-                values[index - n] = filled.text
+                [edit] = self.held_out[index - n].put(filled)
+                values[index - n] = edit.text
         return _put_back(apply(self.text, edits), values)
 
 
@@ -91,9 +92,19 @@ def hold_out(text: str, intervals: Sequence[tuple[int, int]]) -> str:
 
     Raises DataError if the text has such tokens already.
     """
+    refuse_tokens(text)
+    return apply(text, (Edit(start, end, token(number)) for number, (start, end) in enumerate(intervals)))
+
+
+def refuse_tokens(text: str) -> None:
+    """Raise DataError if a text has tokens of held-out segments already."""
     if _LEFT in text or _RIGHT in text:
         raise DataError("contains the private characters U+FFFFC or U+FFFFD; remove them")
-    return apply(text, (Edit(start, end, f"{_LEFT}{number}{_RIGHT}") for number, (start, end) in enumerate(intervals)))
+
+
+def token(number: int) -> str:
+    """Return what stands in the place of the held-out segment of this number."""
+    return f"{_LEFT}{number}{_RIGHT}"
 
 
 def without_held_out(text: str) -> str:
@@ -102,7 +113,8 @@ def without_held_out(text: str) -> str:
 
 
 def _put_back(text: str, values: Sequence[str]) -> str:
-    return _TOKEN.sub(lambda token: values[int(token[1])], text) if values else text
+    """Replace the tokens, also those in the values."""
+    return _TOKEN.sub(lambda token: _put_back(values[int(token[1])], values), text) if values else text
 
 
 def apply(text: str, edits: Iterable[Edit]) -> str:

@@ -17,6 +17,11 @@ FORMATS: Mapping[str, tuple[str, ...]] = {  # the module in `documents.formats`,
     "po": ("po", "pot"),
     "csv": ("csv", "tsv", "tab"),
     "xliff": ("xliff", "xlf", "sdlxliff"),
+    "docx": ("docx", "docm", "dotx", "dotm"),
+    "pptx": ("pptx", "pptm", "ppsx", "ppsm", "potx", "potm"),
+    "xlsx": ("xlsx", "xlsm", "xltx", "xltm"),
+    "odf": ("odt", "ott", "ods", "ots", "odp", "otp", "odg", "otg", "odm"),
+    "epub": ("epub",),
 }
 _BOMS = {
     codecs.BOM_UTF8: "utf-8",

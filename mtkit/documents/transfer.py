@@ -7,6 +7,7 @@ as they were, whatever the alignment says.
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -118,6 +119,7 @@ class _Placer:
         self.weights, self.write = _mutual(weights), write
         self.sums = np.concatenate([np.zeros((len(self.tgt), 1)), self.weights.cumsum(axis=1)], axis=1)
         self.is_mark = np.array([not _has_letters(translation, word) for word in self.tgt], dtype=bool)
+        self.line_ends = [[match.start() for match in re.finditer("\n", text)] for text in (source, translation)]
         self.n_guessed = 0
 
     def render(self, spans: Sequence[Span], tgt: Interval, src: Interval, characters: Interval) -> str:
@@ -207,8 +209,11 @@ class _Placer:
         """Return between which target words a code of no words belongs: before the word of this index.
 
         Much of the words before it should translate the source words before the code, and much of those after it the
-        words after; all the more its neighbours.
+        words after; all the more its neighbours. A code that stands for a line break belongs where the line ends.
         """
+        line_end = self._line_end(span)
+        if line_end is not None and line_end in free:
+            return line_end
         split = sum(start < span.start for start, _ in self.src)
         before = self.sums[:, split] - self.sums[:, src[0]]
         after = self.sums[:, src[1]] - self.sums[:, split]
@@ -223,6 +228,13 @@ class _Placer:
             return total
 
         return max(free, key=score)
+
+    def _line_end(self, span: Span) -> int | None:
+        """Return the first word of the line that a code begins; None if it begins none, or lines were lost."""
+        src, tgt = self.line_ends
+        if span.codes[0].text != "\n" or len(src) != len(tgt):
+            return None
+        return sum(start < tgt[bisect_left(src, span.start)] for start, _ in self.tgt)
 
     def _pair(self, span: Span, order: int, run: Interval) -> _Item:
         characters = self.tgt[run[0]][0], self.tgt[run[1] - 1][1]

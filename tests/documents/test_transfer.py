@@ -76,6 +76,12 @@ def test_a_text_that_stays_keeps_its_codes_where_they_are():
     assert transfer(inline, inline.text, aligned(inline.text, inline.text, "")).text == "un<b>believ</b>able<br> "
 
 
+def test_a_line_break_stays_at_the_end_of_its_line_whatever_the_alignment_says():
+    inline = inline_of(["Name:", Code("<tab/>", "single", text="\n"), "He is here."])
+    text = "Le nom .\nIl est ici."
+    assert transfer(inline, text, aligned(inline.text, text, "0-1 2-3 5-2")).text == "Le nom .<tab/>Il est ici."
+
+
 def test_guessed_places_are_counted():
     inline = segment("<b>one</b> <i>two</i>")
     assert transfer(inline, "un deux", aligned(inline.text, "un deux", "0-0 1-1")).n_guessed == 0

@@ -72,7 +72,7 @@ _RAW = re.compile(r"<(?P<name>script|style)\b[^>]*>(?P<content>.*?)(?=</(?P=name
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a page. Its encoding is that of a byte order mark, the one that it declares, or UTF-8."""
-    return Document([text_part(raw, read_text, structure, declared=_declared)], placeholders=PROSE)
+    return Document([text_part(raw, read_text, structure, declared=declared)], placeholders=PROSE)
 
 
 def read_text(text: str) -> Reading:
@@ -124,7 +124,8 @@ def _blanked(text: str, intervals: Sequence[tuple[int, int]]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _declared(beginning: str) -> str | None:
+def declared(beginning: str) -> str | None:
+    """Return the encoding that the beginning of a page names."""
     found = _CHARSET.search(beginning)
     return (found[1] or found[2]) if found else None
 

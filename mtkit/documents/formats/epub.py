@@ -1,0 +1,106 @@
+"""EPUB: the chapters, the tables of contents, and the title and the description of a book."""
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
+from xml.parsers import expat
+
+from mtkit.documents.archive import Archive, shown
+from mtkit.documents.document import Document, Part, Reading
+from mtkit.documents.formats import html
+from mtkit.documents.ooxml import member_part, member_xml, read_texts
+from mtkit.documents.placeholders import PROSE
+from mtkit.documents.reading import Options, text_part
+from mtkit.documents.xml_tree import Frame, Xml
+from mtkit.errors import DataError
+
+_PREFIXES: Mapping[str, str] = {
+    "urn:oasis:names:tc:opendocument:xmlns:container": "container",
+    "http://www.idpf.org/2007/opf": "opf",
+    "http://purl.org/dc/elements/1.1/": "dc",
+    "http://www.daisy.org/z3986/2005/ncx/": "ncx",
+    "http://www.w3.org/2001/04/xmlenc#": "enc",
+}
+_CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")  # the obfuscation of fonts
+_XHTML, _NCX = "application/xhtml+xml", "application/x-dtbncx+xml"
+
+
+def read(raw: bytes, options: Options) -> Document:
+    """Read a book. Raises DataError if it is none, damaged, or protected against copying."""
+    archive = Archive(raw, "EPUB")
+    _refuse_protected(archive)
+    return archive.document(list(_parts(archive)), PROSE)
+
+
+def _refuse_protected(archive: Archive) -> None:
+    if _ENCRYPTION not in archive:
+        return
+    xml = member_xml(archive, _ENCRYPTION, _PREFIXES)
+    for index, name in enumerate(xml.names):
+        is_method = name == "enc:EncryptionMethod" and xml.tokens[index].kind != "close"
+        if is_method and xml.attribute(index, "Algorithm") not in _FONTS:
+            raise DataError(f"{_ENCRYPTION}: the book is encrypted (DRM); take one without copy protection")
+
+
+def _parts(archive: Archive) -> Iterator[Part]:
+    container = member_xml(archive, _CONTAINER, _PREFIXES)
+    packages = [
+        container.attribute(index, "full-path")
+        for index, name in enumerate(container.names)
+        if name == "container:rootfile" and container.tokens[index].kind != "close"
+    ]
+    if not packages:
+        raise DataError(f"{_CONTAINER}: names no package; the book is damaged: copy it again")
+    done: set[str] = set()
+    for package in packages:
+        yield member_part(archive, package, _read_package, Frame(_PREFIXES, ()))
+        for name, kind in _manifest(member_xml(archive, package, _PREFIXES), posixpath.dirname(package)):
+            if name in done or name not in archive:  # a file that is listed and missing, or on the web
+                continue
+            done.add(name)
+            if kind == _XHTML:
+                yield _page(archive, name)
+            elif kind == _NCX:
+                yield member_part(archive, name, _read_contents, Frame(_PREFIXES, ()))
+
+
+def _manifest(package: Xml, folder: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and kinds of the files of a book."""
+    for index, name in enumerate(package.names):
+        if name == "opf:item" and package.tokens[index].kind != "close":
+            path = unquote(package.attribute(index, "href"))
+            yield posixpath.normpath(posixpath.join(folder, path)), package.attribute(index, "media-type")
+
+
+def _read_package(text: str) -> Reading:
+    return read_texts(text, frozenset(["dc:title", "dc:description", "dc:subject"]), _PREFIXES)
+
+
+def _read_contents(text: str) -> Reading:
+    return read_texts(text, frozenset(["ncx:text"]), _PREFIXES)
+
+
+def _page(archive: Archive, name: str) -> Part:
+    try:
+        return text_part(archive.member(name), html.read_text, _structure, name=name, declared=html.declared)
+    except DataError as error:
+        message = str(error)
+        raise DataError(message if message.startswith(shown(name)) else f"{shown(name)}: {error}") from None
+
+
+def _structure(text: str) -> object:
+    return html.structure(text), _elements(text)
+
+
+def _elements(text: str) -> list[str] | None:
+    """Return the names of the elements of a page, sorted, as expat sees them; None if it is not well-formed."""
+    found: list[str] = []
+    parser = expat.ParserCreate("utf-8")
+    parser.UseForeignDTD(True)  # so that entities such as &nbsp; are passed over
+    parser.StartElementHandler = lambda name, attributes: found.append(name)
+    try:
+        parser.Parse(text.encode("utf-8", "replace"), True)
+    except expat.ExpatError:
+        return None
+    return sorted(found)

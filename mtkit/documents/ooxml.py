@@ -1,0 +1,258 @@
+"""What DOCX, PPTX and XLSX share: the list of members and their types, plain texts, and the paragraphs of drawings."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from mtkit.documents import xml_text
+from mtkit.documents.archive import Archive, shown
+from mtkit.documents.document import Part, Reading
+from mtkit.documents.reading import text_part
+from mtkit.documents.runs import Item, Raw, RunStyle, add_paragraph, add_text
+from mtkit.documents.skeleton import Skeleton
+from mtkit.documents.xml_tree import Frame, Xml
+from mtkit.errors import DataError
+
+_OPEN, _STRICT = "http://schemas.openxmlformats.org/", "http://purl.oclc.org/ooxml/"
+PREFIXES: Mapping[str, str] = {
+    f"{_OPEN}wordprocessingml/2006/main": "w",
+    f"{_STRICT}wordprocessingml/main": "w",
+    f"{_OPEN}drawingml/2006/main": "a",
+    f"{_STRICT}drawingml/main": "a",
+    f"{_OPEN}drawingml/2006/chart": "c",
+    f"{_STRICT}drawingml/chart": "c",
+    f"{_OPEN}drawingml/2006/picture": "pic",
+    f"{_STRICT}drawingml/picture": "pic",
+    f"{_OPEN}drawingml/2006/wordprocessingDrawing": "wp",
+    f"{_STRICT}drawingml/wordprocessingDrawing": "wp",
+    f"{_OPEN}drawingml/2006/spreadsheetDrawing": "xdr",
+    f"{_OPEN}presentationml/2006/main": "p",
+    f"{_STRICT}presentationml/main": "p",
+    f"{_OPEN}spreadsheetml/2006/main": "x",
+    f"{_STRICT}spreadsheetml/main": "x",
+    f"{_OPEN}markup-compatibility/2006": "mc",
+    "urn:schemas-microsoft-com:vml": "v",
+    "http://purl.org/dc/elements/1.1/": "dc",
+    f"{_OPEN}package/2006/metadata/core-properties": "cp",
+    f"{_OPEN}package/2006/content-types": "ct",
+    "http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments": "tc",
+}
+_TYPES = "[Content_Types].xml"
+_ALT_OF = frozenset(["wp:docPr", "pic:cNvPr", "p:cNvPr", "xdr:cNvPr", "a:cNvPr", "v:shape", "v:rect", "v:image"])
+_FILE_NAME = re.compile(r"\S+\.\w{3,4}")
+_IGNORED_FORMAT = re.compile(
+    r"""\s(?:lang|altLang|dirty|err|noProof|smtClean|smtId|kern|spc)\s*=\s*(?:"[^"]*"|'[^']*')"""
+)
+_EMPTY_FORMAT = re.compile(r"<[\w:.-]+\s*(?:/>|></[\w:.-]+>)")
+_RAISED = re.compile(r"""\sbaseline\s*=\s*["'][1-9]""")  # numbers in raised runs are marks of notes
+_PROPERTIES = frozenset(["dc:title", "dc:subject", "dc:description"])
+
+
+def types(archive: Archive) -> dict[str, str]:
+    """Return the content type of each member that has one. Raises DataError if the zip is no office document."""
+    xml = member_xml(archive, _TYPES, PREFIXES)
+    by_ending: dict[str, str] = {}
+    by_name: dict[str, str] = {}
+    for index, name in enumerate(xml.names):
+        if name == "ct:Default":
+            by_ending[xml.attribute(index, "Extension").lower()] = xml.attribute(index, "ContentType")
+        elif name == "ct:Override":
+            by_name[xml.attribute(index, "PartName").lstrip("/").lower()] = xml.attribute(index, "ContentType")
+    found = {}
+    for name in archive.names:
+        kind = by_name.get(name.lower()) or by_ending.get(name.rpartition(".")[2].lower())
+        if kind:
+            found[name] = kind
+    return found
+
+
+class Reader(NamedTuple):
+    """How the text of a kind of member is read, and what no translation changes in it."""
+
+    read: Callable[[str], Reading]
+    structure: Frame
+
+
+def parts(archive: Archive, readers: Mapping[str, Reader], main: Sequence[str], kind: str) -> Iterator[Part]:
+    """Yield the members with text.
+
+    readers: by the ends of content types, without "+xml". main: the ends of those of which the document
+    must have one.
+    """
+    found = types(archive)
+    if not any(of_member.endswith(f"{end}+xml") for of_member in found.values() for end in main):
+        raise DataError(
+            f"is another kind of file than {kind}, or damaged: {_TYPES} names no {main[0]}; save it as {kind}"
+        )
+    for name, of_member in found.items():
+        for end, reader in readers.items():
+            if of_member.endswith(f"{end}+xml"):
+                yield member_part(archive, name, *reader)
+                break
+
+
+def member_part(
+    archive: Archive, name: str, read: Callable[[str], Reading], structure: Callable[[str], object] = str
+) -> Part:
+    """Return a member as XML text."""
+    raw = archive.member(name)
+    try:
+        return text_part(raw, partial(_named, name, read), structure, name=name, declared=xml_text.declared_encoding)
+    except DataError as error:
+        raise DataError(f"{shown(name)}: {error}") from None
+
+
+def member_xml(archive: Archive, name: str, prefixes: Mapping[str, str]) -> Xml:
+    """Return a member that has no segments."""
+    text = member_part(archive, name, lambda text: Reading(text, ())).text
+    try:
+        return Xml(text, prefixes)
+    except DataError as error:
+        raise DataError(f"{shown(name)}: {error}") from None
+
+
+def _named(name: str, read: Callable[[str], Reading], text: str) -> Reading:
+    try:
+        return read(text)
+    except DataError as error:
+        raise DataError(f"{shown(name)}: {error}") from None
+
+
+def add_alt_text(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
+    """Make the descriptions of a picture or a shape segments, unless they are names of files."""
+    if xml.names[index] not in _ALT_OF or xml.tokens[index].kind not in ("open", "empty"):
+        return
+    for name, found in xml.tokens[index].attributes.items():
+        if name in ALT_ATTRIBUTES and not _FILE_NAME.fullmatch(found.value):
+            add_text(skeleton, found.start, found.end, found.value, place, xml_text.escape_value)
+
+
+ALT_ATTRIBUTES = ("descr", "title", "alt")
+
+
+def read_properties(text: str) -> Reading:
+    """Return the title, the subject and the description of a document."""
+    return read_texts(text, _PROPERTIES, PREFIXES)
+
+
+def read_texts(text: str, names: frozenset[str], prefixes: Mapping[str, str]) -> Reading:
+    """Return the texts of elements of these names, which hold text alone."""
+    xml, skeleton = Xml(text, prefixes), Skeleton(text)
+    for index, name in enumerate(xml.names):
+        if name in names and xml.tokens[index].kind == "open":
+            add_element(skeleton, xml, index, name.rpartition(":")[2])
+    return skeleton.reading()
+
+
+def add_element(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
+    """Make all inside an element a segment, if that is text alone."""
+    if xml.is_text_only(index):
+        start, end = xml.tokens[index].end, xml.tokens[xml.ends[index]].start
+        add_text(skeleton, start, end, xml.content(index), place, xml_text.escape)
+
+
+PROPERTIES = Reader(read_properties, Frame(PREFIXES, ()))
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the elements of a run are called."""
+
+    run: str
+    properties: str
+    text: str
+    keeps_space: bool = True  # whether white space at the ends of texts needs an attribute
+
+
+_RUN = Names("a:r", "a:rPr", "a:t", keeps_space=False)
+
+
+def read_drawing(text: str, *, placeholders: bool = True) -> Reading:
+    """Return the paragraphs of slides, charts, diagrams and other drawings, and the descriptions of their pictures.
+
+    placeholders: also those of placeholder shapes, which in a layout show nowhere.
+    """
+    xml, skeleton = Xml(text, PREFIXES), Skeleton(text)
+    formats = Formats(xml, _RUN)
+    n_paragraphs = skipped_until = 0
+    for index, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
+        if name == "p:sp" and token.kind == "open" and not placeholders and _is_placeholder(xml, index):
+            skipped_until = xml.ends[index]
+        if index < skipped_until:
+            continue
+        if name == "a:p" and token.kind == "open":
+            n_paragraphs += 1
+            items = list(_items(xml, skeleton, index, formats))
+            add_paragraph(skeleton, items, formats.style, f"paragraph {n_paragraphs}")
+        elif name == "c:strCache" and token.kind == "open":
+            for value in range(index, xml.ends[index]):
+                if xml.names[value] == "c:v" and xml.tokens[value].kind == "open":
+                    add_element(skeleton, xml, value, "label")
+        else:
+            add_alt_text(skeleton, xml, index, f"paragraph {n_paragraphs}")
+    return skeleton.reading()
+
+
+def _is_placeholder(xml: Xml, shape: int) -> bool:
+    return "p:ph" in xml.names[shape : xml.ends[shape]]
+
+
+_DRAWING = Frame(PREFIXES, ["a:p"], ignored=["a:r", "a:t"], skipped=["a:rPr"], attributes=ALT_ATTRIBUTES)
+DRAWINGS = Reader(read_drawing, _DRAWING)
+LAYOUTS = Reader(partial(read_drawing, placeholders=False), _DRAWING)
+
+
+class Formats:
+    """What begins a run of each format, and how runs are written."""
+
+    def __init__(self, xml: Xml, names: Names, ignored: re.Pattern[str] = _IGNORED_FORMAT) -> None:
+        """ignored: what of the properties makes no other format, such as the language."""
+        self._xml, self._names, self._ignored = xml, names, ignored
+        own = xml.own_prefix(names.run.rpartition(":")[0])
+        self._run, self._text = (f"{own}{name.rpartition(':')[2]}" for name in (names.run, names.text))
+        self._known: dict[str, str] = {}
+        self.style = RunStyle(self._close, self._write_text, xml_text.escape)
+
+    def of(self, run: int) -> str:
+        """Return what begins a run of the format of this one."""
+        properties = next((i for i in self._xml.children(run) if self._xml.names[i] == self._names.properties), None)
+        raw = (
+            "" if properties is None else self._xml.text[self._xml.tokens[properties].start : self._xml.end(properties)]
+        )
+        key = self._ignored.sub("", raw)
+        return self._known.setdefault("" if _EMPTY_FORMAT.fullmatch(key) else key, f"<{self._run}>{raw}")
+
+    def _close(self, format: str) -> str:
+        return f"</{self._run}>" if format else ""
+
+    def _write_text(self, text: str) -> str:
+        space = ' xml:space="preserve"' if self._names.keeps_space and text != text.strip() else ""
+        return f"<{self._text}{space}>{text}</{self._text}>"
+
+
+def _items(xml: Xml, skeleton: Skeleton, paragraph: int, formats: Formats) -> Iterator[Item]:
+    """Yield the text and the codes of a paragraph of a drawing."""
+    for index in xml.children(paragraph):
+        token, name = xml.tokens[index], xml.names[index]
+        end = xml.end(index)
+        if name == "a:r" and token.kind == "open":
+            text = "".join(
+                xml.content(child)
+                for child in xml.children(index)
+                if xml.names[child] == "a:t" and xml.tokens[child].kind == "open"
+            )
+            format = formats.of(index)
+            if any(map(str.isalpha, text)) or not _RAISED.search(format):
+                yield Item(token.start, end, "text", text, format)
+            else:
+                markup = tuple(
+                    Raw(format, xml.text[xml.tokens[child].start : xml.end(child)])
+                    for child in xml.children(index)
+                    if xml.names[child] == "a:t"
+                )
+                yield Item(token.start, end, "single", markup=markup)
+        elif name and name not in ("a:pPr", "a:endParaRPr", "a:r"):
+            markup = (Raw(None, skeleton.raw(token.start, end)),)
+            yield Item(token.start, end, "single", "\n" if name == "a:br" else "", markup=markup)

@@ -1,0 +1,103 @@
+"""PPTX: paragraphs of slides, notes, tables and charts; python-pptx reads what comes out."""
+
+import io
+
+import pytest
+from tiny_archives import OFFICE, A, member, types, zipped
+from tiny_documents import loud, translated
+
+from mtkit.errors import DataError
+
+MAIN = f"{OFFICE}.presentationml.presentation.main+xml"
+SPACES = (
+    f'xmlns:a="{A}" xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+    'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"'
+)
+
+
+def pptx(**members: tuple[str, str]) -> bytes:
+    """Return a presentation. members: the kinds and the contents of members of the folder ppt."""
+    overrides = {"ppt/presentation.xml": MAIN} | {
+        f"ppt/{name}.xml": f"{OFFICE}.{kind}+xml" for name, (kind, _) in members.items()
+    }
+    texts = {f"ppt/{name}.xml": f"<x {SPACES}>{text}</x>" for name, (_, text) in members.items()}
+    return zipped({"[Content_Types].xml": types(overrides), "ppt/presentation.xml": f"<p:x {SPACES}/>"} | texts)
+
+
+def changed(kind: str, text: str) -> str:
+    """Return the content of a member whose text is in capitals."""
+    raw = pptx(one=(kind, text))
+    assert translated(raw, "pptx").raw == raw
+    found = member(translated(raw, "pptx", loud).raw, "ppt/one.xml")
+    return found.removeprefix(f"<x {SPACES}>").removesuffix("</x>")
+
+
+SLIDE = "presentationml.slide"
+RAISED = '<a:r><a:rPr baseline="30000"/><a:t>1</a:t></a:r>'
+BOLD = '<a:rPr lang="en-US" b="1"/>'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('<a:p><a:pPr/><a:r><a:rPr lang="en-US" dirty="0"/><a:t>one </a:t></a:r><a:r><a:t>two</a:t></a:r></a:p>',
+         '<a:p><a:pPr/><a:r><a:rPr lang="en-US" dirty="0"/><a:t>ONE TWO</a:t></a:r></a:p>'),
+        (f"<a:p><a:r><a:t>one </a:t></a:r><a:r>{BOLD}<a:t>two</a:t></a:r><a:endParaRPr/></a:p>",
+         f"<a:p><a:r><a:t>ONE </a:t></a:r><a:r>{BOLD}<a:t>TWO</a:t></a:r><a:endParaRPr/></a:p>"),
+        ("<a:p><a:r><a:t>one</a:t></a:r><a:br><a:rPr/></a:br><a:r><a:t>two</a:t></a:r></a:p>",
+         "<a:p><a:r><a:t>ONE</a:t></a:r><a:br><a:rPr/></a:br><a:r><a:t>TWO</a:t></a:r></a:p>"),
+        ('<a:p><a:r><a:t>at </a:t></a:r><a:fld type="slidenum"><a:t>one</a:t></a:fld></a:p>',
+         '<a:p><a:r><a:t>AT </a:t></a:r><a:fld type="slidenum"><a:t>one</a:t></a:fld></a:p>'),
+        (f"<a:p><a:r><a:t>so</a:t></a:r>{RAISED}<a:r><a:t> on</a:t></a:r></a:p>",
+         f"<a:p><a:r><a:t>SO</a:t></a:r>{RAISED}<a:r><a:t> ON</a:t></a:r></a:p>"),
+        ('<p:cNvPr id="1" name="Image" descr="a cat"/><a:p/>', '<p:cNvPr id="1" name="Image" descr="A CAT"/><a:p/>'),
+    ],
+)  # fmt: skip
+def test_only_text_changes(text, expected):
+    assert changed(SLIDE, text) == expected
+
+
+def test_labels_of_charts_are_text_and_numbers_and_formulas_are_not():
+    text = (
+        "<c:strRef><c:f>Sheet1!A1</c:f><c:strCache><c:pt><c:v>cats</c:v></c:pt></c:strCache></c:strRef>"
+        "<c:numCache><c:v>one</c:v></c:numCache>"
+    )
+    assert changed("drawingml.chart", text) == text.replace("cats", "CATS")
+
+
+def test_of_layouts_only_what_shows_is_text():
+    shown, hidden = (
+        "<p:sp><a:p><a:r><a:t>us</a:t></a:r></a:p></p:sp>",
+        "<p:sp><p:ph/><a:p><a:r><a:t>x y</a:t></a:r></a:p></p:sp>",
+    )
+    assert changed("presentationml.slideLayout", hidden + shown) == hidden + shown.replace("us", "US")
+
+
+def test_python_pptx_sees_the_same_slide_in_capitals():
+    library = pytest.importorskip("pptx", reason="python-pptx is not installed")
+    made = library.Presentation()
+    slide = made.slides.add_slide(made.slide_layouts[1])
+    slide.shapes.title.text = "the title"
+    text = slide.placeholders[1].text_frame.paragraphs[0]
+    text.add_run().text = "one more "
+    bold = text.add_run()
+    bold.text, bold.font.bold = "bold", True
+    slide.notes_slide.notes_text_frame.text = "say this"
+    table = slide.shapes.add_table(1, 2, 0, 0, 9999, 9999).table
+    table.cell(0, 1).text = "in a cell"
+    saved = io.BytesIO()
+    made.save(saved)
+    found = library.Presentation(io.BytesIO(translated(saved.getvalue(), "pptx", loud).raw)).slides[0]
+    assert found.shapes.title.text == "THE TITLE"
+    assert [(r.text, r.font.bold) for r in found.placeholders[1].text_frame.paragraphs[0].runs] == [
+        ("ONE MORE ", None),
+        ("BOLD", True),
+    ]
+    assert found.notes_slide.notes_text_frame.text == "SAY THIS"
+    assert next(s for s in found.shapes if s.has_table).table.cell(0, 1).text == "IN A CELL"
+
+
+def test_another_office_document_is_refused():
+    raw = zipped({"[Content_Types].xml": types({"a.xml": f"{OFFICE}.spreadsheetml.sheet.main+xml"}), "a.xml": "<a/>"})
+    with pytest.raises(DataError, match="another kind of file than PPTX"):
+        translated(raw, "pptx")
