@@ -33,7 +33,12 @@ def members(raw: bytes) -> dict[str, bytes]:
 
 
 def damaged(raw: bytes, rng: random.Random) -> bytes:
-    """Return the bytes with one kind of damage: cut off, or with some bytes changed, left out, doubled or moved."""
+    """Return the bytes with one kind of damage: cut off, or with some bytes changed, left out, doubled or moved.
+
+    Of a zip, mostly one of the members with text is damaged, and packed again.
+    """
+    if raw.startswith(b"PK") and rng.random() < 0.9:
+        return _with_a_damaged_member(raw, rng)
     start = rng.randrange(len(raw) + 1)
     end = min(len(raw), start + rng.randint(1, 200))
     kind = rng.choice(["cut", "changed", "lost", "doubled", "moved", "noise"])
@@ -51,6 +56,20 @@ def damaged(raw: bytes, rng: random.Random) -> bytes:
     rest = raw[:start] + raw[end:]
     place = rng.randrange(len(rest) + 1)
     return rest[:place] + raw[start:end] + rest[place:]
+
+
+def _with_a_damaged_member(raw: bytes, rng: random.Random) -> bytes:
+    """Return a zip in which one of the members with text is damaged."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive, zipfile.ZipFile(packed, "w") as spoilt:
+        named = [
+            name for name in archive.namelist() if name.endswith((".xml", ".xhtml", ".html", ".opf", ".ncx", ".rels"))
+        ]
+        chosen = rng.choice(named)
+        for info in archive.infolist():
+            content = archive.read(info)
+            spoilt.writestr(info, damaged(content, rng) if info.filename == chosen else content)
+    return packed.getvalue()
 
 
 def documents() -> Iterator[tuple[Path, str, bytes]]:

@@ -5,19 +5,20 @@
     mtkit data score build/noisy/pairs.tsv --model runs/filter -o build/noisy/filter.txt
     mtkit score --model runs/en-fr < build/noisy/pairs.tsv > build/noisy/forward.tsv
     mtkit score --model runs/fr-en < build/noisy/swapped.tsv > build/noisy/backward.tsv
-    $B auc build/noisy classifier=filter.txt dual=forward.tsv+backward.tsv cosine=cosine.txt
+    $B auc build/noisy classifier=filter.txt dual=forward.tsv+backward.tsv cosine=cosine.txt --fit build/noisy-dev
 
 --machine: translations of the source text by a weak system, line by line. The kinds of mistakes are those from which
 `mtkit data train-filter` makes its negatives; where scripts/bench/data/noise.py has the same kind, it comes from there,
 made by other code. Scores are files with a number a line, higher for better pairs. Two files of `mtkit score` joined by
 + are the dual conditional cross-entropy of two models (Junczys-Dowmunt 2018, section 3.1). AUC is the probability that
-a good pair scores higher than one with noise, with a 95 % bootstrap interval.
+a good pair scores higher than one with noise, with a 95 % bootstrap interval. All scores but the first are also
+combined: by the mean of their ranks, and, with --fit, by a logistic regression on such a folder of dev text.
 """
 
 import argparse
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import noise
@@ -26,6 +27,7 @@ import numpy.typing as npt
 
 from mtkit.config.data import CorpusFiles
 from mtkit.corpora import negatives
+from mtkit.corpora.pair_judge import Regression
 from mtkit.data.corpus import read_pairs
 from mtkit.formats.lines import read_lines
 from mtkit.languages import language_in_name
@@ -113,12 +115,15 @@ def _column(path: Path) -> Floats:
 def compare(args: argparse.Namespace) -> None:
     """Print the AUC of each score, and of all but the first together, for each kind and for all."""
     kinds = np.array(list(read_lines(args.folder / "kinds.txt")))
-    scores = {name: read_scores(args.folder, files) for name, _, files in (text.partition("=") for text in args.scores)}
-    others = list(scores)[1:]
+    scores, others = _all_scores(args.folder, args.scores)
     if len(others) > 1:
-        scores["+".join(others)] = np.mean([_standardised(scores[name]) for name in others], axis=0)
+        scores["ranks of " + "+".join(others)] = np.mean([_standardised(scores[name]) for name in others], axis=0)
+    if len(others) > 1 and args.fit:
+        of_dev = np.array(list(read_lines(args.fit / "kinds.txt"))) == "good"
+        fitted = Regression.fit(_columns(_all_scores(args.fit, args.scores)[0], others), of_dev)
+        scores["fitted " + "+".join(others)] = fitted.probabilities(_columns(scores, others))
     present = [kind for kind in KINDS if (kinds == kind).any()]
-    print(f"{'score':<24}", *(f"{kind[:10]:>10}" for kind in present), f"{'all':>8}  95 %")
+    print(f"{'score':<28}", *(f"{kind[:10]:>10}" for kind in present), f"{'all':>8}  95 %")
     for name, values in scores.items():
         if len(values) != len(kinds):
             raise SystemExit(f"{name}: {len(values):,} scores for {len(kinds):,} pairs")
@@ -126,10 +131,21 @@ def compare(args: argparse.Namespace) -> None:
         by_kind = [auc(good, values[kinds == kind]) for kind in present]
         low, high = _interval(values, kinds == "good")
         total = auc(good, values[kinds != "good"])
-        print(f"{name:<24}", *(f"{value:>10.4f}" for value in by_kind), f"{total:>8.4f}  {low:.4f} to {high:.4f}")
+        print(f"{name:<28}", *(f"{value:>10.4f}" for value in by_kind), f"{total:>8.4f}  {low:.4f} to {high:.4f}")
     print(
         f"{(kinds == 'good').sum():,} good pairs;", ", ".join(f"{(kinds == kind).sum():,} {kind}" for kind in present)
     )
+
+
+def _all_scores(folder: Path, texts: Sequence[str]) -> tuple[dict[str, Floats], list[str]]:
+    """Return the scores by their names, and all names but the first."""
+    scores = {name: read_scores(folder, files) for name, _, files in (text.partition("=") for text in texts)}
+    return scores, list(scores)[1:]
+
+
+def _columns(scores: Mapping[str, Floats], names: Sequence[str]) -> Floats:
+    """Return what a regression sees; a score that is missing counts as the least."""
+    return np.stack([np.maximum(scores[name], -20.0) for name in names], axis=1)
 
 
 def _standardised(values: Floats) -> Floats:
@@ -160,6 +176,7 @@ def main() -> None:
     comparing = commands.add_parser("auc")
     comparing.add_argument("folder", type=Path)
     comparing.add_argument("scores", nargs="+")
+    comparing.add_argument("--fit", type=Path, help="folder of dev text with the same scores")
     comparing.set_defaults(act=compare)
     args = parser.parse_args()
     args.act(args)
