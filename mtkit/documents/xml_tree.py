@@ -1,10 +1,10 @@
 """A well-formed XML text as tokens whose names have the prefixes that the standards use, whatever the text uses."""
 
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 
 from mtkit.documents.xml_text import Token, check, ends_of, tokens
 
@@ -80,7 +80,7 @@ class Frame:
     def __call__(self, text: str) -> object:
         """Return the frame of a text. Raises DataError if it is not well-formed."""
         xml = Xml(text, self.prefixes)
-        levels: list[list[object]] = [[]]
+        levels: list[list[str]] = [[]]
         index = -1
         while (index := index + 1) < len(xml.tokens):
             token, name = xml.tokens[index], xml.names[index]
@@ -92,8 +92,8 @@ class Frame:
                 levels[-1].append(token.markup)
                 levels.append([])
             elif name in self.paragraphs and token.kind == "close":
-                inside = Counter(levels.pop())
-                levels[-1].append(tuple(sorted((str(key), n) for key, n in inside.items())))
+                inside = repr(sorted(levels.pop()))
+                levels[-1].append(sha256(inside.encode("utf-8", "surrogatepass")).hexdigest())
             else:
                 levels[-1].append(self._values.sub(r"\1", token.markup) if self.attributes else token.markup)
         return levels[0]

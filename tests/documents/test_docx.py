@@ -4,7 +4,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_archives import OFFICE, W, member, types, zipped
 from tiny_documents import loud, translated
@@ -118,6 +118,13 @@ def test_both_copies_of_a_text_box_are_translated_and_move_as_a_whole():
     assert found.n_segments == 3
 
 
+def test_boxes_inside_boxes_are_read_in_no_time():
+    n = 30
+    opened, closed = "<w:p><w:r><w:txbxContent>", f"</w:txbxContent></w:r>{run('b')}</w:p>"
+    raw = docx(opened * n + paragraph(run("a")) + closed * n)
+    assert translated(raw, "docx", loud).n_segments == n + 1
+
+
 def test_comment_ranges_and_notes_stay_with_their_words():
     start, end = '<w:commentRangeStart w:id="0"/>', '<w:commentRangeEnd w:id="0"/>'
     note = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:footnoteReference w:id="2"/></w:r>'
@@ -182,6 +189,7 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(_PIECES, max_size=7), max_size=3))
 def test_any_document_comes_back_and_keeps_all_but_its_text(paragraphs):
     raw = docx("".join(paragraph("".join(pieces)) for pieces in paragraphs))
