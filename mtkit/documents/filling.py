@@ -76,6 +76,7 @@ def _segments(document: Document) -> Iterable[Segment]:
 
 
 _FAULTS = {
+    "codes": "it is one text of so many words and tags that placing these would take too long; divide it",
     "empty": "the model translated a sentence into nothing",
     "loop": "repeats itself",
     "length": "has an unlikely length",
@@ -88,9 +89,10 @@ _FAULTS = {
 
 def _notes(segment: Segment, paragraph: Paragraph, place: str) -> Iterable[Note]:
     src, tgt = segment.inline.text, paragraph.plain
-    if "empty" in paragraph.faults:
-        yield Note(place, LEFT, _FAULTS["empty"], src, src)
-        return
+    for fault in ("empty", "codes"):
+        if fault in paragraph.faults:
+            yield Note(place, LEFT, _FAULTS[fault], src, src)
+            return
     if paragraph.faults:
         yield Note(place, CHECK, ", ".join(_FAULTS[fault] for fault in paragraph.faults), src, tgt)
     forced = Counter({"placeholder": paragraph.n_placed, "tag": paragraph.n_guessed})

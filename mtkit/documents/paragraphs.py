@@ -9,6 +9,9 @@ from mtkit.documents.inline import Inline
 from mtkit.documents.sentences import Alignment, Sentence, Translated, cut
 from mtkit.documents.transfer import Interval, transfer, words_of
 
+_MOST_CELLS = 20_000_000  # of the weights of a segment's words: 160 MB
+_WORDS_A_CODE = 20  # that take as long as a code: so that the time for a segment stays at some seconds
+
 
 @dataclass(frozen=True)
 class Paragraph:
@@ -48,6 +51,8 @@ def assemble(inline: Inline, results: Mapping[str, Translated], write: Callable[
     alignments = [translated.alignment or Alignment((), (), ()) for translated in found]
     src_words, src_first = _words(inline.text, intervals, [alignment.src for alignment in alignments])
     tgt_words, tgt_first = _words(plain, tgt_intervals, [alignment.tgt for alignment in alignments])
+    if len(tgt_words) * max(len(src_words), _WORDS_A_CODE * inline.n_places) > _MOST_CELLS:
+        return Paragraph(inline.source, plain, (*faults, "codes"), n_placed, 0)
     weights = np.zeros((len(tgt_words), len(src_words)))
     for row, column, alignment in zip(tgt_first, src_first, alignments, strict=True):
         if alignment.tgt and alignment.src:

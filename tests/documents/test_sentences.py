@@ -101,3 +101,11 @@ def test_a_paragraph_that_stays_is_as_it_was():
     inline = html_text.parse("One <b>&quot;cat&quot;</b>&nbsp;&gt;  two. Three.")
     same = {sentence.text: Translated(sentence.text) for sentence in sentences_of(inline)}
     assert assemble(inline, same, html_text.write).text == inline.source
+
+
+def test_a_text_with_very_many_codes_is_left_and_said():
+    inline = html_text.parse("<b>a</b> " * 3000)
+    results = {sentence.text: Translated(sentence.text.upper()) for sentence in sentences_of(inline)}
+    found = assemble(inline, results)
+    assert found.faults == ("codes",)
+    assert found.text == inline.source
