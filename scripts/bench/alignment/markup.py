@@ -3,14 +3,16 @@
     B=".venv/bin/python scripts/bench/alignment/markup.py"
     $B translate --model runs/en-fr --src test.en.gz --lines 2000 > build/tags.jsonl
     $B words build/tags.jsonl --train train.en.gz train.fr.gz > build/words.txt
-    eflomal-align --input build/words.txt --forward-links build/fwd --reverse-links build/rev
-    $B judge build/tags.jsonl build/fwd build/rev
+    for n in 1 2 3; do
+      eflomal-align --input build/words.txt --forward-links build/there$n --reverse-links build/back$n
+    done
+    $B judge build/tags.jsonl build/there? build/back?
 
-The judge is another program's alignment (eflomal, GPL, from PyPI in an environment of its own), which aligns in both
-directions. A pair of tags is without doubt if every tagged word has links, the directions agree on them, and neither
-links a target word between these to another source word. It is right if it encloses the tagged words' target words,
-and besides them only words that both directions do not link to others, such as articles. Words are those between which
-tags may stand: "J'ai" is two.
+The judge is another program's alignment (eflomal, GPL, from PyPI in an environment of its own), in both directions, and
+several times, since it draws at random. A pair of tags is without doubt if every tagged word has links, all alignments
+agree on them, and none links a target word between these to another source word. It is right if it encloses the tagged
+words' target words, and besides them none that all link to others: an article may be inside or not. Words are those
+between which tags may stand: "J'ai" is two.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import json
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from mtkit.config.data import CorpusFiles
@@ -83,18 +86,15 @@ def tagged_words(text: str, tag: str) -> set[int]:
     }
 
 
-def expected(there: Links, back: Links, tagged: set[int]) -> tuple[set[int], set[int]] | None:
-    """Return the target words that belong to these source words, and those of others, if there is no doubt.
-
-    there, back: the links of both directions.
-    """
-    both, either = there & back, there | back
-    own = {t for s, t in both if s in tagged}
-    if any(all(s != word for s, _ in both) for word in tagged) or own != {t for s, t in either if s in tagged}:
+def expected(alignments: Sequence[Links], tagged: set[int]) -> tuple[set[int], set[int]] | None:
+    """Return the target words that belong to these source words, and those of others, if there is no doubt."""
+    agreed, found = set.intersection(*alignments), set.union(*alignments)
+    own = {t for s, t in agreed if s in tagged}
+    if any(all(s != word for s, _ in agreed) for word in tagged) or own != {t for s, t in found if s in tagged}:
         return None
-    if any(min(own) <= t <= max(own) for s, t in either if s not in tagged):
+    if any(min(own) <= t <= max(own) for s, t in found if s not in tagged):
         return None
-    return own, {t for s, t in both if s not in tagged}
+    return own, {t for s, t in agreed if s not in tagged}
 
 
 def read_links(path: Path, n: int) -> list[Links]:
@@ -109,12 +109,12 @@ def judge(args: argparse.Namespace) -> None:
     counts: Counter[str] = Counter()
     wrong = []
     directions = (read_links(path, len(rows)) for path in args.links)
-    for (source, found), there, back in zip(rows, *directions, strict=True):
+    for (source, found), *alignments in zip(rows, *directions, strict=True):
         counts["lines"] += 1
         counts["valid"] += Counter(_TAG.findall(found)) == Counter(_TAG.findall(source)) and _is_nested(found)
         for tag in sorted({mark.strip("</>") for mark in _TAG.findall(source)}):
             counts["pairs"] += 1
-            right = expected(there, back, tagged_words(source, tag))
+            right = expected(alignments, tagged_words(source, tag))
             if right is None:
                 continue
             counts["sure"] += 1
@@ -154,7 +154,7 @@ def main() -> None:
     two.set_defaults(act=words)
     three = commands.add_parser("judge")
     three.add_argument("tags", type=Path)
-    three.add_argument("links", nargs=2, type=Path)
+    three.add_argument("links", nargs="+", type=Path)
     three.add_argument("--show", type=int, default=10, help="wrong places to print")
     three.set_defaults(act=judge)
     args = parser.parse_args()
