@@ -8,7 +8,7 @@ from mtkit.documents.inline import Code, Inline, Part, inline_of
 from mtkit.documents.pieces import Piece
 
 _MOST = 200  # quoted attributes and pieces between them, in a tag: so that hostile lines take no quadratic time
-_TAG = re.compile(
+TAG = re.compile(
     r"<!--"
     r"|<(?:!(?!--)|\?)[^<>]{0,2000}+>"
     r"|<(?P<close>/?)(?P<name>[a-zA-Z][^\s/<>]{0,99}+)"
@@ -47,27 +47,30 @@ def pieces(line: str) -> Iterator[Piece]:
         if start > at:
             yield Piece(at, start)
         at = end
-        code = Code(line[start:end], "single")
-        if tag is not None:
-            name = tag["name"].lower()
-            if tag["close"]:
-                code = Code(tag[0], "close", name)
-            elif name in VOID or tag["rest"].endswith("/"):
-                code = Code(tag[0], "single", text=" " if name == "br" else "")
-            elif name in KEPT or NOT_TRANSLATED.search(tag["rest"]):
-                at = found[ends.get(index, index)][1]
-                code = Code(line[start:at], "single")
-            else:
-                code = Code(tag[0], "open", name)
-        yield Piece(start, at, code)
+        code = Code(line[start:end], "single") if tag is None else code_of(tag)
+        if code is None:
+            at = found[ends.get(index, index)][1]
+        yield Piece(start, at, code or Code(line[start:at], "single"))
     if at < len(line):
         yield Piece(at, len(line))
+
+
+def code_of(tag: re.Match[str]) -> Code | None:
+    """Return the code that a tag is; None if it opens an element that is a code as a whole."""
+    name = tag["name"].lower()
+    if tag["close"]:
+        return Code(tag[0], "close", name)
+    if name in VOID or tag["rest"].endswith("/"):
+        return Code(tag[0], "single", text=" " if name == "br" else "")
+    if name in KEPT or NOT_TRANSLATED.search(tag["rest"]):
+        return None
+    return Code(tag[0], "open", name)
 
 
 def tags(line: str) -> Iterator[FoundTag]:
     """Yield where each tag, comment, declaration and instruction stands, all but the tags as None."""
     at, last_comment = 0, line.rfind("-->")
-    while (tag := _TAG.search(line, at)) is not None:
+    while (tag := TAG.search(line, at)) is not None:
         start, at = tag.span()
         if tag["name"]:
             yield start, at, tag

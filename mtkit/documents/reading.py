@@ -14,6 +14,7 @@ MOST_BYTES = 100_000_000  # of a document, unpacked
 FORMATS: Mapping[str, tuple[str, ...]] = {  # the module in `documents.formats`, and the endings of names
     "text": ("txt", "text"),
     "html": ("html", "htm", "xhtml", "xht"),
+    "markdown": ("md", "markdown"),
     "po": ("po", "pot"),
     "csv": ("csv", "tsv", "tab"),
     "xliff": ("xliff", "xlf", "sdlxliff"),
@@ -76,7 +77,12 @@ def read_document(path: Path, options: Options) -> Document:
 
 def document_of(raw: bytes, format_name: str, options: Options, name: str = "document") -> Document:
     """Read the bytes of a document. name: for messages."""
-    read: Read = import_module(f"mtkit.documents.formats.{format_name}").read
+    try:
+        read: Read = import_module(f"mtkit.documents.formats.{format_name}").read
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"documents in {format_name} need the package {error.name}: pip install 'mtkit[documents]'"
+        ) from None
     try:
         document = read(raw, options)
         for part in document.parts:

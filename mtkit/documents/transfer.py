@@ -257,11 +257,13 @@ class _Placer:
             where = characters[1]
             return _Item(where, where, order, space * (before and where > characters[0]) + markup)
         end, start = self.tgt[place - 1][1], self.tgt[place][0]
+        if stands_for and not after:
+            return _Item(end, start, order, space * before + markup)
         if before and not after:
             return _Item(start, start, order, space * (start == end) + markup)
         if before:
             return _Item(end, end, order, space + markup)
-        return _Item(end, start if stands_for and not after else end, order, markup)
+        return _Item(end, end, order, markup)
 
 
 def _mutual(weights: Floats) -> Floats:

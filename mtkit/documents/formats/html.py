@@ -3,7 +3,7 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from mtkit.documents import html_text
 from mtkit.documents.document import Document, Reading, Segment, hold_out, without_held_out
@@ -78,37 +78,46 @@ def read(raw: bytes, options: Options) -> Document:
 def read_text(text: str) -> Reading:
     """Return a page's segments."""
     place = line_of(text)
-    tags = _tags(text)
-    attributes = list(_attributes(tags))
-    values = [
-        Segment.at(start, end, Inline(text[start:end], html.unescape(text[start:end]), ()), place(start), _write_value)
-        for start, end in attributes
-    ]
-    kept = hold_out(text, attributes)
-    found = (segment_of(kept, run, MARKUP, place) for run in _runs(kept, _tags(kept) if attributes else tags))
-    return Reading(kept, [segment for segment in found if segment is not None], values)
+    intervals = list(attributes(tags_of(text)))
+    values = [Segment.at(start, end, value_of(text[start:end]), place(start), write_value) for start, end in intervals]
+    kept = hold_out(text, intervals)
+    return Reading(kept, list(segments(kept, place)), values)
+
+
+def segments(text: str, place: Callable[[int], str]) -> Iterator[Segment]:
+    """Yield the segments of a page or of a part of one, attributes aside. place: names the place of a character."""
+    for run in _runs(text, tags_of(text)):
+        segment = segment_of(text, run, MARKUP, place)
+        if segment is not None:
+            yield segment
+
+
+def value_of(source: str) -> Inline:
+    """Return the value of an attribute as text."""
+    return Inline(source, html.unescape(source), ())
 
 
 def structure(text: str) -> object:
     """Return the codes between each two block elements, whatever their order."""
-    attributes = list(_attributes(_tags(text)))
-    kept = hold_out(text, attributes)
-    codes = ((without_held_out(piece.code.markup) for piece in run if piece.code) for run in _runs(kept, _tags(kept)))
-    return len(attributes), [Counter(of_run) for of_run in codes]
+    intervals = list(attributes(tags_of(text)))
+    kept = hold_out(text, intervals)
+    codes = ((without_held_out(piece.code.markup) for piece in run if piece.code) for run in _runs(kept, tags_of(kept)))
+    return len(intervals), [Counter(of_run) for of_run in codes]
 
 
 def _parse(raw: str) -> str:
     return html.unescape(_SPACES.sub(" ", raw))
 
 
-def _write_value(text: str) -> str:
+def write_value(text: str) -> str:
+    """Return text as the value of an attribute."""
     return html.escape(text, quote=True)
 
 
 MARKUP = Markup(_parse, html_text.write)
 
 
-def _tags(text: str) -> list[FoundTag]:
+def tags_of(text: str) -> list[FoundTag]:
     """Return all tags, those aside that stand in scripts and styles."""
     raw = [match.span("content") for match in _RAW.finditer(text)]
     tags = html_text.tags(_blanked(text, raw))
@@ -136,7 +145,7 @@ def _is_skipped(tag: re.Match[str]) -> bool:
     return name in _SKIPPED or name in html_text.KEPT or bool(_NOT_TRANSLATED.search(tag["rest"]))
 
 
-def _attributes(tags: Sequence[FoundTag]) -> Iterator[tuple[int, int]]:
+def attributes(tags: Sequence[FoundTag]) -> Iterator[tuple[int, int]]:
     """Yield where the values of attributes with text stand."""
     ends = html_text.ends_of(tags)
     until = 0

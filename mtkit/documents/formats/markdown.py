@@ -1,0 +1,232 @@
+"""Markdown: paragraphs, headings, items, cells, titles and descriptions are text; code and targets stay."""
+
+import html
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segment, hold_out
+from mtkit.documents.formats import html as pages
+from mtkit.documents.inline import Inline, Part, inline_of
+from mtkit.documents.markdown_blocks import Block, Blocks, blocks_of
+from mtkit.documents.markdown_inline import Interval, Mark, destination_and_title, marks_of, pieces_of
+from mtkit.documents.markdown_writing import (
+    Surroundings,
+    codes_in,
+    loses_codes,
+    marked,
+    stand_in,
+    written,
+    written_value,
+)
+from mtkit.documents.pieces import Piece, trimmed
+from mtkit.documents.placeholders import PROSE
+from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.source import Source
+
+_WRAPPED = 40  # characters: a paragraph with a longer line is wrapped again
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_ENTITY_LIKE = re.compile(r"&(?=#?[a-zA-Z0-9]+;)")
+_LABEL = re.compile(r"\[(?:[^\[\]\\]|\\.){1,999}\]:\s*", re.DOTALL)
+
+Place = Callable[[int], str]
+
+
+def read(raw: bytes, options: Options) -> Document:
+    """Read a Markdown text."""
+    return Document([text_part(raw, read_text, _structure, is_markup=False)], placeholders=PROSE)
+
+
+def read_text(text: str) -> Reading:
+    """Return the segments of a Markdown text. Raises DataError if it is nested too deeply."""
+    found = blocks_of(text)
+    place = line_of(text)
+    values = sorted(
+        (value for block in found.blocks for value in _values(text, block, found, place)), key=lambda value: value[0]
+    )
+    kept = hold_out(text, [interval for interval, _ in values])
+    if values:
+        found, place = blocks_of(kept), line_of(kept)
+    segments = [segment for block in found.blocks for segment in _segments(kept, block, found, place)]
+    return Reading(kept, segments, [segment for _, segment in values])
+
+
+def _values(text: str, block: Block, found: Blocks, place: Place) -> Iterator[tuple[Interval, Segment]]:
+    """Yield the texts that stand inside codes: descriptions of images, titles, attributes of tags."""
+    source = block.source
+    for start, end, inline, write in _values_in(block, found):
+        if any(map(str.isalpha, inline.text)):
+            first, last = source.interval(start, end)
+            raw = Inline(text[first:last], inline.text, inline.spans)
+            yield (first, last), Segment.at(first, last, raw, place(first), _for(block, write))
+
+
+Value = tuple[int, int, Inline, Callable[[str], str]]
+
+
+def _for(block: Block, write: Callable[[str], str]) -> Callable[[str], str]:
+    return (lambda text: write(text).replace("|", "\\|")) if block.kind == "cell" else write
+
+
+def _values_in(block: Block, found: Blocks) -> Iterator[Value]:
+    text = block.source.text
+    if block.kind == "html":
+        for start, end in pages.attributes(pages.tags_of(text)):
+            yield start, end, pages.value_of(text[start:end]), pages.write_value
+    elif block.kind == "definition":
+        label = _LABEL.match(text)
+        target = destination_and_title(text, label.end()) if label else None
+        if target and target[1]:
+            yield _title(text, *target[1])
+    else:
+        for mark in _marks(block, found):
+            if mark.alt and (description := _description(text, mark, mark.alt, found)):
+                yield description
+            if mark.title:
+                yield _title(text, *mark.title)
+            if text[mark.start] == "<":
+                for start, end in pages.attributes(pages.tags_of(text[mark.start : mark.end])):
+                    first, last = mark.start + start, mark.start + end
+                    yield first, last, pages.value_of(text[first:last]), pages.write_value
+
+
+def _title(text: str, start: int, end: int) -> Value:
+    """Return the title of a link as text."""
+    quotes = "()" if text[start - 1] == "(" else text[start - 1]
+    title = html.unescape(_ESCAPE.sub(r"\1", " ".join(text[start:end].split("\n"))))
+
+    def write(text: str) -> str:
+        text = re.sub(rf"\\(?=[!-/:-@\[-`{{-~])|[{re.escape(quotes)}]", r"\\\g<0>", text)
+        return _ENTITY_LIKE.sub("&amp;", text)
+
+    return start, end, Inline(text[start:end], title, ()), write
+
+
+def _description(text: str, image: Mark, alt: Interval, found: Blocks) -> Value | None:
+    """Return the description of an image as text; if it is also the label of the target, that is put behind it."""
+    raw = text[slice(*alt)]
+    marks = marks_of(raw, found.labels)
+    inner = trimmed(raw, list(pieces_of(raw, marks)))
+    if not inner:
+        return None
+    parts = list(_parts(raw, inner, marks))
+    if image.label is None:
+        return alt[0] + inner[0].start, alt[0] + inner[-1].end, inline_of(parts), _write_description(found, "")
+    inline = inline_of(part for part in parts if isinstance(part, str))
+    return alt[0], image.end - 1, inline, _write_description(found, f"][{image.label}")
+
+
+def _write_description(found: Blocks, label: str) -> Callable[[str], str]:
+    return lambda text: written_value(text, found.labels) + label
+
+
+def _marks(block: Block, found: Blocks) -> list[Mark]:
+    return marks_of(block.source.text, found.labels)
+
+
+def _parts(text: str, pieces: Sequence[Piece], marks: Sequence[Mark]) -> Iterator[Part]:
+    """Yield text and codes; the text as it reads."""
+    read_as = {mark.start: mark.text for mark in marks if mark.is_text}
+    for piece in pieces:
+        yield piece.code or read_as.get(piece.start, text[piece.start : piece.end])
+
+
+def _segments(text: str, block: Block, found: Blocks, place: Place) -> Iterator[Segment]:
+    """Yield what is translated of a block: of one of HTML several segments, of others none or one."""
+    source = block.source
+    if block.kind == "html":
+        for segment in pages.segments(source.text, lambda index: place(source.place(index))):
+            yield Segment(segment.inline, segment.place, _put_html(text, source, segment), segment.write)
+    elif block.kind != "definition":
+        marks = _marks(block, found)
+        pieces = _with_labels(list(pieces_of(source.text, marks)), marks, source.text)
+        parts = list(_parts(source.text, pieces, marks))
+        if any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts):
+            start, end = source.interval(pieces[0].start, pieces[-1].end)
+            inline = inline_of((part if isinstance(part, str) else stand_in(part) for part in parts), text[start:end])
+            where = _surroundings(text, block, found, marks, (pieces[0].start, pieces[-1].end))
+            refuse = _refuse(inline.source, where)
+            yield Segment(inline, place(start), _put(text, source, (start, end), where), marked, refuse)
+
+
+def _with_labels(pieces: Sequence[Piece], marks: Sequence[Mark], text: str) -> Sequence[Piece]:
+    """Leave out codes around all text, but for links whose text is their label: this is written behind the text."""
+    inner = trimmed(text, pieces)
+    labelled = [mark for mark in marks if mark.label is not None and mark.kind == "close"]
+    last = next((mark for mark in reversed(labelled) if inner and mark.start >= inner[-1].end), None)
+    if last is None:
+        return inner
+    first = max(mark.start for mark in marks if mark.name == "link" and mark.kind == "open" and mark.start < last.start)
+    return [piece for piece in pieces if first <= piece.start and piece.end <= last.end]
+
+
+def _surroundings(text: str, block: Block, found: Blocks, marks: Sequence[Mark], characters: Interval) -> Surroundings:
+    source = block.source
+    start, end = characters
+    width, column, indent = None, 0, 0
+    if block.kind == "paragraph" and len(source.starts) > 1:
+        column = source.place(start) - _line_start(text, source.place(start))
+        indent = len(_separator(text, source).lstrip("\r\n"))
+        longest = max(last - _line_start(text, first) for first, last in zip(source.starts, source.ends, strict=True))
+        width = longest if longest > _WRAPPED else None
+    return Surroundings(
+        source.text[:start], source.text[end:], found.labels, marks, source.text, block.is_at_start,
+        is_heading=block.kind == "heading", is_cell=block.kind == "cell", width=width, column=column, indent=indent,
+    )  # fmt: skip
+
+
+def _line_start(text: str, index: int) -> int:
+    return max(text.rfind("\n", 0, index), text.rfind("\r", 0, index)) + 1
+
+
+def _separator(text: str, source: Source) -> str:
+    """Return what stands between the lines of a block: the end of a line, and what stands before the next."""
+    return text[source.ends[0] : source.starts[1]] if len(source.starts) > 1 else "\n"
+
+
+def _put(text: str, source: Source, interval: Interval, where: Surroundings) -> Put:
+    def put(filled: Filled) -> list[Edit]:
+        if filled.text == text[slice(*interval)]:
+            return []
+        return [Edit(*interval, _separator(text, source).join(written(filled.text, where)))]
+
+    return put
+
+
+def _refuse(source: str, where: Surroundings) -> Callable[[str], str]:
+    why = "its codes, such as **, would not count beside the words to which they belong"
+    return lambda text: why if text != source and loses_codes(text, where) else ""
+
+
+def _put_html(text: str, source: Source, segment: Segment) -> Put:
+    def put(filled: Filled) -> list[Edit]:
+        if filled.text == segment.inline.source:
+            return []
+        edits = segment.put(filled)
+        between = _separator(text, source)
+        return [Edit(*source.interval(start, end), between.join(new.split("\n"))) for start, end, new in edits]
+
+    return put
+
+
+_CODE = frozenset(["fence", "code_block"])
+
+
+def _structure(text: str) -> object:
+    """Return the blocks as markdown-it-py sees them, with their code and codes, and the targets of links."""
+    found = blocks_of(text)
+    tokens = [
+        (
+            token.type,
+            token.tag,
+            token.level,
+            token.markup,
+            *((token.info, token.content) if token.type in _CODE else ()),
+        )
+        for token in found.tokens
+    ]
+    codes = [codes_in(block.source.text, _marks(block, found)) for block in found.blocks if block.kind not in _OTHERS]
+    pieces = [pages.structure(block.source.text) for block in found.blocks if block.kind == "html"]
+    return tokens, found.targets, codes, pieces
+
+
+_OTHERS = ("html", "definition")

@@ -1,0 +1,227 @@
+"""The blocks of a Markdown text, as markdown-it-py sees them, with the place of each line's text in the document."""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from markdown_it import MarkdownIt, rules_block
+from markdown_it.rules_block import StateBlock
+from markdown_it.token import Token
+
+from mtkit.documents.source import Source
+from mtkit.errors import DataError
+
+_MOST_LEVELS = 100  # of quotations and lists within each other, two for an item of a list
+_NEWLINE = re.compile(r"\r\n?|\n")
+_FRONT_MATTER = re.compile(
+    r"(?P<fence>---|\+\+\+)[ \t]*(?:\r\n?|\n)"
+    r"(?=\s*(?:#|[\"']?[\w.-]+[\"']?[ \t]*[:=]|\[|(?P=fence)))"  # else it is a rule between texts
+    r"(?:.*?(?:\r\n?|\n))?(?P=fence)[ \t]*(?=[\r\n]|\Z)",
+    re.DOTALL,
+)
+_OWN_LINE = re.compile(
+    r":{3,}[ \t]*[\w-]*(?:[ \t]*\{[^{}]*\})?[ \t]*"  # of a container, with its title behind it
+    r"|:[ \t]+"  # a definition
+    r"|\{[:%][^{}]*%?\}[ \t]*$|\{\{.*\}\}[ \t]*$"  # attributes, tags of templates
+)
+_FOOTNOTE = re.compile(r"\[\^[^\s\[\]]{1,99}\]:")
+_BLANK = " \t"
+Kind = Literal["paragraph", "heading", "cell", "html", "definition"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Text of a document that no other block shares."""
+
+    kind: Kind
+    source: Source
+    is_at_start: bool = True  # nothing but > and the like stands before it on its line
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of a document."""
+
+    blocks: Sequence[Block]
+    tokens: Sequence[Token]  # of markdown-it-py
+    labels: Collection[str]  # of link reference definitions
+    targets: Sequence[tuple[str, str]]  # labels and targets of these
+
+
+def blocks_of(text: str) -> Blocks:
+    """Return the blocks of a text. Raises DataError if they are nested too deeply."""
+    lines = list(_lines(text))
+    front_matter = _FRONT_MATTER.match(text)
+    n_skipped = len(_NEWLINE.findall(front_matter[0])) if front_matter else 0
+    skipped = front_matter.end() if front_matter else 0
+    env: dict[str, Any] = {}
+    parser = _parser()
+    tokens = parser.parse("\n" * n_skipped + text[skipped:], env)
+    for token in tokens:
+        if token.nesting == 1 and token.level + 1 >= _MOST_LEVELS and token.type in _CONTAINERS:
+            line = token.map[0] + 1 if token.map else 1
+            raise DataError(f"line {line}: quotations and lists are more than {_MOST_LEVELS} levels deep; divide them")
+    references = env.get("references", {})
+    blocks = [*_blocks(text, lines, tokens), *_definitions(text, lines, env.get("definitions", []))]
+    blocks.sort(key=lambda block: block.source.starts[0])
+    targets = sorted((label, reference["href"]) for label, reference in references.items())
+    return Blocks(blocks, tokens, frozenset(references), targets)
+
+
+_CONTAINERS = frozenset(["blockquote_open", "list_item_open"])
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each line starts and ends."""
+    at = 0
+    for newline in _NEWLINE.finditer(text):
+        yield at, newline.start()
+        at = newline.end()
+    yield at, len(text)
+
+
+def _blocks(text: str, lines: Sequence[tuple[int, int]], tokens: Sequence[Token]) -> Iterator[Block]:
+    row: list[tuple[int, int, Source]] = []  # the cells that are left of a row
+    for index, token in enumerate(tokens):
+        if token.type == "tr_open":
+            row = list(_cells(text, *_line(token, 0, lines)))
+        if token.type not in ("inline", "html_block") or token.map is None:
+            continue
+        found = [_line(token, number, lines) for number in range(token.map[1] - token.map[0])]
+        before = tokens[index - 1]
+        if token.type == "html_block":
+            yield Block("html", Source.of_lines(text, found))
+        elif before.type in ("th_open", "td_open"):
+            if row:
+                start, _, source = row.pop(0)
+                if source.text:
+                    yield Block("cell", source, start == found[0][0])
+        elif before.type == "heading_open" and before.markup.startswith("#"):
+            start, end = found[0]
+            if token.content:
+                first = text.index(token.content, start + len(before.markup), end)
+                yield Block("heading", Source.of_lines(text, [(first, first + len(token.content))]), False)
+        else:
+            yield from _paragraphs(text, found)
+
+
+def _paragraphs(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[Block]:
+    """Yield a paragraph; as several if lines in it are extensions of Markdown that need a line of their own."""
+    run: list[tuple[int, int]] = []
+    for start, end in lines:
+        own = _OWN_LINE.match(text[start:end])
+        if own is None:
+            if _FOOTNOTE.match(text[start:end]):
+                yield from _paragraph(text, run)
+                run = []
+            run.append((start, end))
+            continue
+        yield from _paragraph(text, run)
+        yield from _paragraph(text, [(start + own.end(), end)])
+        run = []
+    yield from _paragraph(text, run)
+
+
+def _paragraph(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[Block]:
+    if lines:
+        start, end = lines[-1]
+        last = start, start + len(text[start:end].rstrip(_BLANK))
+        yield Block("paragraph", Source.of_lines(text, [*lines[:-1], last]))
+
+
+def _cells(text: str, start: int, end: int) -> Iterator[tuple[int, int, Source]]:
+    """Yield the cells of a row: where each stands, and its text, in which | needs no backslash."""
+    raw = text[start:end]
+    end = start + len(raw.rstrip(_BLANK))
+    bars = [match.start() + start for match in re.finditer(r"(?<!\\)\|", text[start:end])]
+    borders = [start - 1, *bars, end]
+    intervals = [(a + 1, b) for a, b in pairwise(borders)]
+    if intervals and intervals[0][0] == intervals[0][1]:
+        del intervals[0]
+    if intervals and intervals[-1][0] == intervals[-1][1]:
+        del intervals[-1]
+    for first, last in intervals:
+        cell = text[first:last]
+        first += len(cell) - len(cell.lstrip(_BLANK))
+        last = max(first, first + len(cell.strip(_BLANK)))
+        yield first, last, _cell_source(text, first, last)
+
+
+def _cell_source(text: str, start: int, end: int) -> Source:
+    parts, firsts, starts, ends = [], [], [], []
+    at, length = start, 0
+    for bar in [*re.finditer(r"\\\|", text[start:end]), None]:
+        stop = end if bar is None else start + bar.start()
+        for part, first, last in ((text[at:stop], at, stop), ("|" if bar else "", stop, stop + 2)):
+            if part:
+                parts.append(part)
+                firsts.append(length)
+                starts.append(first)
+                ends.append(last)
+                length += len(part)
+        at = stop + 2
+    return Source("".join(parts), firsts, starts, ends)
+
+
+def _definitions(text: str, lines: Sequence[tuple[int, int]], found: Sequence[Token]) -> Iterator[Block]:
+    for token in found:
+        assert token.map is not None
+        of_token = [_line(token, number, lines) for number in range(token.map[1] - token.map[0])]
+        yield Block("definition", Source.of_lines(text, of_token))
+
+
+def _line(token: Token, number: int, lines: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return where the text of a token's line starts and ends in the document."""
+    assert token.map is not None
+    start, end = lines[token.map[0] + number]
+    return min(start + token.meta["columns"][number], end), end
+
+
+Rule = Callable[[StateBlock, int, int, bool], bool]
+
+
+def _parser() -> MarkdownIt:
+    """Return a parser of blocks whose tokens say in which column the text of their lines starts."""
+    parser = MarkdownIt("commonmark", {"maxNesting": _MOST_LEVELS})
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    parser.enable("table")
+    of_others = {"heading": ["paragraph", "reference", "blockquote"], "table": ["paragraph", "reference"]}
+    of_others["html_block"] = ["paragraph", "reference", "blockquote"]
+    for name in ("table", "heading", "lheading", "paragraph", "html_block"):
+        rule = _with_columns(getattr(rules_block, name))
+        parser.block.ruler.at(name, rule, {"alt": of_others.get(name, [])})
+    parser.block.ruler.at("reference", _reference, {"alt": []})
+    return parser
+
+
+def _with_columns(rule: Rule) -> Rule:
+    def with_columns(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        n_tokens = len(state.tokens)
+        if not rule(state, start, end, silent):
+            return False
+        for token in state.tokens[n_tokens:]:
+            if token.map is not None:
+                token.meta["columns"] = _columns(state, *token.map)
+        return True
+
+    return with_columns
+
+
+def _columns(state: StateBlock, start: int, end: int) -> list[int]:
+    """Return where the text of each line starts, counted from the start of the line."""
+    places = (state.bMarks[line] + state.tShift[line] for line in range(start, end))
+    return [place - (state.src.rfind("\n", 0, place) + 1) for place in places]
+
+
+def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Note link reference definitions; [^1]: begins a footnote, though, which is a paragraph."""
+    place = state.bMarks[start] + state.tShift[start]
+    if state.src.startswith("[^", place) or not rules_block.reference(state, start, end, silent):
+        return False
+    if not silent:
+        token = Token("definition", "", 0, map=[start, state.line])
+        token.meta["columns"] = _columns(state, start, state.line)
+        state.env.setdefault("definitions", []).append(token)
+    return True
