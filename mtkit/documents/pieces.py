@@ -44,21 +44,19 @@ def segment_of(text: str, pieces: Sequence[Piece], markup: Markup, place: Callab
 
 def trimmed(text: str, pieces: Sequence[Piece]) -> list[Piece]:
     """Leave out white space and codes before and after all text, and pairs of codes around all of it."""
-    inner = list(pieces)
-    while inner:
-        first, last = inner[0], inner[-1]
-        if first.code is None and not text[first.start : first.end].strip(_SPACES):
-            del inner[0]
-        elif last.code is None and not text[last.start : last.end].strip(_SPACES):
-            del inner[-1]
-        elif first.code is not None and _is_alone(inner, 0):
-            del inner[0]
-        elif last.code is not None and _is_alone(inner, len(inner) - 1):
-            del inner[-1]
-        elif first.code is not None and _partner(inner, 0) == len(inner) - 1 > 0:
-            del inner[-1], inner[0]
+    partners = _partners(pieces)
+    start, stop = 0, len(pieces)
+    while start < stop:
+        first, last = pieces[start], pieces[stop - 1]
+        if _is_left_out(text, first, start in partners):
+            start += 1
+        elif _is_left_out(text, last, stop - 1 in partners):
+            stop -= 1
+        elif start < stop - 1 and partners.get(start) == stop - 1:
+            start, stop = start + 1, stop - 1
         else:
             break
+    inner = list(pieces[start:stop])
     if inner and inner[0].code is None:
         raw = text[inner[0].start : inner[0].end]
         inner[0] = Piece(inner[0].end - len(raw.lstrip(_SPACES)), inner[0].end)
@@ -68,22 +66,22 @@ def trimmed(text: str, pieces: Sequence[Piece]) -> list[Piece]:
     return inner
 
 
-def _is_alone(pieces: Sequence[Piece], index: int) -> bool:
-    code = pieces[index].code
-    assert code is not None
-    return code.kind == "single" or _partner(pieces, index) is None
+def _is_left_out(text: str, piece: Piece, has_partner: bool) -> bool:
+    """Return whether a piece at an end is white space, or a code that belongs to no other."""
+    return not has_partner if piece.code is not None else not text[piece.start : piece.end].strip(_SPACES)
 
 
-def _partner(pieces: Sequence[Piece], index: int) -> int | None:
-    """Return the index of the code that closes, or opens, the one at index, which stands at an end of the pieces."""
-    code = pieces[index].code
-    assert code is not None
-    step = 1 if code.kind == "open" else -1
-    depth = 0
-    for other in range(index, len(pieces) if step > 0 else -1, step):
-        found = pieces[other].code
-        if found is not None and found.kind != "single" and found.name == code.name:
-            depth += 1 if found.kind == code.kind else -1
-            if depth == 0:
-                return other
-    return None
+def _partners(pieces: Sequence[Piece]) -> dict[int, int]:
+    """Return the index of the code that closes, or opens, the one at each index."""
+    partners: dict[int, int] = {}
+    waiting: dict[str, list[int]] = {}
+    for index, piece in enumerate(pieces):
+        if piece.code is None or piece.code.kind == "single":
+            continue
+        of_name = waiting.setdefault(piece.code.name, [])
+        if piece.code.kind == "open":
+            of_name.append(index)
+        elif of_name:
+            opening = of_name.pop()
+            partners |= {opening: index, index: opening}
+    return partners
