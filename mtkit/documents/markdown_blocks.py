@@ -10,11 +10,10 @@ from markdown_it import MarkdownIt, rules_block
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
-from mtkit.documents.source import Source
+from mtkit.documents.source import NEWLINE, Source, lines_of
 from mtkit.errors import DataError
 
 _MOST_LEVELS = 100  # of quotations and lists within each other, two for an item of a list
-_NEWLINE = re.compile(r"\r\n?|\n")
 _FRONT_MATTER = re.compile(
     r"(?P<fence>---|\+\+\+)[ \t]*(?:\r\n?|\n)"
     r"(?=\s*(?:#|[\"']?[\w.-]+[\"']?[ \t]*[:=]|\[|(?P=fence)))"  # else it is a rule between texts
@@ -52,9 +51,9 @@ class Blocks:
 
 def blocks_of(text: str) -> Blocks:
     """Return the blocks of a text. Raises DataError if they are nested too deeply."""
-    lines = list(_lines(text))
+    lines = list(lines_of(text))
     front_matter = _FRONT_MATTER.match(text)
-    n_skipped = len(_NEWLINE.findall(front_matter[0])) if front_matter else 0
+    n_skipped = len(NEWLINE.findall(front_matter[0])) if front_matter else 0
     skipped = front_matter.end() if front_matter else 0
     env: dict[str, Any] = {}
     parser = _parser()
@@ -71,15 +70,6 @@ def blocks_of(text: str) -> Blocks:
 
 
 _CONTAINERS = frozenset(["blockquote_open", "list_item_open"])
-
-
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each line starts and ends."""
-    at = 0
-    for newline in _NEWLINE.finditer(text):
-        yield at, newline.start()
-        at = newline.end()
-    yield at, len(text)
 
 
 def _blocks(text: str, lines: Sequence[tuple[int, int]], tokens: Sequence[Token]) -> Iterator[Block]:

@@ -44,7 +44,7 @@ def segment_of(text: str, pieces: Sequence[Piece], markup: Markup, place: Callab
 
 def trimmed(text: str, pieces: Sequence[Piece]) -> list[Piece]:
     """Leave out white space and codes before and after all text, and pairs of codes around all of it."""
-    partners = _partners(pieces)
+    partners = partners_of(pieces)
     start, stop = 0, len(pieces)
     while start < stop:
         first, last = pieces[start], pieces[stop - 1]
@@ -71,7 +71,7 @@ def _is_left_out(text: str, piece: Piece, has_partner: bool) -> bool:
     return not has_partner if piece.code is not None else not text[piece.start : piece.end].strip(_SPACES)
 
 
-def _partners(pieces: Sequence[Piece]) -> dict[int, int]:
+def partners_of(pieces: Sequence[Piece]) -> dict[int, int]:
     """Return the index of the code that closes, or opens, the one at each index."""
     partners: dict[int, int] = {}
     waiting: dict[str, list[int]] = {}
