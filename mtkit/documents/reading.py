@@ -14,6 +14,7 @@ MOST_BYTES = 100_000_000  # of a document, unpacked
 FORMATS: Mapping[str, tuple[str, ...]] = {  # the module in `documents.formats`, and the endings of names
     "text": ("txt", "text"),
     "json": ("json", "jsonc", "arb"),
+    "yaml": ("yaml", "yml"),
     "html": ("html", "htm", "xhtml", "xht"),
     "po": ("po", "pot"),
     "csv": ("csv", "tsv", "tab"),
