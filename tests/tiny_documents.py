@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from mtkit.data.placeholders import Placeholders
 from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
+from mtkit.documents.message_text import PLACEHOLDER
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Translated
 from mtkit.documents.transfer import words_of
@@ -26,10 +28,19 @@ def translated(
 ) -> TranslatedDocument:
     """Return a document whose sentences are translated by a function that keeps the number and order of words."""
     document = document_of(raw, format_name, Options(format=format_name, **options))
+    placeholders = Placeholders(document.placeholders)
     results = {}
     for sentence in sentences_to_translate(document):
         text = translate(sentence.text)
-        src, tgt = words_of(sentence.text), words_of(text)
+        src, tgt = (words_of(each, placeholders.spans(each)) for each in (sentence.text, text))
         weights = np.eye(len(tgt), len(src)).tolist()
         results[sentence.text] = Translated(text, alignment=Alignment(src, tgt, weights))
     return fill(document, results)
+
+
+def loud_around_placeholders(text: str) -> str:
+    """Return the text in upper case, its placeholders and white space aside."""
+    kept = [match.span() for match in PLACEHOLDER.finditer(text)]
+    starts, ends = [0, *(end for _, end in kept)], [*(start for start, _ in kept), len(text)]
+    loud_parts = (text[start:end].upper() for start, end in zip(starts, ends, strict=True))
+    return "".join(part for pair in zip(loud_parts, [*(text[a:b] for a, b in kept), ""], strict=True) for part in pair)

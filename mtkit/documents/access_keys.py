@@ -3,6 +3,9 @@
 import re
 from collections.abc import Sequence
 
+from mtkit.documents.placeholders import STRINGS
+
+_KEPT = re.compile("|".join(STRINGS))
 _MOST_WORDS = 8  # of a label
 _MOST_CHARACTERS = 200
 _MARK = re.compile(r"(?P<mark>[&_])(?P<letter>[^\W_])")
@@ -11,15 +14,21 @@ _KEYLESS = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")  # no key wri
 _END = re.compile(r"[\s.:…。:]*\Z")
 
 
-def without_key(text: str) -> tuple[str, str]:
+def without_key(text: str, marks: str = "&_") -> tuple[str, str]:
     """Return a label without the mark of its access key, and this with its letter, such as "&F"; "" if it has none.
 
-    A mark stands once, before the letter of a word: not as in AT&T, file_name, or &amp;.
+    A mark stands once, before the letter of a word: not as in AT&T, file_name, %{file_name} or &amp;.
+    marks: what is one.
     """
     if len(text) > _MOST_CHARACTERS or len(text.split()) > _MOST_WORDS:
         return text, ""
+    if not any(mark in text for mark in marks):
+        return text, ""
+    kept = [match.span() for match in _KEPT.finditer(text)]
     for pattern in (_BEHIND, _MARK):
         for found in pattern.finditer(text):
+            if found["mark"] not in marks or _is_in(found.start("mark"), kept):
+                continue
             if text.count(found["mark"]) == 1 and (pattern is _BEHIND or _is_key(text, found)):
                 mark = found.end() if pattern is _BEHIND else found.start() + 1
                 return text[: found.start()] + text[mark:], found["mark"] + found["letter"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mtkit.documents import html_text
 from mtkit.documents.access_keys import with_key, without_key
-from mtkit.documents.inline import Code, Inline, inline_of
+from mtkit.documents.inline import Code, Inline, Kind, inline_of
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.placeholders import STRINGS
 
@@ -15,14 +15,13 @@ PLACEHOLDER = re.compile("|".join(STRINGS))
 ENTITY = re.compile(r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 # A line break inside a wrapped paragraph: after a long line that ends no sentence, before a line that is no list item.
 _SOFT_BREAK = re.compile(r"(?<=[^\n]{40})(?<![.!?:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
-_CONTROL = re.compile(r"(?:\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f])++")
-_BREAK = re.compile(r"(?<=[^\n]{40})(?<![.!?:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]*\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f]+")
 _BREAK = re.compile(rf"{_CONTROL.pattern}|(?<![ \t])[ \t]*\n[ \t]*|(?<![\s.!?])  +(?=\S)")  # or the gap of a table
 _BLOCKS = re.compile(  # of HTML, which end a sentence
     r"(?:</?(?:p|div|li|ul|ol|h[1-6]|table|tr|td|th|dl|dt|dd|blockquote|section|hr|br)\b[^<>]{0,1000}>\s*)++",
     re.IGNORECASE,
 )
+_NUMBERED_TAG = re.compile(r"<(?P<close>/?)(?P<number>\d{1,2})\s?(?P<single>/?)>")  # of React libraries
 _BRANCHES = re.compile(r"\{\s{0,9}[\w.]{1,60}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},")  # of ICU
 
 
@@ -49,13 +48,14 @@ class Message:
         return with_key(text, self._key, [*tags, *kept])
 
 
-def message_of(source: str) -> Message | None:
+def message_of(source: str, marks: str = "&_") -> Message | None:
     """Return a message to be translated; None if it has no words.
 
     Tags, control characters and the line breaks of wrapped paragraphs are codes. White space at the ends stays, and so
     do codes around all of the text. The mark of an access key is taken out of the text, and put back by `translation`.
+    marks: of access keys.
     """
-    text, key = without_key(source)
+    text, key = without_key(source, marks)
     inner = trimmed(text, list(_pieces(text)))
     if not inner:
         return None
@@ -83,9 +83,19 @@ def _pieces_between(text: str, first: int, last: int) -> Iterator[Piece]:
     for piece in html_text.pieces(text[first:last]):
         start, end = first + piece.start, first + piece.end
         if piece.code is None:
-            yield from breaks(text, start, end)
+            yield from _numbered_tags(text, start, end)
         else:
             yield Piece(start, end, piece.code)
+
+
+def _numbered_tags(text: str, first: int, last: int) -> Iterator[Piece]:
+    at = first
+    for tag in _NUMBERED_TAG.finditer(text, first, last):
+        kind: Kind = "single" if tag["single"] else "close" if tag["close"] else "open"
+        yield from breaks(text, at, tag.start())
+        yield Piece(*tag.span(), Code(tag[0], kind, tag["number"]))
+        at = tag.end()
+    yield from breaks(text, at, last)
 
 
 def breaks(text: str, first: int, last: int) -> Iterator[Piece]:

@@ -8,6 +8,8 @@ _PERCENT = (
     r"|%L?\d{1,2}(?!\w)|%<\w+>[a-z]?|%%"  # of Qt, of Ruby
 )
 _OPTION = r"(?<![\w-])(?:--[a-zA-Z][\w-]*|-[a-zA-Z0-9](?![\w-]))"  # of a command, such as --help
+_ARGUMENT = r"\{\s{0,9}\w{1,60}\s{0,9}(?:,\s{0,9}(?:number|date|time|spellout|ordinal|duration|list)\b[^{}\n]{0,80})?\}"
+_NESTED = r"\$t\([^()\n]{1,200}\)|@(?:\.\w{1,40})?:(?:\([\w.-]{1,100}\)|\w[\w-]*(?:\.\w[\w-]*)*)"  # i18next, Vue
 
 PROSE = (_ADDRESS, _BRACES)  # of text for people
-STRINGS = (_ADDRESS, _BRACES, _PERCENT, _OPTION)  # of the messages of programs
+STRINGS = (_ADDRESS, _BRACES, _PERCENT, _OPTION, _ARGUMENT, _NESTED)  # of the messages of programs

@@ -13,6 +13,11 @@ from mtkit.errors import DataError, UsageError
 MOST_BYTES = 100_000_000  # of a document, unpacked
 FORMATS: Mapping[str, tuple[str, ...]] = {  # the module in `documents.formats`, and the endings of names
     "text": ("txt", "text"),
+    "json": ("json", "jsonc", "arb"),
+    "yaml": ("yaml", "yml"),
+    "toml": ("toml",),
+    "properties": ("properties",),
+    "apple": ("strings",),
     "html": ("html", "htm", "xhtml", "xht"),
     "markdown": ("md", "markdown"),
     "subtitles": ("srt", "vtt"),

@@ -115,8 +115,8 @@ class SentenceTranslator:
             for index, sentence in enumerate(batch)
             if not _keeps(self._patterns.values(sentence.text), texts[index], self._patterns)
         ]
-        for index, text in zip(lost, self._with_codes([batch[index].text for index in lost]), strict=True):
-            texts[index] = text
+        for index, (text, translation) in zip(lost, self._with_codes([batch[i].text for i in lost]), strict=True):
+            texts[index], found[index] = text, translation
         marked = [index for index, sentence in enumerate(batch) if sentence.is_marked and texts[index]]
         pairs = [(batch[index].text, texts[index]) for index in marked]
         alignments = dict(zip(marked, self.align(pairs), strict=True))
@@ -168,17 +168,22 @@ class SentenceTranslator:
     def _n_kept(self, sentence: Sentence) -> int:
         return len(self._patterns.values(sentence.text))
 
-    def _with_codes(self, texts: Sequence[str]) -> list[str]:
-        """Translate sentences without their placeholders, and put these back by the alignment of the words."""
+    def _with_codes(self, texts: Sequence[str]) -> list[tuple[str, Translation]]:
+        """Translate sentences without their placeholders, and put these back by the alignment of the words.
+
+        Also return what was translated.
+        """
         inlines = [self._inline(text) for text in texts]
-        found = self._translator.translate([each.text for each in inlines])
-        pairs = [(inline.text, text) for inline, text in zip(inlines, found, strict=True)]
+        session = self._translator.session(check_direction=False)
+        found = session.translate([inline.text for inline in inlines]) if inlines else []
+        pairs = [(inline.text, translation.text) for inline, translation in zip(inlines, found, strict=True)]
         words = [(words_of(src), words_of(tgt)) for src, tgt in pairs]
         weights = self._weights(pairs, words)
-        return [
-            inline.source if not text else transfer(inline, text, of_words, words=of_line).text
-            for inline, text, of_words, of_line in zip(inlines, found, weights, words, strict=True)
+        moved = [
+            transfer(inline, translation.text, of_words, words=of_line).text if translation.text else inline.source
+            for inline, translation, of_words, of_line in zip(inlines, found, weights, words, strict=True)
         ]
+        return list(zip(moved, found, strict=True))
 
     def _inline(self, text: str) -> Inline:
         parts: list[Part] = []

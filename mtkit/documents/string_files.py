@@ -1,0 +1,136 @@
+"""A file of strings of a program: those that hold language become segments, all else stays as it is."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
+from mtkit.documents.inline import Inline
+from mtkit.documents.language import is_language
+from mtkit.documents.placeholders import STRINGS
+from mtkit.documents.reading import line_of, text_part
+from mtkit.documents.values import DAMAGED, Apostrophes, Template, template_of
+from mtkit.errors import DataError
+
+_SURROGATE = "has half of a surrogate pair, such as \\ud83d alone, which is no character; correct it"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A string of a file, which stands at characters start to end as `write` writes it."""
+
+    start: int
+    end: int
+    text: str
+    write: Callable[[str], str]
+    path: str = ""  # where it stands in the file, such as "menu.open"
+    is_text: bool = True  # whether it may be language: not a key, or a remark for translators
+    apostrophes: Apostrophes = Apostrophes.THEMSELVES
+    fault: str = ""  # why it must not be translated, though it is language
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a text is made of.
+
+    values: all its strings, in order.
+    outline: what else it holds, as another parser reads it.
+    """
+
+    values: Sequence[Value]
+    outline: object
+
+
+def strings_document(
+    raw: bytes, scan: Callable[[str], Scan], declared: Callable[[str], str | None] | None = None
+) -> Document:
+    """Read a file of strings. scan: raises DataError if a text is not of the format. declared: as for `text_part`."""
+    part = text_part(raw, lambda text: Reading(text, ()), str, declared=declared)
+    found = scan(part.text)
+    builder = _Builder(line_of(part.text), found.values)
+    reading = builder.reading(part.text)
+    translated = frozenset(builder.templates)
+
+    def structure(text: str) -> object:
+        again = found if text is part.text else scan(text)
+        kept = [None if index in translated else value.text for index, value in enumerate(again.values)]
+        return kept, again.outline
+
+    whole = replace(part, read=lambda text: reading if text is part.text else _refuse(), structure=structure)
+    return Document([whole], placeholders=STRINGS)
+
+
+def _refuse() -> Reading:
+    raise ValueError("reads only the text that it was made for")
+
+
+@dataclass
+class _Builder:
+    line: Callable[[int], str]
+    values: Sequence[Value]
+    segments: list[Segment] = field(default_factory=list)
+    templates: dict[int, tuple[Template, int]] = field(default_factory=dict)  # by value; index of its first segment
+    owners: list[int] = field(default_factory=list)  # the value of each segment
+
+    def reading(self, text: str) -> Reading:
+        for index, value in enumerate(self.values):
+            if value.is_text and is_language(value.text, value.path.rpartition(".")[2]):
+                self._add(index, value)
+        return Reading(text, self.segments, also=self._edits)
+
+    def _add(self, index: int, value: Value) -> None:
+        place = ", ".join(filter(None, [self.line(value.start), value.path]))
+        try:
+            value.text.encode("utf-8")
+        except UnicodeEncodeError:
+            text = value.text.encode("utf-8", "replace").decode("utf-8")
+            self._add_refused(replace(value, text=text), index, place, _SURROGATE)
+            return
+        template = template_of(value.text, value.apostrophes)
+        if template is None or value.fault:
+            self._add_refused(value, index, place, value.fault or DAMAGED)
+        elif template.texts:
+            self.templates[index] = template, len(self.segments)
+            for each in template.texts:
+                inline, write = each.message.inline, each.message.write
+                self._append(index, Segment(inline, place, _no_edits, write, each.refuse))
+
+    def _add_refused(self, value: Value, index: int, place: str, why: str) -> None:
+        refuse: Callable[[str], str] = partial(_why, why)
+        self._append(index, Segment(Inline(value.text, value.text, ()), place, _no_edits, refuse=refuse))
+
+    def _append(self, index: int, segment: Segment) -> None:
+        self.segments.append(segment)
+        self.owners.append(index)
+
+    def _edits(self, translations: Mapping[int, Filled]) -> list[Edit]:
+        """Return an edit for each string that translations change."""
+        of_value: dict[int, dict[int, str]] = {}
+        for index, filled in translations.items():
+            owner = self.owners[index]
+            of_value.setdefault(owner, {})[index - self.templates[owner][1]] = filled.text
+        edits = []
+        for owner, texts in of_value.items():
+            value = self.values[owner]
+            text = self.templates[owner][0].filled(texts)
+            if text != value.text:
+                edits.append(Edit(value.start, value.end, value.write(text)))
+        return edits
+
+
+def _no_edits(_filled: Filled) -> Sequence[Edit]:
+    return ()
+
+
+def _why(why: str, _translation: str) -> str:
+    return why
+
+
+def check_readings(own: Sequence[str], other: Sequence[str]) -> None:
+    """Raise DataError if two parsers see different strings in a file."""
+    if own != other:
+        index = next((i for i, pair in enumerate(zip(own, other, strict=False)) if len(set(pair)) > 1), len(other))
+        raise DataError(
+            f"two parsers disagree on string {index + 1} of {len(own)}, {''.join(own[index : index + 1])[:40]!r}; "
+            "write the file again with the program that it is from"
+        )
