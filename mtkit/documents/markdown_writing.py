@@ -14,6 +14,7 @@ _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _STAND_INS = {  # private, for delimiters of emphasis until it is known which ones do
     ("*", "open"): "\U000ffff0", ("*", "close"): "\U000ffff1", ("_", "open"): "\U000ffff2", ("_", "close"): "\U000ffff3"
 }  # fmt: skip
+PRIVATE = re.compile("[\U000ffff0-\U000ffff3\U000ffffa\U000ffffb]")  # what no document may have
 _AS_THEY_ARE = {stand_in: char for (char, _), stand_in in _STAND_INS.items()}
 _ASTERISKS = dict.fromkeys(_AS_THEY_ARE, "*")  # which count beside letters, too
 _OPEN, _CLOSE = "[\U000ffff0\U000ffff2]", "[\U000ffff1\U000ffff3]"

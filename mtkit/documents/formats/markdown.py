@@ -10,6 +10,7 @@ from mtkit.documents.inline import Inline, Part, inline_of
 from mtkit.documents.markdown_blocks import Block, Blocks, blocks_of
 from mtkit.documents.markdown_inline import Interval, Mark, destination_and_title, marks_of, pieces_of
 from mtkit.documents.markdown_writing import (
+    PRIVATE,
     Surroundings,
     codes_in,
     loses_codes,
@@ -22,6 +23,7 @@ from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, line_of, text_part
 from mtkit.documents.source import Source
+from mtkit.errors import DataError
 
 _WRAPPED = 40  # characters: a paragraph with a longer line is wrapped again
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -37,7 +39,9 @@ def read(raw: bytes, options: Options) -> Document:
 
 
 def read_text(text: str) -> Reading:
-    """Return the segments of a Markdown text. Raises DataError if it is nested too deeply."""
+    """Return the segments of a Markdown text. Raises DataError if it is nested too deeply or has private characters."""
+    if private := PRIVATE.search(text):
+        raise DataError(f"contains the private character U+{ord(private[0]):X}; remove it")
     found = blocks_of(text)
     place = line_of(text)
     values = sorted(
