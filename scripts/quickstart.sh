@@ -5,6 +5,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 
-set_up fast,plot
+set_up fast,plot,documents
 .venv/bin/mtkit demo "$@"
 echo "In a new shell, first: source .venv/bin/activate" >&2
