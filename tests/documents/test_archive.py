@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_archives import zipped
 
-from mtkit.documents import archive
-from mtkit.documents.archive import Archive
+from mtkit.documents.office import archive
+from mtkit.documents.office.archive import Archive
 from mtkit.errors import DataError
 
 MEMBERS: dict[str, str | bytes] = {

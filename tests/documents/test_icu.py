@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_documents import loud_around_placeholders
 
-from mtkit.documents import icu
-from mtkit.documents.values import Apostrophes, Template, template_of
+from mtkit.documents.messages import icu
+from mtkit.documents.messages.values import Apostrophes, Template, template_of
 
 MESSAGE = (
     "You have {count, plural, offset:1 =0 {no file} one {# file in {dir}} "

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_documents import loud_around_placeholders, translated
 
-from mtkit.documents.message_text import PLACEHOLDER
+from mtkit.documents.messages.message_text import PLACEHOLDER
 from mtkit.documents.reading import Options, document_of
 from mtkit.errors import DataError
 

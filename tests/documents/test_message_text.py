@@ -2,8 +2,8 @@
 
 import pytest
 
-from mtkit.documents.access_keys import with_key, without_key
-from mtkit.documents.message_text import message_of
+from mtkit.documents.messages.access_keys import with_key, without_key
+from mtkit.documents.messages.message_text import message_of
 
 
 @pytest.mark.parametrize(

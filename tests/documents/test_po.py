@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tiny_documents import same, translated
 
 from mtkit.documents.document import Filled
-from mtkit.documents.message_text import PLACEHOLDER
-from mtkit.documents.po_entries import entries_of, quoted
+from mtkit.documents.messages.message_text import PLACEHOLDER
+from mtkit.documents.messages.po_entries import entries_of, quoted
 from mtkit.documents.reading import Options, document_of
 from mtkit.errors import DataError
 

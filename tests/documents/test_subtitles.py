@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiny_documents import loud, translated
 
 from mtkit.documents.reading import Options, document_of
-from mtkit.documents.shares import MOST_IN_LINE, Word, lines, shares, words_of
+from mtkit.documents.subtitles.shares import MOST_IN_LINE, Word, lines, shares, words_of
 from mtkit.errors import DataError
 
 SRT = """1

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from mtkit.documents.document import Document
+from mtkit.documents.messages.string_files import Scan, Value, strings_document
 from mtkit.documents.reading import Options
-from mtkit.documents.string_files import Scan, Value, strings_document
 from mtkit.errors import DataError
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'

@@ -7,10 +7,10 @@ from functools import partial
 from itertools import islice
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
-from mtkit.documents.message_text import PLACEHOLDER, Message, message_of
+from mtkit.documents.messages.message_text import PLACEHOLDER, Message, message_of
+from mtkit.documents.messages.table_cells import Cell, column_names, dialect_of
 from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import Options, line_of, text_part
-from mtkit.documents.table_cells import Cell, column_names, dialect_of
 from mtkit.errors import DataError
 from mtkit.formats.units import language_of_column
 from mtkit.languages import are_one_language

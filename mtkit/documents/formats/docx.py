@@ -4,16 +4,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mtkit.documents import ooxml, xml_text
-from mtkit.documents.archive import Archive
+from mtkit.documents import xml_text
 from mtkit.documents.document import Document, Reading
 from mtkit.documents.inline import Kind
-from mtkit.documents.ooxml import ALT_ATTRIBUTES, PREFIXES, PROPERTIES, Formats, Names, Reader
+from mtkit.documents.office import ooxml
+from mtkit.documents.office.archive import Archive
+from mtkit.documents.office.ooxml import ALT_ATTRIBUTES, PREFIXES, PROPERTIES, Formats, Names, Reader
+from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
+from mtkit.documents.office.skeleton import Skeleton
+from mtkit.documents.office.xml_tree import Frame, Xml
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
-from mtkit.documents.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
-from mtkit.documents.skeleton import Skeleton
-from mtkit.documents.xml_tree import Frame, Xml
 
 _RUN = Names("w:r", "w:rPr", "w:t")
 _IGNORED_FORMAT = re.compile(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mtkit.documents.document import Document
+from mtkit.documents.messages.string_files import Scan, Value, check_readings, strings_document
 from mtkit.documents.reading import Options
-from mtkit.documents.string_files import Scan, Value, check_readings, strings_document
 from mtkit.errors import DataError
 
 _STRING = r'"(?P<string>[^"\\]*+(?:\\.[^"\\]*+)*+)"?'

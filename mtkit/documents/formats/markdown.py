@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segment, hold_out
 from mtkit.documents.formats import html as pages
 from mtkit.documents.inline import Inline, Part, inline_of
-from mtkit.documents.markdown_blocks import Block, Blocks, blocks_of
-from mtkit.documents.markdown_inline import Interval, Mark, destination_and_title, marks_of, pieces_of
-from mtkit.documents.markdown_writing import (
+from mtkit.documents.markdown.blocks import Block, Blocks, blocks_of
+from mtkit.documents.markdown.inline import Interval, Mark, destination_and_title, marks_of, pieces_of
+from mtkit.documents.markdown.writing import (
     PRIVATE,
     Surroundings,
     codes_in,

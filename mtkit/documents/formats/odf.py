@@ -4,15 +4,15 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from mtkit.documents import xml_text
-from mtkit.documents.archive import Archive
 from mtkit.documents.document import Document, Part, Reading
 from mtkit.documents.inline import Kind
-from mtkit.documents.ooxml import add_element, member_part, member_xml
+from mtkit.documents.office.archive import Archive
+from mtkit.documents.office.ooxml import add_element, member_part, member_xml
+from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
+from mtkit.documents.office.skeleton import Skeleton
+from mtkit.documents.office.xml_tree import Frame, Xml
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
-from mtkit.documents.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
-from mtkit.documents.skeleton import Skeleton
-from mtkit.documents.xml_tree import Frame, Xml
 from mtkit.errors import DataError
 
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns:"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
-from mtkit.documents.message_text import PLACEHOLDER, Message, message_of, refuse_branches
+from mtkit.documents.messages.message_text import PLACEHOLDER, Message, message_of, refuse_branches
+from mtkit.documents.messages.po_entries import Entry, Field, entries_of, is_wrapped, quoted
 from mtkit.documents.placeholders import STRINGS
-from mtkit.documents.po_entries import Entry, Field, entries_of, is_wrapped, quoted
 from mtkit.documents.reading import Options, line_of, text_part
 from mtkit.formats.po import header_fields
 

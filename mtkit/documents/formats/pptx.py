@@ -1,12 +1,12 @@
 """PPTX: the paragraphs of slides, notes, comments, charts and diagrams; formats are codes."""
 
-from mtkit.documents import ooxml
-from mtkit.documents.archive import Archive
 from mtkit.documents.document import Document, Reading
-from mtkit.documents.ooxml import DRAWINGS, LAYOUTS, PREFIXES, PROPERTIES, Reader
+from mtkit.documents.office import ooxml
+from mtkit.documents.office.archive import Archive
+from mtkit.documents.office.ooxml import DRAWINGS, LAYOUTS, PREFIXES, PROPERTIES, Reader
+from mtkit.documents.office.xml_tree import Frame
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
-from mtkit.documents.xml_tree import Frame
 
 _PARTS = ("slide", "notesSlide", "chart", "diagramData", "diagramDrawing")
 _MAIN = tuple(

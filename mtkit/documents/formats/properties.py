@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mtkit.documents import icu
 from mtkit.documents.document import Document
+from mtkit.documents.messages import icu
+from mtkit.documents.messages.string_files import Scan, Value, strings_document
+from mtkit.documents.messages.values import Apostrophes
 from mtkit.documents.reading import Options
-from mtkit.documents.string_files import Scan, Value, strings_document
-from mtkit.documents.values import Apostrophes
 from mtkit.errors import DataError
 
 _SPACE = r"(?:[ \t\f]|\\(?:\r\n|[\r\n]))"

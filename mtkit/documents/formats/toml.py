@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mtkit.documents.document import Document
+from mtkit.documents.messages.string_files import Scan, Value, check_readings, strings_document
 from mtkit.documents.reading import Options
-from mtkit.documents.string_files import Scan, Value, check_readings, strings_document
 from mtkit.errors import DataError
 
 _TOKEN = re.compile(  # strings that are not closed, too, so that no text takes quadratic time

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment, apply
-from mtkit.documents.message_text import refuse_branches
+from mtkit.documents.messages.message_text import refuse_branches
+from mtkit.documents.messages.xliff_text import SourceText, source_text
 from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import Options, line_of, text_part
-from mtkit.documents.xliff_text import SourceText, source_text
 from mtkit.documents.xml_text import Token, check, declared_encoding, ends_of, tokens
 from mtkit.errors import DataError
 

@@ -4,15 +4,16 @@ import re
 from collections.abc import Collection, Iterator
 from functools import partial
 
-from mtkit.documents import ooxml, xml_text
-from mtkit.documents.archive import Archive
+from mtkit.documents import xml_text
 from mtkit.documents.document import Document, Reading
-from mtkit.documents.ooxml import DRAWINGS, PREFIXES, PROPERTIES, Formats, Names, Reader
+from mtkit.documents.office import ooxml
+from mtkit.documents.office.archive import Archive
+from mtkit.documents.office.ooxml import DRAWINGS, PREFIXES, PROPERTIES, Formats, Names, Reader
+from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_text
+from mtkit.documents.office.skeleton import Skeleton
+from mtkit.documents.office.xml_tree import Frame, Xml
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
-from mtkit.documents.runs import Item, Raw, RunStyle, add_paragraph, add_text
-from mtkit.documents.skeleton import Skeleton
-from mtkit.documents.xml_tree import Frame, Xml
 
 _RUN = Names("x:r", "x:rPr", "x:t")
 _TEXTS = frozenset(["x:si", "x:is", "x:text"])

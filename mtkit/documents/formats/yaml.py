@@ -7,10 +7,10 @@ from functools import partial
 
 import yaml
 
-from mtkit.documents import yaml_scalars
 from mtkit.documents.document import Document
+from mtkit.documents.messages import yaml_scalars
+from mtkit.documents.messages.string_files import Scan, Value, strings_document
 from mtkit.documents.reading import Options
-from mtkit.documents.string_files import Scan, Value, strings_document
 from mtkit.errors import DataError
 
 _MOST_LEVELS = 200

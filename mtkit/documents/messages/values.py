@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from mtkit.documents import html_text, icu
-from mtkit.documents.message_text import PLACEHOLDER, Message, message_of
+from mtkit.documents import html_text
+from mtkit.documents.messages import icu
+from mtkit.documents.messages.message_text import PLACEHOLDER, Message, message_of
 
 Nodes = tuple["str | int", ...]  # characters, and indices of texts that stand between them
 

@@ -6,10 +6,10 @@ from functools import partial
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
 from mtkit.documents.inline import Inline
-from mtkit.documents.language import is_language
+from mtkit.documents.messages.language import is_language
+from mtkit.documents.messages.values import DAMAGED, Apostrophes, Template, template_of
 from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import line_of, text_part
-from mtkit.documents.values import DAMAGED, Apostrophes, Template, template_of
 from mtkit.errors import DataError
 
 _SURROGATE = "has half of a surrogate pair, such as \\ud83d alone, which is no character; correct it"

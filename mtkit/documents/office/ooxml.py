@@ -7,12 +7,12 @@ from functools import partial
 from typing import NamedTuple
 
 from mtkit.documents import xml_text
-from mtkit.documents.archive import Archive, shown
 from mtkit.documents.document import Part, Reading
+from mtkit.documents.office.archive import Archive, shown
+from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_text
+from mtkit.documents.office.skeleton import Skeleton
+from mtkit.documents.office.xml_tree import Frame, Xml
 from mtkit.documents.reading import text_part
-from mtkit.documents.runs import Item, Raw, RunStyle, add_paragraph, add_text
-from mtkit.documents.skeleton import Skeleton
-from mtkit.documents.xml_tree import Frame, Xml
 from mtkit.errors import DataError
 
 _OPEN, _STRICT = "http://schemas.openxmlformats.org/", "http://purl.oclc.org/ooxml/"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.subtitle_cues import TAG, width
+from mtkit.documents.subtitles.cues import TAG, width
 from mtkit.quality.faults import CHARACTER_WORDS
 
 # Netflix, Timed Text Style Guide: general requirements, and the pages of most languages: two lines, 42 characters a

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.inline import Code, Inline, Kind, inline_of
-from mtkit.documents.message_text import ENTITY, PLACEHOLDER, Message, breaks, message_of
+from mtkit.documents.messages.message_text import ENTITY, PLACEHOLDER, Message, breaks, message_of
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.xml_text import Token, ends_of, escape, unescape
 
