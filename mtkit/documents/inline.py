@@ -1,5 +1,6 @@
 """Text with inline codes: markup that stays as it is while the text around it is translated."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -98,14 +99,18 @@ def _partners(parts: Sequence[Part]) -> set[int]:
     """Return the indices of the codes that have a partner: the last opening one of the name that is still open."""
     found: set[int] = set()
     waiting: list[tuple[int, str]] = []
+    n_waiting = Counter[str]()  # by name, so that a closing code without a partner costs nothing
     for index, part in enumerate(parts):
         if isinstance(part, str) or part.kind == "single":
             continue
         if part.kind == "open":
             waiting.append((index, part.name))
+            n_waiting[part.name] += 1
             continue
-        last = next((place for place in reversed(range(len(waiting))) if waiting[place][1] == part.name), None)
-        if last is not None:
-            found |= {waiting[last][0], index}
-            del waiting[last:]  # those opened after it would cross
+        while n_waiting[part.name]:  # those opened after the partner would cross
+            opened, name = waiting.pop()
+            n_waiting[name] -= 1
+            if name == part.name:
+                found |= {opened, index}
+                break
     return found

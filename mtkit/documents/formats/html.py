@@ -170,7 +170,7 @@ def _runs(text: str, tags: Sequence[FoundTag]) -> Iterator[list[Piece]]:
     """Yield the pieces between block elements."""
     ends = html_text.ends_of(tags)
     run: list[Piece] = []
-    open_names: list[str] = []  # of inline elements in this run
+    n_open = Counter[str]()  # inline elements in this run, by name
     at = 0
     for index, (start, end, tag) in enumerate(tags):
         if start < at:
@@ -190,14 +190,14 @@ def _runs(text: str, tags: Sequence[FoundTag]) -> Iterator[list[Piece]]:
             is_void = name in html_text.VOID or tag["rest"].endswith("/")
             kind: Kind = "close" if tag["close"] else "single" if is_void else "open"
             code = Code(text[start:end], kind, name, "\n" if name == "br" else "")
-            is_break = not is_inline or (name == "br" and not open_names)
+            is_break = not is_inline or (name == "br" and not n_open.total())
         if is_break:
             yield run
-            run, open_names = [], []
+            run, n_open = [], Counter[str]()
             continue
         run.append(Piece(start, at, code))
         if code.kind == "open":
-            open_names.append(name)
-        elif code.kind == "close" and name in open_names:
-            open_names.remove(name)
+            n_open[name] += 1
+        elif code.kind == "close" and n_open[name]:
+            n_open[name] -= 1
     yield [*run, *([Piece(at, len(text))] if at < len(text) else [])]
