@@ -98,4 +98,5 @@ def _notes(segment: Segment, paragraph: Paragraph, place: str) -> Iterable[Note]
     forced = Counter({"placeholder": paragraph.n_placed, "tag": paragraph.n_guessed})
     for noun, n in forced.items():
         if n:
-            yield Note(place, PLACED, f"the place of {n} {noun}{'s' if n > 1 else ''} is a guess", src, tgt)
+            what = f"the place of 1 {noun} is a guess" if n == 1 else f"the places of {n} {noun}s are guesses"
+            yield Note(place, PLACED, what, src, tgt)

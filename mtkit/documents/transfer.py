@@ -261,9 +261,9 @@ class _Placer:
             return _Item(end, start, order, space * before + markup)
         if before and not after:
             return _Item(start, start, order, space * (start == end) + markup)
-        if before:
-            return _Item(end, end, order, space + markup)
-        return _Item(end, end, order, markup)
+        if before and start - end > 1:  # both of its spaces are there
+            return _Item(end + 1, end + 1, order, markup)
+        return _Item(end, end, order, space * before + markup)
 
 
 def _mutual(weights: Floats) -> Floats:

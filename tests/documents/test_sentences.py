@@ -97,6 +97,12 @@ def test_codes_of_a_paragraph_go_to_the_right_sentence():
     assert found.plain == "Un chat. Deux chiens. Pas oiseau."
 
 
+def test_a_code_between_sentences_keeps_its_spaces():
+    inline = html_text.parse("One cat. <img> Two dogs.")
+    found = assemble(inline, _results(inline, ["Un chat.", "Deux chiens."]), html_text.write)
+    assert found.text == "Un chat. <img> Deux chiens."
+
+
 def test_a_paragraph_that_stays_is_as_it_was():
     inline = html_text.parse("One <b>&quot;cat&quot;</b>&nbsp;&gt;  two. Three.")
     same = {sentence.text: Translated(sentence.text) for sentence in sentences_of(inline)}
