@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.console import log
 from mtkit.documents import report
-from mtkit.documents.reading import Options
+from mtkit.documents.reading import Options, format_named, format_of
 from mtkit.documents.translate import translate_file
 from mtkit.errors import DataError, UsageError
 from mtkit.jobs import line_job
@@ -29,6 +29,19 @@ def refuse_with(options: Mapping[str, object]) -> None:
         raise UsageError(f"--document translates a whole file to --output: leave out {', '.join(given)}")
 
 
+def options_of(source: Path, target: Path, format_name: str | None, columns: str | None) -> Options:
+    """Return what the options say of a document. Raises UsageError if they do not fit it, or each other."""
+    options = Options(format_name, tuple((columns or "").split(",")) if columns is not None else ())
+    name, of_target = format_of(source, options), format_named(target)
+    if columns is not None and name != "csv":
+        raise UsageError(f"--columns: for tables; {source} is read as {name}")
+    if format_name is None and of_target not in (None, name):
+        raise UsageError(
+            f"--output {target}: the ending names {of_target}, but the document is {name}; give it the same"
+        )
+    return Options(name, options.columns)
+
+
 def check_paths(source: Path, target: Path | None, report_path: Path | None) -> Path:
     """Return the output. Raises UsageError if none is given, or if it is the document or the report.
 
@@ -39,8 +52,11 @@ def check_paths(source: Path, target: Path | None, report_path: Path | None) -> 
     for other in filter(None, (target, report_path)):
         if other.exists() and source.exists() and other.samefile(source):
             raise UsageError(f"{other} is the document itself: give another name; the document stays as it is")
-    if report_path is not None and report_path.resolve() == target.resolve():
-        raise UsageError(f"{target}: given as --output and as --report")
+    if report_path is not None:
+        if report_path.resolve() == target.resolve():
+            raise UsageError(f"{target}: given as --output and as --report")
+        if report_path.is_dir() or not report_path.parent.is_dir():
+            raise UsageError(f"--report {report_path}: name a file in a folder that is there")
     if not source.exists():
         raise DataError(f"{source}: no such file")
     if not line_job.can_be_a_job(source, target):
@@ -62,7 +78,7 @@ def run(
     if result is None:
         return
     for line in report.summary(result, listed=report_path is None):
-        (log.warning if result.notes else log.info)(line)
+        (log.warning if result.notes or not result.n_segments else log.info)(line)
     if report_path is not None:
         data = shared.members[0].config.data
         report.write_report(report_path, source, target, result, (data.src_lang, data.tgt_lang))

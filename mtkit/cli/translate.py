@@ -37,7 +37,6 @@ from mtkit.cli.translate_file import Form, Markup, translate_file
 from mtkit.cli.translating import load_shared_translator, load_translator, model_folders, option_overrides
 from mtkit.console import log, progress_bar
 from mtkit.data import unseen_characters
-from mtkit.documents.reading import Options, format_of
 from mtkit.errors import UsageError
 from mtkit.formats import lines as text_lines
 from mtkit.jobs import line_job
@@ -216,8 +215,7 @@ def translate(
             }
         )
         target = document.check_paths(document_path, output_path, report_path)
-        options = Options(document_format, tuple((columns or "").split(",")) if columns else ())
-        format_of(document_path, options)
+        options = document.options_of(document_path, target, document_format, columns)
         shared = load_shared_translator(folders, settings, where, device)
         document.run(document_path, target, shared, options, report_path=report_path, restart=restart)
         return

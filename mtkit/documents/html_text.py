@@ -14,6 +14,7 @@ TAG = re.compile(
     r"|<(?P<close>/?)(?P<name>[a-zA-Z][^\s/<>]{0,99}+)"
     rf"""(?P<rest>(?:"[^"]*+"|'[^']*+'|[^'"<>]++){{0,{_MOST}}}+)>""",
 )
+_COMMENT_END = re.compile("--!?>")
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 KEPT = frozenset(["code", "kbd", "math", "samp", "script", "style", "svg", "var"])  # what is inside is not language
 NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b""", re.IGNORECASE)
@@ -69,7 +70,7 @@ def code_of(tag: re.Match[str]) -> Code | None:
 
 def tags(line: str) -> Iterator[FoundTag]:
     """Yield where each tag, comment, declaration and instruction stands, all but the tags as None."""
-    at, last_comment = 0, line.rfind("-->")
+    at, last_comment = 0, max(line.rfind("-->"), line.rfind("--!>"))
     while (tag := TAG.search(line, at)) is not None:
         start, at = tag.span()
         if tag["name"]:
@@ -77,7 +78,9 @@ def tags(line: str) -> Iterator[FoundTag]:
         elif tag[0] != "<!--":
             yield start, at, None
         elif start + 4 <= last_comment:
-            at = line.index("-->", start + 4) + 3
+            ended = _COMMENT_END.search(line, start + 4)
+            assert ended is not None
+            at = ended.end()
             yield start, at, None
         else:  # never closed: to a browser, all the rest is a comment
             yield start, len(line), None

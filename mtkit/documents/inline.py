@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+_MOST_LEVELS = 100  # of codes inside each other; those beyond count as codes without a partner
 Kind = Literal["open", "close", "single"]
 
 
@@ -104,8 +105,9 @@ def _partners(parts: Sequence[Part]) -> set[int]:
         if isinstance(part, str) or part.kind == "single":
             continue
         if part.kind == "open":
-            waiting.append((index, part.name))
-            n_waiting[part.name] += 1
+            if len(waiting) < _MOST_LEVELS:
+                waiting.append((index, part.name))
+                n_waiting[part.name] += 1
             continue
         while n_waiting[part.name]:  # those opened after the partner would cross
             opened, name = waiting.pop()

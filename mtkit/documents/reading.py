@@ -59,11 +59,16 @@ def format_of(path: Path, options: Options) -> str:
         if options.format not in FORMATS:
             raise UsageError(f"--format {options.format}: not a known format; one of {known}")
         return options.format
+    name = format_named(path)
+    if name is None:
+        raise UsageError(f"{path}: the ending {path.suffix!r} names no known format; say --format, one of {known}")
+    return name
+
+
+def format_named(path: Path) -> str | None:
+    """Return the format that the ending of a name tells; None if none."""
     ending = path.suffix.lower().removeprefix(".")
-    for name, endings in FORMATS.items():
-        if ending in endings:
-            return name
-    raise UsageError(f"{path}: the ending .{ending} names no known format; say --format, one of {known}")
+    return next((name for name, endings in FORMATS.items() if ending in endings), None)
 
 
 def read_document(path: Path, options: Options) -> Document:
@@ -113,14 +118,12 @@ def text_part(
     is_markup: it can write &#8364; for a character that its encoding lacks; elsewhere such a translation is left out.
     Raises DataError if it is in another encoding.
     """
+    if kind := next((kind for start, kind in _NO_TEXTS.items() if raw.startswith(start)), None):
+        raise DataError(f"is {kind}, not a text; give it the ending of its format, or say --format")
     bom = next((mark for mark in _BOMS if raw.startswith(mark)), b"")
-    encoding = _BOMS[bom] if bom else (declared(raw[:4096].decode("latin-1")) if declared else None) or "utf-8"
+    encoding = _BOMS[bom] if bom else _declared(raw, declared)
     try:
-        if not codecs.lookup(encoding)._is_text_encoding:
-            raise LookupError
         text = raw[len(bom) :].decode(encoding)
-    except LookupError:
-        raise DataError(f"declares an unknown encoding, {encoding!r}; convert it to UTF-8") from None
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise DataError(
@@ -134,7 +137,35 @@ def text_part(
         has_all = encoding.startswith("utf") or not is_markup
         return bom + merged.encode(encoding, "strict" if has_all else "xmlcharrefreplace")
 
+    if encode(text) != raw:
+        raise DataError(f"cannot be written again as it is, in {encoding}; convert it to UTF-8")
     return Part(name, text, read, structure, encode)
+
+
+def _declared(raw: bytes, declared: Callable[[str], str | None] | None) -> str:
+    """Return the encoding that a text declares; UTF-8 if none, or one that cannot have declared itself in ASCII."""
+    encoding = (declared(raw[:4096].decode("latin-1")) if declared else None) or "utf-8"
+    try:
+        name, ascii_text = codecs.lookup(encoding).name, "<a>".encode(encoding)
+    except (LookupError, UnicodeError):
+        name, ascii_text = "", b""
+    if name.startswith(("utf-16", "utf-32")):
+        return "utf-8"
+    if ascii_text != b"<a>" or name in _NEVER:
+        raise DataError(f"declares an unknown encoding, {encoding!r}; convert it to UTF-8")
+    return encoding
+
+
+_NEVER = frozenset(["utf-7", "unicode-escape", "raw-unicode-escape", "punycode", "idna"])  # of Python, not of documents
+_NO_TEXTS = {
+    b"PK\x03\x04": "a zip, such as an Office file",
+    bytes.fromhex("d0cf11e0a1b11ae1"): "an old or encrypted Office file",
+    b"%PDF-": "a PDF",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"GIF8": "a picture",
+    b"\x1f\x8b": "compressed by gzip",
+}
 
 
 def line_of(text: str) -> Callable[[int], str]:

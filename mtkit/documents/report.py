@@ -18,6 +18,7 @@ _TITLES = {
     CHECK: "translation looks wrong",
     PLACED: "place of a tag or placeholder is a guess",
 }
+_BEGINNINGS = {LEFT: "left as it is, because ", CHECK: "its translation ", PLACED: ""}  # of lines; a reason follows
 _MEANINGS = {
     LEFT: "These segments are as they were in the document: translate them by hand.",
     CHECK: "These segments are translated, but something about the translation is suspect. The text is the plain one, "
@@ -30,6 +31,9 @@ def summary(result: TranslatedDocument, *, listed: bool = True) -> Iterator[str]
     """Yield lines that say what was done; listed: with the first segments to look at."""
     counts = Counter(note.kind for note in result.notes)
     to_check = ", ".join(f"{title}: {counts[kind]:,}" for kind, title in _TITLES.items() if counts[kind])
+    if not result.n_segments:
+        yield "the document has no text to translate: it is as it was"
+        return
     yield (
         f"{counted(result.n_segments, 'segment')}, {counted(result.n_sentences, 'sentence')}, "
         f"{counted(result.n_codes, 'tag')}; {to_check or 'nothing to check'}"
@@ -37,7 +41,7 @@ def summary(result: TranslatedDocument, *, listed: bool = True) -> Iterator[str]
     if not listed:
         return
     for note in result.notes[:_MOST_LISTED]:
-        yield f"  {note.place}: {_TITLES[note.kind]} ({note.reason}): {_short(note.src)}"
+        yield f"  {note.place}: {_BEGINNINGS[note.kind]}{note.reason}: {_short(note.src)}"
     if len(result.notes) > _MOST_LISTED:
         yield f"  and {len(result.notes) - _MOST_LISTED:,} more: --report FILE.html lists them all"
 

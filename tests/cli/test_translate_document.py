@@ -52,12 +52,19 @@ def test_a_report_lists_what_to_look_at(run):
         (["--document", "a.txt", "-o", "a.txt"], 2, r"a\.txt is the document itself"),
         (["--document", "a.txt", "-o", "b.txt", "--report", "b.txt"], 2, r"b\.txt: given as --output and as --report"),
         (["--document", "a.txt", "-o", "none/b.txt"], 2, "--output none/b.txt: there is no folder none"),
-        (["--document", "a.zzz", "-o", "b.txt"], 2, r"a\.zzz: the ending \.zzz .*--format"),
+        (["--document", "a.zzz", "-o", "b.txt"], 2, r"a\.zzz: the ending '\.zzz' .*--format"),
         (["--document", "a.txt", "-o", "b.txt", "--format", "word"], 2, "--format word: .*html"),
         (["--document", "a.txt", "-o", "b.txt", "a sentence"], 2, ".*leave out TEXT"),
         (["--document", "a.txt", "-o", "b.txt", "--n-best", "2"], 2, ".*leave out --n-best"),
-        (["--document", "latin1.html", "-o", "b.txt"], 1, r"latin1\.html: line 2: byte 0xe9 is not utf-8"),
+        (["--document", "latin1.html", "-o", "b.html"], 1, r"latin1\.html: line 2: byte 0xe9 is not utf-8"),
         (["--format", "html", "a"], 2, "--format: for a document"),
+        (
+            ["--document", "a.txt", "-o", "b.docx"],
+            2,
+            "--output b.docx: the ending names docx, but the document is text",
+        ),
+        (["--document", "a.txt", "-o", "b.txt", "--columns", "1"], 2, "--columns: for tables"),
+        (["--document", "a.txt", "-o", "b.txt", "--report", "none/r.html"], 2, "--report none/r.html: .*folder"),
     ],
 )
 def test_mistakes_are_explained_and_nothing_is_written(run, args, exit_code, message):

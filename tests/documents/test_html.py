@@ -90,3 +90,31 @@ class _Tags(HTMLParser):
 
     def handle_endtag(self, tag):
         self.found.append(f"/{tag}")
+
+
+def test_a_page_that_says_in_ascii_that_it_is_utf_16_is_not():
+    page = "<meta charset=utf-16><p>a house</p>"
+    assert translated(page.encode(), "html", loud).raw.decode() == page.replace("a house", "A HOUSE")
+
+
+def test_values_without_quotes_get_them_and_buttons_are_text():
+    page = """<p title=hello class=x>a</p><input type=submit value='Send it'><option label="one more">"""
+    page += "<noscript>go on</noscript>"
+    assert translated(page.encode(), "html").raw.decode() == page
+    changed = page.replace("title=hello", 'title="HELLO"').replace(">a<", ">A<").replace("Send it", "SEND IT")
+    assert translated(page.encode(), "html", loud).raw.decode() == changed.replace("one more", "ONE MORE").replace(
+        "go on", "GO ON"
+    )
+
+
+def test_hostile_pages_take_no_quadratic_time_and_no_deep_recursion():
+    for page in (
+        "<p>a</p>" + "<script>" * 20_000,
+        "<b>" * 20_000 + "x" + "</i>" * 20_000,
+        "a " + "<b>" * 5000 + "b" + "</b>" * 5000,
+    ):
+        assert translated(page.encode(), "html").raw.decode() == page
+
+
+def test_a_comment_may_end_as_browsers_allow():
+    assert translated(b"<p><!-- a --!>word</p>", "html", loud).raw == b"<p><!-- a --!>WORD</p>"

@@ -44,3 +44,56 @@ def test_lines_of_a_list_are_texts_of_their_own():
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0\U000ffffc\U000ffffd"), max_size=200))
 def test_any_text_comes_back(text):
     assert translated(text.encode(), "text").raw == text.encode()
+
+
+def test_marks_indentation_and_tabs_stay():
+    lines = [
+        "- one thing",
+        "* another",
+        "1) first",
+        "(a) letter",
+        "# heading",
+        "> quoted",
+        "[x] done",
+        "\tindented",
+        "a\tb c",
+    ]
+    loud_lines = [
+        "- ONE THING",
+        "* ANOTHER",
+        "1) FIRST",
+        "(a) LETTER",
+        "# HEADING",
+        "> QUOTED",
+        "[x] DONE",
+        "\tINDENTED",
+        "A\tB C",
+    ]
+    for newline in ("\n", "\r\n", "\r"):
+        found = translated(newline.join(lines).encode(), "text", loud).raw.decode()
+        assert found == newline.join(loud_lines)
+
+
+def test_a_sentence_a_line_stays_a_sentence_a_line():
+    text = (
+        "The cat sleeps under the table in the garden.\nMy brother is hungry and eats my oranges.\nI love my house.\n"
+    )
+    assert translated(text.encode(), "text", loud).raw.decode() == text.upper()
+
+
+def test_a_wrapped_quotation_keeps_its_marks():
+    text = (
+        "> This is what a friend wrote to me in a letter of\n> many lines that a program has wrapped and\n> quoted.\n"
+    )
+    found = translated(text.encode(), "text", loud).raw.decode()
+    assert all(line.startswith("> ") for line in found.splitlines())
+    assert found.replace("> ", "").split() == text.upper().replace("> ", "").split()
+
+
+def test_paragraphs_with_old_line_ends_stay_apart():
+    text = "This is a paragraph of more than forty characters.\r\rThis is another one, and it is as long as that.\r"
+    assert translated(text.encode(), "text", loud).raw.decode() == text.upper()
+
+
+def test_a_line_of_spaces_takes_no_quadratic_time():
+    translated(b" " * 200_000 + b"\n" + b"x", "text", loud)

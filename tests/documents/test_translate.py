@@ -78,6 +78,9 @@ def test_equal_sentences_are_translated_once():
         ("a.html", b"<p>caf\xe9", ["line 1", "0xe9", "utf-8"]),
         ("a.html", b"<meta charset=klingon>", ["klingon", "UTF-8"]),
         ("a.txt", b"a\0b", ["NUL"]),
+        ("a.html", b"PK\x03\x04...", ["zip", "--format"]),
+        ("a.txt", b"%PDF-1.7", ["PDF"]),
+        ("a.html", b"<meta charset=utf-7>+ADw-", ["utf-7", "UTF-8"]),
         ("a.html", "<img alt=a>\U000ffffc<img alt='b'>".encode(), ["U+FFFFC"]),
     ],
 )

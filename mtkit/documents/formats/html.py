@@ -14,60 +14,29 @@ from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, line_of, text_part
 
 _INLINE = frozenset(
-    [
-        "a",
-        "abbr",
-        "acronym",
-        "b",
-        "bdi",
-        "bdo",
-        "big",
-        "br",
-        "cite",
-        "code",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "img",
-        "ins",
-        "kbd",
-        "label",
-        "mark",
-        "math",
-        "nobr",
-        "q",
-        "rp",
-        "rt",
-        "ruby",
-        "s",
-        "samp",
-        "small",
-        "span",
-        "strike",
-        "strong",
-        "sub",
-        "sup",
-        "svg",
-        "time",
-        "tt",
-        "u",
-        "var",
-        "wbr",
-    ]
+    (
+        "a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark math nobr q rp rt "
+        + "ruby s samp small span strike strong sub sup svg time tt u var wbr"
+    ).split()
 )
-_SKIPPED = frozenset(["pre", "script", "style", "template", "textarea", "noscript", "object", "iframe", "xmp"])
-_NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b""", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"""\s(?P<name>[\w:-]+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)')""")
+_SKIPPED = frozenset(["pre", "script", "style", "template", "textarea", "object", "iframe", "xmp"])
+_NOT_TRANSLATED = re.compile(
+    r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*(?<![\w-])notranslate(?![\w-])""", re.IGNORECASE
+)
+_ATTRIBUTE = re.compile(
+    r"""\s(?P<name>[\w:-]+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'=<>`]+))"""
+)
 _TEXT_ATTRIBUTES = frozenset(["alt", "aria-label", "placeholder", "title"])
-_META_NAMES = re.compile(r"""\s(?:name|property)\s*=\s*["'](?:og:|twitter:)?(?:description|title)["']""", re.IGNORECASE)
+_META_NAMES = re.compile(
+    r"""\s(?:name|property)\s*=\s*(["']?)(?:og:|twitter:)?(?:description|title)\1(?=[\s/>]|$)""", re.IGNORECASE
+)
+_BUTTON = re.compile(r"""\stype\s*=\s*["']?(?:submit|button|reset)\b""", re.IGNORECASE)
 _CHARSET = re.compile(
     r"""<meta[^>]+?charset\s*=\s*["']?([\w:.-]+)|<\?xml[^>]+?encoding\s*=\s*["']([\w:.-]+)""", re.IGNORECASE
 )
 _SPACES = re.compile(r"[ \t\r\n\f]+")
-_RAW = re.compile(r"<(?P<name>script|style)\b[^>]*>(?P<content>.*?)(?=</(?P=name)\s*>)", re.IGNORECASE | re.DOTALL)
+_RAW = re.compile(r"<(?P<name>script|style)\b[^>]*>", re.IGNORECASE)
+_RAW_ENDS = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in ("script", "style")}
 
 
 def read(raw: bytes, options: Options) -> Document:
@@ -79,7 +48,10 @@ def read_text(text: str) -> Reading:
     """Return a page's segments."""
     place = line_of(text)
     intervals = list(attributes(tags_of(text)))
-    values = [Segment.at(start, end, value_of(text[start:end]), place(start), write_value) for start, end in intervals]
+    values = []
+    for start, end in intervals:
+        value, write = value_of(text, start, end)
+        values.append(Segment.at(start, end, value, place(start), write))
     kept = hold_out(text, intervals)
     return Reading(kept, list(segments(kept, place)), values)
 
@@ -92,9 +64,11 @@ def segments(text: str, place: Callable[[int], str]) -> Iterator[Segment]:
             yield segment
 
 
-def value_of(source: str) -> Inline:
-    """Return the value of an attribute as text."""
-    return Inline(source, html.unescape(source), ())
+def value_of(text: str, start: int, end: int) -> tuple[Inline, Callable[[str], str]]:
+    """Return the value of an attribute as text, and what writes it; a value without quotes gets them."""
+    source = text[start:end]
+    is_quoted = text[start - 1 : start] in ('"', "'")
+    return Inline(source, html.unescape(source), ()), _write_value if is_quoted else _write_quoted
 
 
 def structure(text: str) -> object:
@@ -109,9 +83,12 @@ def _parse(raw: str) -> str:
     return html.unescape(_SPACES.sub(" ", raw))
 
 
-def write_value(text: str) -> str:
-    """Return text as the value of an attribute."""
+def _write_value(text: str) -> str:
     return html.escape(text, quote=True)
+
+
+def _write_quoted(text: str) -> str:
+    return f'"{_write_value(text)}"'
 
 
 MARKUP = Markup(_parse, html_text.write)
@@ -119,9 +96,16 @@ MARKUP = Markup(_parse, html_text.write)
 
 def tags_of(text: str) -> list[FoundTag]:
     """Return all tags, those aside that stand in scripts and styles."""
-    raw = [match.span("content") for match in _RAW.finditer(text)]
-    tags = html_text.tags(_blanked(text, raw))
-    return list(tags)
+    return list(html_text.tags(_blanked(text, list(_raw_texts(text)))))
+
+
+def _raw_texts(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where scripts and styles stand; one that is never closed is all the rest, as to a browser."""
+    at = 0
+    while (tag := _RAW.search(text, at)) is not None:
+        ended = _RAW_ENDS[tag["name"].lower()].search(text, tag.end())
+        at = len(text) if ended is None else ended.start()
+        yield tag.end(), at
 
 
 def _blanked(text: str, intervals: Sequence[tuple[int, int]]) -> str:
@@ -156,14 +140,23 @@ def attributes(tags: Sequence[FoundTag]) -> Iterator[tuple[int, int]]:
             until = tags[ends.get(index, index)][1]
             if _NOT_TRANSLATED.search(tag["rest"]):
                 continue
-        is_meta = tag["name"].lower() == "meta" and _META_NAMES.search(tag["rest"])
+        names = _text_attributes(tag)
         for attribute in _ATTRIBUTE.finditer(tag["rest"]):
-            name = attribute["name"].lower()
-            if name in _TEXT_ATTRIBUTES or (is_meta and name == "content"):
-                kind = "single" if attribute["double"] is None else "double"
+            if attribute["name"].lower() in names:
+                kind = next(kind for kind in ("double", "single", "bare") if attribute[kind] is not None)
                 if any(map(str.isalpha, html.unescape(attribute[kind]))):
                     offset = tag.start("rest")
                     yield offset + attribute.start(kind), offset + attribute.end(kind)
+
+
+def _text_attributes(tag: re.Match[str]) -> frozenset[str]:
+    """Return the names of a tag's attributes that hold text."""
+    name, rest = tag["name"].lower(), tag["rest"]
+    if name == "meta" and _META_NAMES.search(rest):
+        return _TEXT_ATTRIBUTES | {"content"}
+    if name == "input" and _BUTTON.search(rest):
+        return _TEXT_ATTRIBUTES | {"value"}
+    return _TEXT_ATTRIBUTES | {"label"} if name in ("option", "optgroup", "track") else _TEXT_ATTRIBUTES
 
 
 def _runs(text: str, tags: Sequence[FoundTag]) -> Iterator[list[Piece]]:
@@ -183,7 +176,8 @@ def _runs(text: str, tags: Sequence[FoundTag]) -> Iterator[list[Piece]]:
             continue
         is_inline = name in _INLINE or (name.partition(":")[2] or "-") in _INLINE
         if not tag["close"] and _is_skipped(tag) and name not in html_text.VOID and not tag["rest"].endswith("/"):
-            at = tags[ends.get(index, index)][1]
+            is_all = index not in ends and name in _RAW_ENDS  # never closed: to a browser, all the rest is a script
+            at = len(text) if is_all else tags[ends.get(index, index)][1]
             code = Code(text[start:at], "single")
             is_break = not is_inline
         else:

@@ -75,7 +75,7 @@ def _values_in(block: Block, found: Blocks) -> Iterator[Value]:
     text = block.source.text
     if block.kind == "html":
         for start, end in pages.attributes(pages.tags_of(text)):
-            yield start, end, pages.value_of(text[start:end]), pages.write_value
+            yield start, end, *pages.value_of(text, start, end)
     elif block.kind == "definition":
         label = _LABEL.match(text)
         target = destination_and_title(text, label.end()) if label else None
@@ -90,7 +90,7 @@ def _values_in(block: Block, found: Blocks) -> Iterator[Value]:
             if text[mark.start] == "<":
                 for start, end in pages.attributes(pages.tags_of(text[mark.start : mark.end])):
                     first, last = mark.start + start, mark.start + end
-                    yield first, last, pages.value_of(text[first:last]), pages.write_value
+                    yield first, last, *pages.value_of(text, first, last)
 
 
 def _title(text: str, start: int, end: int) -> Value:

@@ -179,16 +179,22 @@ def _put(boxes: Sequence[_Box], style: _Style, parts: Sequence[Part]) -> Put:
 
 
 def _closed(found: Sequence[Sequence[Word]]) -> Iterator[list[Word]]:
-    """Yield the shares; a tag that stays open at the end of one is closed there and opened again in the next."""
+    """Yield the shares; a tag that closes in a later one is closed at the end of each before, and opened again."""
     still_open: list[re.Match[str]] = []
-    for share in found:
+    tags = [[tag for word in share for tag in TAG.finditer(word.text) if tag["name"]] for share in found]
+    later = Counter(tag["name"].lower() for of_share in tags for tag in of_share if tag["close"])
+    for share, of_share in zip(found, tags, strict=True):
         again = "".join(tag[0] for tag in still_open)
-        for word in share:
-            for tag in TAG.finditer(word.text):
-                if tag["close"] and still_open and still_open[-1]["name"] == tag["name"]:
-                    still_open.pop()
-                elif tag["name"] and not tag["close"]:
-                    still_open.append(tag)
+        for tag in of_share:
+            name = tag["name"].lower()
+            if not tag["close"]:
+                still_open.append(tag)
+                continue
+            later[name] -= 1
+            last = next((n for n in reversed(range(len(still_open))) if still_open[n]["name"].lower() == name), None)
+            if last is not None:
+                del still_open[last]
+        still_open = [tag for tag in still_open if later[tag["name"].lower()] > 0]
         ends = "".join(f"</{tag['name']}>" for tag in reversed(still_open))
         words = list(share)
         if words:

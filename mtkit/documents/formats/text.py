@@ -1,52 +1,67 @@
-"""Plain text: blank lines separate paragraphs; the lines of a wrapped paragraph are one text, other lines one each."""
+"""Plain text: blank lines separate paragraphs; the lines of a wrapped paragraph are one text, other lines one each.
+
+Indentation, marks of lists, headings and quotations, and tabs are no text.
+"""
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segment
 from mtkit.documents.inline import Inline
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, line_of, text_part
 
-_LINE = re.compile(r"[^\r\n]*\S[^\r\n]*")
-_LIST_ITEM = re.compile(r"\s*(?:[-*•–+]|\(?\w{1,3}[.)])\s")
+_LINE = re.compile(r"(?:(?<=[\r\n\f])|\A)[^\S\r\n\f]*+[^\s][^\r\n\f]*+")
+_BREAK = re.compile(r"\r\n|[\r\n\f]")
+_PREFIX = re.compile(
+    r"[^\S\r\n]*+(?:(?:[-*•–+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]|#{1,6}|>{1,9}|\[[ xX]\])[^\S\r\n]++)*"
+)
+_ENDS_SENTENCE = re.compile(r"[.!?…:;。！？][\"'”’»)\]]*\s*\Z")
 _WRAPPED = 40  # characters: the lines of a wrapped paragraph are longer, but for the last
 _EVEN = 0.6  # and at least so long, relative to the longest
+_CELL = re.compile(r"[^\t]*[^\s][^\t]*")
 
 Line = re.Match[str]
 
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a plain text."""
-    return Document([text_part(raw, _read, _n_paragraphs)], placeholders=PROSE)
+    return Document([text_part(raw, _read, _n_blank_lines)], placeholders=PROSE)
 
 
 def _read(text: str) -> Reading:
     place = line_of(text)
-    segments = []
-    for lines in _paragraphs(text):
-        start, end = lines[0].start() + _indent(lines[0]), lines[-1].start() + len(lines[-1][0].rstrip())
-        inline = Inline(text[start:end], " ".join(line[0].strip() for line in lines), ())
-        segments.append(Segment(inline, place(start), _put(lines, start, end, text)))
-    return Reading(text, segments)
+    return Reading(text, [segment for lines in _paragraphs(text) for segment in _segments(text, lines, place)])
 
 
-def _put(lines: Sequence[Line], start: int, end: int, text: str) -> Put:
+def _segments(text: str, lines: Sequence[Line], place: Callable[[int], str]) -> Iterator[Segment]:
+    """Yield the segments of lines that are one text; of a single line with tabs, what stands between them."""
+    start, end = lines[0].start() + len(_prefix(lines[0])), lines[-1].start() + len(lines[-1][0].rstrip())
+    if len(lines) > 1:
+        joined = " ".join(line[0][len(_prefix(line)) :].rstrip() for line in lines)
+        yield Segment(Inline(text[start:end], joined, ()), place(start), _put(text, lines, start, end))
+        return
+    for cell in _CELL.finditer(text, start, end):
+        first = cell.end() - len(cell[0].lstrip())
+        last = cell.start() + len(cell[0].rstrip())
+        yield Segment.at(first, last, Inline(text[first:last], text[first:last], ()), place(first))
+
+
+def _put(text: str, lines: Sequence[Line], start: int, end: int) -> Put:
     def put(filled: Filled) -> list[Edit]:
-        if len(lines) == 1 or filled.text == text[start:end]:
+        if filled.text == text[start:end]:
             return [Edit(start, end, filled.text)]
-        first, other = (" " * _indent(line) for line in lines[:2])
-        newline = "\r\n" if text[lines[0].end() : lines[0].end() + 2] == "\r\n" else "\n"
         wrapped = textwrap.wrap(
             filled.text,
             max(len(line[0]) for line in lines),
-            initial_indent=first,
-            subsequent_indent=other,
+            initial_indent=" " * len(_prefix(lines[0])),
+            subsequent_indent=_prefix(lines[1]),
             break_long_words=False,
             break_on_hyphens=False,
         )
-        return [Edit(start, end, newline.join(wrapped).lstrip())]
+        newline = _BREAK.match(text, lines[0].end())
+        return [Edit(start, end, (newline[0] if newline else "\n").join(wrapped).lstrip())]
 
     return put
 
@@ -55,7 +70,7 @@ def _paragraphs(text: str) -> Iterator[list[Line]]:
     """Yield the lines of each text that is translated as a whole."""
     block: list[Line] = []
     for line in _LINE.finditer(text):
-        if block and (_blank_between(text, block[-1], line) or _LIST_ITEM.match(line[0])):
+        if block and not _goes_on(text, block[-1], line):
             yield from _as_one_or_each(block)
             block = []
         block.append(line)
@@ -63,22 +78,35 @@ def _paragraphs(text: str) -> Iterator[list[Line]]:
         yield from _as_one_or_each(block)
 
 
-def _blank_between(text: str, before: Line, after: Line) -> bool:
-    return text.count("\n", before.end(), after.start()) > 1
+def _goes_on(text: str, before: Line, line: Line) -> bool:
+    """Return whether a line may belong to the paragraph of the one before: it is next, and begins no item."""
+    if len(_BREAK.findall(text, before.end(), line.start())) > 1 or "\f" in text[before.end() : line.start()]:
+        return False
+    mark = _prefix(line).strip()
+    return not mark or (mark.startswith(">") and mark == _prefix(before).strip())
 
 
 def _as_one_or_each(block: list[Line]) -> Iterator[list[Line]]:
     lengths = [len(line[0].rstrip()) for line in block]
-    longest = max(lengths)
-    if len(block) > 1 and longest > _WRAPPED and min(lengths[:-1]) >= _EVEN * longest:
+    longest, before_last = max(lengths), block[:-1]
+    n_ends = sum(bool(_ENDS_SENTENCE.search(line[0])) for line in before_last)
+    is_wrapped = longest > _WRAPPED and min(lengths[:-1], default=0) >= _EVEN * longest
+    if len(block) > 1 and is_wrapped and 2 * n_ends <= len(before_last) and "\t" not in "".join(_rests(block)):
         yield block
     else:
         yield from ([line] for line in block)
 
 
-def _indent(line: Line) -> int:
-    return len(line[0]) - len(line[0].lstrip())
+def _rests(block: Sequence[Line]) -> list[str]:
+    return [line[0][len(_prefix(line)) :] for line in block]
 
 
-def _n_paragraphs(text: str) -> object:
-    return sum(1 for block in re.split(r"\n[^\S\n]*\n", text) if block.strip())
+def _prefix(line: Line) -> str:
+    """Return the indentation of a line, with the marks of a list, a heading or a quotation."""
+    found = _PREFIX.match(line[0])
+    assert found is not None
+    return found[0] if found.end() < len(line[0]) else ""
+
+
+def _n_blank_lines(text: str) -> object:
+    return sum(1 for line in _BREAK.split(text) if not line.strip())

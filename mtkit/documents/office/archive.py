@@ -45,7 +45,7 @@ class Archive:
     def member(self, name: str) -> bytes:
         """Return the bytes of a member, which are those of a text. Raises DataError if it is missing or too large."""
         if name not in self._infos:
-            raise DataError(f"has no member {shown(name)}: not a {self._kind}, or damaged; save it again")
+            raise DataError(f"has no member {shown(name)}: not {self._kind}, or damaged; save it again")
         size = self._infos[name].file_size
         if size > MOST_BYTES:
             raise DataError(f"{shown(name)}: {size / 1e6:,.0f} MB; up to {MOST_BYTES / 1e6:.0f} MB of text are read")
@@ -91,18 +91,20 @@ def shown(name: str) -> str:
 
 def _opened(raw: bytes, kind: str) -> zipfile.ZipFile:
     if not raw:
-        raise DataError(f"is empty; a {kind} is never empty: copy it again")
+        raise DataError(f"is empty, which no {kind} file is: copy it again")
     if raw.startswith(_OLE):
         raise DataError(
             f"is encrypted, or a document of an old version such as .doc; save it without a password as {kind}"
         )
     end = raw.rfind(b"PK\5\6", -(1 << 16) - _ZIP_END.size)
     if end < 0 or len(raw) < end + _ZIP_END.size:
-        raise DataError(f"is not a {kind}, which is a zip, or not all of it; copy it again, or give its --format")
+        raise DataError(
+            f"is no {kind} file, which is a zip, or only a part of one; copy it again, as a whole, or say its --format"
+        )
     n_bytes = _ZIP_END.unpack_from(raw, end)[5]
     if n_bytes > _MOST_DIRECTORY_BYTES:
         raise DataError(
-            f"lists its members in {n_bytes:,} bytes, far more than a {kind} needs; unpack it to look at it"
+            f"lists its members in {n_bytes:,} bytes, far more than {kind} files need; unpack it to look at it"
         )
     try:
         return zipfile.ZipFile(io.BytesIO(raw))
@@ -124,7 +126,7 @@ def _check(infos: Sequence[zipfile.ZipInfo], kind: str) -> None:
         if path.startswith("/") or ".." in path.split("/") or path[1:2] == ":":
             raise DataError(f"contains {name}, a path out of its folder, as in an attack on whoever unpacks it")
         if stat.S_ISLNK(info.external_attr >> 16):
-            raise DataError(f"contains {name}, a symbolic link; a {kind} has none: save it again")
+            raise DataError(f"contains {name}, a symbolic link, which no {kind} file has: save it again")
         if info.file_size > _HARMLESS_BYTES and info.file_size > _MOST_RATIO * info.compress_size:
             raise DataError(
                 f"{name}: {info.compress_size:,} bytes that unpack to {info.file_size:,}, as in a zip bomb; "

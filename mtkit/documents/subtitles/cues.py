@@ -12,7 +12,7 @@ _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[,.](\d{1,3})"
 _TIMING = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?P<rest>[^\r\n]*)")
 _LIKE_TIMING = re.compile(r"[ \t]*[\d:.,]+[ \t]*-->|.*-->[ \t]*[\d:.,]+[ \t]*$")
 _NUMBER = re.compile(r"[ \t]*\d+[ \t]*$")
-TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z]+)?[^<>\r\n]{0,500}>|\{\\[^{}\r\n]{0,500}\}|\\[Nh]")
+TAG = re.compile(r"<(?P<close>/?)(?:(?P<name>[a-zA-Z]+)|(?=[\d.:/]))[^<>\r\n]{0,500}>|\{\\[^{}\r\n]{0,500}\}|\\[Nh]")
 _POSITION = re.compile(r"\{\\an?\d+[^{}\r\n]{0,100}\}")
 _TURN = re.compile(
     r"(?:<(?!v[\s.>])[^<>\r\n]*>|\{\\[^{}\r\n]*\}|[ \t])*(?P<mark>[-‐–—](?![-‐–—])[ \t]*(?=\S)|<v[\s.>]|[♪♫])"
