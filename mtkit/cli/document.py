@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.console import log
-from mtkit.documents import report
-from mtkit.documents.reading import Options, format_named, format_of
-from mtkit.documents.translate import translate_file
+from mtkit.documents import reading, report
+from mtkit.documents import translate as translation
 from mtkit.errors import DataError, UsageError
 from mtkit.jobs import line_job
 
@@ -29,17 +28,17 @@ def refuse_with(options: Mapping[str, object]) -> None:
         raise UsageError(f"--document translates a whole file to --output: leave out {', '.join(given)}")
 
 
-def options_of(source: Path, target: Path, format_name: str | None, columns: str | None) -> Options:
+def options_of(source: Path, target: Path, format_name: str | None, columns: str | None) -> reading.Options:
     """Return what the options say of a document. Raises UsageError if they do not fit it, or each other."""
-    options = Options(format_name, tuple((columns or "").split(",")) if columns is not None else ())
-    name, of_target = format_of(source, options), format_named(target)
+    options = reading.Options(format_name, tuple((columns or "").split(",")) if columns is not None else ())
+    name, of_target = reading.format_of(source, options), reading.format_named(target)
     if columns is not None and name != "csv":
         raise UsageError(f"--columns: for tables; {source} is read as {name}")
     if format_name is None and of_target not in (None, name):
         raise UsageError(
             f"--output {target}: the ending names {of_target}, but the document is {name}; give it the same"
         )
-    return Options(name, options.columns)
+    return reading.Options(name, options.columns)
 
 
 def check_paths(source: Path, target: Path | None, report_path: Path | None) -> Path:
@@ -68,13 +67,13 @@ def run(
     source: Path,
     target: Path,
     shared: SharedTranslator,
-    options: Options,
+    options: reading.Options,
     *,
     report_path: Path | None = None,
     restart: bool = False,
 ) -> None:
     """Translate a document, and say what a person should look at."""
-    result = translate_file(source, target, shared, options, restart=restart)
+    result = translation.translate_file(source, target, shared, options, restart=restart)
     if result is None:
         return
     for line in report.summary(result, listed=report_path is None):

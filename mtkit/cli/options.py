@@ -12,6 +12,7 @@ import typer
 
 from mtkit.config import loading, problems
 from mtkit.errors import DataError, UsageError
+from mtkit.training import warm_start
 
 if TYPE_CHECKING:
     from mtkit.config.schema import Config
@@ -103,11 +104,7 @@ JsonOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help
 def load_run_config(path: Path, overrides: list[str] | None) -> Config:
     """Load and check a config; with train.init_from, that model sets the model and tokenizer keys left out."""
     config = loading.load_config(path, overrides or [])
-    if config.train.init_from is None:
-        return config
-    from mtkit.training import warm_start  # here, for it loads torch
-
-    return warm_start.inherit(config)
+    return config if config.train.init_from is None else warm_start.inherit(config)
 
 
 def valid_text(param: typer.CallbackParam, given: _Text) -> _Text:

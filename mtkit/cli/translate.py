@@ -40,7 +40,7 @@ from mtkit.data import unseen_characters
 from mtkit.errors import UsageError
 from mtkit.formats import lines as text_lines
 from mtkit.jobs import line_job
-from mtkit.translation import direction
+from mtkit.translation import direction, streaming
 from mtkit.translation import translator as translators
 
 TextArgument = Annotated[
@@ -268,8 +268,6 @@ def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
 
 
 def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str]]) -> None:
-    from mtkit.translation import streaming  # here, for it loads torch
-
     n_lines = n_unfinished = 0
     check = None if translator.files is None else direction.DirectionCheck(translator.files)
     for window in line_windows:

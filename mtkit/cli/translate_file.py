@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import mtkit
 from mtkit.cli.rendering import Rendering
+from mtkit.documents import marked_lines
 from mtkit.formats.lines import read_lines
 from mtkit.jobs import line_job
 from mtkit.translation import direction
@@ -37,8 +38,6 @@ class Form:
     def session(self, translator: mtkit.Translator, *, check_direction: bool = True) -> Lines | MarkedLines:
         """Return a session that gives lines of output. check_direction: as for `Translator.session`."""
         if self.markup:
-            from mtkit.documents import marked_lines  # here, so that other lines need no torch
-
             return marked_lines.MarkedLines(translator, check_direction=check_direction)
         rendering = Rendering(translator, self.as_json, self.tokens, self.alignments)
         n_best = self.n_best or 1

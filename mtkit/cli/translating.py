@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import mtkit
-from mtkit import bundle
+from mtkit import bundle, runtime
 from mtkit.config import overrides as config_overrides
 from mtkit.config import problems
 from mtkit.console import log, progress_bar
@@ -45,8 +45,6 @@ def load_translator(
     threads = members[0].config.decode.threads or usable_cores()
     translator = mtkit.Translator.from_bundles(members, device=device, threads=threads)
     if translator.engine.name == "native":  # the other engine loads no torch
-        from mtkit import runtime
-
         runtime.keep_freed_memory()
     return translator
 

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -76,8 +74,3 @@ def test_mistakes_are_explained_and_nothing_is_written(run, args, exit_code, mes
     assert result.exit_code == exit_code
     assert re.search(f"mtkit: {message}", result.stderr)
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
-
-
-def test_the_command_loads_no_torch_before_a_model_needs_it():
-    code = "import sys, mtkit.cli.translate; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

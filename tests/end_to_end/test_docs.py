@@ -46,6 +46,7 @@ BRIEF = ("train.budget=null", "train.max_epochs=null", "train.max_minutes=null",
 QUICK = ("train.warmup_steps=1", "train.validate_every=2", "train.log_every=1", "train.batch_tokens=1024")
 # Enough for a translator whose sentences are mostly wrong but are sentences: what follows has something to work on.
 SAMPLE_MODEL = (
+    "train.guided_alignment=0",
     "model.d_model=32",
     "model.d_ff=64",
     "train.max_epochs=null",
