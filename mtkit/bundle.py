@@ -35,8 +35,9 @@ FILES = ("config.yaml", "src.spm", "tgt.spm", _WEIGHTS)
 _RUN_FILES = ("config.yaml", "tokenizers.json", "checkpoints", "metrics.jsonl")
 
 _OTHER_TASK = {  # what to say of a model with this task where the other is needed
-    "translate": "a translator, not a classifier; use it with `mtkit translate`, or train a classifier: task: classify",
-    "classify": "a classifier, not a translator; use it with `mtkit classify`",
+    "translate": "a translator, not a classifier; use it with `mtkit translate`, name another --model, or train a "
+    "classifier: task: classify",
+    "classify": "a classifier, not a translator; use it with `mtkit classify`, or name another --model",
 }
 
 

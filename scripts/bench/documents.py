@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tiny_documents import loud, translated
+from tiny_documents import loud_around_placeholders, translated
 
 from mtkit.documents.reading import Options, format_of
 from mtkit.errors import DataError, UsageError
@@ -95,7 +95,7 @@ def check_whole(path: Path, format_name: str, raw: bytes, counts: Counter[str]) 
     if members(same.raw) != members(raw):
         counts["changed"] += 1
         print(f"{path}: changed by being translated into itself")
-    left = [note for note in translated(raw, format_name, loud).notes if note.kind == "left"]
+    left = [note for note in translated(raw, format_name, loud_around_placeholders).notes if note.kind == "left"]
     counts["left out"] += len(left)
     for note in left[:1]:
         print(f"{path}: {note.place}: left out: {note.reason}: {note.src[:60]!r}")
@@ -105,7 +105,7 @@ def check_damaged(format_name: str, raw: bytes, rng: random.Random, counts: Coun
     """Read a damaged document, and translate it if it can be read."""
     spoilt, began = damaged(raw, rng), time.process_time()
     try:
-        translated(spoilt, format_name, loud)
+        translated(spoilt, format_name, loud_around_placeholders)
         counts["damaged, read"] += 1
     except DataError:
         counts["damaged, refused"] += 1
