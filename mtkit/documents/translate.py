@@ -80,7 +80,7 @@ def translate_file(
     warn_of_direction([sentence.text for sentence in found], shared.members[0])
     for remark in document.remarks:
         log.info(f"{source}: {remark}")
-    log.info(f"{source}: {counted(sum(1 for _ in found), 'different sentence')}, as {options.format}")
+    log.info(f"{source}: {counted(len(found), 'different sentence')}, as {options.format}")
     results: list[TranslatedDocument] = []
 
     def finish(lines: Iterator[str]) -> None:
@@ -89,7 +89,7 @@ def translate_file(
         write_bytes(target.resolve(), results[0].raw)
 
     done = line_job.run_line_job(
-        line_job.Text(partial(_sentence_lines, source, options), [source]),
+        line_job.Text(partial(_lines_of, found), [source]),
         target,
         partial(_work, shared.make, document.placeholders),
         {**shared.identity(), "document": asdict(options)},
@@ -108,8 +108,8 @@ def translate_file(
     return results[0]
 
 
-def _sentence_lines(source: Path, options: Options) -> list[str]:
-    return [sentence.as_json() for sentence in sentences_to_translate(read_document(source, options))]
+def _lines_of(sentences: Sequence[Sentence]) -> list[str]:
+    return [sentence.as_json() for sentence in sentences]
 
 
 def _work(make_translator: Callable[[], Translator], placeholders: Sequence[str]) -> line_job.Work:
