@@ -13,7 +13,7 @@ if [[ ${1:-} == unit || ${1:-} == slow ]]; then
     tier=(-m "$1")
     shift
 fi
-set_up dev,fast,plot,tensorboard,data,ray
+set_up dev,fast,plot,tensorboard,data,ray,serve
 run() {
     echo "+ $*" >&2
     ".venv/bin/$1" "${@:2}"

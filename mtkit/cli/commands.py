@@ -39,6 +39,7 @@ COMMANDS = {
     "alternatives": ("alternatives:show_alternatives", "Show other words for one position of a translation."),
     "calibrate": ("calibrate:calibrate", "Calibrate a model's confidence on dev sentences."),
     "shortlist": ("shortlist:add_shortlist", "Learn a shortlist of target tokens, for faster decoding."),
+    "serve": ("serve:serve", "Translate for other programs, and for people in a browser."),
     "export": ("export:export", "Write a model for CTranslate2, Marian or Hugging Face."),
     "import": ("import_model:import_model", "Make a bundle from another system's model."),
 }

@@ -4,7 +4,7 @@ import difflib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -12,8 +12,12 @@ from mtkit.config.cleaning import CleanConfig
 from mtkit.config.overrides import apply_override
 from mtkit.config.problems import Origin, Override, Problem, explain, report
 from mtkit.config.schema import Config
+from mtkit.config.section import Section
+from mtkit.config.serving import ServeConfig
 from mtkit.config.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, format_yaml, parse_yaml
 from mtkit.errors import ConfigError
+
+_Root = TypeVar("_Root", bound=Section)
 
 _MOST_BYTES = 2**24  # of a YAML file: also ends the reading of a device without an end
 
@@ -25,33 +29,48 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     default of run_dir (runs/NAME), from the current folder.
     Raises ConfigError, which lists all problems with their lines.
     """
-    parsed = read_yaml(path)
+    config = _load(Config, path, overrides)
+    if config.run_dir is None:
+        config = config.model_copy(update={"run_dir": Path.cwd() / "runs" / Path(path).stem})
+    return config
+
+
+def load_serve_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -> ServeConfig:
+    """Load the settings of a service from a YAML file, if any, and overrides such as "port=8080".
+
+    Raises ConfigError, which lists all problems with their lines.
+    """
+    return _load(ServeConfig, path, overrides)
+
+
+def _load(root: type[_Root], path: str | Path | None, overrides: Sequence[str]) -> _Root:
+    """Load a YAML file, apply overrides and check the values."""
+    parsed = ParsedYaml() if path is None else read_yaml(path)
+    name = "the command line" if path is None else str(path)
     problems = [Problem(line, key, what) for line, key, what in parsed.faults]
     if parsed.value is not None and not isinstance(parsed.value, dict):
-        raise ConfigError(
-            report(str(path), [Problem(1, "", "must be sections, such as 'train:', with keys below them")])
-        )
+        raise ConfigError(report(name, [Problem(1, "", "must be sections, such as 'train:', with keys below them")]))
     values: dict[str, Any] = parsed.value or {}
-    if not values and not overrides and not problems:
+    if path is not None and not values and not overrides and not problems:
         raise ConfigError(f"{path}: the file is empty; start from a copy of a file in configs/")
     origins: dict[KeyPath, Origin] = dict(parsed.lines)
     for index, text in enumerate(overrides):
-        problems += apply_override(Override(index, text), values, origins)
-    folder = Path(path).absolute().parent
+        problems += apply_override(Override(index, text), values, origins, root)
+    folder = None if path is None else Path(path).absolute().parent
     try:
         # Strict, and as JSON: "4" is text and true is not 1.
         context = {"base": folder, "is_part": bool(_at(values, "train", "init_from"))}
-        config = Config.model_validate_json(json.dumps(values), strict=True, context=context)
+        config = root.model_validate_json(json.dumps(values), strict=True, context=context)
     except ValidationError as error:
         faulty = {problem.subject for problem in problems}
         # A value that fits none of a key's alternatives gives an error for each; dict.fromkeys merges them.
-        explained = dict.fromkeys(explain(details, values, origins) for details in error.errors(include_url=False))
+        explained = dict.fromkeys(
+            explain(details, values, origins, root) for details in error.errors(include_url=False)
+        )
         problems += [problem for problem in explained if problem.subject not in faulty]
-        raise ConfigError(report(str(path), problems)) from error
+        raise ConfigError(report(name, problems)) from error
     if problems:
-        raise ConfigError(report(str(path), problems))
-    if config.run_dir is None:
-        config = config.model_copy(update={"run_dir": Path.cwd() / "runs" / Path(path).stem})
+        raise ConfigError(report(name, problems))
     return config
 
 

@@ -6,14 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.config.problems import Origin, Override, Problem, Setting, field_at, is_path
+from mtkit.config.schema import Config
+from mtkit.config.section import Section
 from mtkit.config.yaml_text import KeyPath, YamlSyntaxError, dotted, parse_yaml
 
 
-def apply_override(override: Override, values: dict[str, Any], origins: dict[KeyPath, Origin]) -> list[Problem]:
+def apply_override(
+    override: Override, values: dict[str, Any], origins: dict[KeyPath, Origin], root: type[Section] = Config
+) -> list[Problem]:
     """Change values by an override and record it in origins; return the problems of its syntax.
 
     The value is YAML, which allows lists and null. A number in the key is the index of a list's entry, from 0; the
     index after the last adds an entry. Relative paths start from the current folder, as everywhere on a command line.
+    root: what the values as a whole should be.
     """
     key, equals, text = override.text.partition("=")
     if not equals or not key.strip():
@@ -26,7 +31,7 @@ def apply_override(override: Override, values: dict[str, Any], origins: dict[Key
     if parsed.faults:
         return [Problem(override, override.key, what) for _, _, what in parsed.faults]
     try:
-        created = _put(values, path, _from_current_folder(parsed.value, path))
+        created = _put(values, path, _from_current_folder(parsed.value, path, root))
     except LookupError as error:
         return [Problem(override, override.key, str(error.args[0]))]
     for covered in [other for other in origins if other[: len(path)] == path]:
@@ -37,11 +42,13 @@ def apply_override(override: Override, values: dict[str, Any], origins: dict[Key
 
 def decode_overrides(decode: Mapping[str, object]) -> list[str]:
     """Return arguments for keys of the decode section as overrides, quoted so that a path such as "a: b" stays one."""
+    return [Setting(setting(f"decode.{key}", value), f"{key}={value!r}") for key, value in decode.items()]
+
+
+def setting(key: str, value: object) -> str:
+    """Return an override that sets a key, such as "port=80", quoted so that any text stays one."""
     # JSON is YAML, except for escapes beyond \uFFFF
-    return [
-        Setting(f"decode.{key}={json.dumps(value, default=str, ensure_ascii=False)}", f"{key}={value!r}")
-        for key, value in decode.items()
-    ]
+    return f"{key}={json.dumps(value, default=str, ensure_ascii=False)}"
 
 
 def _put(values: dict[str, Any], path: KeyPath, value: object) -> list[KeyPath]:
@@ -80,13 +87,13 @@ def _check_holder(holder: Any, part: str | int, name: str) -> None:
         raise LookupError(f"{name or 'the config'} has keys, not entries with an index")
 
 
-def _from_current_folder(value: Any, path: KeyPath) -> Any:
+def _from_current_folder(value: Any, path: KeyPath, root: type[Section]) -> Any:
     if isinstance(value, Mapping):
-        return {key: _from_current_folder(inner, (*path, key)) for key, inner in value.items()}
+        return {key: _from_current_folder(inner, (*path, key), root) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_from_current_folder(inner, (*path, i)) for i, inner in enumerate(value)]
+        return [_from_current_folder(inner, (*path, i), root) for i, inner in enumerate(value)]
     try:
-        field, _ = field_at(path)
+        field, _ = field_at(path, root)
     except ValueError:  # an unknown key: the schema reports it
         return value
     if not isinstance(value, str) or not is_path(field):

@@ -63,6 +63,8 @@ class Translated:
     faults: Sequence[str] = ()  # what looks wrong with it, such as "loop"
     n_placed: int = 0  # placeholders that the model had lost or doubled, put back by the alignment
     alignment: Alignment | None = None
+    others: Sequence[str] = ()  # further translations, best first, if they were asked for
+    confidence: float | None = None  # the probability, 0 to 1, that it is good, if the model is calibrated
 
     def as_json(self) -> str:
         """Return the translation as a line."""
@@ -100,11 +102,18 @@ def _sentences_of(line: str, offset: int) -> Iterator[Interval]:
 class SentenceTranslator:
     """Translates sentences; a translation depends on nothing but its sentence."""
 
-    def __init__(self, translator: Translator, patterns: Sequence[str] = (), *, check_direction: bool = True) -> None:
-        """patterns: of what is kept exactly. check_direction: as for `Translator.session`."""
+    def __init__(
+        self,
+        translator: Translator,
+        patterns: Sequence[str] = (),
+        *,
+        n_best: int = 1,
+        check_direction: bool = True,
+    ) -> None:
+        """patterns: of what is kept exactly. n_best, check_direction: as for `Translator.session`."""
         self._translator = translator
         self._patterns = Placeholders(patterns)
-        self._session = translator.session(check_direction=check_direction)
+        self._session = translator.session(n_best=n_best, check_direction=check_direction)
 
     def translate(self, batch: Sequence[Sentence], first_line: int | None = None) -> list[Translated]:
         """Return the translations of sentences, in order. first_line: number of the first; default: the next."""
@@ -121,7 +130,14 @@ class SentenceTranslator:
         pairs = [(batch[index].text, texts[index]) for index in marked]
         alignments = dict(zip(marked, self.align(pairs), strict=True))
         return [
-            Translated(text, _faults(translation), self._n_kept(sentence) if i in lost else 0, alignments.get(i))
+            Translated(
+                text,
+                _faults(translation),
+                self._n_kept(sentence) if i in lost else 0,
+                alignments.get(i),
+                self._others(sentence, translation, text),
+                self._translator.confidence(translation.n_best[0]),
+            )
             for i, (sentence, translation, text) in enumerate(zip(batch, found, texts, strict=True))
         ]
 
@@ -164,6 +180,12 @@ class SentenceTranslator:
         kept = _places(text, self._patterns.values(src))
         own = self._translator.placeholders
         return words_of(text, kept if own is None else _merged(kept, own.spans(text)))
+
+    def _others(self, sentence: Sentence, translation: Translation, text: str) -> list[str]:
+        """Return further translations that keep the placeholders, each once."""
+        values = self._patterns.values(sentence.text)
+        kept = [other.text for other in translation.n_best if _keeps(values, other.text, self._patterns)]
+        return [other for other in dict.fromkeys(kept) if other not in ("", text)]
 
     def _n_kept(self, sentence: Sentence) -> int:
         return len(self._patterns.values(sentence.text))

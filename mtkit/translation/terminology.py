@@ -92,7 +92,12 @@ class Terminology:
         Raises DataError with file and line for an unknown column, a source that appears twice, a line that requires
         nothing or contradicts itself, or text that the tokenizer cannot encode.
         """
-        return cls(*_Reader(path, tgt_tokenizer).read(), path.name)
+        return cls(*_Reader(str(path), tgt_tokenizer).read(read_lines(path)), path.name)
+
+    @classmethod
+    def from_lines(cls, lines: Sequence[str], tgt_tokenizer: Tokenizer, name: str = "terminology") -> "Terminology":
+        """Read the lines of such a file. name: for messages."""
+        return cls(*_Reader(name, tgt_tokenizer).read(lines), name)
 
     def constraints_for(self, src: str, src_tokenizer: Tokenizer | None = None) -> Constraints | None:
         """Return what the terms require and forbid in this sentence's translation; None if nothing.
@@ -277,17 +282,17 @@ def _in_lines(counts: TermCounts) -> str:
 
 
 class _Reader:
-    """Reads and checks one file."""
+    """Reads and checks the lines of one file."""
 
-    def __init__(self, path: Path, tokenizer: Tokenizer) -> None:
-        self._path, self._tokenizer = path, tokenizer
+    def __init__(self, name: str, tokenizer: Tokenizer) -> None:
+        self._name, self._tokenizer = name, tokenizer
         self._spelling = Spelling.from_tokenizer(tokenizer)
 
-    def read(self) -> tuple[list[Term], Spelling]:
-        lines = ((n, line) for n, line in enumerate(read_lines(self._path), start=1) if line.strip())
+    def read(self, text: Iterable[str]) -> tuple[list[Term], Spelling]:
+        lines = ((n, line) for n, line in enumerate(text, start=1) if line.strip())
         header = next(lines, None)
         if header is None:
-            raise DataError(f"{self._path}: empty; its first line must name the columns: {', '.join(COLUMNS)}")
+            raise DataError(f"{self._name}: empty; its first line must name the columns: {', '.join(COLUMNS)}")
         columns = self._columns(*header)
         terms: list[Term] = []
         lines_of: dict[str, int] = {}
@@ -365,7 +370,7 @@ class _Reader:
                 raise self._error(term.line, f"every target of {term.source!r} is forbidden (line {lines})")
 
     def _error(self, line_number: int, what: str) -> DataError:
-        return DataError(f"{self._path}: line {line_number}: {what}")
+        return DataError(f"{self._name}: line {line_number}: {what}")
 
 
 def _alternatives(cell: str) -> Iterator[str]:

@@ -1,0 +1,40 @@
+"""`mtkit serve`: translate for other programs, and for people in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.config import loading
+from mtkit.config.overrides import setting
+from mtkit.serving import run
+
+
+def serve(
+    models: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--model", metavar="FOLDER", help="Run or bundle; repeat for several. Default: the newest run in ./runs."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="YAML file with the service's settings.")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1, this machine only.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on. Default: 5000.")] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the settings; repeat for several."),
+    ] = None,
+) -> None:
+    """Serve translations over HTTP, in the dialects of LibreTranslate and DeepL, with a page for people.
+
+    SIGTERM and Ctrl-C finish what has been accepted; SIGHUP looks for new versions of the models.
+    """
+    given = {"models": None if models is None else [str(path) for path in models], "host": host, "port": port}
+    settings = [*(overrides or []), *(setting(key, value) for key, value in given.items() if value is not None)]
+    run.serve(loading.load_serve_config(config, settings))

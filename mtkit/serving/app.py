@@ -1,0 +1,39 @@
+"""The web application: routes of all dialects, errors as JSON, start and end."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+
+from mtkit.serving import libretranslate
+from mtkit.serving.backend import Backend
+from mtkit.serving.leaving import ClientLeft
+from mtkit.serving.refusals import Refusal
+from mtkit.version import __version__
+
+_CLIENT_CLOSED = 499  # as nginx calls it; nobody receives it
+
+
+def create_app(backend: Backend) -> FastAPI:
+    """Return the application; its workers start and end with it."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await backend.service.start()
+        yield
+        await backend.service.close()
+
+    app = FastAPI(title="mtkit", version=__version__, lifespan=lifespan, openapi_url="/spec")
+    app.include_router(libretranslate.router(backend))
+
+    @app.exception_handler(Refusal)
+    async def refused(request: Request, refusal: Refusal) -> JSONResponse:
+        headers = None if refusal.retry_after_s is None else {"Retry-After": str(refusal.retry_after_s)}
+        return JSONResponse({"error": str(refusal)}, refusal.status, headers)
+
+    @app.exception_handler(ClientLeft)
+    async def left(request: Request, error: ClientLeft) -> Response:
+        return Response(status_code=_CLIENT_CLOSED)
+
+    return app

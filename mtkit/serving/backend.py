@@ -1,0 +1,21 @@
+"""What the adapters of all dialects share."""
+
+from dataclasses import dataclass
+
+from mtkit.config.serving import ServeConfig
+from mtkit.serving.keys import Gate
+from mtkit.serving.service import Service
+
+
+@dataclass(frozen=True)
+class Backend:
+    """The parts of a server."""
+
+    cfg: ServeConfig
+    service: Service
+    gate: Gate
+
+    @classmethod
+    def from_config(cls, cfg: ServeConfig) -> "Backend":
+        """Make the parts. Raises MtkitError if one cannot be."""
+        return cls(cfg, Service(cfg), Gate(cfg))

@@ -1,0 +1,254 @@
+"""Sentences of many requests in, batches for the workers out: bounded, fair between requests, undone when abandoned."""
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from mtkit.config.serving import QueueConfig
+from mtkit.console import log
+from mtkit.serving.pool import Pool, Worker, WorkerDied
+from mtkit.serving.refusals import BadRequest, Busy, Fault, Refusal
+from mtkit.serving.work import Work
+
+_MOST_ATTEMPTS = 3  # of an item whose workers die; the last one is without company
+_CHARS_A_TOKEN = 4
+_SPEED_MEMORY = 0.9  # weight of the past in the average of seconds a sentence
+
+
+@dataclass(eq=False)
+class _Item:
+    """A piece of work, and where its result goes."""
+
+    content: Any
+    n_tokens: int
+    result: asyncio.Future[Any]
+    attempts: int = 0
+
+
+@dataclass(eq=False)
+class _Call:
+    """The items of one `run` that wait."""
+
+    work: Work
+    arrived: float
+    items: deque[_Item] = field(default_factory=deque)
+
+
+class Batcher:
+    """Puts what many requests want into batches, and the results back in their places.
+
+    Requests take turns, a sentence each, so that a long one does not hold up the short ones behind it.
+    """
+
+    def __init__(self, cfg: QueueConfig, batch_timeout_s: float) -> None:
+        """batch_timeout_s: after which a worker counts as hung, and is replaced."""
+        self._cfg = cfg
+        self._batch_timeout_s = batch_timeout_s
+        self._waiting: OrderedDict[_Call, None] = OrderedDict()  # in the order of their turns
+        self._wake = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+        self._dispatcher: asyncio.Task[None] | None = None
+        self._pool: Pool | None = None
+        self._n_open = 0  # calls of `run` that are not done
+        self._s_per_item = 0.05  # averaged; of all workers together
+        self.n_waiting = 0
+        self.n_batches = 0
+        self.n_items = 0
+
+    def start(self, pool: Pool) -> None:
+        """Begin to hand work to the pool."""
+        self._pool = pool
+        self._dispatcher = asyncio.get_running_loop().create_task(self._dispatch())
+
+    def wake(self) -> None:
+        """Look for a worker and for work; the pool calls it when a worker is free."""
+        self._wake.set()
+
+    async def run(self, work: Work, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+        """Return the results of items, in order. sizes: characters of each.
+
+        A call that is cancelled takes its waiting items with it. Raises Busy if the queue is full, BadRequest if the
+        items cannot be done.
+        """
+        if not items:
+            return []
+        if self.n_waiting and self.n_waiting + len(items) > self._cfg.max_sentences:
+            wait_s = self.n_waiting * self._s_per_item
+            raise Busy(f"{self.n_waiting} sentences are waiting: try again in {wait_s:.0f} s", retry_after_s=wait_s)
+        loop = asyncio.get_running_loop()
+        call = _Call(work, time.monotonic())
+        for content, size in zip(items, sizes, strict=True):
+            call.items.append(_Item(content, 1 + size // _CHARS_A_TOKEN, loop.create_future()))
+        futures = [item.result for item in call.items]
+        with self._open(call):
+            try:
+                return await asyncio.gather(*futures)
+            finally:
+                for future in futures:
+                    future.cancel()
+
+    @contextmanager
+    def _open(self, call: _Call) -> Iterator[None]:
+        self._n_open += 1
+        self._waiting[call] = None
+        self.n_waiting += len(call.items)
+        self.wake()
+        try:
+            yield
+        finally:
+            self._n_open -= 1
+            self.n_waiting -= len(call.items)
+            call.items.clear()
+            self._waiting.pop(call, None)
+
+    async def _dispatch(self) -> None:
+        """Hand batches to idle workers as long as there are both."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting and self._pool is not None and (idle := self._pool.idle):
+                if (pause_s := self._pause_s()) > 0:
+                    await self._pause(pause_s)
+                    continue
+                work, batch = self._take(len(idle))
+                if not batch:
+                    continue
+                worker = idle[0]
+                worker.is_busy = True
+                task = asyncio.get_running_loop().create_task(self._do(worker, work, batch))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+
+    def _pause_s(self) -> float:
+        """Return how long to wait for a fuller batch: not at all if no request is open whose caller may soon ask again.
+
+        A single client never waits; of many, those whose answers have just gone out are about to come back.
+        """
+        if self._n_open <= 1 or self.n_waiting >= self._n_open // 2 + 1 or self._is_full():
+            return 0.0
+        oldest = min(call.arrived for call in self._waiting)
+        return oldest + self._cfg.linger_ms / 1000 - time.monotonic()
+
+    def _is_full(self) -> bool:
+        n_tokens = 0
+        for call in self._waiting:
+            n_tokens += sum(item.n_tokens for item in call.items)
+            if n_tokens >= self._cfg.batch_tokens:
+                return True
+        return False
+
+    async def _pause(self, pause_s: float) -> None:
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        self._wake.clear()
+
+    def _take(self, n_idle: int) -> tuple[Work, list[_Item]]:
+        """Take the next batch: of the work whose turn it is, a sentence of each request in turn.
+
+        The idle workers share what waits, so that none gets everything while another has nothing to do.
+        """
+        work = next(iter(self._waiting)).work
+        alike = [call for call in self._waiting if call.work == work]
+        n_items = sum(len(call.items) for call in alike)
+        most = -(-n_items // n_idle)
+        batch: list[_Item] = []
+        n_tokens = 0
+        while alike and len(batch) < most and (not batch or n_tokens < self._cfg.batch_tokens):
+            call = alike.pop(0)
+            if batch and call.items[0].attempts >= _MOST_ATTEMPTS - 1:
+                break  # it may have killed its workers: let it be alone
+            item = call.items.popleft()
+            self.n_waiting -= 1
+            self._waiting.pop(call)
+            if call.items:
+                alike.append(call)
+                self._waiting[call] = None
+            if item.result.done():
+                continue
+            batch.append(item)
+            n_tokens += item.n_tokens
+            if item.attempts >= _MOST_ATTEMPTS - 1:
+                break
+        return work, batch
+
+    async def _do(self, worker: Worker, work: Work, batch: list[_Item]) -> None:
+        """Have a worker do a batch, and hand out the results; if it dies, put the batch back."""
+        assert self._pool is not None
+        message = {"work": work.as_json(), "items": [item.content for item in batch]}
+        start = time.monotonic()
+        try:
+            answer = await self._pool.ask(worker, message, self._batch_timeout_s)
+        except WorkerDied as error:
+            self._put_back(work, batch, error)
+            return
+        n_workers = max(1, len(self._pool.workers))
+        s_per_item = (time.monotonic() - start) / max(1, len(batch)) / n_workers
+        self._s_per_item = _SPEED_MEMORY * self._s_per_item + (1 - _SPEED_MEMORY) * s_per_item
+        self.n_batches += 1
+        self.n_items += len(batch)
+        if "error" not in answer:
+            for item, result in zip(batch, answer["results"], strict=True):
+                if not item.result.done():
+                    item.result.set_result(result)
+            return
+        if len(batch) > 1 and answer["error"] in ("data", "request"):  # one may be wrong: let each fail by itself
+            for item in batch:
+                item.attempts = _MOST_ATTEMPTS - 1
+            self._wait_again(work, batch)
+            return
+        problem = _problem(answer)
+        for item in batch:
+            if not item.result.done():
+                item.result.set_exception(problem)
+
+    def _put_back(self, work: Work, batch: list[_Item], error: WorkerDied) -> None:
+        again = []
+        for item in batch:
+            item.attempts += 1
+            if item.result.done():
+                continue
+            if item.attempts < _MOST_ATTEMPTS:
+                again.append(item)
+            else:
+                item.result.set_exception(Busy(f"this text ended {item.attempts} workers: {error}", retry_after_s=60))
+        self._wait_again(work, again)
+
+    def _wait_again(self, work: Work, items: Sequence[_Item]) -> None:
+        """Put items in front of all that wait."""
+        for item in reversed(items):
+            call = _Call(work, time.monotonic(), deque([item]))
+            self._waiting[call] = None
+            self._waiting.move_to_end(call, last=False)
+            self.n_waiting += 1
+        self.wake()
+
+    async def drain(self) -> None:
+        """Wait until nothing waits and nothing runs."""
+        while self._waiting or self._running:
+            await asyncio.sleep(0.02)
+
+    async def close(self) -> None:
+        """Stop handing out work."""
+        if self._dispatcher is not None:
+            self._dispatcher.cancel()
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+
+def _problem(answer: dict[str, Any]) -> Refusal:
+    """Return the error that a worker's answer stands for."""
+    if answer["error"] in ("data", "request"):
+        return BadRequest(answer["message"])
+    if answer["error"] == "bundle":
+        log.error(answer["message"])
+        return Busy("the model is being replaced: try again", retry_after_s=1)
+    log.error(f"a worker failed: {answer['message']}")
+    return Fault("the service failed on this text; its log says why")

@@ -1,0 +1,38 @@
+"""Stop working for a client that has left."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+_T = TypeVar("_T")
+
+
+class ClientLeft(Exception):
+    """The client closed the connection before its answer was ready."""
+
+
+async def unless_left(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    """Return what the work returns; cancel it if the client leaves. The request's body must have been read.
+
+    Raises ClientLeft.
+    """
+    task = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientLeft
+        return task.result()
+    finally:
+        for one in (task, leaving):
+            one.cancel()
+        with suppress(asyncio.CancelledError):
+            await leaving
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

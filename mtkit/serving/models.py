@@ -1,0 +1,135 @@
+"""Which models are served: their languages, the way from one language to another, and their versions."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.bundle import BundleFiles, find_model, read_bundle
+from mtkit.config.overrides import decode_overrides
+from mtkit.errors import BundleError, UsageError
+from mtkit.languages import english_name, normal_code
+from mtkit.serving.refusals import BadRequest
+from mtkit.serving.work import ModelVersion, fingerprint
+
+_MOST_MODELS_IN_A_PATH = 2  # each further one adds the errors of all before it
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that is served."""
+
+    version: ModelVersion
+    src: str  # language codes, in their shortest spelling
+    tgt: str
+    beam_size: int
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language that texts may be in."""
+
+    code: str
+    name: str
+    targets: Sequence[str]  # codes of the languages that it is translated into
+
+
+class ServedModels:
+    """The models by their languages; immutable, so a request sees one state from its start to its end."""
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        """Raises UsageError if two models have the same languages."""
+        self._by_pair: dict[tuple[str, str], Model] = {}
+        for model in models:
+            other = self._by_pair.setdefault((model.src, model.tgt), model)
+            if other is not model:
+                raise UsageError(
+                    f"{other.version.folder} and {model.version.folder} both translate {model.src}-{model.tgt}; "
+                    "serve one of them"
+                )
+        codes = dict.fromkeys(code for pair in self._by_pair for code in pair)
+        self.languages = [
+            Language(code, english_name(code) or code, [tgt for tgt in codes if tgt != code and self._find(code, tgt)])
+            for code in codes
+        ]
+
+    @property
+    def models(self) -> list[Model]:
+        """All models."""
+        return list(self._by_pair.values())
+
+    @property
+    def sources(self) -> list[str]:
+        """The languages that can be translated from."""
+        return [language.code for language in self.languages if language.targets]
+
+    @property
+    def targets(self) -> list[str]:
+        """The languages that can be translated into."""
+        return list(dict.fromkeys(tgt for language in self.languages for tgt in language.targets))
+
+    def path(self, src: str, tgt: str) -> list[Model]:
+        """Return the models to apply one after the other; [] if both languages are the same.
+
+        Raises BadRequest for a language that is not served, or two that no models connect.
+        """
+        src, tgt = self.code(src), self.code(tgt)
+        if src == tgt:
+            return []
+        path = self._find(src, tgt)
+        if not path:
+            raise BadRequest(f"{src} is not translated into {tgt}; the pairs are {self._pairs()}")
+        return path
+
+    def code(self, language: str) -> str:
+        """Return the code of a served language: that of `en` for en, EN and en-US. Raises BadRequest for another."""
+        wanted = normal_code(language.strip())
+        codes = [served.code for served in self.languages]
+        bare = wanted.partition("-")[0]
+        for code in (wanted, bare):
+            if code in codes:
+                return code
+        if len(regional := [code for code in codes if code.partition("-")[0] == wanted]) == 1:
+            return regional[0]
+        shown = language if len(language) <= 20 else f"{language[:20]}..."
+        raise BadRequest(f"{shown} is not supported; the languages are {', '.join(codes)}")
+
+    def _pairs(self) -> str:
+        return ", ".join(f"{language.code}-{tgt}" for language in self.languages for tgt in language.targets)
+
+    def _find(self, src: str, tgt: str) -> list[Model]:
+        """Return the shortest way between two languages, by the order of the models where several are short."""
+        ways: deque[list[Model]] = deque([model] for (start, _), model in self._by_pair.items() if start == src)
+        while ways:
+            way = ways.popleft()
+            if way[-1].tgt == tgt:
+                return way
+            if len(way) < _MOST_MODELS_IN_A_PATH:
+                ways += [[*way, model] for (start, _), model in self._by_pair.items() if start == way[-1].tgt != src]
+        return []
+
+
+def read_models(folders: Sequence[Path], decode: Mapping[str, object]) -> ServedModels:
+    """Find the bundles in these run or bundle folders, and verify them but for the weights, which workers verify.
+
+    decode: keys of their decode section to change.
+    Raises BundleError, ConfigError or UsageError that says which folder cannot be served, and why.
+    """
+    overrides = decode_overrides(decode)
+    bundles = [find_model(path) for path in folders] or [find_model()]
+    return ServedModels([_model_of(read_bundle(folder, overrides)) for folder in bundles])
+
+
+def _model_of(files: BundleFiles) -> Model:
+    data, decode = files.config.data, files.config.decode
+    if data.src_lang == "src" or data.tgt_lang == "tgt":
+        raise BundleError(
+            f"{files.folder}: its config does not say the languages that it translates between; train it with "
+            "data.src_lang and data.tgt_lang"
+        )
+    return Model(
+        ModelVersion(files.folder, fingerprint(files.manifest)),
+        normal_code(data.src_lang),
+        normal_code(data.tgt_lang),
+        decode.mbr_samples or decode.beam_size,
+    )

@@ -1,0 +1,40 @@
+"""Two translations of a sentence, one after the other, as one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mtkit.documents.sentences import Alignment, Translated
+from mtkit.documents.transfer import Floats, Interval
+
+
+def through(first: Translated, second: Translated) -> Translated:
+    """Return a translation through another language: `second` is the translation of `first`'s text.
+
+    What looks wrong with either looks wrong with both. There is no confidence: neither model saw the whole way.
+    """
+    faults = list(dict.fromkeys([*first.faults, *second.faults]))
+    n_placed = max(first.n_placed, second.n_placed)
+    alignment = None
+    if first.alignment is not None and second.alignment is not None:
+        alignment = _composed(first.alignment, second.alignment)
+    return replace(second, faults=faults, n_placed=n_placed, alignment=alignment, confidence=None)
+
+
+def _composed(first: Alignment, second: Alignment) -> Alignment:
+    """Return how the words of the last text have to do with those of the first: by way of those between."""
+    if not (first.src and first.tgt and second.src and second.tgt):
+        return Alignment((), (), ())
+    between = _overlaps(second.src, first.tgt)
+    weights = np.asarray(second.weights) @ between @ np.asarray(first.weights)
+    return Alignment(first.src, second.tgt, np.round(weights, 4).tolist())
+
+
+def _overlaps(words: Sequence[Interval], others: Sequence[Interval]) -> Floats:
+    """Return which share of each word (row) lies in each of the others; the two cut the same text differently."""
+    shares = np.array(
+        [[max(0, min(end, e) - max(start, s)) for s, e in others] for start, end in words], dtype=np.float64
+    )
+    totals: Floats = np.maximum(shares.sum(axis=1, keepdims=True), 1)
+    return shares / totals

@@ -1,0 +1,139 @@
+"""Worker processes: started, asked one batch at a time, and replaced when they die or hang."""
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from mtkit.console import log
+from mtkit.serving import frames
+
+_STOP_S = 5.0  # how long a worker may take to end before we kill it
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a worker is started again that died before it had answered
+
+
+class WorkerDied(Exception):
+    """A worker ended, or did not answer in time, before its batch was done."""
+
+
+class Worker:
+    """One process. It does one batch at a time."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.is_busy = False
+        self.has_answered = False
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    async def ask(self, message: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Return the answer to a message. Raises WorkerDied if none comes; then the process is gone."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._process.stdin.write(frames.pack(message))
+                await self._process.stdin.drain()
+                answer: dict[str, Any] = await frames.read(self._process.stdout)
+        except (asyncio.IncompleteReadError, OSError, ValueError) as error:
+            raise WorkerDied(f"worker {self.pid} ended: {type(error).__name__}") from None
+        except TimeoutError:
+            raise WorkerDied(f"worker {self.pid} did not answer within {timeout_s:.0f} s") from None
+        self.has_answered = True
+        return answer
+
+    async def end(self, *, at_once: bool = False) -> None:
+        """End the process; at_once: without waiting for its batch."""
+        assert self._process.stdin is not None
+        if at_once:
+            self._kill()
+        with suppress(OSError):
+            self._process.stdin.close()  # it ends when it looks for the next message
+        try:
+            async with asyncio.timeout(_STOP_S):
+                await self._process.wait()
+        except TimeoutError:
+            self._kill()
+            await self._process.wait()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+
+class Pool:
+    """Several workers with the same settings."""
+
+    def __init__(self, n_workers: int, settings: Mapping[str, Any], when_idle: Callable[[], None]) -> None:
+        """settings: for each worker, as JSON. when_idle: called when a worker may be free for work."""
+        self._n_workers = n_workers
+        self._settings = json.dumps(settings)
+        self._when_idle = when_idle
+        self._pause_s = _FIRST_PAUSE_S
+        self._replacing: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+        self.workers: list[Worker] = []
+        self.n_deaths = 0
+
+    async def start(self) -> None:
+        """Start the processes; they load models when they are asked to."""
+        self.workers = [await self._new() for _ in range(self._n_workers)]
+
+    async def _new(self) -> Worker:
+        # PYTHONSAFEPATH: a file of the current folder that is named like a module must not run
+        environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+        command = [sys.executable, "-m", "mtkit.serving.worker", self._settings]
+        # a session of its own: Ctrl-C in a terminal reaches the service alone, which lets its workers finish
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True, limit=2**26
+        )
+        return Worker(process)
+
+    @property
+    def idle(self) -> list[Worker]:
+        """The workers that wait for work."""
+        return [worker for worker in self.workers if not worker.is_busy]
+
+    async def ask(self, worker: Worker, message: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Ask a worker; if it dies, another takes its place. Raises WorkerDied."""
+        worker.is_busy = True
+        try:
+            answer = await worker.ask(message, timeout_s)
+        except BaseException as error:  # also when we are cancelled: its answer would be taken for the next one's
+            self.workers.remove(worker)
+            self._start_task(self._replace(worker, error))
+            raise
+        worker.is_busy = False
+        self._pause_s = _FIRST_PAUSE_S
+        self._when_idle()
+        return answer
+
+    def _start_task(self, replacement: Any) -> None:
+        task = asyncio.get_running_loop().create_task(replacement)
+        self._replacing.add(task)
+        task.add_done_callback(self._replacing.discard)
+
+    async def _replace(self, worker: Worker, error: BaseException) -> None:
+        await worker.end(at_once=True)
+        if self._is_closed:
+            return
+        self.n_deaths += 1
+        log.warning(f"{error}; starting another worker")
+        if not worker.has_answered:  # it may die again and again: of a damaged installation, or too little memory
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        if not self._is_closed:
+            self.workers.append(await self._new())
+            self._when_idle()
+
+    async def close(self) -> None:
+        """End the processes; those that are busy after some seconds are killed."""
+        self._is_closed = True
+        await asyncio.gather(*(worker.end() for worker in self.workers), *self._replacing)
+        self.workers = []

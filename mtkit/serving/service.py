@@ -1,0 +1,365 @@
+"""Texts in, translations out, of all requests together: what the adapters of all dialects call."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from mtkit.config.serving import ServeConfig
+from mtkit.console import counted, log
+from mtkit.cores import usable_cores
+from mtkit.documents.document import Document
+from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
+from mtkit.documents.reading import Options, document_of
+from mtkit.documents.sentences import Alignment, Sentence, Translated
+from mtkit.errors import MtkitError
+from mtkit.serving.batcher import Batcher
+from mtkit.serving.models import Model, ServedModels, read_models
+from mtkit.serving.pivoting import through
+from mtkit.serving.pool import Pool
+from mtkit.serving.refusals import BadRequest, Busy, TooLarge, TooLate
+from mtkit.serving.work import Work
+
+Format = Literal["text", "html"]
+TermLine = tuple[str, str]  # source, target
+
+_TRIAL = "1"  # what each model translates before it is served
+_LOADING_S = 300.0  # that a model may take to load, and a batch to translate
+_LARGE = 20_000  # characters of a text that another thread reads
+_WINDOW = 64  # sentences of a document in the queue at a time
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: a key's name, or "" for a caller without a key."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class TermUse:
+    """A term of a request's terminology that applied, and whether it was met."""
+
+    source: str
+    target: str
+    required: int  # times
+    met: int  # of them
+
+
+@dataclass(frozen=True)
+class TranslatedSentence:
+    """A sentence of a text."""
+
+    src: str
+    tgt: str
+    confidence: float | None  # the probability, 0 to 1, that it is good; None without a calibration, or if pivoted
+    faults: Sequence[str]  # what looks wrong, such as "loop"
+    others: Sequence[str]  # further translations, best first
+    is_correction: bool = False
+
+
+@dataclass(frozen=True)
+class TranslatedText:
+    """A text's translation."""
+
+    text: str
+    alternatives: Sequence[str]
+    path: Sequence[str]  # language codes from source to target, with those between them
+    sentences: Sequence[TranslatedSentence]  # each different one once, in order
+    terms: Sequence[TermUse]
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A sentence's translation by one or more models."""
+
+    translated: Translated
+    terms: Sequence[Mapping[str, Any]] = ()
+    is_correction: bool = False
+
+
+class Service:
+    """All models behind one door. Whatever it is asked, an answer or a `Refusal` comes before the deadline."""
+
+    def __init__(self, cfg: ServeConfig) -> None:
+        """Read the models. Raises MtkitError if one cannot be served."""
+        self.cfg = cfg
+        self.models: ServedModels = read_models(cfg.models, cfg.decode)
+        self.batcher = Batcher(cfg.queue, _LOADING_S)
+        n_workers = cfg.workers or usable_cores()
+        most_bytes = None if cfg.memory_mb is None else cfg.memory_mb * 1_000_000 // n_workers
+        self.pool = Pool(n_workers, {"decode": cfg.decode, "most_bytes": most_bytes}, self.batcher.wake)
+        self.started = time.time()
+        self._reloading = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Start the workers, and have each model tried. Raises MtkitError if one fails."""
+        await self.pool.start()
+        for worker in self.pool.workers:  # before the batcher hands out work, so that each worker loads each model
+            worker.is_busy = True
+        try:
+            await asyncio.gather(*(self._try_all(worker, self.models) for worker in list(self.pool.workers)))
+        except BaseException:
+            await self.pool.close()
+            raise
+        self.batcher.start(self.pool)
+
+    async def _try_all(self, worker: Any, models: ServedModels) -> None:
+        for model in models.models:
+            message = {"work": Work("translate", model.version).as_json(), "items": [[_TRIAL, False]]}
+            answer = await self.pool.ask(worker, message, _LOADING_S)
+            if "error" in answer:
+                raise MtkitError(answer["message"])
+
+    async def close(self) -> None:
+        """Finish what has been accepted, then end the workers."""
+        try:
+            async with asyncio.timeout(self.cfg.limits.deadline_s):
+                await self.batcher.drain()
+        except TimeoutError:
+            log.warning("some requests were not done before the deadline")
+        await self.batcher.close()
+        await self.pool.close()
+
+    async def reload(self) -> None:
+        """Look at the bundles again; serve those that have changed, once each has been tried.
+
+        If one cannot be served, all stay as they were. Requests that have begun finish with the models they began with.
+        """
+        async with self._reloading:
+            before = {model.version for model in self.models.models}
+            try:
+                models = await asyncio.to_thread(read_models, self.cfg.models, self.cfg.decode)
+                changed = [model for model in models.models if model.version not in before]
+                for model in changed:
+                    await self.batcher.run(Work("translate", model.version), [[_TRIAL, False]], [1])
+            except (MtkitError, BadRequest, Busy) as error:
+                log.error(f"the models stay as they were: {error}")
+                return
+            self.models = models
+            log.info(
+                f"{counted(len(changed), 'model')} changed: {', '.join(str(m.version) for m in changed) or 'none'}"
+            )
+
+    # Texts
+
+    async def translate(
+        self,
+        text: str,
+        src: str,
+        tgt: str,
+        *,
+        format: Format = "text",
+        n_alternatives: int = 0,
+        terms: Sequence[TermLine] = (),
+        caller: Caller = Caller(),
+    ) -> TranslatedText:
+        """Translate a text between two served languages. Raises Refusal."""
+        self.check_text(text)
+        if n_alternatives > self.cfg.limits.max_alternatives:
+            raise BadRequest(f"{n_alternatives} alternatives are more than {self.cfg.limits.max_alternatives}")
+        async with self.deadline():
+            path = self.models.path(src, tgt)
+            document = await read_text(text, format)
+            sentences = sentences_to_translate(document) if path else []
+            results = await self._translate(
+                sentences, document.placeholders, path, n_best=n_alternatives + 1, terms=terms, caller=caller
+            )
+            translated = {text: result.translated for text, result in results.items()}
+            return TranslatedText(
+                fill(document, translated).raw.decode("utf-8"),
+                _alternatives(document, translated, n_alternatives) if format == "text" else [],
+                [self.models.code(src), *(model.tgt for model in path)],
+                [_sentence(text, result) for text, result in results.items()],
+                _term_uses(results.values()),
+            )
+
+    async def stream(
+        self, text: str, src: str, tgt: str, *, terms: Sequence[TermLine] = (), caller: Caller = Caller()
+    ) -> AsyncIterator[TranslatedSentence]:
+        """Yield the sentences of a text in order, each as soon as it is translated. Raises Refusal."""
+        self.check_text(text)
+        path = self.models.path(src, tgt)
+        document = await read_text(text, "text")
+        sentences = sentences_to_translate(document)
+        at, size = 0, 1
+        while at < len(sentences) and path:
+            window = sentences[at : at + size]
+            async with self.deadline():
+                results = await self._translate(window, document.placeholders, path, terms=terms, caller=caller)
+            for sentence in window:
+                yield _sentence(sentence.text, results[sentence.text])
+            at, size = at + size, min(2 * size, _WINDOW)
+
+    def check_text(self, text: str) -> None:
+        """Raise TooLarge for a text beyond the limit."""
+        if len(text) > self.cfg.limits.max_chars:
+            raise TooLarge(f"request ({len(text)}) exceeds text limit ({self.cfg.limits.max_chars})")
+
+    @asynccontextmanager
+    async def deadline(self) -> AsyncIterator[None]:
+        """End the block with TooLate when a request has taken too long."""
+        seconds = self.cfg.limits.deadline_s
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise TooLate(f"not done within {seconds:g} s; send less text at once, or try later") from None
+
+    # Documents
+
+    async def translate_document(
+        self,
+        raw: bytes,
+        options: Options,
+        src: str,
+        tgt: str,
+        progress: Callable[[int, int], None],
+        *,
+        terms: Sequence[TermLine] = (),
+        caller: Caller = Caller(),
+    ) -> TranslatedDocument:
+        """Translate the bytes of a document whose format the options name. Raises Refusal.
+
+        progress: called with how many of how many sentences are done. It takes its turn behind requests for texts.
+        """
+        path = self.models.path(src, tgt)
+        try:
+            document = await asyncio.to_thread(document_of, raw, options.format or "text", options)
+        except MtkitError as error:
+            raise BadRequest(str(error)) from None
+        sentences = await asyncio.to_thread(sentences_to_translate, document) if path else []
+        results: dict[str, Translated] = {}
+        progress(0, len(sentences))
+        for start in range(0, len(sentences), _WINDOW):
+            window = sentences[start : start + _WINDOW]
+            found = await _patiently(
+                lambda window=window: self._translate(window, document.placeholders, path, terms=terms, caller=caller)  # type: ignore[misc]
+            )
+            results |= {text: result.translated for text, result in found.items()}
+            progress(start + len(window), len(sentences))
+        return await asyncio.to_thread(fill, document, results)
+
+    # One word of a translation
+
+    async def word_probabilities(self, pairs: Sequence[tuple[str, str]], src: str, tgt: str) -> list[list[float]]:
+        """Return the probability of each word of translations of sentences, pairs of source and translation."""
+        for pair in pairs:
+            self.check_text("".join(pair))
+        async with self.deadline():
+            model = self._single_model(src, tgt)
+            return await self.batcher.run(
+                Work("words", model.version), [list(pair) for pair in pairs], [len(src + tgt) for src, tgt in pairs]
+            )
+
+    async def other_words(self, sentence: str, translation: str, position: int, src: str, tgt: str) -> dict[str, Any]:
+        """Return what could stand at a word of a translation: see `mtkit.scoring.alternatives.Alternatives`.
+
+        position: of the word, from 1.
+        """
+        self.check_text(sentence + translation)
+        async with self.deadline():
+            work = Work("alternatives", self._single_model(src, tgt).version)
+            n = max(1, self.cfg.limits.max_alternatives)
+            [result] = await self.batcher.run(
+                work, [[sentence, translation, position, n]], [len(sentence + translation)]
+            )
+            return dict(result)
+
+    def _single_model(self, src: str, tgt: str) -> Model:
+        path = self.models.path(src, tgt)
+        if len(path) != 1:
+            raise BadRequest(f"no single model translates {src} into {tgt}")
+        return path[0]
+
+    # Sentences
+
+    async def _translate(
+        self,
+        sentences: Sequence[Sentence],
+        patterns: Sequence[str],
+        path: Sequence[Model],
+        *,
+        n_best: int = 1,
+        terms: Sequence[TermLine] = (),
+        caller: Caller = Caller(),
+    ) -> dict[str, _Result]:
+        """Return the translations of sentences by one model after the other, by their texts, in order."""
+        if terms and len(path) > 1:
+            raise BadRequest("a terminology needs a model that translates directly between the two languages")
+        results = {sentence.text: _Result(Translated(sentence.text)) for sentence in sentences}
+        left = list(sentences)
+        for index, model in enumerate(path):
+            is_last = index == len(path) - 1
+            work = Work("translate", model.version, n_best if is_last else 1, tuple(patterns), _term_lines(terms))
+            sources = [results[sentence.text].translated.text for sentence in left]
+            answers = await self.batcher.run(
+                work,
+                [[src, sentence.is_marked] for src, sentence in zip(sources, left, strict=True)],
+                list(map(len, sources)),
+            )
+            for sentence, answer in zip(left, answers, strict=True):
+                found_terms = answer.pop("terms", ())
+                alignment = answer.pop("alignment")
+                translated = Translated(**answer, alignment=None if alignment is None else Alignment(**alignment))
+                if index:
+                    translated = through(results[sentence.text].translated, translated)
+                results[sentence.text] = _Result(translated, found_terms)
+            left = [sentence for sentence in left if results[sentence.text].translated.text]
+        return results
+
+
+async def read_text(text: str, format: Format) -> Document:
+    """Return a text as a document. Raises BadRequest if it is none."""
+    try:
+        raw = text.encode("utf-8")
+        if len(text) > _LARGE or format == "html":
+            return await asyncio.to_thread(document_of, raw, format, Options(format=format), "text")
+        return document_of(raw, format, Options(format=format), "text")
+    except (MtkitError, UnicodeEncodeError) as error:
+        raise BadRequest(str(error)) from None
+
+
+async def _patiently(run: Callable[[], Awaitable[dict[str, _Result]]]) -> dict[str, _Result]:
+    """Run something that a full queue refuses, until there is room."""
+    while True:
+        try:
+            return await run()
+        except Busy as error:
+            await asyncio.sleep(error.retry_after_s or 1)
+
+
+def _term_lines(terms: Sequence[TermLine]) -> tuple[str, ...]:
+    if not terms:
+        return ()
+    tidy = [" ".join(cell.split()) for term in terms for cell in term]
+    return ("source\ttarget", *(f"{src}\t{tgt}" for src, tgt in zip(tidy[::2], tidy[1::2], strict=True)))
+
+
+def _alternatives(document: Document, results: Mapping[str, Translated], n: int) -> list[str]:
+    """Return whole texts: the k-th has the k-th further translation of each sentence that has so many."""
+    texts = []
+    for k in range(n):
+        kth = {
+            text: replace(result, text=result.others[k]) for text, result in results.items() if k < len(result.others)
+        }
+        if kth:
+            texts.append(fill(document, {**results, **kth}).raw.decode("utf-8"))
+    return list(dict.fromkeys(texts))
+
+
+def _sentence(text: str, result: _Result) -> TranslatedSentence:
+    found = result.translated
+    return TranslatedSentence(text, found.text, found.confidence, found.faults, found.others, result.is_correction)
+
+
+def _term_uses(results: Any) -> list[TermUse]:
+    """Return the terms that applied, with their counts over all sentences."""
+    uses: dict[int, TermUse] = {}
+    for result in results:
+        for term in result.terms:
+            use = uses.get(term["line"], TermUse(term["source"], " | ".join(term["target"]), 0, 0))
+            uses[term["line"]] = replace(use, required=use.required + term["required"], met=use.met + term["met"])
+    return [uses[line] for line in sorted(uses)]

@@ -1,0 +1,53 @@
+"""What workers are asked to do: a task, with the model and the options that all items of a batch share."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+Task = Literal["translate", "words", "alternatives"]
+
+
+@dataclass(frozen=True)
+class ModelVersion:
+    """A bundle as it was when the service verified it."""
+
+    folder: Path
+    fingerprint: str
+
+    def __str__(self) -> str:
+        return f"{self.folder} ({self.fingerprint[:12]})"
+
+
+def fingerprint(manifest: Mapping[str, Any]) -> str:
+    """Return what tells this version of a bundle from all others, by the checksums of its files."""
+    return sha256(json.dumps(manifest["sha256"], sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Work:
+    """What items have in common that may share a batch.
+
+    An item of "translate" is [sentence, whether it has codes]; its result is `Translated` as JSON, and with a
+    terminology also {"terms": [...]}. An item of "words" is [source, translation]; its result, the probability of each
+    word of the translation. An item of "alternatives" is [source, translation, position from 1, how many].
+    """
+
+    task: Task
+    model: ModelVersion
+    n_best: int = 1
+    patterns: tuple[str, ...] = ()  # of what is kept exactly
+    terms: tuple[str, ...] = ()  # the lines of a terminology file
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the work for a message to a worker."""
+        return {**vars(self), "model": [str(self.model.folder), self.model.fingerprint]}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Work":
+        """Read such a message."""
+        folder, fingerprint = values["model"]
+        parts = {name: tuple(values[name]) for name in ("patterns", "terms")}
+        return cls(values["task"], ModelVersion(Path(folder), fingerprint), values["n_best"], **parts)

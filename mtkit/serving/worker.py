@@ -1,0 +1,198 @@
+"""A process that translates batches for the service: messages in on standard input, answers out on standard output."""
+
+import ctypes
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mtkit.bundle import load_model, read_bundle
+from mtkit.config.overrides import decode_overrides
+from mtkit.console import log
+from mtkit.cores import let_threads_sleep
+from mtkit.documents.sentences import Sentence, SentenceTranslator
+from mtkit.errors import BundleError, DataError, MtkitError
+from mtkit.serving import frames
+from mtkit.serving.work import ModelVersion, Work, fingerprint
+from mtkit.translation.terminology import Terminology, TermReport
+from mtkit.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from mtkit.scoring.scoring import Scorer
+
+_TERMINOLOGIES = 8  # kept by each model
+
+
+class LoadedModel:
+    """A bundle, and what has been loaded of it."""
+
+    def __init__(self, version: ModelVersion, overrides: Sequence[str]) -> None:
+        """Read and verify the bundle. Raises BundleError if it is damaged, or not of this version any more."""
+        self._overrides = overrides
+        self.files = read_bundle(version.folder, [*overrides, "decode.workers=1"])
+        if fingerprint(self.files.manifest) != version.fingerprint:
+            raise BundleError(f"{version.folder}: the bundle has changed since the service looked at it; reload it")
+        self._terminologies: OrderedDict[tuple[str, ...], Terminology] = OrderedDict()
+
+    @cached_property
+    def translator(self) -> Translator:
+        """The translator for plain work."""
+        return Translator.from_bundles([self.files], device="auto", threads=1)
+
+    @cached_property
+    def native(self) -> Translator:
+        """The translator with every control, for terminologies and alternatives."""
+        if self.translator.engine.name == "native":
+            return self.translator
+        overrides = [*self._overrides, "decode.workers=1", "decode.engine=native"]
+        return Translator.from_bundles([read_bundle(self.files.folder, overrides)], device="auto", threads=1)
+
+    @cached_property
+    def scorer(self) -> "Scorer":
+        """The model as a judge of given translations."""
+        from mtkit.engines.native import NativeEngine
+        from mtkit.scoring.scoring import Scorer
+
+        engine = self.native.engine
+        model = engine.models[0] if isinstance(engine, NativeEngine) else load_model(self.files).eval()
+        return Scorer(model, self.native.src_tokenizer, self.native.tgt_tokenizer)
+
+    def with_terms(self, lines: tuple[str, ...]) -> Translator:
+        """Return a translator that meets the terms of these lines. Raises DataError for a term that it cannot meet."""
+        terminology = self._terminologies.pop(lines, None)
+        if terminology is None:
+            tokenizer = self.native.tgt_tokenizer.with_placeholders(())
+            terminology = Terminology.from_lines(lines, tokenizer)
+        self._terminologies[lines] = terminology
+        if len(self._terminologies) > _TERMINOLOGIES:
+            self._terminologies.popitem(last=False)
+        translator = copy(self.native)
+        translator.terminology = terminology
+        return translator
+
+
+class Models:
+    """The models that a worker has loaded; under a cap on memory, those used last."""
+
+    def __init__(self, overrides: Sequence[str], most_bytes: int | None) -> None:
+        self._overrides = overrides
+        self._most_bytes = most_bytes
+        self._loaded: OrderedDict[ModelVersion, LoadedModel] = OrderedDict()
+        self._base_bytes = _resident_bytes()
+
+    def get(self, version: ModelVersion) -> LoadedModel:
+        """Return a model, loaded if need be."""
+        model = self._loaded.pop(version, None) or LoadedModel(version, self._overrides)
+        self._loaded[version] = model
+        return model
+
+    def retire(self, current: Sequence[ModelVersion]) -> None:
+        """Drop versions that are served no more."""
+        for version in [version for version in self._loaded if version not in current]:
+            del self._loaded[version]
+        _return_freed_memory()
+
+    def shrink(self) -> None:
+        """Drop the models that were used longest ago until the rest fits the memory; the last one used stays."""
+        if self._most_bytes is None:
+            return
+        while len(self._loaded) > 1 and _resident_bytes() - self._base_bytes > self._most_bytes:
+            version, _ = self._loaded.popitem(last=False)
+            log.info(f"unloaded {version.folder}: the models take more than the service's memory_mb")
+            _return_freed_memory()
+
+
+def _resident_bytes() -> int:
+    """Return the memory that this process occupies; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # not Linux
+        return 0
+
+
+def _return_freed_memory() -> None:
+    gc.collect()
+    with suppress(OSError, AttributeError):  # glibc only
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+class Worker:
+    """Does the work of batches."""
+
+    def __init__(self, overrides: Sequence[str], most_bytes: int | None) -> None:
+        """most_bytes: of memory for models; None: no limit."""
+        self.models = Models(overrides, most_bytes)
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the results of a batch, or what was wrong with it."""
+        try:
+            if "current" in message:
+                self.models.retire([ModelVersion(Path(folder), version) for folder, version in message["current"]])
+                return {"results": []}
+            work = Work.from_json(message["work"])
+            results = getattr(self, f"_{work.task}")(self.models.get(work.model), work, message["items"])
+            self.models.shrink()
+            return {"results": results}
+        except DataError as error:
+            return {"error": "data", "message": str(error)}
+        except BundleError as error:
+            return {"error": "bundle", "message": str(error)}
+        except MtkitError as error:
+            return {"error": "request", "message": str(error)}
+        except Exception:  # a fault of ours: the service goes on, and says so
+            return {"error": "fault", "message": traceback.format_exc()}
+
+    def _translate(self, model: LoadedModel, work: Work, items: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+        translator = model.with_terms(work.terms) if work.terms else model.translator
+        n_best = min(work.n_best, max(1, translator.decode.mbr_samples or translator.decode.beam_size))
+        sentences = [Sentence(*item) for item in items]
+        worker = SentenceTranslator(translator, work.patterns, n_best=n_best, check_direction=False)
+        results = [asdict(translated) for translated in worker.translate(sentences)]
+        if translator.terminology is not None:
+            for sentence, result in zip(sentences, results, strict=True):
+                report = TermReport(translator.terminology)
+                report.add(translator.replaced(sentence.text).text, result["text"], 1)
+                result["terms"] = report.as_json()["terms"]
+        return results
+
+    def _words(self, model: LoadedModel, work: Work, items: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        from mtkit.scoring.words import word_probabilities
+
+        scores = model.scorer.score([(src, tgt) for src, tgt in items])
+        return [word_probabilities(score) for score in scores]
+
+    def _alternatives(self, model: LoadedModel, work: Work, items: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+        from mtkit.scoring.alternatives import find_alternatives
+
+        return [asdict(find_alternatives(model.native, src, at, n=n, translation=tgt)) for src, tgt, at, n in items]
+
+
+def main() -> None:
+    """Answer messages until standard input ends. The arguments are JSON: decode settings, and bytes for models."""
+    settings = json.loads(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends its workers
+    let_threads_sleep()
+    log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.ERROR)  # what it says of single lines would fill the log, and is in the answers
+    messages, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints must not spoil the answers
+    worker = Worker(decode_overrides(settings["decode"]), settings["most_bytes"])
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            answers.write(frames.pack(worker.answer(frames.read_blocking(messages))))
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main()
