@@ -128,7 +128,7 @@ class Batcher:
 
         A single client never waits; of many, those whose answers have just gone out are about to come back.
         """
-        if self._n_open <= 1 or self.n_waiting >= self._n_open // 2 + 1 or self._is_full():
+        if self.n_waiting >= self._n_open // 2 + 1 or self._is_full():
             return 0.0
         oldest = min(call.arrived for call in self._waiting)
         return oldest + self._cfg.linger_ms / 1000 - time.monotonic()

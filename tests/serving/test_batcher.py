@@ -1,0 +1,303 @@
+"""The batcher, over workers that are coroutines: what is right, lost, swapped or refused does not depend on a model."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtkit.config.serving import QueueConfig
+from mtkit.serving.batcher import Batcher
+from mtkit.serving.pool import WorkerDied
+from mtkit.serving.refusals import BadRequest, Busy, Fault
+from mtkit.serving.work import ModelVersion, Work
+
+EN_FR, EN_DE = (Work("translate", ModelVersion(Path(name), "1")) for name in ("en-fr", "en-de"))
+Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+async def translated(message):
+    """What a worker answers: each item with its model's name."""
+    return {"results": [f"{message['work']['model'][0]}: {item}" for item in message["items"]]}
+
+
+class FakePool:
+    """Workers that answer by a coroutine; a worker that dies is replaced at once."""
+
+    def __init__(self, n_workers: int, answer: Answer, batcher: Batcher) -> None:
+        self.workers: list[Any] = [SimpleNamespace(is_busy=False) for _ in range(n_workers)]
+        self._answer, self._batcher = answer, batcher
+        self.batches: list[list[Any]] = []
+
+    @property
+    def idle(self):
+        return [worker for worker in self.workers if not worker.is_busy]
+
+    async def ask(self, worker, message, timeout_s):
+        self.batches.append(message["items"])
+        try:
+            return await self._answer(message)
+        finally:
+            worker.is_busy = False
+            self._batcher.wake()
+
+
+def started(answer: Answer = translated, n_workers: int = 1, **queue: Any) -> tuple[Batcher, FakePool]:
+    batcher = Batcher(QueueConfig(**queue), 10.0)
+    pool = FakePool(n_workers, answer, batcher)
+    batcher.start(pool)  # type: ignore[arg-type]
+    return batcher, pool
+
+
+async def run(batcher: Batcher, items: Sequence[Any], work: Work = EN_FR) -> list[Any]:
+    return await batcher.run(work, items, [len(str(item)) for item in items])
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    requests=st.lists(st.tuples(st.sampled_from([EN_FR, EN_DE]), st.integers(0, 12)), min_size=1, max_size=20),
+    n_workers=st.integers(1, 3),
+    batch_tokens=st.integers(1, 40),
+    seed=st.integers(0, 1000),
+)
+def test_each_request_gets_its_own_results_though_workers_die(requests, n_workers, batch_tokens, seed):
+    chance = random.Random(seed)
+    n_deaths = 0
+
+    async def dies_sometimes(message):
+        nonlocal n_deaths
+        await asyncio.sleep(chance.choice([0, 0.001]))
+        if n_deaths < 2 and chance.random() < 0.3:  # an item survives two
+            n_deaths += 1
+            raise WorkerDied("killed")
+        return await translated(message)
+
+    async def all_at_once():
+        batcher, _ = started(dies_sometimes, n_workers, batch_tokens=batch_tokens, linger_ms=1)
+        results = await asyncio.gather(
+            *(
+                run(batcher, [f"{number}.{i}" for i in range(size)], work)
+                for number, (work, size) in enumerate(requests)
+            )
+        )
+        assert (batcher.n_waiting, batcher._n_open) == (0, 0)
+        await batcher.close()
+        return results
+
+    assert asyncio.run(all_at_once()) == [
+        [f"{work.model.folder}: {number}.{i}" for i in range(size)] for number, (work, size) in enumerate(requests)
+    ]
+
+
+def test_a_batch_holds_one_kind_of_work():
+    async def scenario():
+        batcher, pool = started()
+        await asyncio.gather(run(batcher, ["a", "b"], EN_FR), run(batcher, ["c"], EN_DE), run(batcher, ["d"], EN_FR))
+        return pool.batches
+
+    assert asyncio.run(scenario()) == [["a", "d", "b"], ["c"]]
+
+
+def test_a_short_request_does_not_wait_for_a_long_one_that_came_first():
+    done = []
+
+    async def scenario():
+        batcher, pool = started(batch_tokens=4)
+
+        async def request(name, n):
+            await run(batcher, [f"{name}{i}" for i in range(n)])
+            done.append(name)
+
+        await asyncio.gather(request("long", 20), request("short", 1))
+        return pool.batches
+
+    batches = asyncio.run(scenario())
+    assert done == ["short", "long"]
+    assert "short0" in batches[0]
+
+
+def test_idle_workers_share_what_waits():
+    async def slow(message):
+        await asyncio.sleep(0.01)
+        return await translated(message)
+
+    async def scenario():
+        batcher, pool = started(slow, n_workers=2)
+        await run(batcher, list("abcdef"))
+        return pool.batches
+
+    assert asyncio.run(scenario()) == [["a", "b", "c"], ["d", "e", "f"]]
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_back():
+    hold = asyncio.Event()
+
+    async def held(message):
+        await hold.wait()
+        return await translated(message)
+
+    async def scenario():
+        batcher, _ = started(held, max_sentences=3, linger_ms=0)
+        first = asyncio.ensure_future(run(batcher, ["in work"]))
+        await asyncio.sleep(0.01)
+        waiting = asyncio.ensure_future(run(batcher, ["1", "2"]))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="2 sentences are waiting") as refusal:
+            await run(batcher, ["3", "4"])
+        assert refusal.value.retry_after_s == 1
+        hold.set()
+        return await first + await waiting
+
+    assert asyncio.run(scenario()) == ["en-fr: in work", "en-fr: 1", "en-fr: 2"]
+
+
+def test_an_empty_queue_takes_a_request_longer_than_itself():
+    async def scenario():
+        batcher, _ = started(max_sentences=3)
+        return await run(batcher, list("abcde"))
+
+    assert len(asyncio.run(scenario())) == 5
+
+
+def test_what_was_abandoned_before_its_turn_is_not_done():
+    async def slow(message):
+        await asyncio.sleep(0.02)
+        return await translated(message)
+
+    async def scenario():
+        batcher, pool = started(slow, linger_ms=0)
+        first = asyncio.ensure_future(run(batcher, ["first"]))
+        await asyncio.sleep(0.005)
+        abandoned = asyncio.ensure_future(run(batcher, ["abandoned 1", "abandoned 2"]))
+        kept = asyncio.ensure_future(run(batcher, ["kept"]))
+        await asyncio.sleep(0.005)
+        abandoned.cancel()
+        await asyncio.gather(first, kept)
+        assert batcher.n_waiting == 0
+        return pool.batches
+
+    assert asyncio.run(scenario()) == [["first"], ["kept"]]
+
+
+def test_an_item_that_ends_every_worker_fails_alone():
+    async def killed_by_poison(message):
+        if "poison" in message["items"]:
+            raise WorkerDied("killed")
+        return await translated(message)
+
+    async def scenario():
+        batcher, _ = started(killed_by_poison)
+        return await asyncio.gather(*(run(batcher, [item]) for item in ("a", "poison", "b")), return_exceptions=True)
+
+    first, poisoned, last = asyncio.run(scenario())
+    assert (first, last) == (["en-fr: a"], ["en-fr: b"])
+    assert isinstance(poisoned, Busy)
+    assert "ended 3 workers" in str(poisoned)
+
+
+def test_an_item_that_the_worker_refuses_fails_alone():
+    async def refuses_one(message):
+        if "wrong" in message["items"]:
+            return {"error": "data", "message": "cannot be encoded"}
+        return await translated(message)
+
+    async def scenario():
+        batcher, _ = started(refuses_one)
+        return await asyncio.gather(*(run(batcher, [item]) for item in ("a", "wrong", "b")), return_exceptions=True)
+
+    first, wrong, last = asyncio.run(scenario())
+    assert (first, last) == (["en-fr: a"], ["en-fr: b"])
+    assert isinstance(wrong, BadRequest)
+    assert str(wrong) == "cannot be encoded"
+
+
+def test_a_request_that_fails_takes_its_other_items_with_it():
+    async def refuses_one(message):
+        if "wrong" in message["items"]:
+            return {"error": "data", "message": "cannot be encoded"}
+        return await translated(message)
+
+    async def scenario():
+        batcher, pool = started(refuses_one)
+        with pytest.raises(BadRequest):
+            await run(batcher, ["wrong", "b", "c"])
+        await batcher.drain()
+        return pool.batches
+
+    batches = asyncio.run(scenario())
+    assert batches[:2] == [["wrong", "b", "c"], ["wrong"]]
+    assert ["c"] not in batches
+
+
+def test_a_batch_whose_worker_dies_is_done_again_without_what_was_abandoned():
+    die = asyncio.Event()
+
+    async def dies_once(message):
+        if not die.is_set():
+            await die.wait()
+            raise WorkerDied("killed")
+        return await translated(message)
+
+    async def scenario():
+        batcher, pool = started(dies_once)
+        kept, abandoned = (asyncio.ensure_future(run(batcher, [item])) for item in ("kept", "abandoned"))
+        await asyncio.sleep(0.01)
+        abandoned.cancel()
+        die.set()
+        await kept
+        return pool.batches
+
+    assert asyncio.run(scenario()) == [["kept", "abandoned"], ["kept"]]
+
+
+def test_a_fault_of_a_worker_is_not_shown_to_callers():
+    async def fault(message):
+        return {"error": "fault", "message": "Traceback: /home/secret"}
+
+    async def scenario():
+        batcher, _ = started(fault)
+        await run(batcher, ["a"])
+
+    with pytest.raises(Fault, match="its log says why"):
+        asyncio.run(scenario())
+
+
+def test_a_single_client_never_waits_for_company():
+    async def scenario():
+        batcher, _ = started(linger_ms=100)
+        start = asyncio.get_running_loop().time()
+        for _ in range(5):
+            await run(batcher, ["a"])
+        return asyncio.get_running_loop().time() - start
+
+    assert asyncio.run(scenario()) < 0.1  # one wait would take as long
+
+
+def test_while_others_are_open_a_request_waits_for_company():
+    hold = asyncio.Event()
+
+    async def first_is_held(message):
+        if "held" in message["items"]:
+            await hold.wait()
+        return await translated(message)
+
+    async def scenario():
+        batcher, pool = started(first_is_held, n_workers=2, linger_ms=50)
+        pool.workers[1].is_busy = True  # so that the first worker takes all four
+        others = [asyncio.ensure_future(run(batcher, ["held"])) for _ in range(4)]
+        await asyncio.sleep(0.01)
+        pool.workers[1].is_busy = False
+        one = asyncio.ensure_future(run(batcher, ["one"]))
+        await asyncio.sleep(0.01)
+        two = asyncio.ensure_future(run(batcher, ["two"]))
+        await asyncio.gather(one, two)
+        hold.set()
+        await asyncio.gather(*others)
+        return pool.batches
+
+    assert ["one", "two"] in asyncio.run(scenario())
