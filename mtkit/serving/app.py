@@ -22,6 +22,7 @@ def create_app(backend: Backend) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await backend.service.start()
         yield
+        await backend.documents.close()
         await backend.service.close()
 
     app = FastAPI(title="mtkit", version=__version__, lifespan=lifespan, openapi_url="/spec")

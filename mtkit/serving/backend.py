@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from mtkit.config.serving import ServeConfig
+from mtkit.serving.documents import Documents
 from mtkit.serving.keys import Gate
 from mtkit.serving.service import Service
 
@@ -14,8 +15,10 @@ class Backend:
     cfg: ServeConfig
     service: Service
     gate: Gate
+    documents: Documents
 
     @classmethod
     def from_config(cls, cfg: ServeConfig) -> "Backend":
         """Make the parts. Raises MtkitError if one cannot be."""
-        return cls(cfg, Service(cfg), Gate(cfg))
+        service = Service(cfg)
+        return cls(cfg, service, Gate(cfg), Documents(service, cfg.limits))
