@@ -6,16 +6,18 @@ import shutil
 import tempfile
 from asyncio import TimerHandle
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePath, PureWindowsPath
-from typing import Literal
+from typing import Any, Literal
 
 from mtkit.config.serving import LimitsConfig
 from mtkit.console import log
 from mtkit.documents.reading import FORMATS, Options, format_named
-from mtkit.serving.refusals import BadRequest, Busy, NotFound, Refusal, TooLarge
+from mtkit.documents.sentences import Sentence, Translated
+from mtkit.serving.pool import WorkerDied, start_worker
+from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge
 from mtkit.serving.service import Caller, Service, TermLine
 
 Status = Literal["queued", "translating", "done", "error"]
@@ -23,6 +25,8 @@ Status = Literal["queued", "translating", "done", "error"]
 _AT_ONCE = 2  # documents: while one is read or written, the sentences of the other keep the workers busy
 _KEEP_S = 3600.0  # a job after its end
 _MOST_NAME_CHARS = 100
+_WINDOW = 32  # sentences of a document in the queue at a time: few, so that requests for texts need not wait long
+_FAULT = "the service failed on this document; its log says why"
 _STOPPED = "the service was stopped before the document was translated; send it again"
 
 
@@ -183,7 +187,7 @@ class Documents:
             job.error = "the service has no room for documents now; send it again later"
         except Exception:
             log.exception("a document could not be translated")
-            job.error = "the service failed on this document; its log says why"
+            job.error = _FAULT
         finally:
             if job.status != "done":
                 job.status = "error"
@@ -197,15 +201,50 @@ class Documents:
 
     async def _translate(self, job: DocumentJob) -> None:
         job.status = "translating"
+        path = self._service.models.path(job.src, job.tgt)
+        if not path:  # the two languages are one
+            await asyncio.to_thread(shutil.copyfile, job.source_path, job.result_path)
+            return
+        async with self._worker(job) as ask:
+            facts = await ask("read")
+            job.n_total, job.n_chars = facts["n_sentences"], facts["n_chars"]
+            translations: list[Translated] = []
+            while True:
+                answer = await ask("next", translations=list(map(_as_json, translations)), n=_WINDOW)
+                job.n_done += len(translations)
+                sentences = [Sentence(*sentence) for sentence in answer["sentences"]]
+                if not sentences:
+                    break
+                translations = await self._service.translate_sentences(
+                    sentences, facts["patterns"], path, terms=job.terms, caller=job.caller
+                )
+            await ask("write")
 
-        def progress(n_done: int, n_total: int) -> None:
-            job.n_done, job.n_total = n_done, n_total
+    @asynccontextmanager
+    async def _worker(self, job: DocumentJob) -> AsyncIterator[Callable[..., Awaitable[dict[str, Any]]]]:
+        """Yield what asks a process that reads and writes the document; at the end of the block, end the process.
 
-        raw = await asyncio.to_thread(job.source_path.read_bytes)
-        translated = await self._service.translate_document(
-            raw, job.options, job.src, job.tgt, progress, terms=job.terms, caller=job.caller
-        )
-        await asyncio.to_thread(job.result_path.write_bytes, translated.raw)
+        It raises BadRequest for a document that cannot be read.
+        """
+        settings = {"source": str(job.source_path), "result": str(job.result_path), "options": asdict(job.options)}
+        worker = await start_worker("mtkit.serving.document_worker", settings)
+
+        async def ask(task: str, **values: Any) -> dict[str, Any]:
+            answer = await worker.ask({"task": task, "with": values}, self._limits.document_deadline_s)
+            if "error" in answer:
+                raise BadRequest(answer["error"])
+            if "fault" in answer:
+                log.error(f"a document could not be translated: {answer['fault']}")
+                raise Fault(_FAULT)
+            return answer
+
+        try:
+            yield ask
+        except WorkerDied as error:
+            log.error(f"a document could not be translated: {error}")
+            raise Fault(_FAULT) from None
+        finally:
+            await worker.end(at_once=True)
 
     def _forget(self, job: DocumentJob) -> None:
         """Drop a job that does not run, with its files."""
@@ -233,3 +272,9 @@ def _result_name(name: str, tgt: str) -> str:
     safe = "".join(letter if letter.isalnum() or letter in "-_. ()" else "_" for letter in base).strip(" .")
     path = PurePath(safe or "document")
     return f"{path.stem[:_MOST_NAME_CHARS]}_{tgt}{path.suffix[:_MOST_NAME_CHARS]}"
+
+
+def _as_json(translated: Translated) -> dict[str, Any]:
+    """Return a translation as JSON; unlike `asdict`, without copies of its lists."""
+    alignment = None if translated.alignment is None else vars(translated.alignment)
+    return {**vars(translated), "alignment": alignment}

@@ -1,14 +1,16 @@
 """Jobs of documents, around a service that translates when the test lets it."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from mtkit.config.serving import LimitsConfig
-from mtkit.documents.filling import TranslatedDocument
+from mtkit.documents.sentences import Translated
 from mtkit.serving import documents
 from mtkit.serving.documents import Documents
 from mtkit.serving.models import Model, ServedModels
+from mtkit.serving.pool import WorkerDied
 from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
 from mtkit.serving.service import Caller
 from mtkit.serving.work import ModelVersion
@@ -17,7 +19,7 @@ ANN, BOB = Caller("ann"), Caller("bob")
 
 
 class FakeService:
-    """Translates a document into upper case; those that begin with "held" once `go` is set."""
+    """Translates into upper case; what begins with "held", once `go` is set."""
 
     def __init__(self):
         self.models = ServedModels([Model(ModelVersion("en-fr", "1"), "en", "fr", 1)])  # type: ignore[arg-type]
@@ -25,23 +27,55 @@ class FakeService:
         self.started = []
         self.cancelled = []
 
-    async def translate_document(self, raw, options, src, tgt, progress, *, terms=(), caller=None):
-        self.started.append(raw.decode())
-        progress(0, 2)
+    async def translate_sentences(self, sentences, patterns, path, *, terms=(), caller=None):
+        [text] = [sentence.text for sentence in sentences]
+        self.started.append(text)
         try:
-            if raw.startswith(b"held"):
-                await self.go.wait()
-            else:
-                await asyncio.sleep(0)
+            await (self.go.wait() if text.startswith("held") else asyncio.sleep(0))
         except asyncio.CancelledError:
-            self.cancelled.append(raw.decode())
+            self.cancelled.append(text)
             raise
-        if raw.startswith(b"bad"):
-            raise BadRequest("line 1: is bad")
-        if raw.startswith(b"fault"):
-            raise ZeroDivisionError
-        progress(2, 2)
-        return TranslatedDocument(raw.upper(), 1, 1, 0, ())
+        return [Translated(text.upper())]
+
+
+class FakeWorker:
+    """Reads a document as one sentence."""
+
+    def __init__(self, settings):
+        self._source, self._result = Path(settings["source"]), Path(settings["result"])
+        self.has_ended = False
+
+    async def ask(self, message, timeout_s):
+        text = self._source.read_text()
+        match message["task"], message["with"].get("translations"):
+            case "read", _:
+                special = {"bad": {"error": "line 1: is bad"}, "fault": {"fault": "Traceback ..."}}
+                return special.get(text, {"n_sentences": 1, "n_chars": len(text), "patterns": []})
+            case "next", []:
+                return {"sentences": [[text, False]]}
+            case "next", [translated]:
+                self._translation = translated["text"]
+                return {"sentences": []}
+            case "write", _:
+                self._result.write_text(self._translation)
+                return {}
+
+    async def end(self, at_once):
+        self.has_ended = True
+
+
+@pytest.fixture(autouse=True)
+def workers(monkeypatch):
+    """Those that were started; they have ended after the test."""
+    started = []
+
+    async def start(module, settings):
+        started.append(FakeWorker(settings))
+        return started[-1]
+
+    monkeypatch.setattr(documents, "start_worker", start)
+    yield started
+    assert all(worker.has_ended for worker in started)
 
 
 def run(scenario, **limits):
@@ -79,9 +113,9 @@ def test_a_document_is_translated_and_kept_for_its_caller():
             jobs.get(job.id, BOB)
         with pytest.raises(NotFound):
             jobs.get(job.id, Caller())
-        return job.status, job.n_done, job.n_total, job.result, job.name, job.source_path.exists()
+        return job.status, job.n_done, job.n_total, job.n_chars, job.result, job.name, job.source_path.exists()
 
-    assert run(scenario) == ("done", 2, 2, b"ONE TEXT", "report_fr.TXT", False)
+    assert run(scenario) == ("done", 1, 1, 8, b"ONE TEXT", "report_fr.TXT", False)
 
 
 def test_files_are_in_a_folder_that_only_this_user_can_read():
@@ -255,3 +289,28 @@ def test_a_full_disk_refuses_the_document(monkeypatch):
         assert jobs._jobs == {}
 
     run(scenario)
+
+
+def test_a_document_whose_process_dies_ends(monkeypatch):
+    async def died(self, message, timeout_s):
+        raise WorkerDied("worker 1 ended")
+
+    async def scenario(jobs, service):
+        monkeypatch.setattr(FakeWorker, "ask", died)
+        job = await submit(jobs, b"text")
+        await job.finished()
+        return job.status, job.error
+
+    status, error = run(scenario)
+    assert status == "error"
+    assert "its log says why" in error
+
+
+def test_a_document_in_the_language_that_is_wanted_comes_back_as_it_was(workers):
+    async def scenario(jobs, service):
+        job = await jobs.submit(b"\xff not even a text", "a.txt", "en", "en-GB", caller=ANN)
+        await job.finished()
+        return job.result
+
+    assert run(scenario) == b"\xff not even a text"
+    assert workers == []
