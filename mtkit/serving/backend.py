@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mtkit.config.serving import ServeConfig
 from mtkit.serving.documents import Documents
+from mtkit.serving.glossaries import Glossaries
 from mtkit.serving.keys import Gate
 from mtkit.serving.service import Service
 
@@ -16,9 +17,11 @@ class Backend:
     service: Service
     gate: Gate
     documents: Documents
+    glossaries: Glossaries | None
 
     @classmethod
     def from_config(cls, cfg: ServeConfig) -> "Backend":
         """Make the parts. Raises MtkitError if one cannot be."""
         service = Service(cfg)
-        return cls(cfg, service, Gate(cfg), Documents(service, cfg.limits))
+        glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)
+        return cls(cfg, service, Gate(cfg), Documents(service, cfg.limits), glossaries)
