@@ -22,7 +22,10 @@ def create_app(backend: Backend) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await backend.service.start()
         yield
+        await backend.documents.close()
         await backend.service.close()
+        if backend.glossaries is not None:
+            backend.glossaries.close()
 
     app = FastAPI(title="mtkit", version=__version__, lifespan=lifespan, openapi_url="/spec")
     app.include_router(libretranslate.router(backend))

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from mtkit.config.serving import ServeConfig
+from mtkit.serving.documents import Documents
+from mtkit.serving.glossaries import Glossaries
 from mtkit.serving.keys import Gate
 from mtkit.serving.service import Service
 
@@ -14,8 +16,12 @@ class Backend:
     cfg: ServeConfig
     service: Service
     gate: Gate
+    documents: Documents
+    glossaries: Glossaries | None
 
     @classmethod
     def from_config(cls, cfg: ServeConfig) -> "Backend":
         """Make the parts. Raises MtkitError if one cannot be."""
-        return cls(cfg, Service(cfg), Gate(cfg))
+        service = Service(cfg)
+        glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)
+        return cls(cfg, service, Gate(cfg), Documents(service, cfg.limits), glossaries)

@@ -2,7 +2,11 @@
 
 import asyncio
 import json
+import os
 import struct
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 _LENGTH = struct.Struct(">I")
@@ -30,3 +34,13 @@ async def read(stream: asyncio.StreamReader) -> Any:
     """Read the next message. Raises asyncio.IncompleteReadError at the end of the stream."""
     [n_bytes] = _LENGTH.unpack(await stream.readexactly(_LENGTH.size))
     return json.loads(await stream.readexactly(n_bytes))
+
+
+def answer_messages(answer: Callable[[Any], Any]) -> None:
+    """Answer the messages on standard input, until it ends, on standard output."""
+    messages, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints must not spoil the answers
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            answers.write(pack(answer(read_blocking(messages))))
+            answers.flush()

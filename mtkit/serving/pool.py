@@ -41,10 +41,10 @@ class Worker:
                 self._process.stdin.write(frames.pack(message))
                 await self._process.stdin.drain()
                 answer: dict[str, Any] = await frames.read(self._process.stdout)
+        except TimeoutError:  # first, because it is an OSError, too
+            raise WorkerDied(f"worker {self.pid} did not answer within {timeout_s:g} s") from None
         except (asyncio.IncompleteReadError, OSError, ValueError) as error:
             raise WorkerDied(f"worker {self.pid} ended: {type(error).__name__}") from None
-        except TimeoutError:
-            raise WorkerDied(f"worker {self.pid} did not answer within {timeout_s:.0f} s") from None
         self.has_answered = True
         return answer
 
@@ -67,13 +67,25 @@ class Worker:
             self._process.kill()
 
 
+async def start_worker(module: str, settings: Mapping[str, Any]) -> Worker:
+    """Start a process that runs a module of mtkit; the settings, as JSON, are its argument."""
+    # PYTHONSAFEPATH: a file of the current folder that is named like a module must not run
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-m", module, json.dumps(settings)]
+    # a session of its own: Ctrl-C in a terminal reaches the service alone, which lets its workers finish
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True, limit=2**26
+    )
+    return Worker(process)
+
+
 class Pool:
     """Several workers with the same settings."""
 
     def __init__(self, n_workers: int, settings: Mapping[str, Any], when_idle: Callable[[], None]) -> None:
         """settings: for each worker, as JSON. when_idle: called when a worker may be free for work."""
         self._n_workers = n_workers
-        self._settings = json.dumps(settings)
+        self._settings = settings
         self._when_idle = when_idle
         self._pause_s = _FIRST_PAUSE_S
         self._replacing: set[asyncio.Task[None]] = set()
@@ -86,14 +98,7 @@ class Pool:
         self.workers = [await self._new() for _ in range(self._n_workers)]
 
     async def _new(self) -> Worker:
-        # PYTHONSAFEPATH: a file of the current folder that is named like a module must not run
-        environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-        command = [sys.executable, "-m", "mtkit.serving.worker", self._settings]
-        # a session of its own: Ctrl-C in a terminal reaches the service alone, which lets its workers finish
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True, limit=2**26
-        )
-        return Worker(process)
+        return await start_worker("mtkit.serving.worker", self._settings)
 
     @property
     def idle(self) -> list[Worker]:

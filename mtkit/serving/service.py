@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from mtkit.config.serving import ServeConfig
 from mtkit.console import counted, log
 from mtkit.cores import usable_cores
 from mtkit.documents.document import Document
-from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
+from mtkit.documents.filling import fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.errors import MtkitError
@@ -28,7 +28,7 @@ TermLine = tuple[str, str]  # source, target
 _TRIAL = "1"  # what each model translates before it is served
 _LOADING_S = 300.0  # that a model may take to load, and a batch to translate
 _LARGE = 20_000  # characters of a text that another thread reads
-_WINDOW = 64  # sentences of a document in the queue at a time
+_WINDOW = 64  # sentences of a text in the queue at a time, if they are sent one by one
 
 
 @dataclass(frozen=True)
@@ -210,37 +210,25 @@ class Service:
 
     # Documents
 
-    async def translate_document(
+    async def translate_sentences(
         self,
-        raw: bytes,
-        options: Options,
-        src: str,
-        tgt: str,
-        progress: Callable[[int, int], None],
+        sentences: Sequence[Sentence],
+        patterns: Sequence[str],
+        path: Sequence[Model],
         *,
         terms: Sequence[TermLine] = (),
         caller: Caller = Caller(),
-    ) -> TranslatedDocument:
-        """Translate the bytes of a document whose format the options name. Raises Refusal.
+    ) -> list[Translated]:
+        """Translate sentences of a document behind requests for texts: if the queue is full, wait for room.
 
-        progress: called with how many of how many sentences are done. It takes its turn behind requests for texts.
+        patterns: of what is kept exactly. Raises Refusal, but never Busy.
         """
-        path = self.models.path(src, tgt)
-        try:
-            document = await asyncio.to_thread(document_of, raw, options.format or "text", options)
-        except MtkitError as error:
-            raise BadRequest(str(error)) from None
-        sentences = await asyncio.to_thread(sentences_to_translate, document) if path else []
-        results: dict[str, Translated] = {}
-        progress(0, len(sentences))
-        for start in range(0, len(sentences), _WINDOW):
-            window = sentences[start : start + _WINDOW]
-            found = await _patiently(
-                lambda window=window: self._translate(window, document.placeholders, path, terms=terms, caller=caller)  # type: ignore[misc]
-            )
-            results |= {text: result.translated for text, result in found.items()}
-            progress(start + len(window), len(sentences))
-        return await asyncio.to_thread(fill, document, results)
+        while True:
+            try:
+                results = await self._translate(sentences, patterns, path, terms=terms, caller=caller)
+                return [results[sentence.text].translated for sentence in sentences]
+            except Busy as error:
+                await asyncio.sleep(error.retry_after_s or 1)
 
     # One word of a translation
 
@@ -320,15 +308,6 @@ async def read_text(text: str, format: Format) -> Document:
         return document_of(raw, format, Options(format=format), "text")
     except (MtkitError, UnicodeEncodeError) as error:
         raise BadRequest(str(error)) from None
-
-
-async def _patiently(run: Callable[[], Awaitable[dict[str, _Result]]]) -> dict[str, _Result]:
-    """Run something that a full queue refuses, until there is room."""
-    while True:
-        try:
-            return await run()
-        except Busy as error:
-            await asyncio.sleep(error.retry_after_s or 1)
 
 
 def _term_lines(terms: Sequence[TermLine]) -> tuple[str, ...]:

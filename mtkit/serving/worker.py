@@ -185,13 +185,8 @@ def main() -> None:
     let_threads_sleep()
     log.addHandler(logging.StreamHandler())
     log.setLevel(logging.ERROR)  # what it says of single lines would fill the log, and is in the answers
-    messages, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not spoil the answers
     worker = Worker(decode_overrides(settings["decode"]), settings["most_bytes"])
-    with suppress(EOFError, BrokenPipeError):
-        while True:
-            answers.write(frames.pack(worker.answer(frames.read_blocking(messages))))
-            answers.flush()
+    frames.answer_messages(worker.answer)
 
 
 if __name__ == "__main__":

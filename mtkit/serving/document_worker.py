@@ -1,0 +1,108 @@
+"""A process that reads and writes one document: messages in on standard input, answers out on standard output.
+
+Reading is work for seconds that would hold up all requests, and what it reads may be made to harm: so it is done in a
+process that may be killed, has a limit on its memory, and lets all others go first.
+"""
+
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mtkit.documents.document import Document
+from mtkit.documents.filling import fill, sentences_to_translate
+from mtkit.documents.reading import Options, document_of
+from mtkit.documents.sentences import Sentence, Translated
+from mtkit.errors import MtkitError
+from mtkit.serving import frames
+
+_NICE = 10
+_MOST_BYTES = 4_000_000_000  # of addresses: a document of 10 MB with tags everywhere takes a quarter of it
+
+
+class _Translations(Mapping[str, Translated]):
+    """Translations by their sentences, kept as JSON: as objects, the alignments would take ten times as much."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, str] = {}
+
+    def __getitem__(self, sentence: str) -> Translated:
+        return Translated.from_json(self._lines[sentence])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, sentence: str, translated: Mapping[str, Any]) -> None:
+        """Add a translation as JSON."""
+        self._lines[sentence] = json.dumps(translated, ensure_ascii=False, separators=(",", ":"))
+
+
+class DocumentWorker:
+    """Reads a document, hands out its sentences in windows, takes their translations, and writes the result."""
+
+    def __init__(self, source: Path, result: Path, options: Options) -> None:
+        self._source, self._result, self._options = source, result, options
+        self._document: Document | None = None
+        self._sentences: list[Sentence] = []
+        self._translations = _Translations()
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a message asks for, or what is wrong: {"error": of the document} or {"fault": of ours}."""
+        try:
+            task = getattr(self, f"_{message['task']}")
+            answer: dict[str, Any] = task(**message.get("with", {}))
+            return answer
+        except MtkitError as error:
+            return {"error": str(error)}
+        except MemoryError:
+            return {"error": "needs too much memory: divide the document"}
+        except Exception:
+            return {"fault": traceback.format_exc()}
+
+    def _read(self) -> dict[str, Any]:
+        format = self._options.format or "text"
+        self._document = document_of(self._source.read_bytes(), format, self._options)
+        self._sentences = sentences_to_translate(self._document)
+        segments = (segment for part in self._document.parts for segment in part.reading.all_segments)
+        return {
+            "n_sentences": len(self._sentences),
+            "n_chars": sum(len(segment.inline.text) for segment in segments),
+            "patterns": list(self._document.placeholders),
+        }
+
+    def _next(self, translations: list[dict[str, Any]], n: int) -> dict[str, Any]:
+        """Take the translations of the last sentences that were handed out; hand out up to n more."""
+        start = len(self._translations)
+        for sentence, translated in zip(self._sentences[start : start + len(translations)], translations, strict=True):
+            self._translations.add(sentence.text, translated)
+        start += len(translations)
+        return {"sentences": [[one.text, one.is_marked] for one in self._sentences[start : start + n]]}
+
+    def _write(self) -> dict[str, Any]:
+        assert self._document is not None
+        self._result.write_bytes(fill(self._document, self._translations).raw)
+        return {}
+
+
+def main() -> None:
+    """Answer messages until standard input ends. The argument is JSON: source, result and options."""
+    settings = json.loads(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends it
+    os.nice(_NICE)
+    with suppress(ValueError, OSError):  # the limit that it was started with may be lower
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    options = Options(**settings["options"])
+    frames.answer_messages(DocumentWorker(Path(settings["source"]), Path(settings["result"]), options).answer)
+
+
+if __name__ == "__main__":
+    main()

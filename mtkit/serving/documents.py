@@ -1,0 +1,280 @@
+"""Documents as jobs: uploaded, translated one after the other behind all texts, kept for an hour, fetched."""
+
+import asyncio
+import secrets
+import shutil
+import tempfile
+from asyncio import TimerHandle
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePath, PureWindowsPath
+from typing import Any, Literal
+
+from mtkit.config.serving import LimitsConfig
+from mtkit.console import log
+from mtkit.documents.reading import FORMATS, Options, format_named
+from mtkit.documents.sentences import Sentence, Translated
+from mtkit.serving.pool import WorkerDied, start_worker
+from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge
+from mtkit.serving.service import Caller, Service, TermLine
+
+Status = Literal["queued", "translating", "done", "error"]
+
+_AT_ONCE = 2  # documents: while one is read or written, the sentences of the other keep the workers busy
+_KEEP_S = 3600.0  # a job after its end
+_MOST_NAME_CHARS = 100
+_WINDOW = 32  # sentences of a document in the queue at a time: few, so that requests for texts need not wait long
+_FAULT = "the service failed on this document; its log says why"
+_STOPPED = "the service was stopped before the document was translated; send it again"
+
+
+@dataclass(eq=False)
+class DocumentJob:
+    """A document that was uploaded, and what has become of it."""
+
+    id: str  # cannot be guessed
+    name: str  # of the translated file: without a path, safe to save under
+    src: str
+    tgt: str
+    caller: Caller
+    options: Options
+    terms: Sequence[TermLine]
+    folder: Path
+    status: Status = "queued"
+    n_done: int = 0  # sentences
+    n_total: int = 0  # sentences, each different one once; 0 until the document has been read
+    n_chars: int = 0  # of its text
+    error: str | None = None  # for the caller
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def source_path(self) -> Path:
+        """The file that was uploaded; it is gone once the job has ended."""
+        return self.folder / f"{self.id}.source"
+
+    @property
+    def result_path(self) -> Path:
+        """The translated file, once the status is "done"."""
+        return self.folder / f"{self.id}.result"
+
+    @property
+    def result(self) -> bytes | None:
+        """The bytes of the translated file; None if it is not there (any more)."""
+        if self.status != "done":
+            return None
+        with suppress(FileNotFoundError):
+            return self.result_path.read_bytes()
+        return None
+
+    async def finished(self) -> None:
+        """Wait until the status is "done" or "error"."""
+        await self.ended.wait()
+
+
+class Documents:
+    """The jobs of all callers. Their files are on disk, in a folder that only this user can read."""
+
+    def __init__(self, service: Service, limits: LimitsConfig) -> None:
+        self._service, self._limits = service, limits
+        self._folder: Path | None = None
+        self._jobs: dict[str, DocumentJob] = {}  # by id, in the order of their arrival
+        self._waiting: OrderedDict[str, deque[DocumentJob]] = OrderedDict()  # by caller, in the order of their turns
+        self._tasks: dict[DocumentJob, asyncio.Task[None]] = {}
+        self._expiries: dict[DocumentJob, TimerHandle] = {}
+
+    async def submit(
+        self,
+        raw: bytes,
+        name: str,
+        src: str,
+        tgt: str,
+        *,
+        caller: Caller,
+        terms: Sequence[TermLine] = (),
+        format: str | None = None,
+    ) -> DocumentJob:
+        """Accept a document; its translation begins when its turn comes.
+
+        name: of the file, whose ending tells the format unless `format` does.
+        Raises BadRequest for an unknown format or language, TooLarge, or Busy if too many documents wait.
+        """
+        if len(raw) > self._limits.max_file_mb * 1e6:
+            raise TooLarge(f"the file has {len(raw) / 1e6:.1f} MB; the limit is {self._limits.max_file_mb:g} MB")
+        format = format or format_named(Path(PureWindowsPath(name).name))
+        if format not in FORMATS:
+            endings = ", ".join(ending for endings in FORMATS.values() for ending in endings)
+            raise BadRequest(f"the ending of the file's name tells no known format; known endings are {endings}")
+        models = self._service.models
+        models.path(src, tgt)
+        src, tgt = models.code(src), models.code(tgt)
+        options = Options(format, src_lang=src, tgt_lang=tgt)
+        await self._make_room(caller)
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="mtkit-documents-"))
+        job = DocumentJob(
+            secrets.token_hex(16), _result_name(name, tgt), src, tgt, caller, options, terms, self._folder
+        )
+        self._jobs[job.id] = job
+        try:
+            await asyncio.to_thread(job.source_path.write_bytes, raw)
+        except OSError as error:
+            self._forget(job)
+            log.error(f"a document was refused: {error}")
+            raise Busy("the service has no room for documents now", retry_after_s=60) from None
+        self._waiting.setdefault(caller.name, deque()).append(job)
+        self._start_next()
+        return job
+
+    def get(self, id: str, caller: Caller) -> DocumentJob:
+        """Return a job of this caller. Raises NotFound, also if it is another caller's."""
+        job = self._jobs.get(id)
+        if job is None or job.caller.name != caller.name:
+            raise NotFound("there is no such document; documents are kept for an hour after their translation")
+        return job
+
+    async def remove(self, job: DocumentJob) -> None:
+        """Forget a job; end it if it has not ended."""
+        task = self._tasks.get(job)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+            self._tasks.pop(job, None)  # if it was cancelled before its first step
+        self._forget(job)
+        self._start_next()
+
+    async def close(self) -> None:
+        """End all jobs, and remove their files."""
+        self._waiting.clear()  # so that none starts when another ends
+        for job in list(self._jobs.values()):
+            await self.remove(job)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    async def _make_room(self, caller: Caller) -> None:
+        """Forget the caller's oldest job that has ended if there are too many jobs. Raises Busy if it has none."""
+        while len(self._jobs) >= self._limits.max_documents:
+            ended = (job for job in self._jobs.values() if job.caller.name == caller.name and job.ended.is_set())
+            oldest = next(ended, None)
+            if oldest is None:
+                raise Busy(f"{len(self._jobs)} documents are kept or wait: try again later", retry_after_s=60)
+            await self.remove(oldest)
+
+    def _start_next(self) -> None:
+        """Start jobs, of each caller in turn, as long as one more can run."""
+        while self._waiting and len(self._tasks) < _AT_ONCE:
+            name, jobs = self._waiting.popitem(last=False)
+            job = jobs.popleft()
+            if jobs:
+                self._waiting[name] = jobs
+            self._tasks[job] = asyncio.get_running_loop().create_task(self._run(job))
+
+    async def _run(self, job: DocumentJob) -> None:
+        """Translate a document. Whatever happens, the job ends, and the next one starts."""
+        seconds = self._limits.document_deadline_s
+        try:
+            async with asyncio.timeout(seconds):
+                await self._translate(job)
+            job.status = "done"
+        except TimeoutError:
+            job.error = f"not done within {seconds:g} s: divide the document"
+        except Refusal as error:
+            job.error = str(error)
+        except OSError as error:
+            log.error(f"a document could not be kept: {error}")
+            job.error = "the service has no room for documents now; send it again later"
+        except Exception:
+            log.exception("a document could not be translated")
+            job.error = _FAULT
+        finally:
+            if job.status != "done":
+                job.status = "error"
+                job.error = job.error or _STOPPED
+            self._tasks.pop(job, None)
+            job.source_path.unlink(missing_ok=True)
+            job.ended.set()
+            if job.id in self._jobs:
+                self._expiries[job] = asyncio.get_running_loop().call_later(_KEEP_S, self._forget, job)
+            self._start_next()
+
+    async def _translate(self, job: DocumentJob) -> None:
+        job.status = "translating"
+        path = self._service.models.path(job.src, job.tgt)
+        if not path:  # the two languages are one
+            await asyncio.to_thread(shutil.copyfile, job.source_path, job.result_path)
+            return
+        async with self._worker(job) as ask:
+            facts = await ask("read")
+            job.n_total, job.n_chars = facts["n_sentences"], facts["n_chars"]
+            translations: list[Translated] = []
+            while True:
+                answer = await ask("next", translations=list(map(_as_json, translations)), n=_WINDOW)
+                job.n_done += len(translations)
+                sentences = [Sentence(*sentence) for sentence in answer["sentences"]]
+                if not sentences:
+                    break
+                translations = await self._service.translate_sentences(
+                    sentences, facts["patterns"], path, terms=job.terms, caller=job.caller
+                )
+            await ask("write")
+
+    @asynccontextmanager
+    async def _worker(self, job: DocumentJob) -> AsyncIterator[Callable[..., Awaitable[dict[str, Any]]]]:
+        """Yield what asks a process that reads and writes the document; at the end of the block, end the process.
+
+        It raises BadRequest for a document that cannot be read.
+        """
+        settings = {"source": str(job.source_path), "result": str(job.result_path), "options": asdict(job.options)}
+        worker = await start_worker("mtkit.serving.document_worker", settings)
+
+        async def ask(task: str, **values: Any) -> dict[str, Any]:
+            answer = await worker.ask({"task": task, "with": values}, self._limits.document_deadline_s)
+            if "error" in answer:
+                raise BadRequest(answer["error"])
+            if "fault" in answer:
+                log.error(f"a document could not be translated: {answer['fault']}")
+                raise Fault(_FAULT)
+            return answer
+
+        try:
+            yield ask
+        except WorkerDied as error:
+            log.error(f"a document could not be translated: {error}")
+            raise Fault(_FAULT) from None
+        finally:
+            await worker.end(at_once=True)
+
+    def _forget(self, job: DocumentJob) -> None:
+        """Drop a job that does not run, with its files."""
+        self._jobs.pop(job.id, None)
+        if (expiry := self._expiries.pop(job, None)) is not None:
+            expiry.cancel()
+        of_caller = self._waiting.get(job.caller.name, deque())
+        if job in of_caller:
+            of_caller.remove(job)
+            if not of_caller:
+                del self._waiting[job.caller.name]
+        if not job.ended.is_set():
+            job.status, job.error = "error", job.error or _STOPPED
+            job.ended.set()
+        for path in (job.source_path, job.result_path):
+            path.unlink(missing_ok=True)
+
+
+def _result_name(name: str, tgt: str) -> str:
+    """Return the name of a translated file: report_fr.docx for report.docx.
+
+    It has no path, no characters that a file system or a header would take for something else, and some length.
+    """
+    base = PureWindowsPath(name).name  # of a path in either notation
+    safe = "".join(letter if letter.isalnum() or letter in "-_. ()" else "_" for letter in base).strip(" .")
+    path = PurePath(safe or "document")
+    return f"{path.stem[:_MOST_NAME_CHARS]}_{tgt}{path.suffix[:_MOST_NAME_CHARS]}"
+
+
+def _as_json(translated: Translated) -> dict[str, Any]:
+    """Return a translation as JSON; unlike `asdict`, without copies of its lists."""
+    alignment = None if translated.alignment is None else vars(translated.alignment)
+    return {**vars(translated), "alignment": alignment}
