@@ -11,8 +11,8 @@ from typing import Any
 from mtkit.config.serving import QueueConfig
 from mtkit.console import log
 from mtkit.serving.pool import Pool, Worker, WorkerDied
-from mtkit.serving.refusals import BadRequest, Busy, Fault, Refusal
-from mtkit.serving.work import Work
+from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault, Refusal
+from mtkit.serving.work import ModelVersion, Work
 
 _MOST_ATTEMPTS = 3  # of an item whose workers die; the last one is without company
 _CHARS_A_TOKEN = 4
@@ -55,6 +55,7 @@ class Batcher:
         self._pool: Pool | None = None
         self._n_open = 0  # calls of `run` that are not done
         self._s_per_item = 0.05  # averaged; of all workers together
+        self.retired: list[ModelVersion] = []  # versions that workers should drop
         self.n_waiting = 0
         self.n_batches = 0
         self.n_items = 0
@@ -181,7 +182,9 @@ class Batcher:
     async def _do(self, worker: Worker, work: Work, batch: list[_Item]) -> None:
         """Have a worker do a batch, and hand out the results; if it dies, put the batch back."""
         assert self._pool is not None
-        message = {"work": work.as_json(), "items": [item.content for item in batch]}
+        message: dict[str, Any] = {"work": work.as_json(), "items": [item.content for item in batch]}
+        if self.retired:
+            message["retired"] = [version.as_json() for version in self.retired]
         start = time.monotonic()
         try:
             answer = await self._pool.ask(worker, message, self._batch_timeout_s)
@@ -217,7 +220,7 @@ class Batcher:
             if item.attempts < _MOST_ATTEMPTS:
                 again.append(item)
             else:
-                item.result.set_exception(Busy(f"this text ended {item.attempts} workers: {error}", retry_after_s=60))
+                item.result.set_exception(EndsWorkers(f"this text ended {item.attempts} workers: {error}"))
         self._wait_again(work, again)
 
     def _wait_again(self, work: Work, items: Sequence[_Item]) -> None:

@@ -48,6 +48,12 @@ class Busy(Refusal):
     status = 503
 
 
+class EndsWorkers(Refusal):
+    """Workers die of this text: it is not tried again."""
+
+    status = 503
+
+
 class TooLate(Refusal):
     """The deadline passed before the work was done."""
 

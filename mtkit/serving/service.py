@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,13 +21,14 @@ from mtkit.serving.models import Model, ServedModels, read_models
 from mtkit.serving.pivoting import through
 from mtkit.serving.pool import Pool
 from mtkit.serving.refusals import BadRequest, Busy, TooLarge, TooLate
-from mtkit.serving.work import Work
+from mtkit.serving.work import ModelVersion, Work
 
 Format = Literal["text", "html"]
 TermLine = tuple[str, str]  # source, target
 
 _TRIAL = "1"  # what each model translates before it is served
 _LOADING_S = 300.0  # that a model may take to load, and a batch to translate
+_MOST_RETIRED = 100  # versions that each message to a worker names
 _LARGE = 20_000  # characters of a text that another thread reads
 _WINDOW = 64  # sentences of a text in the queue at a time, if they are sent one by one
 
@@ -93,6 +95,8 @@ class Service:
         self.pool = Pool(n_workers, {"decode": cfg.decode, "most_bytes": most_bytes}, self.batcher.wake)
         self.started = time.time()
         self._reloading = asyncio.Lock()
+        self._uses: Counter[ModelVersion] = Counter()  # by requests that have begun
+        self._versions = {model.version for model in self.models.models}  # that workers may have loaded
 
     async def start(self) -> None:
         """Start the workers, and have each model tried. Raises MtkitError if one fails."""
@@ -139,9 +143,34 @@ class Service:
                 log.error(f"the models stay as they were: {error}")
                 return
             self.models = models
+            self._retire()
             log.info(
                 f"{counted(len(changed), 'model')} changed: {', '.join(str(m.version) for m in changed) or 'none'}"
             )
+
+    @contextmanager
+    def using(self, src: str, tgt: str) -> Iterator[list[Model]]:
+        """Yield the models that translate from one language into another; they stay loaded until the block's end.
+
+        Raises BadRequest as `ServedModels.path` does.
+        """
+        path = self.models.path(src, tgt)
+        versions = [model.version for model in path]
+        self._uses.update(versions)
+        try:
+            yield path
+        finally:
+            self._uses.subtract(versions)
+            if self._versions - {model.version for model in self.models.models}:
+                self._retire()
+
+    def _retire(self) -> None:
+        """Let workers drop the versions that are neither served nor in use."""
+        served = {model.version for model in self.models.models}
+        self._versions |= served
+        retired = {version for version in self._versions - served if not self._uses[version]}
+        self._versions -= retired
+        self.batcher.retired = [*(set(self.batcher.retired) | retired) - served][-_MOST_RETIRED:]
 
     # Texts
 
@@ -160,13 +189,13 @@ class Service:
         self.check_text(text)
         if n_alternatives > self.cfg.limits.max_alternatives:
             raise BadRequest(f"{n_alternatives} alternatives are more than {self.cfg.limits.max_alternatives}")
-        async with self.deadline():
-            path = self.models.path(src, tgt)
-            document = await read_text(text, format)
-            sentences = sentences_to_translate(document) if path else []
-            results = await self._translate(
-                sentences, document.placeholders, path, n_best=n_alternatives + 1, terms=terms, caller=caller
-            )
+        with self.using(src, tgt) as path:
+            async with self.deadline():
+                document = await read_text(text, format)
+                sentences = sentences_to_translate(document) if path else []
+                results = await self._translate(
+                    sentences, document.placeholders, path, n_best=n_alternatives + 1, terms=terms, caller=caller
+                )
             translated = {text: result.translated for text, result in results.items()}
             return TranslatedText(
                 fill(document, translated).raw.decode("utf-8"),

@@ -1,7 +1,7 @@
 """What workers are asked to do: a task, with the model and the options that all items of a batch share."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +16,16 @@ class ModelVersion:
 
     folder: Path
     fingerprint: str
+
+    def as_json(self) -> list[str]:
+        """Return the version for a message to a worker."""
+        return [str(self.folder), self.fingerprint]
+
+    @classmethod
+    def from_json(cls, values: Sequence[str]) -> "ModelVersion":
+        """Read such a message."""
+        folder, fingerprint = values
+        return cls(Path(folder), fingerprint)
 
     def __str__(self) -> str:
         return f"{self.folder} ({self.fingerprint[:12]})"
@@ -43,11 +53,10 @@ class Work:
 
     def as_json(self) -> dict[str, Any]:
         """Return the work for a message to a worker."""
-        return {**vars(self), "model": [str(self.model.folder), self.model.fingerprint]}
+        return {**vars(self), "model": self.model.as_json()}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Work":
         """Read such a message."""
-        folder, fingerprint = values["model"]
         parts = {name: tuple(values[name]) for name in ("patterns", "terms")}
-        return cls(values["task"], ModelVersion(Path(folder), fingerprint), values["n_best"], **parts)
+        return cls(values["task"], ModelVersion.from_json(values["model"]), values["n_best"], **parts)

@@ -97,11 +97,10 @@ class Models:
         self._loaded[version] = model
         return model
 
-    def retire(self, current: Sequence[ModelVersion]) -> None:
-        """Drop versions that are served no more."""
-        for version in [version for version in self._loaded if version not in current]:
-            del self._loaded[version]
-        _return_freed_memory()
+    def drop(self, versions: Sequence[ModelVersion]) -> None:
+        """Drop these versions if they are loaded."""
+        if any([self._loaded.pop(version, None) for version in versions]):
+            _return_freed_memory()
 
     def shrink(self) -> None:
         """Drop the models that were used longest ago until the rest fits the memory; the last one used stays."""
@@ -137,9 +136,7 @@ class Worker:
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the results of a batch, or what was wrong with it."""
         try:
-            if "current" in message:
-                self.models.retire([ModelVersion(Path(folder), version) for folder, version in message["current"]])
-                return {"results": []}
+            self.models.drop([ModelVersion.from_json(version) for version in message.get("retired", ())])
             work = Work.from_json(message["work"])
             results = getattr(self, f"_{work.task}")(self.models.get(work.model), work, message["items"])
             self.models.shrink()

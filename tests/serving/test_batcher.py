@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mtkit.config.serving import QueueConfig
 from mtkit.serving.batcher import Batcher
 from mtkit.serving.pool import WorkerDied
-from mtkit.serving.refusals import BadRequest, Busy, Fault
+from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault
 from mtkit.serving.work import ModelVersion, Work
 
 EN_FR, EN_DE = (Work("translate", ModelVersion(Path(name), "1")) for name in ("en-fr", "en-de"))
@@ -196,7 +196,7 @@ def test_an_item_that_ends_every_worker_fails_alone():
 
     first, poisoned, last = asyncio.run(scenario())
     assert (first, last) == (["en-fr: a"], ["en-fr: b"])
-    assert isinstance(poisoned, Busy)
+    assert isinstance(poisoned, EndsWorkers)
     assert "ended 3 workers" in str(poisoned)
 
 
