@@ -196,31 +196,32 @@ class Service:
                 results = await self._translate(
                     sentences, document.placeholders, path, n_best=n_alternatives + 1, terms=terms, caller=caller
                 )
-            translated = {text: result.translated for text, result in results.items()}
-            return TranslatedText(
-                fill(document, translated).raw.decode("utf-8"),
-                _alternatives(document, translated, n_alternatives) if format == "text" else [],
-                [self.models.code(src), *(model.tgt for model in path)],
-                [_sentence(text, result) for text, result in results.items()],
-                _term_uses(results.values()),
-            )
+            codes = [self.models.code(src), *(model.tgt for model in path)]
+            return _text(document, results, codes, n_alternatives if format == "text" else 0)
 
     async def stream(
         self, text: str, src: str, tgt: str, *, terms: Sequence[TermLine] = (), caller: Caller = Caller()
-    ) -> AsyncIterator[TranslatedSentence]:
-        """Yield the sentences of a text in order, each as soon as it is translated. Raises Refusal."""
+    ) -> AsyncIterator[TranslatedSentence | TranslatedText]:
+        """Yield the sentences of a text in order, each as soon as it is translated, and then the whole text.
+
+        Raises Refusal.
+        """
         self.check_text(text)
-        path = self.models.path(src, tgt)
-        document = await read_text(text, "text")
-        sentences = sentences_to_translate(document)
-        at, size = 0, 1
-        while at < len(sentences) and path:
-            window = sentences[at : at + size]
-            async with self.deadline():
-                results = await self._translate(window, document.placeholders, path, terms=terms, caller=caller)
-            for sentence in window:
-                yield _sentence(sentence.text, results[sentence.text])
-            at, size = at + size, min(2 * size, _WINDOW)
+        with self.using(src, tgt) as path:
+            codes = [self.models.code(src), *(model.tgt for model in path)]
+            document = await read_text(text, "text")
+            sentences = sentences_to_translate(document) if path else []
+            results: dict[str, _Result] = {}
+            at, size = 0, 1
+            while at < len(sentences):
+                window = sentences[at : at + size]
+                async with self.deadline():
+                    found = await self._translate(window, document.placeholders, path, terms=terms, caller=caller)
+                for sentence in window:
+                    yield _sentence(sentence.text, found[sentence.text])
+                results |= found
+                at, size = at + size, min(2 * size, _WINDOW)
+            yield _text(document, results, codes, 0)
 
     def check_text(self, text: str) -> None:
         """Raise TooLarge for a text beyond the limit."""
@@ -344,6 +345,20 @@ def _term_lines(terms: Sequence[TermLine]) -> tuple[str, ...]:
         return ()
     tidy = [" ".join(cell.split()) for term in terms for cell in term]
     return ("source\ttarget", *(f"{src}\t{tgt}" for src, tgt in zip(tidy[::2], tidy[1::2], strict=True)))
+
+
+def _text(
+    document: Document, results: Mapping[str, _Result], codes: Sequence[str], n_alternatives: int
+) -> TranslatedText:
+    """Return the translation of a text. results: by its sentences' texts. codes: of the languages on the way."""
+    translated = {text: result.translated for text, result in results.items()}
+    return TranslatedText(
+        fill(document, translated).raw.decode("utf-8"),
+        _alternatives(document, translated, n_alternatives),
+        codes,
+        [_sentence(text, result) for text, result in results.items()],
+        _term_uses(results.values()),
+    )
 
 
 def _alternatives(document: Document, results: Mapping[str, Translated], n: int) -> list[str]:

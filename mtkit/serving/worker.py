@@ -99,7 +99,10 @@ class Models:
 
     def drop(self, versions: Sequence[ModelVersion]) -> None:
         """Drop these versions if they are loaded."""
-        if any([self._loaded.pop(version, None) for version in versions]):
+        loaded = [version for version in versions if version in self._loaded]
+        for version in loaded:
+            del self._loaded[version]
+        if loaded:
             _return_freed_memory()
 
     def shrink(self) -> None:
