@@ -18,7 +18,7 @@ pytest_plugins = ["fixtures.bundles", "fixtures.interop", "fixtures.runs", "fixt
 TESTS = Path(__file__).parent
 # Folders and files whose tests run whole commands or further processes, or compile kernels.
 LONG_TESTS = (
-    *("augmentation", "cli", "distributed", "end_to_end", "fuzz", "pages", "runs", "scripts"),
+    *("augmentation", "cli", "distributed", "end_to_end", "fuzz", "pages", "runs", "scripts", "serving"),
     *("model/cpu/test_fused.py", "model/cpu/test_products.py", "training/test_micro_batches.py"),
     *("test_runtime.py", "translation/test_consistency.py", "jobs/test_line_job.py"),
 )

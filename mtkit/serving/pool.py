@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -48,6 +48,10 @@ class Worker:
         self.has_answered = True
         return answer
 
+    async def ended(self) -> None:
+        """Wait until the process has ended."""
+        await self._process.wait()
+
     async def end(self, *, at_once: bool = False) -> None:
         """End the process; at_once: without waiting for its batch."""
         assert self._process.stdin is not None
@@ -88,7 +92,7 @@ class Pool:
         self._settings = settings
         self._when_idle = when_idle
         self._pause_s = _FIRST_PAUSE_S
-        self._replacing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
         self.workers: list[Worker] = []
         self.n_deaths = 0
@@ -98,7 +102,16 @@ class Pool:
         self.workers = [await self._new() for _ in range(self._n_workers)]
 
     async def _new(self) -> Worker:
-        return await start_worker("mtkit.serving.worker", self._settings)
+        worker = await start_worker("mtkit.serving.worker", self._settings)
+        self._start_task(self._watch(worker))
+        return worker
+
+    async def _watch(self, worker: Worker) -> None:
+        """Replace a worker that dies while it is idle; one that is asked is missed by who asks."""
+        await worker.ended()
+        if worker in self.workers and not worker.is_busy and not self._is_closed:
+            self.workers.remove(worker)
+            await self._replace(worker, WorkerDied(f"worker {worker.pid} ended"))
 
     @property
     def idle(self) -> list[Worker]:
@@ -119,10 +132,10 @@ class Pool:
         self._when_idle()
         return answer
 
-    def _start_task(self, replacement: Any) -> None:
-        task = asyncio.get_running_loop().create_task(replacement)
-        self._replacing.add(task)
-        task.add_done_callback(self._replacing.discard)
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _replace(self, worker: Worker, error: BaseException) -> None:
         await worker.end(at_once=True)
@@ -140,5 +153,8 @@ class Pool:
     async def close(self) -> None:
         """End the processes; those that are busy after some seconds are killed."""
         self._is_closed = True
-        await asyncio.gather(*(worker.end() for worker in self.workers), *self._replacing)
+        await asyncio.gather(*(worker.end() for worker in self.workers))
+        for task in self._tasks:  # one may wait before it starts a worker again
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self.workers = []

@@ -192,7 +192,7 @@ class Service:
         with self.using(src, tgt) as path:
             async with self.deadline():
                 document = await read_text(text, format)
-                sentences = sentences_to_translate(document) if path else []
+                sentences = sentences_to_translate(document)
                 results = await self._translate(
                     sentences, document.placeholders, path, n_best=n_alternatives + 1, terms=terms, caller=caller
                 )
@@ -210,7 +210,7 @@ class Service:
         with self.using(src, tgt) as path:
             codes = [self.models.code(src), *(model.tgt for model in path)]
             document = await read_text(text, "text")
-            sentences = sentences_to_translate(document) if path else []
+            sentences = sentences_to_translate(document)
             results: dict[str, _Result] = {}
             at, size = 0, 1
             while at < len(sentences):
@@ -304,7 +304,10 @@ class Service:
         terms: Sequence[TermLine] = (),
         caller: Caller = Caller(),
     ) -> dict[str, _Result]:
-        """Return the translations of sentences by one model after the other, by their texts, in order."""
+        """Return the translations of sentences by one model after the other, by their texts, in order.
+
+        Without any model they stay as they are.
+        """
         if terms and len(path) > 1:
             raise BadRequest("a terminology needs a model that translates directly between the two languages")
         results = {sentence.text: _Result(Translated(sentence.text)) for sentence in sentences}

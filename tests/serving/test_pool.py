@@ -1,0 +1,146 @@
+"""Worker processes that answer, die, hang and end."""
+
+import asyncio
+import itertools
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from mtkit.serving import pool as pools
+from mtkit.serving.pool import Pool, WorkerDied
+
+BAD = {"work": None}  # which a worker answers by a fault, without any model
+SETTINGS: dict[str, Any] = {"decode": {}, "most_bytes": None}
+
+
+def with_pool(scenario, n_workers=1):
+    """What scenario(pool) returns; the pool ends after it."""
+
+    async def run():
+        pool = Pool(n_workers, SETTINGS, lambda: None)
+        await pool.start()
+        try:
+            return await scenario(pool)
+        finally:
+            await pool.close()
+
+    return asyncio.run(run())
+
+
+async def replaced(pool, worker):
+    while worker in pool.workers or not pool.workers:
+        await asyncio.sleep(0.01)
+    return pool.workers[0]
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_worker_survives_a_message_that_it_does_not_understand():
+    async def scenario(pool):
+        [worker] = pool.workers
+        answers = [await pool.ask(worker, BAD, 30) for _ in range(2)]
+        assert pool.idle == [worker]
+        return [answer["error"] for answer in answers]
+
+    assert with_pool(scenario) == ["fault", "fault"]
+
+
+def test_a_worker_that_is_killed_while_idle_is_replaced():
+    async def scenario(pool):
+        [worker] = pool.workers
+        await pool.ask(worker, BAD, 30)
+        os.kill(worker.pid, signal.SIGKILL)
+        new = await replaced(pool, worker)
+        return (await pool.ask(new, BAD, 30))["error"], pool.n_deaths
+
+    assert with_pool(scenario) == ("fault", 1)
+
+
+def test_a_worker_that_is_killed_at_work_is_replaced():
+    async def scenario(pool):
+        [worker] = pool.workers
+        await pool.ask(worker, BAD, 30)
+        worker.is_busy = True
+        os.kill(worker.pid, signal.SIGKILL)
+        with pytest.raises(WorkerDied, match="ended"):
+            await pool.ask(worker, BAD, 30)
+        new = await replaced(pool, worker)
+        return (await pool.ask(new, BAD, 30))["error"], pool.n_deaths
+
+    assert with_pool(scenario) == ("fault", 1)
+
+
+def test_a_worker_that_hangs_is_killed_and_replaced():
+    async def scenario(pool):
+        [worker] = pool.workers
+        await pool.ask(worker, BAD, 30)
+        os.kill(worker.pid, signal.SIGSTOP)
+        with pytest.raises(WorkerDied, match=r"did not answer within 0\.2 s"):
+            await pool.ask(worker, BAD, 0.2)
+        new = await replaced(pool, worker)
+        assert not is_running(worker.pid)
+        return (await pool.ask(new, BAD, 30))["error"]
+
+    assert with_pool(scenario) == "fault"
+
+
+def test_a_worker_that_dies_before_its_first_answer_is_replaced_more_and_more_slowly(monkeypatch):
+    monkeypatch.setattr(pools, "_FIRST_PAUSE_S", 0.2)
+
+    async def scenario(pool):
+        starts = []
+        for _ in range(3):
+            [worker] = pool.workers
+            os.kill(worker.pid, signal.SIGKILL)
+            await replaced(pool, worker)
+            starts.append(asyncio.get_running_loop().time())
+        return [after - before for before, after in itertools.pairwise(starts)]
+
+    first, second = with_pool(scenario)
+    assert first >= 0.4  # 0.2 s before the first replacement, then twice as long
+    assert second >= 0.8
+
+
+def test_a_question_that_is_given_up_takes_its_worker_along():
+    """Its answer would be taken for that of the next question."""
+
+    async def scenario(pool):
+        [worker] = pool.workers
+        await pool.ask(worker, BAD, 30)
+        question = asyncio.ensure_future(pool.ask(worker, BAD, 30))
+        await asyncio.sleep(0)
+        question.cancel()
+        await asyncio.wait((question,))
+        return await replaced(pool, worker) is not worker
+
+    assert with_pool(scenario)
+
+
+def test_all_processes_end_with_the_pool(monkeypatch):
+    monkeypatch.setattr(pools, "_STOP_S", 0.5)
+
+    async def scenario(pool):
+        await pool.ask(pool.workers[0], BAD, 30)
+        os.kill(pool.workers[1].pid, signal.SIGSTOP)  # and this one will not end by itself
+        return [worker.pid for worker in pool.workers]
+
+    assert not any(map(is_running, with_pool(scenario, n_workers=2)))
+
+
+def test_a_worker_ends_when_the_service_is_gone():
+    async def scenario(pool):
+        [worker] = pool.workers
+        await pool.ask(worker, BAD, 30)
+        worker._process.stdin.close()  # as the system does it if the service is killed
+        async with asyncio.timeout(10):
+            return await worker._process.wait()
+
+    assert with_pool(scenario) == 0
