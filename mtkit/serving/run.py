@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from contextlib import suppress
 
 import uvicorn
@@ -13,14 +14,12 @@ from mtkit.serving.app import create_app
 from mtkit.serving.backend import Backend
 
 _BACKLOG = 2048  # connections that the system keeps for us
+_KEEP_ALIVE_S = 75  # of an idle connection; longer than proxies keep theirs, so that none uses one that we are closing
 
 
 def serve(cfg: ServeConfig) -> None:
     """Serve until a signal ends it. Raises MtkitError if the service cannot start."""
-    asyncio.run(_serve(cfg))
-
-
-async def _serve(cfg: ServeConfig) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # uvicorn raises it again at the end, which is no failure
     backend = Backend.from_config(cfg)
     settings = uvicorn.Config(
         create_app(backend),
@@ -29,16 +28,22 @@ async def _serve(cfg: ServeConfig) -> None:
         log_level="warning",
         access_log=False,
         backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(cfg.limits.deadline_s) + 1,
         server_header=False,
     )
+    with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # that of uvloop, if it is installed
+        runner.run(_serve(backend, settings))
+
+
+async def _serve(backend: Backend, settings: uvicorn.Config) -> None:
     server = _Server(settings)
     with suppress(NotImplementedError, AttributeError):  # not on Windows
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(backend.service.reload()))
     await server.serve()
     if not server.started:
-        raise MtkitError(f"the service did not start; is the port {cfg.port} of {cfg.host} free?")
+        raise MtkitError(f"the service did not start; is the port {settings.port} of {settings.host} free?")
 
 
 class _Server(uvicorn.Server):
