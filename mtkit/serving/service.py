@@ -36,6 +36,7 @@ class Caller:
     """Who asks: a key's name, or "" for a caller without a key."""
 
     name: str = ""
+    max_chars: int | None = None  # of one text; None: as the service's limits say
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Service:
         caller: Caller = Caller(),
     ) -> TranslatedText:
         """Translate a text between two served languages. Raises Refusal."""
-        self.check_text(text)
+        self.check_text(text, caller)
         if n_alternatives > self.cfg.limits.max_alternatives:
             raise BadRequest(f"{n_alternatives} alternatives are more than {self.cfg.limits.max_alternatives}")
         async with self.deadline():
@@ -180,7 +181,7 @@ class Service:
         self, text: str, src: str, tgt: str, *, terms: Sequence[TermLine] = (), caller: Caller = Caller()
     ) -> AsyncIterator[TranslatedSentence]:
         """Yield the sentences of a text in order, each as soon as it is translated. Raises Refusal."""
-        self.check_text(text)
+        self.check_text(text, caller)
         path = self.models.path(src, tgt)
         document = await read_text(text, "text")
         sentences = sentences_to_translate(document)
@@ -193,10 +194,11 @@ class Service:
                 yield _sentence(sentence.text, results[sentence.text])
             at, size = at + size, min(2 * size, _WINDOW)
 
-    def check_text(self, text: str) -> None:
-        """Raise TooLarge for a text beyond the limit."""
-        if len(text) > self.cfg.limits.max_chars:
-            raise TooLarge(f"request ({len(text)}) exceeds text limit ({self.cfg.limits.max_chars})")
+    def check_text(self, text: str, caller: Caller = Caller()) -> None:
+        """Raise TooLarge for a text beyond the caller's limit."""
+        most = caller.max_chars or self.cfg.limits.max_chars
+        if len(text) > most:
+            raise TooLarge(f"request ({len(text)}) exceeds text limit ({most})")
 
     @asynccontextmanager
     async def deadline(self) -> AsyncIterator[None]:
