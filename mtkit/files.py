@@ -44,9 +44,10 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary path beside path to write to, and move it to path at the end of the block.
 
+    mode: who may read and write the file, as for chmod, before the umask.
     If the block raises, for example because the disk is full, path stays as it was and the temporary file is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +57,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     try:
         with full_disk_named(path):
             yield temporary
-            os.chmod(temporary, 0o666 & ~_umask())
+            os.chmod(temporary, mode & ~_umask())
             sync(temporary)
             os.replace(temporary, path)
             sync(path.parent)

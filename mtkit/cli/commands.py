@@ -63,6 +63,11 @@ DATA = {
     "report": ("data.report:report", "Show what is in a corpus, and what is wrong with it."),
     "doctor": ("data.doctor:doctor", "Find where two line-aligned files slip, and repair them."),
 }
+KEYS = {
+    "add": ("keys:add", "Make an API key, and print it."),
+    "list": ("keys:print_list", "List whose keys are valid, since when, and their limits."),
+    "remove": ("keys:remove", "Make an API key invalid, at once."),
+}
 DOCTOR = {
     "decode": ("doctor:decode", "Decode in several ways, and show any difference."),
     "resume": ("doctor:resume", "Repeat a run's last steps, and show any difference."),
@@ -117,6 +122,7 @@ class RootGroup(CommandGroup):
                 short_help="See inside a model: steps, attention, embeddings, errors.",
             ),
             CommandGroup(DATA, name="data", help="Make a corpus to train on from the text that you have."),
+            CommandGroup(KEYS, name="keys", help="Say who may use a service: the API keys of `mtkit serve`."),
             CommandGroup(DOCTOR, name="doctor", help="Check that decoding and resuming are exact."),
         ]
         super().__init__(COMMANDS, groups, **attrs)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mtkit.config import loading
-from mtkit.config.overrides import setting
+from mtkit.config import overrides as config_overrides
 from mtkit.serving import run
 
 
@@ -36,5 +36,8 @@ def serve(
     SIGTERM and Ctrl-C finish what has been accepted; SIGHUP looks for new versions of the models.
     """
     given = {"models": None if models is None else [str(path) for path in models], "host": host, "port": port}
-    settings = [*(overrides or []), *(setting(key, value) for key, value in given.items() if value is not None)]
+    settings = [
+        *(overrides or []),
+        *(config_overrides.setting(key, value) for key, value in given.items() if value is not None),
+    ]
     run.serve(loading.load_serve_config(config, settings))

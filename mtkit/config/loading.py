@@ -13,7 +13,7 @@ from mtkit.config.overrides import apply_override
 from mtkit.config.problems import Origin, Override, Problem, explain, report
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
-from mtkit.config.serving import ServeConfig
+from mtkit.config.serving import KeyFile, ServeConfig
 from mtkit.config.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, format_yaml, parse_yaml
 from mtkit.errors import ConfigError
 
@@ -41,6 +41,11 @@ def load_serve_config(path: str | Path | None = None, overrides: Sequence[str] =
     Raises ConfigError, which lists all problems with their lines.
     """
     return _load(ServeConfig, path, overrides)
+
+
+def load_key_file(path: str | Path) -> KeyFile:
+    """Load a file of hashed API keys. Raises ConfigError, which lists all problems with their lines."""
+    return _load(KeyFile, path, ())
 
 
 def _load(root: type[_Root], path: str | Path | None, overrides: Sequence[str]) -> _Root:

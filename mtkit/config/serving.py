@@ -41,11 +41,38 @@ class KeysConfig(Section):
 
     file: ConfigPath | None = Field(None, description="file of hashed API keys, which `mtkit keys` writes")
     required: bool = Field(False, description="refuse requests without a key")
+    metrics: str | None = Field(
+        None, description="name of the key that may read /metrics, as a bearer token; null: everyone may"
+    )
 
     @model_validator(mode="after")
     def _keys_are_somewhere(self) -> Self:
-        if self.required and self.file is None:
-            raise ValueError("required=true needs file, with the keys: make it with `mtkit keys add`")
+        if self.file is None and (self.required or self.metrics):
+            needs = "required=true" if self.required else f"metrics={self.metrics}"
+            raise ValueError(f"{needs} needs file, with the keys: make it with `mtkit keys add`")
+        return self
+
+
+class KeyEntry(Section):
+    """A key of the file, without the key itself."""
+
+    name: str = Field(pattern=r"^[\w.@+-]{1,64}$", description="whose key it is")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="the key's checksum")
+    created: str = Field("", description="day on which it was made")
+    requests_per_minute: int | None = Field(None, ge=1, description="instead of limits.requests_per_minute")
+    max_chars: int | None = Field(None, ge=1, description="instead of limits.max_chars")
+
+
+class KeyFile(Section):
+    """What is in a file of keys."""
+
+    keys: list[KeyEntry] = Field([], description="the keys that are valid")
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [key.name for key in self.keys]
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise ValueError(f"the name {twice[0]} has more than one key")
         return self
 
 
@@ -84,6 +111,15 @@ class ServeConfig(Section):
     )
     cors: list[str] = Field(
         [], description="origins whose pages may call the service from a browser, such as https://example.org; or '*'"
+    )
+    hosts: list[str] = Field(
+        [],
+        description="names that clients call the service by, besides localhost and addresses; others are refused, as a "
+        "page that redirects its own name to this machine would use one. '*', or none and a host that is not this "
+        "machine alone: any name",
+    )
+    proxies: list[str] = Field(
+        [], description="addresses or networks of reverse proxies, whose X-Forwarded-For and -Proto headers count"
     )
     page: bool = Field(True, description="serve the page for people at /")
     log_text: bool = Field(False, description="write texts and translations to the log")

@@ -16,6 +16,7 @@ from mtkit.config.serving import LimitsConfig
 from mtkit.console import log
 from mtkit.documents.reading import FORMATS, Options, format_named
 from mtkit.documents.sentences import Sentence, Translated
+from mtkit.serving.models import Model
 from mtkit.serving.pool import WorkerDied, start_worker
 from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge
 from mtkit.serving.service import Caller, Service, TermLine
@@ -201,10 +202,13 @@ class Documents:
 
     async def _translate(self, job: DocumentJob) -> None:
         job.status = "translating"
-        path = self._service.models.path(job.src, job.tgt)
-        if not path:  # the two languages are one
-            await asyncio.to_thread(shutil.copyfile, job.source_path, job.result_path)
-            return
+        with self._service.using(job.src, job.tgt) as path:
+            if not path:  # the two languages are one
+                await asyncio.to_thread(shutil.copyfile, job.source_path, job.result_path)
+            else:
+                await self._translate_by(path, job)
+
+    async def _translate_by(self, path: Sequence[Model], job: DocumentJob) -> None:
         async with self._worker(job) as ask:
             facts = await ask("read")
             job.n_total, job.n_chars = facts["n_sentences"], facts["n_chars"]

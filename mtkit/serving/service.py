@@ -38,6 +38,7 @@ class Caller:
     """Who asks: a key's name, or "" for a caller without a key."""
 
     name: str = ""
+    max_chars: int | None = None  # of one text; None: as the service's limits say
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ class Service:
         caller: Caller = Caller(),
     ) -> TranslatedText:
         """Translate a text between two served languages. Raises Refusal."""
-        self.check_text(text)
+        self.check_text(text, caller)
         if n_alternatives > self.cfg.limits.max_alternatives:
             raise BadRequest(f"{n_alternatives} alternatives are more than {self.cfg.limits.max_alternatives}")
         with self.using(src, tgt) as path:
@@ -206,7 +207,7 @@ class Service:
 
         Raises Refusal.
         """
-        self.check_text(text)
+        self.check_text(text, caller)
         with self.using(src, tgt) as path:
             codes = [self.models.code(src), *(model.tgt for model in path)]
             document = await read_text(text, "text")
@@ -223,10 +224,11 @@ class Service:
                 at, size = at + size, min(2 * size, _WINDOW)
             yield _text(document, results, codes, 0)
 
-    def check_text(self, text: str) -> None:
-        """Raise TooLarge for a text beyond the limit."""
-        if len(text) > self.cfg.limits.max_chars:
-            raise TooLarge(f"request ({len(text)}) exceeds text limit ({self.cfg.limits.max_chars})")
+    def check_text(self, text: str, caller: Caller = Caller()) -> None:
+        """Raise TooLarge for a text beyond the caller's limit."""
+        most = caller.max_chars or self.cfg.limits.max_chars
+        if len(text) > most:
+            raise TooLarge(f"request ({len(text)}) exceeds text limit ({most})")
 
     @asynccontextmanager
     async def deadline(self) -> AsyncIterator[None]:

@@ -1,6 +1,7 @@
 """The process that reads and writes a document: its answers, and that nothing it reads can hurt the service."""
 
 import asyncio
+from contextlib import contextmanager
 import gzip
 import os
 import signal
@@ -30,6 +31,10 @@ class FakeService:
     def __init__(self):
         self.models = ServedModels([Model(ModelVersion("en-fr", "1"), "en", "fr", 1)])  # type: ignore[arg-type]
         self.windows = []
+
+    @contextmanager
+    def using(self, src, tgt):
+        yield self.models.path(src, tgt)
 
     async def translate_sentences(self, sentences, patterns, path, *, terms=(), caller=None):
         self.windows.append([sentence.text for sentence in sentences])

@@ -1,6 +1,7 @@
 """Jobs of documents, around a service that translates when the test lets it."""
 
 import asyncio
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,10 @@ class FakeService:
         self.go = asyncio.Event()
         self.started = []
         self.cancelled = []
+
+    @contextmanager
+    def using(self, src, tgt):
+        yield self.models.path(src, tgt)
 
     async def translate_sentences(self, sentences, patterns, path, *, terms=(), caller=None):
         [text] = [sentence.text for sentence in sentences]

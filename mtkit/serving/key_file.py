@@ -1,0 +1,130 @@
+"""A file of API keys: their names, checksums and limits; a key itself is shown once, when it is made.
+
+SHA-256 without salt or rounds is enough: a key has 256 random bits, so nobody finds it by trying, however fast the
+hash, while each request has to compute it.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from mtkit.config.loading import load_key_file
+from mtkit.config.serving import KeyEntry
+from mtkit.config.yaml_text import format_yaml
+from mtkit.console import log
+from mtkit.errors import ConfigError, MtkitError, UsageError
+from mtkit.files import atomic_file, open_locked
+
+_PREFIX = "mtk_"  # so that searches for leaked secrets can recognise a key
+_N_BYTES = 32
+_OTHERS_MAY_WRITE = 0o022
+
+
+def read_keys(path: Path) -> list[KeyEntry]:
+    """Return the keys of a file. Raises ConfigError if it cannot be read, or others than its owner may change it."""
+    entries = load_key_file(path).keys
+    if os.name == "posix" and (mode := path.stat().st_mode) & _OTHERS_MAY_WRITE:
+        raise ConfigError(f"{path}: others may add keys to it (mode {mode & 0o777:o}); run: chmod 600 {path}")
+    return entries
+
+
+def add_key(path: Path, name: str, *, requests_per_minute: int | None = None, max_chars: int | None = None) -> str:
+    """Make a key, keep its checksum in the file, which is made if need be, and return the key.
+
+    Raises UsageError if the name has a key already.
+    """
+    key = _PREFIX + secrets.token_urlsafe(_N_BYTES)
+    with _to_change(path):
+        entries = read_keys(path) if path.exists() else []
+        if any(entry.name == name for entry in entries):
+            raise UsageError(f"{path}: {name} has a key; to replace it, first run: mtkit keys remove {name}")
+        limits = {"requests_per_minute": requests_per_minute, "max_chars": max_chars}
+        values = {"name": name, "sha256": checksum(key), "created": time.strftime("%Y-%m-%d"), **limits}
+        try:
+            entry = KeyEntry.model_validate(values)
+        except ValidationError:
+            raise UsageError(f"{name!r} cannot name a key: use up to 64 letters, digits and . _ @ + -") from None
+        _write(path, [*entries, entry])
+    return key
+
+
+def remove_key(path: Path, name: str) -> None:
+    """Remove a key from the file; a running service refuses it from then on. Raises UsageError if there is none."""
+    with _to_change(path):
+        entries = read_keys(path)
+        left = [entry for entry in entries if entry.name != name]
+        if len(left) == len(entries):
+            names = ", ".join(entry.name for entry in entries) or "none"
+            raise UsageError(f"{path}: no key is named {name}; the names are {names}")
+        _write(path, left)
+
+
+def checksum(key: str) -> str:
+    """Return what the file keeps of a key."""
+    return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@contextmanager
+def _to_change(path: Path) -> Iterator[None]:
+    """Keep other processes from changing the file during the block. Raises MtkitError if one does."""
+    lock = path.with_name(f".{path.name}.lock")
+    with open_locked(lock) as file:
+        if file is None:
+            raise MtkitError(f"{path}: another mtkit process is changing it; try again")
+        try:
+            yield
+        finally:
+            lock.unlink()
+
+
+def _write(path: Path, entries: Sequence[KeyEntry]) -> None:
+    values = [entry.model_dump(exclude_defaults=True) for entry in entries]
+    with atomic_file(path, mode=0o600) as temporary:
+        temporary.write_text(format_yaml({"keys": values}), encoding="utf-8")
+
+
+class Keys:
+    """The keys of a file, as it is now: what is changed in the file counts from the next request on."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ConfigError if the file cannot be used."""
+        self._path = path
+        self._seen: tuple[int, int, int] | None = _state(path)
+        self._by_checksum = _by_checksum(read_keys(path))
+
+    def find(self, key: str) -> KeyEntry | None:
+        """Return the entry of a key; None for an unknown one.
+
+        The search is among checksums: how long it takes tells nothing about a valid key.
+        """
+        self._read_again_if_changed()
+        return self._by_checksum.get(checksum(key))
+
+    def _read_again_if_changed(self) -> None:
+        state = _state(self._path)
+        if state == self._seen:
+            return
+        self._seen = state
+        try:
+            self._by_checksum = _by_checksum(read_keys(self._path))
+        except (ConfigError, OSError) as error:
+            log.error(f"the keys stay as they were: {error}")
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    """Return what differs once a file has been replaced or written to; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _by_checksum(entries: Sequence[KeyEntry]) -> dict[str, KeyEntry]:
+    return {entry.sha256: entry for entry in entries}

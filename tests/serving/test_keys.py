@@ -1,0 +1,184 @@
+"""Files of API keys, and who is let in by them."""
+
+import os
+import stat
+import time
+from hashlib import sha256
+
+import pytest
+
+from mtkit.config.serving import ServeConfig
+from mtkit.errors import ConfigError, UsageError
+from mtkit.serving import keys as keys_module
+from mtkit.serving.key_file import Keys, add_key, read_keys, remove_key
+from mtkit.serving.keys import Gate
+from mtkit.serving.refusals import Forbidden, TooManyRequests
+from mtkit.serving.service import Caller
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "keys.yaml"
+
+
+def gate_of(path=None, *, required=False, per_minute=None):
+    return Gate(
+        ServeConfig.model_validate(
+            {"keys": {"file": path, "required": required}, "limits": {"requests_per_minute": per_minute}}
+        )
+    )
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that callers' requests are counted by, in seconds; it moves when a test moves it."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_file_keeps_checksums_instead_of_keys(path):
+    key = add_key(path, "ann", max_chars=7)
+    [entry] = read_keys(path)
+    assert (entry.name, entry.sha256, entry.max_chars) == ("ann", sha256(key.encode()).hexdigest(), 7)
+    assert key not in path.read_text()
+    assert len(key) > 43  # 32 bytes in base64
+
+
+def test_only_the_owner_may_read_a_file_of_keys(path):
+    add_key(path, "ann")
+    add_key(path, "bob")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [entry.name for entry in path.parent.iterdir()] == ["keys.yaml"]  # no lock, nothing temporary
+
+
+def test_a_file_that_others_may_change_is_refused(path):
+    add_key(path, "ann")
+    path.chmod(0o620)
+    with pytest.raises(ConfigError, match=r"others may add keys to it \(mode 620\); run: chmod 600"):
+        gate_of(path)
+    path.chmod(0o644)  # checksums are no secret
+    gate_of(path)
+
+
+def test_a_name_has_one_key(path):
+    add_key(path, "ann")
+    with pytest.raises(UsageError, match="ann has a key; to replace it, first run: mtkit keys remove ann"):
+        add_key(path, "ann")
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a\nb", "x" * 65, "../x"])
+def test_a_name_is_a_plain_word(path, name):
+    with pytest.raises(UsageError, match="cannot name a key"):
+        add_key(path, name)
+    assert not path.exists()
+
+
+def test_what_is_wrong_in_a_file_is_said_with_its_line(path):
+    path.write_text("keys:\n- name: ann\n  sha256: abc\n")
+    with pytest.raises(ConfigError, match=r"line 3: keys\.0\.sha256"):
+        read_keys(path)
+
+
+def test_a_key_counts_from_when_it_is_added_until_it_is_removed(path):
+    first = add_key(path, "ann")
+    keys = Keys(path)
+    second = add_key(path, "bob")
+    assert [entry and entry.name for entry in map(keys.find, (first, second, "guess"))] == ["ann", "bob", None]
+    remove_key(path, "ann")
+    assert [entry and entry.name for entry in map(keys.find, (first, second))] == [None, "bob"]
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_text("keys: ["), lambda path: path.unlink()])
+def test_keys_stay_as_they_were_if_the_file_is_damaged(path, damage, caplog):
+    key = add_key(path, "ann")
+    keys = Keys(path)
+    damage(path)
+    assert keys.find(key) is not None
+    assert "the keys stay as they were" in caplog.text
+
+
+def test_removing_an_unknown_key_names_those_that_there_are(path):
+    add_key(path, "ann")
+    with pytest.raises(UsageError, match="no key is named bob; the names are ann"):
+        remove_key(path, "bob")
+
+
+def test_a_caller_is_known_by_the_key(path):
+    key = add_key(path, "ann", max_chars=20)
+    gate = gate_of(path)
+    assert gate.admit(key, "10.0.0.1") == Caller("ann", 20)
+    assert gate.admit(None, "10.0.0.1") == Caller()
+    with pytest.raises(Forbidden, match="Invalid API key"):
+        gate.admit("guess", "10.0.0.1")
+
+
+@pytest.mark.parametrize("key", [None, ""])
+def test_a_service_may_need_a_key(path, key):
+    add_key(path, "ann")
+    with pytest.raises(Forbidden, match="needs an API key"):
+        gate_of(path, required=True).admit(key, "10.0.0.1")
+
+
+def test_a_service_without_keys_ignores_them():
+    assert gate_of().admit("any", "10.0.0.1") == Caller()
+
+
+def test_callers_wait_once_their_requests_are_used_up(clock):
+    gate = gate_of(per_minute=2)
+    gate.admit(None, "10.0.0.1")
+    gate.admit(None, "10.0.0.1")
+    with pytest.raises(TooManyRequests, match="Slowdown: 2 requests a minute") as refusal:
+        gate.admit(None, "10.0.0.1")
+    assert refusal.value.retry_after_s == 30
+    gate.admit(None, "10.0.0.2")  # another caller
+    clock[0] += 30
+    gate.admit(None, "10.0.0.1")
+
+
+def test_a_key_may_have_a_limit_of_its_own(path, clock):
+    key = add_key(path, "ann", requests_per_minute=3)
+    gate = gate_of(path, per_minute=1)
+    for address in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
+        gate.admit(key, address)
+    with pytest.raises(TooManyRequests, match="3 requests"):
+        gate.admit(key, "10.0.0.4")
+
+
+def test_guesses_of_keys_are_counted_by_address(path, clock):
+    add_key(path, "ann")
+    gate = gate_of(path, per_minute=2)
+    for guess in ("a", "b"):
+        with pytest.raises(Forbidden):
+            gate.admit(guess, "10.0.0.1")
+    with pytest.raises(TooManyRequests):
+        gate.admit("c", "10.0.0.1")
+
+
+def test_all_addresses_of_a_customers_network_are_one_caller(clock):
+    gate = gate_of(per_minute=1)
+    gate.admit(None, "2001:db8:1:2:aaaa::1")
+    with pytest.raises(TooManyRequests):
+        gate.admit(None, "2001:db8:1:2:bbbb::9")
+    gate.admit(None, "2001:db8:1:3::1")
+    gate.admit(None, "::ffff:10.0.0.1")
+    gate.admit(None, "::ffff:10.0.0.2")
+
+
+def test_those_seen_longest_ago_are_forgotten_first(monkeypatch, clock):
+    monkeypatch.setattr(keys_module, "_MOST_CALLERS", 2)
+    gate = gate_of(per_minute=1)
+    for address in ("1", "2", "3"):
+        gate.admit(None, address)
+    with pytest.raises(TooManyRequests):
+        gate.admit(None, "3")
+    gate.admit(None, "1")
+
+
+def test_a_file_that_cannot_be_read_is_named(path):
+    add_key(path, "ann")
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+    with pytest.raises(ConfigError, match=r"keys\.yaml: cannot be read: Permission denied"):
+        gate_of(path)
