@@ -9,9 +9,11 @@ from fastapi.responses import JSONResponse, Response
 from mtkit.serving import libretranslate
 from mtkit.serving.backend import Backend
 from mtkit.serving.leaving import ClientLeft
+from mtkit.serving.overload import RefuseWhenFull
 from mtkit.serving.refusals import Refusal
 from mtkit.version import __version__
 
+_ERROR_KEYS = {"/translate": "error"}  # of the paths that translate at once
 _CLIENT_CLOSED = 499  # as nginx calls it; nobody receives it
 
 
@@ -29,6 +31,7 @@ def create_app(backend: Backend) -> FastAPI:
 
     app = FastAPI(title="mtkit", version=__version__, lifespan=lifespan, openapi_url="/spec")
     app.include_router(libretranslate.router(backend))
+    app.add_middleware(RefuseWhenFull, batcher=backend.service.batcher, error_keys=_ERROR_KEYS)
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, refusal: Refusal) -> JSONResponse:

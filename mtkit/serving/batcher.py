@@ -77,9 +77,7 @@ class Batcher:
         """
         if not items:
             return []
-        if self.n_waiting and self.n_waiting + len(items) > self._cfg.max_sentences:
-            wait_s = self.n_waiting * self._s_per_item
-            raise Busy(f"{self.n_waiting} sentences are waiting: try again in {wait_s:.0f} s", retry_after_s=wait_s)
+        self.check_room(len(items))
         loop = asyncio.get_running_loop()
         call = _Call(work, time.monotonic())
         for content, size in zip(items, sizes, strict=True):
@@ -91,6 +89,12 @@ class Batcher:
             finally:
                 for future in futures:
                     future.cancel()
+
+    def check_room(self, n_items: int) -> None:
+        """Raise Busy if so many items would not fit into the queue; an empty queue takes any number."""
+        if self.n_waiting and self.n_waiting + n_items > self._cfg.max_sentences:
+            wait_s = self.n_waiting * self._s_per_item
+            raise Busy(f"{self.n_waiting} sentences are waiting: try again in {wait_s:.0f} s", retry_after_s=wait_s)
 
     @contextmanager
     def _open(self, call: _Call) -> Iterator[None]:

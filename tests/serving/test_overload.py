@@ -1,0 +1,61 @@
+"""Requests are refused at the door while the queue is full, and only those that would wait in it."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from mtkit.config.serving import QueueConfig
+from mtkit.serving.batcher import Batcher
+from mtkit.serving.overload import RefuseWhenFull
+from mtkit.serving.work import ModelVersion, Work
+
+WORK = Work("translate", ModelVersion(Path("en-fr"), "1"))
+
+
+async def application(scope, receive, send):
+    """What is behind the door."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"{}"})
+
+
+async def ask(batcher, path, method="POST"):
+    """Status, headers and body of the answer to a request whose body nobody reads."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    door = RefuseWhenFull(application, batcher, {"/translate": "error", "/v2/translate": "message"})
+    await door({"type": "http", "method": method, "path": path, "headers": []}, None, send)  # type: ignore[arg-type]
+    start, body = sent
+    return start["status"], dict(start["headers"]), json.loads(body["body"])
+
+
+def asked(path, n_waiting, method="POST"):
+    async def scenario():
+        batcher = Batcher(QueueConfig(max_sentences=2), 10.0)  # without a pool: what is put in stays
+        waiting = asyncio.ensure_future(batcher.run(WORK, ["a"] * n_waiting, [1] * n_waiting))
+        await asyncio.sleep(0)
+        answer = await ask(batcher, path, method)
+        waiting.cancel()
+        return answer
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("path", "key"), [("/translate", "error"), ("/v2/translate", "message")])
+def test_a_full_queue_refuses_in_the_words_of_the_dialect(path, key):
+    status, headers, body = asked(path, 2)
+    assert status == 503
+    assert int(headers[b"retry-after"]) >= 1
+    assert list(body) == [key]
+    assert body[key].startswith("2 sentences are waiting: try again in ")
+
+
+@pytest.mark.parametrize(
+    ("path", "n_waiting", "method"), [("/translate", 1, "POST"), ("/health", 2, "POST"), ("/translate", 2, "OPTIONS")]
+)
+def test_whatever_does_not_wait_passes(path, n_waiting, method):
+    assert asked(path, n_waiting, method)[0] == 200
