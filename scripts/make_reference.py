@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write docs/reference.md (config keys), docs/commands.md (commands) and docs/api.md (Python) from the code.
+"""Write docs/reference.md, docs/serve-settings.md, docs/commands.md and docs/api.md from the code.
 
 Run it after a change of any; a test compares.
 """
@@ -18,6 +18,7 @@ from mtkit.cli import app
 from mtkit.cli.commands import CommandGroup
 from mtkit.cli.help import Command
 from mtkit.config.loading import json_schema
+from mtkit.config.serving import ServeConfig
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MADE = "<!-- made by scripts/make_reference.py: change the schema or the command, and run it again -->"
@@ -32,6 +33,13 @@ this page as JSON Schema for editors. [configs](../configs) has complete example
 `--set SECTION.KEY=VALUE` changes a key for one command; the value is YAML, such as `train.max_epochs=null`. A number is
 the index of a list's entry, as in `data.train.0.tgt=other.fr` for the first corpus; the index after the last adds an
 entry. For a finished model only keys of `decode` can change."""
+SERVE_INTRO = f"""\
+# Every setting of `mtkit serve`
+{MADE}
+
+`mtkit serve --config FILE` reads a YAML file with the keys below. None is required. Relative paths start from the
+folder of the file. `--set KEY=VALUE` changes a key for one call, such as `--set limits.max_chars=5000`. See
+[serving.md](serving.md)."""
 COMMANDS_INTRO = f"""\
 # Every command
 {MADE}
@@ -89,11 +97,19 @@ KINDS = {"integer": "whole number", "number": "number", "boolean": "`true` or `f
 
 def config_reference() -> str:
     """The Markdown of docs/reference.md."""
-    schema = json_schema()
+    return _keys(json_schema(), CONFIG_INTRO)
+
+
+def serve_reference() -> str:
+    """The Markdown of docs/serve-settings.md."""
+    return _keys(ServeConfig.model_json_schema(), SERVE_INTRO)
+
+
+def _keys(schema: Mapping[str, Any], intro: str) -> str:
     definitions = schema["$defs"]
     places: dict[str, list[str]] = {}  # of each definition: the keys that it stands under
     _note_places(schema, "", definitions, places)
-    parts = [CONFIG_INTRO, "## At the top\n" + _table(schema)]
+    parts = [intro, "## At the top\n" + _table(schema)]
     for name, keys in places.items():
         level = "##" if "." not in keys[0] else "###"
         definition = definitions[name]
@@ -146,7 +162,8 @@ def words(value: Mapping[str, Any]) -> str:
             return words(value["prefixItems"][0]).replace("number", f"{len(value['prefixItems'])} numbers", 1)
         return "list of " + ("sections, below" if "$ref" in value["items"] else f"{words(value['items'])}s")
     if value["type"] == "object":
-        return "such values by share of the run"
+        kinds = [choice["type"] for choice in value["additionalProperties"].get("anyOf", [])]
+        return "keys with their values" if "string" in kinds else "such values by share of the run"
     kind = "path" if value.get("format") == "path" else KINDS[value["type"]]
     return ", ".join([kind, *(f"{said} {_number(value[bound])}" for bound, said in BOUNDS.items() if bound in value)])
 
@@ -277,7 +294,10 @@ def _docstring(text: str | None) -> str:
 
 def main() -> None:
     """Write the files."""
-    pages = {"reference.md": config_reference(), "commands.md": command_reference(), "api.md": api_reference()}
+    pages = {
+        **{"reference.md": config_reference(), "serve-settings.md": serve_reference()},
+        **{"commands.md": command_reference(), "api.md": api_reference()},
+    }
     for name, text in pages.items():
         (DOCS / name).write_text(text, encoding="utf-8")
         print(DOCS / name)

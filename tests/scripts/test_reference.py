@@ -33,6 +33,10 @@ def test_the_reference_of_keys_is_up_to_date(reference):
     assert reference.config_reference() == (ROOT / "docs/reference.md").read_text(encoding="utf-8"), REMEDY
 
 
+def test_the_reference_of_a_services_settings_is_up_to_date(reference):
+    assert reference.serve_reference() == (ROOT / "docs/serve-settings.md").read_text(encoding="utf-8"), REMEDY
+
+
 def test_the_reference_of_commands_is_up_to_date(reference):
     assert reference.command_reference() == (ROOT / "docs/commands.md").read_text(encoding="utf-8"), REMEDY
 
