@@ -68,6 +68,12 @@ KEYS = {
     "list": ("keys:print_list", "List whose keys are valid, since when, and their limits."),
     "remove": ("keys:remove", "Make an API key invalid, at once."),
 }
+CORRECTIONS = {
+    "list": ("corrections:print_list", "List what users of a service suggested."),
+    "accept": ("corrections:accept", "Accept corrections: they act for all callers."),
+    "reject": ("corrections:reject", "Reject corrections: they act for nobody."),
+    "export": ("corrections:export", "Write corrections as a corpus to train on."),
+}
 DOCTOR = {
     "decode": ("doctor:decode", "Decode in several ways, and show any difference."),
     "resume": ("doctor:resume", "Repeat a run's last steps, and show any difference."),
@@ -123,6 +129,12 @@ class RootGroup(CommandGroup):
             ),
             CommandGroup(DATA, name="data", help="Make a corpus to train on from the text that you have."),
             CommandGroup(KEYS, name="keys", help="Say who may use a service: the API keys of `mtkit serve`."),
+            CommandGroup(
+                CORRECTIONS,
+                name="corrections",
+                help="Look at what users of a service suggested, decide on it, and learn from it.",
+                short_help="Decide on what users of a service suggested.",
+            ),
             CommandGroup(DOCTOR, name="doctor", help="Check that decoding and resuming are exact."),
         ]
         super().__init__(COMMANDS, groups, **attrs)

@@ -26,8 +26,9 @@ def create_app(backend: Backend) -> FastAPI:
         yield
         await backend.documents.close()
         await backend.service.close()
-        if backend.glossaries is not None:
-            backend.glossaries.close()
+        for kept in (backend.glossaries, backend.corrections):
+            if kept is not None:
+                kept.close()
 
     app = FastAPI(title="mtkit", version=__version__, lifespan=lifespan, openapi_url="/spec")
     app.include_router(libretranslate.router(backend))

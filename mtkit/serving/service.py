@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mtkit.config.serving import ServeConfig
 from mtkit.console import counted, log
@@ -22,6 +22,9 @@ from mtkit.serving.pivoting import through
 from mtkit.serving.pool import Pool
 from mtkit.serving.refusals import BadRequest, Busy, TooLarge, TooLate
 from mtkit.serving.work import ModelVersion, Work
+
+if TYPE_CHECKING:
+    from mtkit.serving.corrections import Corrections
 
 Format = Literal["text", "html"]
 TermLine = tuple[str, str]  # source, target
@@ -86,9 +89,13 @@ class _Result:
 class Service:
     """All models behind one door. Whatever it is asked, an answer or a `Refusal` comes before the deadline."""
 
-    def __init__(self, cfg: ServeConfig) -> None:
-        """Read the models. Raises MtkitError if one cannot be served."""
+    def __init__(self, cfg: ServeConfig, corrections: "Corrections | None" = None) -> None:
+        """Read the models. corrections: exact matches, which come before any model.
+
+        Raises MtkitError if a model cannot be served.
+        """
         self.cfg = cfg
+        self._corrections = corrections
         self.models: ServedModels = read_models(cfg.models, cfg.decode)
         self.batcher = Batcher(cfg.queue, _LOADING_S)
         n_workers = cfg.workers or usable_cores()
@@ -191,13 +198,17 @@ class Service:
         if n_alternatives > self.cfg.limits.max_alternatives:
             raise BadRequest(f"{n_alternatives} alternatives are more than {self.cfg.limits.max_alternatives}")
         with self.using(src, tgt) as path:
+            codes = [self.models.code(src), *(model.tgt for model in path)]
+            corrected = self._correction(path, text, caller) if format == "text" else None
+            if corrected is not None:
+                sentence = TranslatedSentence(text.strip(), corrected, None, (), (), is_correction=True)
+                return TranslatedText(_in_white_space(corrected, text), [], codes, [sentence], [])
             async with self.deadline():
                 document = await read_text(text, format)
                 sentences = sentences_to_translate(document)
                 results = await self._translate(
                     sentences, document.placeholders, path, n_best=n_alternatives + 1, terms=terms, caller=caller
                 )
-            codes = [self.models.code(src), *(model.tgt for model in path)]
             return _text(document, results, codes, n_alternatives if format == "text" else 0)
 
     async def stream(
@@ -313,7 +324,11 @@ class Service:
         if terms and len(path) > 1:
             raise BadRequest("a terminology needs a model that translates directly between the two languages")
         results = {sentence.text: _Result(Translated(sentence.text)) for sentence in sentences}
-        left = list(sentences)
+        for sentence in sentences:
+            corrected = None if sentence.is_marked else self._correction(path, sentence.text, caller)
+            if corrected is not None:
+                results[sentence.text] = _Result(Translated(corrected), is_correction=True)
+        left = [sentence for sentence in sentences if not results[sentence.text].is_correction]
         for index, model in enumerate(path):
             is_last = index == len(path) - 1
             work = Work("translate", model.version, n_best if is_last else 1, tuple(patterns), _term_lines(terms))
@@ -332,6 +347,19 @@ class Service:
                 results[sentence.text] = _Result(translated, found_terms)
             left = [sentence for sentence in left if results[sentence.text].translated.text]
         return results
+
+    def _correction(self, path: Sequence[Model], text: str, caller: Caller) -> str | None:
+        """Return the correction of exactly this text that acts for the caller."""
+        if self._corrections is None or not path:
+            return None
+        return self._corrections.lookup(path[0].src, path[-1].tgt, text, caller)
+
+
+def _in_white_space(translation: str, text: str) -> str:
+    """Return a translation between the white space that is around the text."""
+    inner = text.strip()
+    start = text.index(inner)
+    return text[:start] + translation + text[start + len(inner) :]
 
 
 async def read_text(text: str, format: Format) -> Document:

@@ -1,12 +1,12 @@
 """The process that reads and writes a document: its answers, and that nothing it reads can hurt the service."""
 
 import asyncio
-from contextlib import contextmanager
 import gzip
 import os
 import signal
 import time
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest

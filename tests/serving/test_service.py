@@ -15,8 +15,9 @@ import mtkit
 from mtkit.config.schema import Config
 from mtkit.config.serving import LimitsConfig, ServeConfig
 from mtkit.errors import MtkitError
+from mtkit.serving.corrections import Corrections
 from mtkit.serving.refusals import BadRequest, TooLarge, TooLate
-from mtkit.serving.service import Service, TranslatedSentence, TranslatedText
+from mtkit.serving.service import Caller, Service, TranslatedSentence, TranslatedText
 
 TEXT = "I love oranges. It rains, it rains.\n\nDo you see the big house?  The cat sleeps under the table."
 
@@ -35,14 +36,14 @@ def bundle_of(folder: Path, src: str, tgt: str, d_ff: int = 32) -> Path:
 class Running:
     """A service in a thread of its own, so that tests can call it."""
 
-    def __init__(self, cfg: ServeConfig) -> None:
+    def __init__(self, cfg: ServeConfig, corrections: Corrections | None = None) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        self.service = self.call(self._started(cfg))
+        self.service = self.call(self._started(cfg, corrections))
 
-    async def _started(self, cfg):
-        service = Service(cfg)
+    async def _started(self, cfg, corrections):
+        service = Service(cfg, corrections)
         await service.start()
         return service
 
@@ -64,8 +65,16 @@ def folders(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def running(folders):
-    running = Running(ServeConfig(models=folders, workers=2, limits=LimitsConfig(max_chars=1000, deadline_s=20)))
+def corrections(tmp_path_factory):
+    corrections = Corrections(tmp_path_factory.mktemp("corrections") / "file", acts=True, anonymous_acts=True)
+    yield corrections
+    corrections.close()
+
+
+@pytest.fixture(scope="module")
+def running(folders, corrections):
+    cfg = ServeConfig(models=folders, workers=2, limits=LimitsConfig(max_chars=1000, deadline_s=20))
+    running = Running(cfg, corrections)
     yield running
     running.end()
 
@@ -168,6 +177,16 @@ def test_terms_need_a_direct_model(running):
 def test_what_cannot_be_done_is_refused(running, options, refusal, message):
     with pytest.raises(refusal, match=message):
         translate(running, **options)
+
+
+def test_corrections_come_before_the_model(running, corrections, library):
+    ann, other = Caller("ann"), library["en", "fr"](SENTENCES[0])
+    running.call(corrections.suggest("en", "fr", SENTENCES[3], "Il pleut, il pleut.", ann))
+    result = translate(running, f"{SENTENCES[0]} {SENTENCES[3]}", caller=ann)
+    assert result.text == f"{other} Il pleut, il pleut."
+    assert [sentence.is_correction for sentence in result.sentences] == [False, True]
+    assert translate(running, f"  {SENTENCES[3]}\n", caller=ann).text == "  Il pleut, il pleut.\n"
+    assert translate(running, SENTENCES[3]).text == library["en", "fr"](SENTENCES[3])  # not ann
 
 
 def test_a_stream_yields_the_sentences_and_then_the_text(running):
