@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import (
+    OUTPUT,
     BeamSizeOption,
     DecodeSetOption,
     DeviceOption,
@@ -29,7 +30,7 @@ from mtkit.cli.systems import (
     Translating,
 )
 from mtkit.console import log
-from mtkit.errors import UsageError
+from mtkit.errors import MtkitError, UsageError
 from mtkit.evaluation import evaluate as evaluation
 from mtkit.evaluation.comparison import comparison as comparisons
 from mtkit.evaluation.comparison import page, systems, text
@@ -46,6 +47,14 @@ PageOption = Annotated[
     Path | None,
     output_option(suffixes=(".html",), help="Write a report to this .html page; print only the result."),
 ]
+FailIfWorseOption = Annotated[
+    bool,
+    typer.Option(
+        "--fail-if-worse",
+        rich_help_panel=OUTPUT,
+        help="Exit with code 1 if a system is significantly worse than the first, by any metric: for release scripts.",
+    ),
+]
 
 
 def compare(
@@ -56,6 +65,7 @@ def compare(
     dev_set: DevSetOption = None,
     tokenize: TokenizeOption = None,
     scores: ScoresOption = None,
+    fail_if_worse: FailIfWorseOption = False,
     output: PageOption = None,
     train_text: TrainTextOption = None,
     src_lang: SrcLangOption = None,
@@ -97,3 +107,6 @@ def compare(
         print(json.dumps(text.as_structure(comparison), indent=2, ensure_ascii=False))
     else:
         print("\n".join(text.headline(comparison) if output is not None else text.report(comparison)))
+    if fail_if_worse and (worse := comparison.surely_worse()):
+        named = "; ".join(text.verdict(pair, metric) for pair, metric in worse)
+        raise MtkitError(f"--fail-if-worse: {named}")

@@ -187,3 +187,16 @@ def test_a_model_without_its_test_set_says_where_it_should_be(bundle_of_a_run):
     done = run(str(bundle_of_a_run), "new")
     assert done.exit_code == 1
     assert "no test set (data.test); give --src and --ref" in done.stderr
+
+
+def test_a_release_script_stops_at_a_system_that_is_worse():
+    sources = [f"The cat number {n} sleeps under the old table." for n in range(60)]
+    good = [f"Le chat {n} dort sous la vieille table." for n in range(60)]
+    bad = [line if n % 2 else "Le chien mange." for n, line in enumerate(good)]
+    for name, lines in {"src.en": sources, "ref.fr": good, "good": good, "bad": bad}.items():
+        Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    worse = run("good", "bad", *TEST_SET, "--train-text", "train.en.gz", "--fail-if-worse")
+    assert worse.exit_code == 1
+    assert "--fail-if-worse: BLEU: good is better than bad by" in worse.stderr
+    assert run("bad", "good", *TEST_SET, "--train-text", "train.en.gz", "--fail-if-worse").exit_code == 0
+    assert run("good", "good2=good", *TEST_SET, "--train-text", "train.en.gz", "--fail-if-worse").exit_code == 0

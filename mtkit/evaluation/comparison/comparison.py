@@ -179,6 +179,15 @@ class Comparison:
         """Return the systems' names."""
         return [judged.name for judged in self.systems]
 
+    def surely_worse(self) -> list[tuple[Pair, str]]:
+        """Return the pairs and metrics in which a system is significantly worse than the baseline, on all sentences."""
+        return [
+            (pair, metric)
+            for pair in self.pairs
+            for metric, paired in pair.differences.items()
+            if paired.is_sure and paired.difference < 0
+        ]
+
     def sides(self, pair: Pair) -> tuple[Judged, Judged]:
         """Return the pair's baseline and its system."""
         by_name = dict(zip(self.names, self.systems, strict=True))
