@@ -12,8 +12,8 @@ from mtkit.serving.refusals import Busy
 class RefuseWhenFull:
     """Middleware: answers 503 while the queue is full.
 
-    The same answer would come from the queue itself, after the request was parsed and its text cut into sentences. Under
-    overload that work for nothing takes processor time from the requests that are served.
+    The queue itself would refuse them too, once they are parsed and their texts are cut into sentences: work for
+    nothing, which takes processor time from the requests that are served.
     """
 
     def __init__(self, app: ASGIApp, batcher: Batcher, error_keys: Mapping[str, str]) -> None:
