@@ -129,11 +129,13 @@ class Batcher:
                 task.add_done_callback(self._running.discard)
 
     def _pause_s(self) -> float:
-        """Return how long to wait for a fuller batch: not at all if no request is open whose caller may soon ask again.
+        """Return how long to wait for a fuller batch: until a worker's share of the open requests waits.
 
         A single client never waits; of many, those whose answers have just gone out are about to come back.
         """
-        if self.n_waiting >= self._n_open // 2 + 1 or self._is_full():
+        assert self._pool is not None
+        share = self._n_open // max(1, len(self._pool.workers))
+        if self.n_waiting >= share or self._is_full():
             return 0.0
         oldest = min(call.arrived for call in self._waiting)
         return oldest + self._cfg.linger_ms / 1000 - time.monotonic()
