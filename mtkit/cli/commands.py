@@ -68,6 +68,12 @@ KEYS = {
     "list": ("keys:print_list", "List whose keys are valid, since when, and their limits."),
     "remove": ("keys:remove", "Make an API key invalid, at once."),
 }
+CORRECTIONS = {
+    "list": ("corrections:print_list", "List what users have suggested, and what became of it."),
+    "accept": ("corrections:accept", "Let suggestions act for everyone."),
+    "reject": ("corrections:reject", "Turn suggestions down, or take accepted ones back."),
+    "export": ("corrections:export", "Write corrections as a corpus to train on."),
+}
 DOCTOR = {
     "decode": ("doctor:decode", "Decode in several ways, and show any difference."),
     "resume": ("doctor:resume", "Repeat a run's last steps, and show any difference."),
@@ -123,6 +129,12 @@ class RootGroup(CommandGroup):
             ),
             CommandGroup(DATA, name="data", help="Make a corpus to train on from the text that you have."),
             CommandGroup(KEYS, name="keys", help="Say who may use a service: the API keys of `mtkit serve`."),
+            CommandGroup(
+                CORRECTIONS,
+                name="corrections",
+                help="Decide on the corrections that users of `mtkit serve` suggest, and train on them.",
+                short_help="Decide on corrections that users suggest, and train on them.",
+            ),
             CommandGroup(DOCTOR, name="doctor", help="Check that decoding and resuming are exact."),
         ]
         super().__init__(COMMANDS, groups, **attrs)

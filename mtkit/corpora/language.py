@@ -170,7 +170,7 @@ class _Model:
         self.row = np.asarray(model.tk_row, np.int64) << 8
         self.next = np.asarray(model.tk_nextmove)
         self.output = np.asarray(model.tk_output, np.int64)
-        self._views = memoryview(self.row), memoryview(self.next), memoryview(self.output)  # read faster one by one
+        self._views = self.row.data, self.next.data, self.output.data  # read faster one by one
 
     def walk(self, raw: bytes) -> Iterator[int]:
         """Yield the number of every n-gram in one line that the model knows, as often as it occurs."""
@@ -203,8 +203,8 @@ def _features(raw: Sequence[bytes], sizes: Ints) -> tuple[Ints, Ints]:
     """Return every n-gram that the model knows, as often as it occurs: its line, and its number."""
     model = _model()
     if len(raw) == 1:  # arrays of one would take sixty times as long
-        features = list(model.walk(raw[0]))
-        return np.zeros(len(features), np.int64), np.array(features, np.int64)
+        found = np.fromiter(model.walk(raw[0]), np.int64)
+        return np.zeros(len(found), np.int64), found
     order = np.argsort(-sizes, kind="stable")  # so that the lines which are not at their end are the first
     data = np.frombuffer(b"".join(raw), np.uint8)
     at = (np.cumsum(sizes) - sizes)[order]

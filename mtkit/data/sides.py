@@ -47,7 +47,7 @@ class Side:
         return -float(self.log_probs[self.tokenizer.encode(word)].sum())
 
     def foreignness(self, words: Sequence[str]) -> float:
-        """Return how many times harder than usual words are to predict, in nats a character; about 1 if it knows them."""
+        """Return how many times harder to predict than usual words are, in nats a character; about 1 if known."""
         n_chars = sum(len(word) + 1 for word in words)  # each with its space
         return self.nats(" ".join(words)) / max(1, n_chars) / self.usual
 

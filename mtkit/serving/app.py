@@ -28,6 +28,8 @@ def create_app(backend: Backend) -> FastAPI:
         await backend.service.close()
         if backend.glossaries is not None:
             backend.glossaries.close()
+        if backend.corrections is not None:
+            backend.corrections.close()
 
     app = FastAPI(title="mtkit", version=__version__, lifespan=lifespan, openapi_url="/spec")
     app.include_router(libretranslate.router(backend))

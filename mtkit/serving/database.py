@@ -55,6 +55,13 @@ class Database:
             log.error(f"{self._path}: {error}")
             raise Busy("the service cannot read or keep this now: try again later", retry_after_s=10) from None
 
+    def run_now(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Do the same in this thread. Raises MtkitError if the file cannot be read or written."""
+        try:
+            return self._transaction(work)
+        except sqlite3.DatabaseError as error:
+            raise MtkitError(f"{self._path}: {error}") from None
+
     def _transaction(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
