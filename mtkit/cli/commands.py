@@ -69,9 +69,9 @@ KEYS = {
     "remove": ("keys:remove", "Make an API key invalid, at once."),
 }
 CORRECTIONS = {
-    "list": ("corrections:print_list", "List what users of a service suggested."),
-    "accept": ("corrections:accept", "Accept corrections: they act for all callers."),
-    "reject": ("corrections:reject", "Reject corrections: they act for nobody."),
+    "list": ("corrections:print_list", "List what users have suggested, and what became of it."),
+    "accept": ("corrections:accept", "Let suggestions act for everyone."),
+    "reject": ("corrections:reject", "Turn suggestions down, or take accepted ones back."),
     "export": ("corrections:export", "Write corrections as a corpus to train on."),
 }
 DOCTOR = {
@@ -132,8 +132,8 @@ class RootGroup(CommandGroup):
             CommandGroup(
                 CORRECTIONS,
                 name="corrections",
-                help="Look at what users of a service suggested, decide on it, and learn from it.",
-                short_help="Decide on what users of a service suggested.",
+                help="Decide on the corrections that users of `mtkit serve` suggest, and train on them.",
+                short_help="Decide on corrections that users suggest, and train on them.",
             ),
             CommandGroup(DOCTOR, name="doctor", help="Check that decoding and resuming are exact."),
         ]

@@ -1,64 +1,87 @@
-"""`mtkit corrections`: what users of a service suggested, and what becomes of it."""
+"""`mtkit corrections`: what users of a service suggest, to accept, reject and train on."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from mtkit.cli.options import JsonOption
 from mtkit.console import counted, log
 from mtkit.errors import UsageError
-from mtkit.serving import correction_file
+from mtkit.formats import compression
+from mtkit.serving import corrections as serving
 
 FileOption = Annotated[
     Path,
-    typer.Option("--file", metavar="FILE", help="The file that corrections.file of the service's settings names."),
-]
-IdsArgument = Annotated[list[int], typer.Argument(metavar="ID...", help="Numbers, as `mtkit corrections list` prints.")]
-StateOption = Annotated[
-    Literal["held", "vetted", "accepted", "rejected", "all"],
     typer.Option(
-        "--state",
-        help="Of which state: held by a check, vetted by all checks, accepted or rejected by the operator.",
+        "--file", metavar="FILE", help="The file of corrections that corrections.file of the service's settings names."
     ),
 ]
+IDS = typer.Argument(metavar="ID", help="Numbers, as `list` shows them.")
 
 
-def print_list(file: FileOption, state: StateOption = "all") -> None:
-    """List corrections, the newest last, separated by tabs.
+def print_list(
+    file: FileOption,
+    state: Annotated[
+        Literal["held", "vetted", "accepted", "rejected"] | None, typer.Option(help="Only those in this state.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what users have suggested, separated by tabs.
 
-    The service takes what is accepted or rejected at once, without a restart.
+    A suggestion is held if the rules of `mtkit data clean` and the like have doubts about it, which `reasons` tells;
+    else it is vetted. You make it accepted or rejected.
     """
-    found = correction_file.read_file(file, state)
-    print("id", "state", "languages", "text", "suggestion", "caller", "created", "reasons", sep="\t")
+    found = _open(file).list(serving.STATES if state is None else (state,))
+    if as_json:
+        print(json.dumps([asdict(one) for one in found], indent=2, ensure_ascii=False))
+        return
+    print("id", "state", "languages", "caller", "source", "suggestion", "translation", "reasons", sep="\t")
     for one in found:
-        texts = (text.replace("\n", "\\n") for text in (one.text, one.suggestion))
-        print(one.id, one.state, f"{one.src}-{one.tgt}", *texts, one.caller, one.created, one.reasons, sep="\t")
+        cells = (one.source, one.suggestion, one.translation or "", one.reasons.replace("\n", "; "))
+        print(one.id, one.state, f"{one.src}-{one.tgt}", one.caller, *map(serving.key_of, cells), sep="\t")
 
 
-def accept(ids: IdsArgument, file: FileOption) -> None:
-    """Accept corrections: they act for all callers."""
-    correction_file.decide(file, ids, "accepted")
+def accept(
+    file: FileOption,
+    ids: Annotated[list[int] | None, IDS] = None,
+    all_vetted: Annotated[bool, typer.Option("--all-vetted", help="Accept all that passed the vetting.")] = False,
+) -> None:
+    """Let suggestions act for all callers. A running service takes them within seconds."""
+    if bool(ids) == all_vetted:
+        raise UsageError("name the suggestions by their numbers, or give --all-vetted")
+    store = _open(file)
+    chosen = ids or [one.id for one in store.list(("vetted",))]
+    store.decide("accepted", chosen)
+    log.info(f"accepted {counted(len(chosen), 'suggestion')}")
 
 
-def reject(ids: IdsArgument, file: FileOption) -> None:
-    """Reject corrections: they act for nobody, also if they are suggested again."""
-    correction_file.decide(file, ids, "rejected")
+def reject(ids: Annotated[list[int], IDS], file: FileOption) -> None:
+    """Turn suggestions down, or take back accepted ones. A running service stops using them within seconds."""
+    _open(file).decide("rejected", ids)
+    log.info(f"rejected {counted(len(ids), 'suggestion')}")
 
 
 def export(
     file: FileOption,
-    src: Annotated[str, typer.Option("--src", metavar="CODE", help="Language of the texts, such as en.")],
-    tgt: Annotated[str, typer.Option("--tgt", metavar="CODE", help="Language of the translations.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="TSV file to write.")],
-    state: Annotated[
-        Literal["accepted", "vetted"],
-        typer.Option(help="accepted: what the operator accepted; vetted: also what only passed the checks."),
-    ] = "accepted",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="TSV to write: source, suggestion.")],
+    vetted: Annotated[bool, typer.Option("--vetted", help="Also those that nobody has decided on.")] = False,
+    src_lang: Annotated[str | None, typer.Option(help="Only from this language.")] = None,
+    tgt_lang: Annotated[str | None, typer.Option(help="Only into this language.")] = None,
 ) -> None:
-    """Write corrections as a corpus to train on, a pair of text and translation on each line, without doubles."""
-    n_pairs = correction_file.export(file, output, src, tgt, with_vetted=state == "vetted")
-    if not n_pairs:
-        raise UsageError(f"{file} has no {state} corrections of {src}-{tgt}; see `mtkit corrections list`")
-    log.info(f"{output}: {counted(n_pairs, 'pair')}")
+    """Write the accepted corrections as a corpus that `mtkit train` takes: {tsv: FILE} under data.train."""
+    found = _open(file).list(("vetted", "accepted") if vetted else ("accepted",))
+    pairs = serving.pairs_to_train(found, src_lang, tgt_lang)
+    with compression.open_output(output) as lines:
+        lines.writelines(f"{source}\t{suggestion}\n" for source, suggestion in pairs)
+    log.info(f"written: {output}, {counted(len(pairs), 'pair')}")
+
+
+def _open(file: Path) -> serving.CorrectionFile:
+    if not file.is_file():
+        raise UsageError(f"{file}: no such file; corrections.file of the service's settings names it")
+    return serving.CorrectionFile(file)

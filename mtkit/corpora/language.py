@@ -5,7 +5,7 @@ through all lines of a window at once. It is limited to the languages in questio
 each further language adds mistakes on short lines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -26,7 +26,7 @@ _DOUBTFUL = 0.2  # a line is foreign by its block's language only if its own has
 _FEWEST_TOGETHER = 3  # different lines that are judged as one text
 _LINES_AT_ONCE = 4096  # bounds memory
 # The languages of most text on the web, and of each script; close relatives of these are left out.
-_INTRUDERS = tuple(
+INTRUDERS = tuple(
     "en de fr es pt it nl pl ru sv da cs ro hu fi tr id vi el ar he hi ja ko zh th uk".split()  # noqa: SIM905
 )
 # Languages so alike that a classifier does not tell a line of one from a line of the other: no intruders to each other.
@@ -73,7 +73,7 @@ class Identifier:
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """Return the probability of each language, (lines, languages); all are equal for text without letters."""
-        return _softmax(*self.scores(texts))
+        return softmax(*self.scores(texts))
 
     def identify(self, texts: Sequence[str]) -> list[str]:
         """Return the language of each text, or UNSURE."""
@@ -85,7 +85,7 @@ class Identifier:
 
 def knows(lang: str) -> bool:
     """Return whether lines of this language can be told from others. Raises UsageError if py3langid is missing."""
-    return _known_code(lang) is not None
+    return known_code(lang) is not None
 
 
 def candidates(lang: str, other: str) -> tuple[str, ...]:
@@ -93,11 +93,11 @@ def candidates(lang: str, other: str) -> tuple[str, ...]:
 
     other: the language of the other side of the corpus. Lines in another script are left to the rule on scripts.
     """
-    own, known_other = _known_code(lang), _known_code(other)
+    own, known_other = known_code(lang), known_code(other)
     assert own is not None
     alike = set().union(*(group for group in _ALIKE if own in group)) - {own, known_other}
     own_scripts = {*scripts_of(lang)} or {*scripts_of(own)}
-    intruders = [code for code in _INTRUDERS if code not in alike and own_scripts & {*scripts_of(code)}]
+    intruders = [code for code in INTRUDERS if code not in alike and own_scripts & {*scripts_of(code)}]
     return tuple(dict.fromkeys([own, *([known_other] if known_other else []), *intruders]))
 
 
@@ -111,7 +111,7 @@ def foreign_lines(texts: Sequence[str], lang: str, other: str, places: Sequence[
         return {}
     identifier = _identifier(candidates(lang, other))
     scores, sizes = identifier.scores(texts)
-    probabilities = _softmax(scores, sizes)
+    probabilities = softmax(scores, sizes)
     best = probabilities.argmax(axis=1)
     highest = probabilities[np.arange(len(texts)), best]
     foreign = {
@@ -135,16 +135,19 @@ def _foreign_together(
         distinct = list({texts[i]: i for i in block}.values())
         if len(distinct) < _FEWEST_TOGETHER:
             continue
-        [together] = _softmax(scores[distinct].sum(axis=0, keepdims=True), sizes[distinct].sum(keepdims=True))
+        [together] = softmax(scores[distinct].sum(axis=0, keepdims=True), sizes[distinct].sum(keepdims=True))
         if together.argmax() > 0 and together.max() >= _SURE:
             answer = f"{langs[together.argmax()]} {together.max():.2f} with its neighbours"
             foreign.update(dict.fromkeys(block, answer))
     return foreign
 
 
-def _softmax(scores: Floats, sizes: Ints) -> Floats:
-    """Return probabilities; the temperature sqrt(bytes) keeps them calibrated across lengths, as py3langid found."""
-    scaled = scores / np.sqrt(np.maximum(sizes, 1))[:, None]
+def softmax(scores: Floats, sizes: Ints, leads: Floats | float = 0.0) -> Floats:
+    """Return probabilities; the temperature sqrt(bytes) keeps them calibrated across lengths, as py3langid found.
+
+    leads: log-odds of the languages from other evidence.
+    """
+    scaled = scores / np.sqrt(np.maximum(sizes, 1))[:, None] + leads
     exp = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     return np.asarray(exp / exp.sum(axis=1, keepdims=True), np.float32)
 
@@ -157,8 +160,8 @@ class _Model:
             from py3langid.langid import MODEL_FILE, LanguageIdentifier
         except ImportError:
             raise UsageError(
-                "the rule language needs py3langid: pip install 'mtkit[data]', or switch the rule off: "
-                "--set clean.language=false"
+                "telling languages apart needs py3langid: pip install 'mtkit[data]'; or have `mtkit data clean` do "
+                "without: --set clean.language=false"
             ) from None
         model = LanguageIdentifier.from_model_file(MODEL_FILE)
         self.table = np.asarray(model.nb_ptc)
@@ -167,6 +170,16 @@ class _Model:
         self.row = np.asarray(model.tk_row, np.int64) << 8
         self.next = np.asarray(model.tk_nextmove)
         self.output = np.asarray(model.tk_output, np.int64)
+        self._views = self.row.data, self.next.data, self.output.data  # read faster one by one
+
+    def walk(self, raw: bytes) -> Iterator[int]:
+        """Yield the number of every n-gram in one line that the model knows, as often as it occurs."""
+        row, following, output = self._views
+        state = 0
+        for byte in raw:
+            state = following[row[state] + byte]
+            if (feature := output[state]) >= 0:
+                yield feature
 
 
 @cache
@@ -179,7 +192,8 @@ def _identifier(langs: tuple[str, ...]) -> Identifier:
     return Identifier(langs)
 
 
-def _known_code(lang: str) -> str | None:
+def known_code(lang: str) -> str | None:
+    """Return the model's code of a language; None if it lacks the language. Raises UsageError without py3langid."""
     code = primary_code(lang)
     code = {"nb": "no", "cmn": "zh", "fil": "tl"}.get(code, code)
     return code if code in _model().columns else None
@@ -188,6 +202,9 @@ def _known_code(lang: str) -> str | None:
 def _features(raw: Sequence[bytes], sizes: Ints) -> tuple[Ints, Ints]:
     """Return every n-gram that the model knows, as often as it occurs: its line, and its number."""
     model = _model()
+    if len(raw) == 1:  # arrays of one would take sixty times as long
+        found = np.fromiter(model.walk(raw[0]), np.int64)
+        return np.zeros(len(found), np.int64), found
     order = np.argsort(-sizes, kind="stable")  # so that the lines which are not at their end are the first
     data = np.frombuffer(b"".join(raw), np.uint8)
     at = (np.cumsum(sizes) - sizes)[order]

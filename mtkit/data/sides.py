@@ -4,7 +4,7 @@ Each word is split into pieces by both tokenizers, and leans to the side on whic
 test knows the languages of this model and no others, and it works for any languages, as long as the two differ.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,14 +36,20 @@ _ENOUGH_WORDS = 5000
 
 
 @dataclass(frozen=True)
-class _Side:
-    """One side's tokenizer and how frequent its pieces are."""
+class Side:
+    """One side's tokenizer and how frequent its pieces are: a model of the words of that language."""
 
     tokenizer: Tokenizer
     log_probs: LogProbs  # (V,)
 
     def nats(self, word: str) -> float:
+        """Return how hard a word, or words with spaces between them, are to predict."""
         return -float(self.log_probs[self.tokenizer.encode(word)].sum())
+
+    def foreignness(self, words: Sequence[str]) -> float:
+        """Return how many times harder to predict than usual words are, in nats a character; about 1 if known."""
+        n_chars = sum(len(word) + 1 for word in words)  # each with its space
+        return self.nats(" ".join(words)) / max(1, n_chars) / self.usual
 
     @cached_property
     def usual(self) -> float:
@@ -59,8 +65,8 @@ class _Side:
 class Sides:
     """The two sides of a model's training text."""
 
-    def __init__(self, src: _Side, tgt: _Side) -> None:
-        self._src, self._tgt = src, tgt
+    def __init__(self, src: Side, tgt: Side) -> None:
+        self.src, self.tgt = src, tgt
         self._words: dict[str, tuple[float, float]] = {}
 
     @classmethod
@@ -69,29 +75,29 @@ class Sides:
         log_probs = src.piece_log_probs(), tgt.piece_log_probs()
         if src.fingerprint == tgt.fingerprint or log_probs[0] is None or log_probs[1] is None:
             return None
-        return cls(_Side(src.tagged(None), log_probs[0]), _Side(tgt, log_probs[1]))
+        return cls(Side(src.tagged(None), log_probs[0]), Side(tgt, log_probs[1]))
 
     @classmethod
     def from_counts(cls, src: Tokenizer, tgt: Tokenizer, src_counts: Counts, tgt_counts: Counts) -> Self:
         """Take the frequencies from how often each piece occurs in the training text."""
-        return cls(_Side(src.tagged(None), _log_probs(src_counts)), _Side(tgt, _log_probs(tgt_counts)))
+        return cls(Side(src.tagged(None), _log_probs(src_counts)), Side(tgt, _log_probs(tgt_counts)))
 
     def own_text(self, line: str) -> str:
         """Return the line without its placeholders, which are of no language."""
-        placeholders = self._src.tokenizer.placeholders
+        placeholders = self.src.tokenizer.placeholders
         return placeholders.without(line) if placeholders else line
 
     def lean(self, word: str) -> tuple[float, float]:
         """Return by how many nats the word is likelier on the target side, and its nats on the source side."""
         if word not in self._words:
-            src = self._src.nats(word)
-            self._words[word] = src - self._tgt.nats(word), src
+            src = self.src.nats(word)
+            self._words[word] = src - self.tgt.nats(word), src
         return self._words[word]
 
     @property
     def usual(self) -> float:
         """The nats a character of the source side."""
-        return self._src.usual
+        return self.src.usual
 
 
 class Resemblance:

@@ -26,9 +26,10 @@ def create_app(backend: Backend) -> FastAPI:
         yield
         await backend.documents.close()
         await backend.service.close()
-        for kept in (backend.glossaries, backend.corrections):
-            if kept is not None:
-                kept.close()
+        if backend.glossaries is not None:
+            backend.glossaries.close()
+        if backend.corrections is not None:
+            backend.corrections.close()
 
     app = FastAPI(title="mtkit", version=__version__, lifespan=lifespan, openapi_url="/spec")
     app.include_router(libretranslate.router(backend))

@@ -1,12 +1,15 @@
 """What the adapters of all dialects share."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mtkit.config.serving import ServeConfig
 from mtkit.serving.corrections import Corrections
+from mtkit.serving.detection import Detector
 from mtkit.serving.documents import Documents
 from mtkit.serving.glossaries import Glossaries
 from mtkit.serving.keys import Gate
+from mtkit.serving.models import ServedModels
 from mtkit.serving.service import Service
 
 
@@ -21,10 +24,20 @@ class Backend:
     glossaries: Glossaries | None
     corrections: Corrections | None
 
+    @property
+    def detector(self) -> Detector:
+        """What tells the languages of the models that are served now."""
+        return _detector(self.service.models)
+
     @classmethod
     def from_config(cls, cfg: ServeConfig) -> "Backend":
         """Make the parts. Raises MtkitError if one cannot be."""
-        corrections = Corrections.from_config(cfg)
+        corrections = None if cfg.corrections.file is None else Corrections(cfg)
         service = Service(cfg, corrections)
         glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)
         return cls(cfg, service, Gate(cfg), Documents(service, cfg.limits), glossaries, corrections)
+
+
+@lru_cache(maxsize=1)
+def _detector(models: ServedModels) -> Detector:
+    return Detector.from_models(models)

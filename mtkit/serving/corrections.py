@@ -1,249 +1,285 @@
-"""Corrections that users suggest: checked, kept in a SQLite file, and used as exact matches."""
+"""Corrections that users suggest: kept in a SQLite file, vetted, and looked up for each text and sentence.
+
+A suggestion is `held` if the vetting has doubts about it, else `vetted`; a person makes it `accepted` or `rejected`.
+What is accepted acts for all callers. What is vetted acts for the caller who suggested it, if the settings say so.
+
+Callers without a key are one caller: what one of them suggests would act for all of them. So their suggestions wait
+for a person, unless nobody but this machine's own users can reach the service.
+"""
 
 import asyncio
-import re
+import ipaddress
 import sqlite3
 import time
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from mtkit.config.serving import ServeConfig
-from mtkit.data.placeholders import Placeholders
-from mtkit.documents.placeholders import PROSE
-from mtkit.quality.faults import find_faults
+from mtkit.errors import UsageError
 from mtkit.serving.database import Database
-from mtkit.serving.refusals import BadRequest, Busy
+from mtkit.serving.refusals import BadRequest, Refusal, TooLarge, TooManyRequests
 from mtkit.serving.service import Caller
+from mtkit.serving.vetting import doubts_about
 
 State = Literal["held", "vetted", "accepted", "rejected"]
+STATES: tuple[State, ...] = get_args(State)
 
-_MOST_OF_A_CALLER = 10_000
-_MOST = 100_000
-_LOOK_S = 1.0  # how often to look whether another process has changed the file
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
-_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
-_COLUMNS = "id, src, tgt, text, suggestion, caller, state, reasons, created"
+MOST_CHARS = 2_000  # of a source and of a suggestion
+_MOST_OF_A_CALLER = 2_000  # suggestions that wait for a person
+_MOST = 20_000  # of all callers together; as many rejected ones are kept
+_LOOK_EVERY_S = 1.0  # for what `mtkit corrections` has changed
 _SCHEMA = (
     """
     CREATE TABLE correction (
+        -- never used again: a person accepts the suggestion that was listed, not one that has taken its place
         id INTEGER PRIMARY KEY AUTOINCREMENT,
-        src TEXT NOT NULL,
-        tgt TEXT NOT NULL,
-        text TEXT NOT NULL,
-        suggestion TEXT NOT NULL,
-        caller TEXT NOT NULL,
         state TEXT NOT NULL,
         reasons TEXT NOT NULL,
-        created TEXT NOT NULL,
-        UNIQUE (src, tgt, text, caller, suggestion)
+        src TEXT NOT NULL,
+        tgt TEXT NOT NULL,
+        key TEXT NOT NULL,
+        source TEXT NOT NULL,
+        translation TEXT,
+        suggestion TEXT NOT NULL,
+        caller TEXT NOT NULL,
+        time TEXT NOT NULL
     )
     """,
+    "CREATE INDEX correction_of_source ON correction (src, tgt, key)",
+    "CREATE INDEX correction_of_caller ON correction (caller, state)",
+    "CREATE INDEX correction_in_state ON correction (state)",
 )
-
-
-@dataclass(frozen=True)
-class Correction:
-    """A translation that a user would have."""
-
-    id: int
-    src: str
-    tgt: str
-    text: str
-    suggestion: str
-    caller: str  # the name of the key; "" without one
-    state: State  # held: a check failed
-    reasons: str  # why it is held
-    created: str  # time, as in 2026-11-25T04:43:13+00:00
+_COLUMNS = "id, state, reasons, src, tgt, source, translation, suggestion, caller, time"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a suggestion: it is kept in any case, and acts if it was accepted."""
+    """What the vetting says of a suggestion."""
 
-    accepted: bool
-    reasons: Sequence[str] = ()  # why it waits for a person
+    accepted: bool  # nothing is wrong with it; it need not act yet
+    reasons: Sequence[str]  # why a person should look at it
 
 
-class Corrections:
-    """The corrections of all callers.
+@dataclass(frozen=True)
+class Correction:
+    """A suggestion, and what became of it."""
 
-    One that passes the checks acts at once, for the caller who gave it. It acts for all once the operator has accepted
-    it. Callers without a key are one caller, so where strangers can reach the service theirs wait for the operator.
-    """
+    id: int
+    state: State
+    reasons: str
+    src: str  # language codes
+    tgt: str
+    source: str
+    translation: str | None  # the model's, when it was suggested; None: not known
+    suggestion: str
+    caller: str  # name of the key; "" without one
+    time: str  # as in 2026-11-25T04:43:13Z
 
-    def __init__(self, path: Path, *, acts: bool, anonymous_acts: bool) -> None:
-        """acts: whether a correction acts before it is accepted; anonymous_acts: also one without a key.
 
-        Raises MtkitError if the file cannot be used.
+class CorrectionFile:
+    """A file of suggestions."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it. Raises MtkitError if it cannot be used."""
+        self.database = Database(path, "corrections", _SCHEMA)
+
+    async def add(
+        self,
+        src: str,
+        tgt: str,
+        source: str,
+        suggestion: str,
+        caller: str,
+        translation: str | None,
+        doubts: Sequence[str],
+    ) -> None:
+        """Keep a suggestion; it replaces the caller's own for this source that nobody has decided on.
+
+        Raises TooManyRequests if too many wait for a decision, Busy if the file cannot be written now.
         """
-        self._path, self._acts, self._anonymous_acts = path, acts, anonymous_acts
-        self._database = Database(path, "corrections", _SCHEMA)
-        self._matches: dict[tuple[str, str, str], dict[str | None, str]] = {}  # by caller; None: for all
-        self._stamp: object = None
-        self._looked = 0.0
-        self._reloading: asyncio.Task[None] | None = None
-        self._use(self._database.transact(_active), self._file_stamp())
+        state: State = "held" if doubts else "vetted"
+        key, now = key_of(source), datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
-    @classmethod
-    def from_config(cls, cfg: ServeConfig) -> "Corrections | None":
-        """Return the corrections that the settings name, if any."""
-        if cfg.corrections.file is None:
-            return None
-        is_private = cfg.host in ("127.0.0.1", "::1", "localhost")
-        return cls(cfg.corrections.file, acts=cfg.corrections.apply == "vetted", anonymous_acts=is_private)
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "DELETE FROM correction WHERE (src, tgt, key, caller) = (?, ?, ?, ?) AND state IN ('held', 'vetted')",
+                [src, tgt, key, caller],
+            )
+            count = "SELECT count(*) FROM correction WHERE state IN ('held', 'vetted')"
+            [n_own] = connection.execute(f"{count} AND caller = ?", [caller]).fetchone()
+            [n] = connection.execute(count).fetchone()
+            if n_own >= _MOST_OF_A_CALLER or n >= _MOST:
+                raise TooManyRequests(f"{max(n_own, n):,} suggestions wait for a decision", retry_after_s=3600)
+            row = [state, "\n".join(doubts), src, tgt, key, source, translation, suggestion, caller, now]
+            connection.execute("INSERT INTO correction VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
-    async def suggest(self, src: str, tgt: str, text: str, suggestion: str, caller: Caller) -> Verdict:
-        """Keep a suggestion. src, tgt: codes of served languages.
+        await self.database.run(work)
 
-        Raises BadRequest if there is nothing to keep, Busy if too many wait.
+    def list(self, states: Sequence[State] = STATES) -> list[Correction]:
+        """Return the suggestions in these states, in order of their ids."""
+
+        def work(connection: sqlite3.Connection) -> list[Correction]:
+            marks = ", ".join("?" * len(states))
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM correction WHERE state IN ({marks}) ORDER BY id", states)
+            return [Correction(*row) for row in rows]
+
+        return self.database.run_now(work)
+
+    def decide(self, state: Literal["accepted", "rejected"], ids: Sequence[int]) -> None:
+        """Accept or reject suggestions; one that is accepted replaces the accepted one of the same source.
+
+        Raises UsageError for an id that does not exist; then nothing is changed.
         """
-        key, wanted = _tidy(text), suggestion.strip()
-        if not key or not wanted:
-            raise BadRequest("a correction needs a text and its translation")
-        if _CONTROL.search(key + wanted):
-            raise BadRequest("a correction cannot have control characters")
-        reasons = check(text, suggestion, tgt)
-        state: State = "held" if reasons else "vetted"
-        correction = await self._database.run(
-            lambda connection: _keep(connection, src, tgt, key, wanted, caller.name, state, "; ".join(reasons))
-        )
-        acts = self._acts_for(correction)
-        if acts is not False:
-            self._matches.setdefault((src, tgt, key), {})[acts] = wanted
-        if correction.state == "rejected":
-            reasons = ["the operator has rejected it"]
-        elif acts is False and not reasons:
-            reasons = ["it waits for the operator"]
-        return Verdict(acts is not False, reasons)
 
-    def lookup(self, src: str, tgt: str, text: str, caller: Caller) -> str | None:
-        """Return the translation of exactly this text that acts for a caller: his own, else an accepted one."""
-        self._look()
-        matches = self._matches.get((src, tgt, _tidy(text)))
-        return None if matches is None else matches.get(caller.name, matches.get(None))
+        def work(connection: sqlite3.Connection) -> None:
+            for id in ids:
+                found = connection.execute("SELECT src, tgt, key FROM correction WHERE id = ?", [id]).fetchone()
+                if found is None:
+                    raise UsageError(f"there is no suggestion {id}; see `mtkit corrections list`")
+                if state == "accepted":
+                    connection.execute(
+                        "UPDATE correction SET state = 'rejected', reasons = ? "
+                        "WHERE (src, tgt, key) = (?, ?, ?) AND state = 'accepted' AND id != ?",
+                        [f"replaced by {id}", *found, id],
+                    )
+                connection.execute("UPDATE correction SET state = ? WHERE id = ?", [state, id])
+            connection.execute(
+                "DELETE FROM correction WHERE id IN "
+                "(SELECT id FROM correction WHERE state = 'rejected' ORDER BY id DESC LIMIT -1 OFFSET ?)",
+                [_MOST],
+            )
 
-    def _acts_for(self, correction: Correction) -> str | Literal[False] | None:
-        """Return the caller for whom a correction acts, None for all, False for nobody."""
-        if correction.state == "accepted":
-            return None
-        is_known = bool(correction.caller) or self._anonymous_acts
-        return correction.caller if correction.state == "vetted" and self._acts and is_known else False
-
-    def _use(self, corrections: Iterable[Correction], stamp: object) -> None:
-        matches: dict[tuple[str, str, str], dict[str | None, str]] = {}
-        for correction in corrections:  # the newest come last
-            acts = self._acts_for(correction)
-            if acts is not False:
-                matches.setdefault((correction.src, correction.tgt, correction.text), {})[acts] = correction.suggestion
-        self._matches, self._stamp = matches, stamp
-
-    def _look(self) -> None:
-        """Read the file again if another process, such as `mtkit corrections accept`, has changed it."""
-        now = time.monotonic()
-        if now - self._looked < _LOOK_S or (self._reloading is not None and not self._reloading.done()):
-            return
-        self._looked = now
-        if (stamp := self._file_stamp()) != self._stamp:
-            self._reloading = asyncio.get_running_loop().create_task(self._reload(stamp))
-
-    async def _reload(self, stamp: object) -> None:
-        self._use(await self._database.run(_active), stamp)
-
-    def _file_stamp(self) -> object:
-        """Return what changes whenever the file does."""
-        stamps = []
-        for path in (self._path, self._path.with_name(f"{self._path.name}-wal")):
-            try:
-                status = path.stat()
-                stamps.append((status.st_mtime_ns, status.st_size))
-            except OSError:
-                stamps.append((0, 0))
-        return stamps
+        self.database.run_now(work)
 
     def close(self) -> None:
         """Close the file."""
-        self._database.close()
+        self.database.close()
 
 
-def check(text: str, suggestion: str, tgt: str) -> list[str]:
-    """Return why a suggestion may be no translation of a text: the faults of translations, and lost parts."""
-    reasons = [
-        f"{_FAULTS[fault.kind]}{f': {fault.detail}' if fault.detail else ''}"
-        for fault in find_faults(text, suggestion, tgt_lang=tgt)
-    ]
-    patterns = Placeholders(PROSE)
-    if sorted(patterns.values(text)) != sorted(patterns.values(suggestion)):
-        reasons.append("its variables or addresses are not those of the text")
-    if Counter(_TAG.findall(text)) != Counter(_TAG.findall(suggestion)):
-        reasons.append("its tags are not those of the text")
-    if "\n" in suggestion.strip() and "\n" not in text.strip():
-        reasons.append("it has line ends, and the text has none")
-    return list(dict.fromkeys(reasons))
+class Corrections:
+    """The corrections of a service."""
+
+    def __init__(self, cfg: ServeConfig) -> None:
+        """Read the file. Raises MtkitError if it cannot be used."""
+        assert cfg.corrections.file is not None
+        self._file = CorrectionFile(cfg.corrections.file)
+        self._vetted_act = cfg.corrections.apply == "vetted"
+        self._is_private = _is_loopback(cfg.host) and not cfg.proxies
+        self._accepted: dict[tuple[str, str, str], str] = {}  # suggestion by src, tgt and key
+        self._vetted: dict[tuple[str, str, str, str], str] = {}  # by src, tgt, key and caller
+        self._version: int | None = None  # SQLite's count of what others have changed
+        self._looked = time.monotonic()
+        self._looking: asyncio.Task[None] | None = None
+        self._read(self._file.list(("vetted", "accepted")))
+
+    async def suggest(
+        self, src: str, tgt: str, source: str, suggestion: str, caller: Caller, translation: str | None = None
+    ) -> Verdict:
+        """Vet a suggestion and keep it. translation: the model's, if known.
+
+        Raises TooLarge, BadRequest for blank text, TooManyRequests and Busy.
+        """
+        if max(len(source), len(suggestion)) > MOST_CHARS:
+            raise TooLarge(f"a correction has at most {MOST_CHARS:,} characters on each side")
+        if not source.strip() or not suggestion.strip():
+            raise BadRequest("a correction needs a text and its translation")
+        if any(map(_is_surrogate, source + suggestion)):
+            raise BadRequest("half of a surrogate pair is no text")
+        doubts = doubts_about(source, suggestion, src, tgt)
+        await self._file.add(src, tgt, source, suggestion, caller.name, translation, doubts)
+        place = src, tgt, key_of(source), caller.name
+        self._vetted.pop(place, None)
+        if not doubts:
+            self._vetted[place] = suggestion
+        return Verdict(not doubts, doubts)
+
+    def lookup(self, src: str, tgt: str, text: str, caller: Caller) -> str | None:
+        """Return the correction that acts on a text, or sentence, for this caller; None if there is none.
+
+        White space at the ends is that of the text.
+        """
+        self._look()
+        if not (self._accepted or self._vetted):
+            return None
+        place = src, tgt, key_of(text)
+        own = None
+        if self._vetted_act and (caller.name or self._is_private):
+            own = self._vetted.get((*place, caller.name))
+        suggestion = own or self._accepted.get(place)
+        if suggestion is None:
+            return None
+        bare = text.strip()
+        start = text.index(bare)
+        return text[:start] + suggestion.strip() + text[start + len(bare) :]
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._looking is not None:
+            self._looking.cancel()
+        self._file.close()
+
+    def _look(self) -> None:
+        """Begin to look, every now and then, whether `mtkit corrections` has changed the file."""
+        now = time.monotonic()
+        if now - self._looked >= _LOOK_EVERY_S and (self._looking is None or self._looking.done()):
+            self._looked = now
+            self._looking = asyncio.get_running_loop().create_task(self._look_now())
+
+    async def _look_now(self) -> None:
+        def version(connection: sqlite3.Connection) -> int:
+            return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+        with suppress(Refusal):  # it is in the log
+            found = await self._file.database.run(version)
+            if found != self._version:
+                self._read(await asyncio.to_thread(self._file.list, ("vetted", "accepted")))
+                self._version = found
+
+    def _read(self, corrections: Iterable[Correction]) -> None:
+        self._accepted, self._vetted = {}, {}
+        for one in corrections:
+            place = one.src, one.tgt, key_of(one.source)
+            if one.state == "accepted":
+                self._accepted[place] = one.suggestion
+            else:
+                self._vetted[*place, one.caller] = one.suggestion
 
 
-_FAULTS = {
-    "empty": "it is empty",
-    "loop": "it repeats itself",
-    "length": "its length is unlikely",
-    "copy": "it copies the text",
-    "number": "it loses a number",
-    "url": "it loses an address",
-}
+def pairs_to_train(
+    corrections: Iterable[Correction], src: str | None = None, tgt: str | None = None
+) -> list[tuple[str, str]]:
+    """Return sources and suggestions for a training corpus: one line each, of one pair of languages, each source once.
+
+    Of several suggestions for a source an accepted one counts, else the last.
+    Raises UsageError if there are several pairs of languages to choose from, or none.
+    """
+    chosen = [one for one in corrections if src in (None, one.src) and tgt in (None, one.tgt)]
+    languages = sorted({(one.src, one.tgt) for one in chosen})
+    if not chosen:
+        raise UsageError("there are no such corrections; accept some with `mtkit corrections accept`")
+    if len(languages) > 1:
+        names = ", ".join("-".join(pair) for pair in languages)
+        raise UsageError(f"the corrections are of several pairs ({names}): choose one with --src-lang and --tgt-lang")
+    ordered = sorted(chosen, key=lambda one: (one.state == "accepted", one.id))
+    return list({key_of(one.source): (key_of(one.source), key_of(one.suggestion)) for one in ordered}.values())
 
 
-def _tidy(text: str) -> str:
-    """Return a text as it is compared: characters composed, one space where white space is."""
+def key_of(text: str) -> str:
+    """Return a text as corrections compare it: composed characters, single spaces."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _keep(
-    connection: sqlite3.Connection,
-    src: str,
-    tgt: str,
-    text: str,
-    suggestion: str,
-    caller: str,
-    state: State,
-    reasons: str,
-) -> Correction:
-    """Keep a suggestion as the newest one; what the operator has said of the same one before holds."""
-    values = (src, tgt, text, suggestion, caller)
-    same = "src = ? AND tgt = ? AND text = ? AND suggestion = ? AND caller = ?"
-    before = connection.execute(f"SELECT state FROM correction WHERE {same}", values).fetchone()
-    if before is None:
-        [of_caller] = connection.execute("SELECT count(*) FROM correction WHERE caller = ?", (caller,)).fetchone()
-        [of_all] = connection.execute("SELECT count(*) FROM correction").fetchone()
-        if of_caller >= _MOST_OF_A_CALLER or of_all >= _MOST:
-            raise Busy("too many corrections are kept: the operator must look at them first", retry_after_s=3600)
-    elif before[0] in ("accepted", "rejected"):
-        state = before[0]
-    connection.execute(f"DELETE FROM correction WHERE {same}", values)
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    row = (*values, state, reasons, created)
-    cursor = connection.execute(
-        "INSERT INTO correction (src, tgt, text, suggestion, caller, state, reasons, created) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        row,
-    )
-    return Correction(cursor.lastrowid or 0, *row)
+def _is_surrogate(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff"
 
 
-def _active(connection: sqlite3.Connection) -> list[Correction]:
-    return read(connection, ("vetted", "accepted"))
-
-
-def read(connection: sqlite3.Connection, states: Sequence[State]) -> list[Correction]:
-    """Return the corrections in these states, the newest last."""
-    places = ", ".join("?" * len(states))
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM correction WHERE state IN ({places}) ORDER BY id", tuple(states))
-    return [Correction(*row) for row in rows]
-
-
-def open_file(path: Path) -> Database:
-    """Open a file of corrections. Raises MtkitError if it is none."""
-    return Database(path, "corrections", _SCHEMA)
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -32,7 +32,7 @@ class Database:
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
-            version = self.transact(lambda connection: _prepare(connection, schema))
+            version = self._transaction(lambda connection: _prepare(connection, schema))
             if version == _VERSION:  # else the file is not ours to change
                 self._connection.execute("PRAGMA journal_mode=WAL")  # readers need not wait for a writer
                 self._connection.execute("PRAGMA foreign_keys=ON")
@@ -50,13 +50,19 @@ class Database:
         Raises Busy if the file cannot be written now, and whatever work raises.
         """
         try:
-            return await asyncio.to_thread(self.transact, work)
+            return await asyncio.to_thread(self._transaction, work)
         except sqlite3.OperationalError as error:
             log.error(f"{self._path}: {error}")
             raise Busy("the service cannot read or keep this now: try again later", retry_after_s=10) from None
 
-    def transact(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Return what work does in one transaction: all of it is kept, or nothing. It blocks."""
+    def run_now(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Do the same in this thread. Raises MtkitError if the file cannot be read or written."""
+        try:
+            return self._transaction(work)
+        except sqlite3.DatabaseError as error:
+            raise MtkitError(f"{self._path}: {error}") from None
+
+    def _transaction(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
             try:

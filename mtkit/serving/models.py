@@ -2,15 +2,17 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, find_model, read_bundle
 from mtkit.config.overrides import decode_overrides
+from mtkit.data.sides import Side, Sides
 from mtkit.errors import BundleError, UsageError
 from mtkit.languages import english_name, normal_code
 from mtkit.serving.refusals import BadRequest
 from mtkit.serving.work import ModelVersion, fingerprint
+from mtkit.translation.direction import sides_of
 
 _MOST_MODELS_IN_A_PATH = 2  # each further one adds the errors of all before it
 
@@ -23,6 +25,7 @@ class Model:
     src: str  # language codes, in their shortest spelling
     tgt: str
     beam_size: int
+    sides: Sides | None = field(default=None, compare=False, repr=False)  # of its training text, if it tells them
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,17 @@ class ServedModels:
     def targets(self) -> list[str]:
         """The languages that can be translated into."""
         return list(dict.fromkeys(tgt for language in self.languages for tgt in language.targets))
+
+    @property
+    def words(self) -> dict[str, Side]:
+        """What the training text tells of the words of each language: of several models, the largest vocabulary."""
+        found: dict[str, Side] = {}
+        for model in self.models:
+            for code, side in ((model.src, model.sides.src), (model.tgt, model.sides.tgt)) if model.sides else ():
+                known = found.setdefault(code, side)
+                if side.tokenizer.vocab_size > known.tokenizer.vocab_size:
+                    found[code] = side
+        return found
 
     def path(self, src: str, tgt: str) -> list[Model]:
         """Return the models to apply one after the other; [] if both languages are the same.
@@ -132,4 +146,5 @@ def _model_of(files: BundleFiles) -> Model:
         normal_code(data.src_lang),
         normal_code(data.tgt_lang),
         decode.mbr_samples or decode.beam_size,
+        sides_of(files),
     )

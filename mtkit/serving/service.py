@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,11 +20,11 @@ from mtkit.serving.batcher import Batcher
 from mtkit.serving.models import Model, ServedModels, read_models
 from mtkit.serving.pivoting import through
 from mtkit.serving.pool import Pool
-from mtkit.serving.refusals import BadRequest, Busy, TooLarge, TooLate
+from mtkit.serving.refusals import BadRequest, Busy, Forbidden, TooLarge, TooLate
 from mtkit.serving.work import ModelVersion, Work
 
 if TYPE_CHECKING:
-    from mtkit.serving.corrections import Corrections
+    from mtkit.serving.corrections import Corrections, Verdict
 
 Format = Literal["text", "html"]
 TermLine = tuple[str, str]  # source, target
@@ -90,12 +90,9 @@ class Service:
     """All models behind one door. Whatever it is asked, an answer or a `Refusal` comes before the deadline."""
 
     def __init__(self, cfg: ServeConfig, corrections: "Corrections | None" = None) -> None:
-        """Read the models. corrections: exact matches, which come before any model.
-
-        Raises MtkitError if a model cannot be served.
-        """
+        """Read the models. Raises MtkitError if one cannot be served."""
         self.cfg = cfg
-        self._corrections = corrections
+        self.corrections = corrections
         self.models: ServedModels = read_models(cfg.models, cfg.decode)
         self.batcher = Batcher(cfg.queue, _LOADING_S)
         n_workers = cfg.workers or usable_cores()
@@ -198,18 +195,19 @@ class Service:
         if n_alternatives > self.cfg.limits.max_alternatives:
             raise BadRequest(f"{n_alternatives} alternatives are more than {self.cfg.limits.max_alternatives}")
         with self.using(src, tgt) as path:
-            codes = [self.models.code(src), *(model.tgt for model in path)]
-            corrected = self._correction(path, text, caller) if format == "text" else None
-            if corrected is not None:
-                sentence = TranslatedSentence(text.strip(), corrected, None, (), (), is_correction=True)
-                return TranslatedText(_in_white_space(corrected, text), [], codes, [sentence], [])
+            corrected = None if terms else self._correction(path, text, caller)
+            if corrected is not None and not n_alternatives:
+                return _corrected(text, corrected, path)
             async with self.deadline():
                 document = await read_text(text, format)
                 sentences = sentences_to_translate(document)
                 results = await self._translate(
                     sentences, document.placeholders, path, n_best=n_alternatives + 1, terms=terms, caller=caller
                 )
-            return _text(document, results, codes, n_alternatives if format == "text" else 0)
+            codes = [self.models.code(src), *(model.tgt for model in path)]
+            n_alternatives = n_alternatives if format == "text" else 0
+            translated = _text(document, results, codes, n_alternatives)
+        return translated if corrected is None else _with_correction(translated, text, corrected, n_alternatives)
 
     async def stream(
         self, text: str, src: str, tgt: str, *, terms: Sequence[TermLine] = (), caller: Caller = Caller()
@@ -220,6 +218,11 @@ class Service:
         """
         self.check_text(text, caller)
         with self.using(src, tgt) as path:
+            if not terms and (corrected := self._correction(path, text, caller)) is not None:
+                whole = _corrected(text, corrected, path)
+                yield whole.sentences[0]
+                yield whole
+                return
             codes = [self.models.code(src), *(model.tgt for model in path)]
             document = await read_text(text, "text")
             sentences = sentences_to_translate(document)
@@ -234,6 +237,24 @@ class Service:
                 results |= found
                 at, size = at + size, min(2 * size, _WINDOW)
             yield _text(document, results, codes, 0)
+
+    def _correction(self, path: Sequence[Model], text: str, caller: Caller) -> str | None:
+        """Return the correction that acts on a whole text or a sentence; None if there is none."""
+        if self.corrections is None or not path:
+            return None
+        return self.corrections.lookup(path[0].src, path[-1].tgt, text, caller)
+
+    async def suggest(self, src: str, tgt: str, text: str, suggestion: str, caller: Caller = Caller()) -> "Verdict":
+        """Keep a correction of a text's translation, beside what the models say now. Raises Refusal."""
+        if self.corrections is None:
+            raise Forbidden("this service takes no corrections")
+        src, tgt = self.models.code(src), self.models.code(tgt)
+        self.models.path(src, tgt)
+        translation = None
+        with suppress(Busy, TooLate):  # the suggestion counts more than what it corrects
+            self.check_text(text, caller)
+            translation = (await self.translate(text, src, tgt, caller=caller)).text
+        return await self.corrections.suggest(src, tgt, text, suggestion, caller, translation)
 
     def check_text(self, text: str, caller: Caller = Caller()) -> None:
         """Raise TooLarge for a text beyond the caller's limit."""
@@ -323,12 +344,10 @@ class Service:
         """
         if terms and len(path) > 1:
             raise BadRequest("a terminology needs a model that translates directly between the two languages")
+        corrected = {} if terms else self._corrections(path, sentences, caller)
         results = {sentence.text: _Result(Translated(sentence.text)) for sentence in sentences}
-        for sentence in sentences:
-            corrected = None if sentence.is_marked else self._correction(path, sentence.text, caller)
-            if corrected is not None:
-                results[sentence.text] = _Result(Translated(corrected), is_correction=True)
-        left = [sentence for sentence in sentences if not results[sentence.text].is_correction]
+        # Whoever wants alternatives also gets what the models say of a corrected sentence.
+        left = [sentence for sentence in sentences if n_best > 1 or sentence.text not in corrected]
         for index, model in enumerate(path):
             is_last = index == len(path) - 1
             work = Work("translate", model.version, n_best if is_last else 1, tuple(patterns), _term_lines(terms))
@@ -346,20 +365,19 @@ class Service:
                     translated = through(results[sentence.text].translated, translated)
                 results[sentence.text] = _Result(translated, found_terms)
             left = [sentence for sentence in left if results[sentence.text].translated.text]
+        for text, correction in corrected.items():
+            own = results[text].translated
+            others = [other for other in (own.text, *own.others) if n_best > 1 and other not in ("", correction)]
+            results[text] = _Result(Translated(correction, others=others[: n_best - 1]), is_correction=True)
         return results
 
-    def _correction(self, path: Sequence[Model], text: str, caller: Caller) -> str | None:
-        """Return the correction of exactly this text that acts for the caller."""
-        if self._corrections is None or not path:
-            return None
-        return self._corrections.lookup(path[0].src, path[-1].tgt, text, caller)
+    def _corrections(self, path: Sequence[Model], sentences: Sequence[Sentence], caller: Caller) -> dict[str, str]:
+        """Return the corrections that act on sentences, by their texts.
 
-
-def _in_white_space(translation: str, text: str) -> str:
-    """Return a translation between the white space that is around the text."""
-    inner = text.strip()
-    start = text.index(inner)
-    return text[:start] + translation + text[start + len(inner) :]
+        None acts on a sentence with tags: where these go in the correction, only the models' alignment could tell.
+        """
+        found = {s.text: self._correction(path, s.text, caller) for s in sentences if not s.is_marked}
+        return {text: correction for text, correction in found.items() if correction is not None}
 
 
 async def read_text(text: str, format: Format) -> Document:
@@ -392,6 +410,19 @@ def _text(
         [_sentence(text, result) for text, result in results.items()],
         _term_uses(results.values()),
     )
+
+
+def _corrected(text: str, correction: str, path: Sequence[Model]) -> TranslatedText:
+    """Return a whole text's correction as its translation."""
+    sentence = TranslatedSentence(text, correction, None, (), (), is_correction=True)
+    return TranslatedText(correction, (), [path[0].src, *(model.tgt for model in path)], [sentence], ())
+
+
+def _with_correction(translated: TranslatedText, text: str, correction: str, n: int) -> TranslatedText:
+    """Put a whole text's correction before its translation, which becomes one of n alternatives."""
+    others = dict.fromkeys(other for other in (translated.text, *translated.alternatives) if other != correction)
+    sentence = TranslatedSentence(text, correction, None, (), (), is_correction=True)
+    return replace(translated, text=correction, alternatives=list(others)[:n], sentences=[sentence])
 
 
 def _alternatives(document: Document, results: Mapping[str, Translated], n: int) -> list[str]:

@@ -1,233 +1,267 @@
-"""Corrections: which are taken, for whom they act, and what an operator makes of them."""
+"""Corrections: kept, vetted, for whom they act, and what `mtkit corrections` makes of them."""
 
 import asyncio
-import sqlite3
+import subprocess
+import sys
+import textwrap
 
 import pytest
+from typer.testing import CliRunner
 
-from mtkit.config.serving import ServeConfig
-from mtkit.errors import MtkitError, UsageError
-from mtkit.serving import correction_file
+from mtkit.cli import app
+from mtkit.config.serving import CorrectionsConfig, ServeConfig
+from mtkit.errors import MtkitError
 from mtkit.serving import corrections as module
-from mtkit.serving.corrections import Corrections, check
-from mtkit.serving.refusals import BadRequest, Busy
+from mtkit.serving.corrections import CorrectionFile, Corrections
+from mtkit.serving.refusals import BadRequest, Busy, TooLarge, TooManyRequests
 from mtkit.serving.service import Caller
 
-ANN, BOB, NOBODY = Caller("ann"), Caller("bob"), Caller()
-TEXT, BETTER = "I love oranges.", "J'adore les oranges."
+pytest.importorskip("py3langid")
+
+SOURCE, WISHED = "The cat sleeps.", "Le chat roupille."
+ANNE, BEN, NOBODY = Caller("anne"), Caller("ben"), Caller()
 
 
 @pytest.fixture
-def path(tmp_path):
+def file(tmp_path):
     return tmp_path / "corrections.sqlite"
 
 
-@pytest.fixture
-def open_corrections(path):
-    """open_corrections() opens the file; it is closed after the test."""
-    opened = []
-
-    def open_them(*, acts=True, anonymous_acts=True):
-        opened.append(Corrections(path, acts=acts, anonymous_acts=anonymous_acts))
-        return opened[-1]
-
-    yield open_them
-    for corrections in opened:
-        corrections.close()
+def opened(file, apply="vetted", **settings):
+    return Corrections(ServeConfig(corrections=CorrectionsConfig(file=file, apply=apply), **settings))
 
 
-def suggest(corrections, text=TEXT, suggestion=BETTER, caller=ANN, src="en", tgt="fr"):
-    return asyncio.run(corrections.suggest(src, tgt, text, suggestion, caller))
+def in_loop(work):
+    """Run a function, or coroutine function, with an event loop around it."""
+
+    async def run():
+        result = work()
+        return await result if asyncio.iscoroutine(result) else result
+
+    return asyncio.run(run())
 
 
-def lookup(corrections, text=TEXT, caller=ANN, src="en", tgt="fr"):
-    """What acts, once a change by another process has been seen."""
-
-    async def look():
-        corrections._looked = 0.0
-        corrections.lookup(src, tgt, text, caller)
-        if corrections._reloading is not None:
-            await corrections._reloading
-        return corrections.lookup(src, tgt, text, caller)
-
-    return asyncio.run(look())
+def suggest(corrections, source=SOURCE, suggestion=WISHED, caller=ANNE, **options):
+    return in_loop(lambda: corrections.suggest("en", "fr", source, suggestion, caller, **options))
 
 
-def test_a_good_correction_acts_at_once_for_its_caller_alone(open_corrections):
-    corrections = open_corrections()
-    verdict = suggest(corrections)
-    assert (verdict.accepted, verdict.reasons) == (True, [])
-    assert lookup(corrections) == BETTER
-    assert [lookup(corrections, caller=caller) for caller in (BOB, NOBODY)] == [None, None]
+def lookup(corrections, text=SOURCE, caller=ANNE, languages=("en", "fr")):
+    return in_loop(lambda: corrections.lookup(*languages, text, caller))
 
 
-@pytest.mark.parametrize("text", ["I  love oranges. ", "I\nlove oranges."])
-def test_white_space_does_not_matter(open_corrections, text):
-    corrections = open_corrections()
+def command(*words):
+    result = CliRunner().invoke(app, ["corrections", *map(str, words)])
+    return result.exit_code, result.stdout
+
+
+def test_a_vetted_suggestion_acts_for_its_caller_alone(file):
+    corrections = opened(file)
+    assert suggest(corrections).accepted
+    assert lookup(corrections) == WISHED
+    assert lookup(corrections, caller=BEN) is None
+    assert lookup(corrections, caller=NOBODY) is None
+    assert lookup(corrections, languages=("fr", "en")) is None
+    assert lookup(corrections, "The cat sleeps well.") is None
+
+
+def test_a_doubtful_suggestion_waits_with_its_reasons(file):
+    corrections = opened(file)
+    verdict = suggest(corrections, "There are 25 cats here.", "Il y a 52 chats ici.")
+    assert not verdict.accepted
+    assert any("numbers" in reason for reason in verdict.reasons)
+    assert lookup(corrections, "There are 25 cats here.") is None
+    [kept] = CorrectionFile(file).list()
+    assert (kept.state, kept.caller) == ("held", "anne")
+    assert "numbers" in kept.reasons
+
+
+def test_white_space_and_composition_do_not_matter(file):
+    corrections = opened(file)
+    suggest(corrections, "The cafe\u0301  is open.", "Le café est ouvert.")
+    assert lookup(corrections, "\n The café is\u00a0open. ") == "\n Le café est ouvert. "
+
+
+def test_a_new_suggestion_replaces_the_callers_own(file):
+    corrections = opened(file)
+    for suggestion in ("Le chat sommeille.", WISHED):
+        suggest(corrections, suggestion=suggestion)
+    assert lookup(corrections) == WISHED
+    assert [one.suggestion for one in CorrectionFile(file).list()] == [WISHED]
+
+
+def test_a_doubtful_suggestion_ends_the_callers_earlier_one(file):
+    corrections = opened(file)
     suggest(corrections)
-    assert lookup(corrections, text) == BETTER
+    suggest(corrections, suggestion=SOURCE)
+    assert lookup(corrections) is None
+    assert lookup(opened(file)) is None
 
 
-def test_accents_match_in_either_composition(open_corrections):
-    corrections = open_corrections()
-    suggest(corrections, "caf\u00e9", "coffee", src="fr", tgt="en")
-    assert lookup(corrections, "cafe\u0301", src="fr", tgt="en") == "coffee"
-
-
-@pytest.mark.parametrize("other", [{"text": "I love orange."}, {"src": "de"}, {"tgt": "de"}])
-def test_other_texts_and_languages_are_not_touched(open_corrections, other):
-    corrections = open_corrections()
-    suggest(corrections)
-    assert lookup(corrections, **other) is None
+def test_corrections_outlive_the_service(file):
+    suggest(opened(file), translation="Le chat dort.")
+    assert lookup(opened(file)) == WISHED
+    [kept] = CorrectionFile(file).list()
+    assert (kept.source, kept.translation, kept.suggestion) == (SOURCE, "Le chat dort.", WISHED)
 
 
 @pytest.mark.parametrize(
-    ("text", "suggestion", "reason"),
+    ("settings", "acts"),
+    [({}, True), ({"host": "::1"}, True), ({"host": "0.0.0.0"}, False), ({"proxies": ["127.0.0.1"]}, False)],
+)
+def test_callers_without_a_key_act_on_each_other_only_on_their_own_machine(file, settings, acts):
+    corrections = opened(file, **settings)
+    assert suggest(corrections, caller=NOBODY).accepted
+    assert lookup(corrections, caller=NOBODY) == (WISHED if acts else None)
+    suggest(corrections)
+    assert lookup(corrections) == WISHED  # a key tells whose it is
+
+
+def test_with_apply_accepted_nothing_acts_before_it_is_accepted(file):
+    corrections = opened(file, "accepted")
+    suggest(corrections)
+    assert lookup(corrections) is None
+    assert command("accept", 1, "--file", file)[0] == 0
+    assert lookup(opened(file, "accepted"), caller=BEN) == WISHED
+
+
+def test_a_running_service_takes_what_is_accepted_and_rejected(file, monkeypatch):
+    monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.0)
+    corrections = opened(file)
+
+    async def seen_by_ben():
+        corrections.lookup("en", "fr", SOURCE, BEN)  # begins to look
+        await corrections._looking
+        return corrections.lookup("en", "fr", SOURCE, BEN)
+
+    async def run():
+        await corrections.suggest("en", "fr", SOURCE, WISHED, ANNE)
+        assert await seen_by_ben() is None
+        CorrectionFile(file).decide("accepted", [1])
+        assert await seen_by_ben() == WISHED
+        CorrectionFile(file).decide("rejected", [1])
+        assert await seen_by_ben() is None
+        assert corrections.lookup("en", "fr", SOURCE, ANNE) is None
+
+    asyncio.run(run())
+
+
+def test_a_number_is_never_used_again(file):
+    corrections = opened(file)
+    for suggestion in (WISHED, "Le chat sommeille."):
+        suggest(corrections, suggestion=suggestion)
+    assert [one.id for one in CorrectionFile(file).list()] == [2]
+    assert command("accept", 1, "--file", file)[0] == 2  # it was seen in the list, but is no more
+
+
+def test_one_accepted_suggestion_replaces_another(file):
+    corrections = opened(file)
+    suggest(corrections)
+    suggest(corrections, suggestion="Le chat sommeille.", caller=BEN)
+    for number in (1, 2):
+        assert command("accept", number, "--file", file)[0] == 0
+    assert [(one.state, one.reasons) for one in CorrectionFile(file).list()] == [
+        ("rejected", "replaced by 2"),
+        ("accepted", ""),
+    ]
+    assert lookup(opened(file), caller=NOBODY) == "Le chat sommeille."
+
+
+def test_a_flood_is_refused(file, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_OF_A_CALLER", 2)
+    monkeypatch.setattr(module, "_MOST", 3)
+    corrections = opened(file)
+    for n, caller in ((1, ANNE), (2, ANNE), (3, BEN)):
+        suggest(corrections, f"Cat number {n} sleeps.", f"Le chat numéro {n} dort.", caller)
+    for caller in (ANNE, BEN):
+        with pytest.raises(TooManyRequests, match="suggestions wait"):
+            suggest(corrections, "The dog barks.", "Le chien aboie.", caller)
+    suggest(corrections, "Cat number 1 sleeps.", "Le chat numéro 1 roupille.")  # takes the place of an old one
+    assert len(CorrectionFile(file).list()) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "suggestion", "error"),
     [
-        ("It costs 12 euros.", "Cela coûte des euros.", "it loses a number: 12"),
-        ("See https://a.example/x for it.", "Voyez cela.", "it loses an address: https://a.example/x"),
-        ("Hello {name}, how are you?", "Bonjour, comment allez-vous ?", "its variables or addresses are not those"),
-        ("I love it.", '<img src="x"> Je l\'aime.', "its tags are not those"),
-        ("I love it.", "Je\nl'aime.", "line ends"),
-        ("I love it.", "Je l'aime, " + "et puis je raconte une longue histoire " * 4, "its length is unlikely"),
-        ("The old dog sees the small black cat.", "The old dog sees the small black cat.", "it copies the text"),
-        ("I love it.", "!", "it is empty"),
+        (" ", WISHED, BadRequest),
+        (SOURCE, "\n", BadRequest),
+        ("x" * 2001, WISHED, TooLarge),
+        (SOURCE, "é" * 2001, TooLarge),
+        (SOURCE, "\ud800", BadRequest),
     ],
 )
-def test_a_doubtful_correction_is_kept_but_does_not_act(open_corrections, path, text, suggestion, reason):
-    corrections = open_corrections()
-    verdict = suggest(corrections, text, suggestion)
-    assert not verdict.accepted
-    assert any(reason in each for each in verdict.reasons), verdict.reasons
-    assert lookup(corrections, text) is None
-    [kept] = correction_file.read_file(path, "held")
-    assert reason in kept.reasons
+def test_what_is_no_correction_is_refused(file, source, suggestion, error):
+    corrections = opened(file)
+    with pytest.raises(error):
+        suggest(corrections, source, suggestion)
+    assert CorrectionFile(file).list() == []
 
 
-@pytest.mark.parametrize(
-    ("text", "suggestion"),
-    [("It costs 12 euros.", "Cela coûte douze euros."), ("a <b>red</b> cat", "un chat <b>rouge</b>"), ("Yes.", "Oui.")],
-)
-def test_good_corrections_pass_the_checks(text, suggestion):
-    assert check(text, suggestion, "fr") == []
+def test_a_full_disk_is_said_and_nothing_acts(file):
+    corrections = opened(file)
+    in_loop(lambda: corrections._file.database.run(lambda connection: connection.execute("PRAGMA max_page_count=1")))
+    with pytest.raises(Busy, match="keep this now"):
+        for n in range(50):
+            suggest(corrections, f"Cat number {n} sleeps.", f"Le chat numéro {n} dort." + " Bien." * 300)
+    assert lookup(corrections, f"Cat number {n} sleeps.") is None
 
 
-@pytest.mark.parametrize(("text", "suggestion"), [("", "a"), ("a", " "), ("a", "b\0"), ("a\x1b", "b"), ("a", "\ud800")])
-def test_what_is_no_correction_is_refused(open_corrections, path, text, suggestion):
-    with pytest.raises(BadRequest):
-        suggest(open_corrections(), text, suggestion)
-    assert correction_file.read_file(path, "all") == []
+def test_what_was_taken_survives_a_kill(file):
+    code = f"""
+    import asyncio, os
+    from mtkit.config.serving import CorrectionsConfig, ServeConfig
+    from mtkit.serving.corrections import Corrections
+    from mtkit.serving.service import Caller
+    corrections = Corrections(ServeConfig(corrections=CorrectionsConfig(file={str(file)!r})))
+    asyncio.run(corrections.suggest("en", "fr", {SOURCE!r}, {WISHED!r}, Caller("anne")))
+    os.kill(os.getpid(), 9)
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(code)]).returncode == -9
+    assert lookup(opened(file)) == WISHED
 
 
-def test_a_second_thought_replaces_the_first(open_corrections):
-    corrections = open_corrections()
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("no database " * 100, encoding="utf-8")
+    with pytest.raises(MtkitError, match=r"notes\.txt: cannot keep corrections"):
+        opened(file)
+
+
+def test_list_shows_each_suggestion_on_a_line(file):
+    corrections = opened(file)
+    suggest(corrections, "The\tdog\nbarks.", "Le chien\naboie.")
+    suggest(corrections, suggestion=SOURCE)
+    code, shown = command("list", "--file", file)
+    assert code == 0
+    assert [line.split("\t")[:6] for line in shown.splitlines()] == [
+        ["id", "state", "languages", "caller", "source", "suggestion"],
+        ["1", "vetted", "en-fr", "anne", "The dog barks.", "Le chien aboie."],
+        ["2", "held", "en-fr", "anne", "The cat sleeps.", "The cat sleeps."],
+    ]
+    assert "copies" in shown
+    assert command("list", "--file", file, "--state", "accepted")[1].count("\n") == 1
+
+
+def test_export_writes_a_corpus(file, tmp_path):
+    corrections = opened(file)
+    suggest(corrections, "The cat\nsleeps.", "Le chat\nroupille.")
+    suggest(corrections, "The dog barks.", "Le chien aboie.")
+    assert command("accept", 1, "--file", file)[0] == 0
+    corpus = tmp_path / "corrections.tsv"
+    assert command("export", "--file", file, "-o", corpus)[0] == 0
+    assert corpus.read_text(encoding="utf-8") == "The cat sleeps.\tLe chat roupille.\n"
+    assert command("export", "--file", file, "-o", corpus, "--vetted")[0] == 0
+    assert len(corpus.read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_commands_say_what_is_wrong(file, tmp_path):
+    corpus = tmp_path / "corrections.tsv"
+    assert command("list", "--file", file)[0] == 2
+    assert not file.exists()
+    corrections = opened(file)
+    assert command("export", "--file", file, "-o", corpus)[0] == 2  # nothing to write
     suggest(corrections)
-    suggest(corrections, suggestion="J'aime les oranges.")
-    assert lookup(corrections) == "J'aime les oranges."
-    suggest(corrections)
-    assert lookup(corrections) == lookup(open_corrections()) == BETTER
-
-
-def test_corrections_outlive_the_service(open_corrections):
-    suggest(open_corrections())
-    assert lookup(open_corrections()) == BETTER
-
-
-def test_an_accepted_correction_acts_for_all_without_a_restart(open_corrections, path):
-    corrections = open_corrections()
-    suggest(corrections)
-    [kept] = correction_file.read_file(path, "vetted")
-    correction_file.decide(path, [kept.id], "accepted")
-    assert lookup(corrections, caller=BOB) == BETTER
-
-
-def test_the_callers_own_correction_comes_before_an_accepted_one(open_corrections, path):
-    corrections = open_corrections()
-    suggest(corrections)
-    correction_file.decide(path, [1], "accepted")
-    suggest(corrections, suggestion="J'aime les oranges.", caller=BOB)
-    assert lookup(corrections, caller=BOB) == "J'aime les oranges."
-    assert lookup(corrections, caller=NOBODY) == BETTER
-
-
-def test_a_rejected_correction_acts_for_nobody_even_if_it_comes_again(open_corrections, path):
-    corrections = open_corrections()
-    suggest(corrections)
-    correction_file.decide(path, [1], "rejected")
-    assert lookup(corrections) is None
-    verdict = suggest(corrections)
-    assert (verdict.accepted, verdict.reasons) == (False, ["the operator has rejected it"])
-    assert lookup(corrections) is None
-
-
-def test_corrections_of_strangers_wait_for_the_operator(open_corrections):
-    corrections = open_corrections(anonymous_acts=False)
-    verdict = suggest(corrections, caller=NOBODY)
-    assert (verdict.accepted, verdict.reasons) == (False, ["it waits for the operator"])
-    assert lookup(corrections, caller=NOBODY) is None
-    assert suggest(corrections, caller=ANN).accepted
-
-
-@pytest.mark.parametrize(("host", "acts"), [("127.0.0.1", True), ("0.0.0.0", False)])
-def test_whether_strangers_can_come_is_told_by_the_address(path, host, acts):
-    corrections = Corrections.from_config(ServeConfig.model_validate({"host": host, "corrections": {"file": path}}))
-    assert corrections is not None
-    assert suggest(corrections, caller=NOBODY).accepted == acts
-    corrections.close()
-
-
-def test_nothing_acts_before_it_is_accepted_if_the_operator_wants_it_so(open_corrections, path):
-    corrections = open_corrections(acts=False)
-    assert not suggest(corrections).accepted
-    correction_file.decide(path, [1], "accepted")
-    assert lookup(corrections) == BETTER
-
-
-def test_a_flood_is_refused(open_corrections, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_OF_A_CALLER", 2)
-    corrections = open_corrections()
-    for number in range(2):
-        suggest(corrections, f"Text {number}.", f"Texte {number}.")
-    with pytest.raises(Busy, match="too many corrections"):
-        suggest(corrections)
-    assert suggest(corrections, caller=BOB).accepted
-
-
-def test_an_export_has_the_newest_accepted_correction_of_each_text(open_corrections, path, tmp_path):
-    corrections = open_corrections()
-    suggest(corrections, suggestion="J'aime les oranges.")
-    suggest(corrections)
-    suggest(corrections, "Yes.", "Oui.")
-    suggest(corrections, "No.", "Non.")
-    suggest(corrections, "Yes.", "Ja.", tgt="de")
-    correction_file.decide(path, [1, 2, 3, 5], "accepted")
-    target = tmp_path / "corpus.tsv"
-    assert correction_file.export(path, target, "en", "fr", with_vetted=False) == 2
-    assert target.read_text() == f"{TEXT}\t{BETTER}\nYes.\tOui.\n"
-    assert correction_file.export(path, target, "eng", "fr", with_vetted=True) == 3
-
-
-def test_a_decision_about_a_number_that_is_not_there_changes_nothing(open_corrections, path):
-    suggest(open_corrections())
-    with pytest.raises(UsageError, match="no correction 9"):
-        correction_file.decide(path, [1, 9], "accepted")
-    assert [each.state for each in correction_file.read_file(path, "all")] == ["vetted"]
-
-
-def test_another_file_is_refused_and_stays_as_it_was(path):
-    path.write_text("no database")
-    with pytest.raises(MtkitError, match="name another file"):
-        Corrections(path, acts=True, anonymous_acts=True)
-    assert path.read_text() == "no database"
-
-
-def test_a_file_that_is_locked_for_long_is_said(open_corrections, path, monkeypatch):
-    monkeypatch.setattr("mtkit.serving.database._WAIT_S", 0.1)
-    corrections = open_corrections()
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    try:
-        with pytest.raises(Busy, match="cannot read or keep this now"):
-            suggest(corrections)
-    finally:
-        other.close()
+    assert command("accept", 1, 7, "--file", file)[0] == 2
+    assert [one.state for one in CorrectionFile(file).list()] == ["vetted"]
+    in_loop(lambda: corrections.suggest("en", "de", SOURCE, "Die Katze schläft.", ANNE))
+    assert command("export", "--vetted", "--file", file, "-o", corpus)[0] == 2  # of which pair?
+    assert command("export", "--vetted", "--file", file, "-o", corpus, "--tgt-lang", "de")[0] == 0

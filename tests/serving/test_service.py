@@ -66,7 +66,8 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def corrections(tmp_path_factory):
-    corrections = Corrections(tmp_path_factory.mktemp("corrections") / "file", acts=True, anonymous_acts=True)
+    path = tmp_path_factory.mktemp("corrections") / "file"
+    corrections = Corrections(ServeConfig.model_validate({"corrections": {"file": path}}))
     yield corrections
     corrections.close()
 

@@ -1,0 +1,81 @@
+"""Tell in which of the served languages a text is; "unsure" is an answer, and the right one for all other languages.
+
+Two witnesses are heard. py3langid's n-grams tell the served languages from each other and from the usual languages of
+other text. The tokenizers of the served models know the words of their training text, which decides short texts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from mtkit.corpora.language import INTRUDERS, Floats, Identifier, known_code, softmax
+from mtkit.data.sides import Side
+from mtkit.documents.html_text import TAG
+from mtkit.quality.faults import without_urls, words_of
+from mtkit.serving.models import ServedModels
+
+# scripts/bench/detection.py chose these on one half of its text: of two or three words, at most 2 % of those in a
+# language that is not served are taken for one that is.
+_SURE = 0.5  # probability of a language from which it is the answer
+_FAMILIAR = 2.0  # times as hard to predict as usual: words that are harder say nothing; the training text may be narrow
+_WORDS_WEIGHT = 3.0  # log-odds for each unit of foreignness below it
+_MOST_CHARS = 2_000  # of a text that are looked at
+_MOST_WORDS = 50
+
+
+@dataclass(frozen=True)
+class Detection:
+    """The language of a text."""
+
+    language: str | None  # None: unsure
+    confidence: float  # the probability, 0 to 1, that the text is in the first of the candidates
+    candidates: Sequence[
+        tuple[str, float]
+    ]  # served languages and their probabilities, best first; none without letters
+
+
+class Detector:
+    """Tells the served languages apart, and from all others."""
+
+    def __init__(self, languages: Sequence[str], words: Mapping[str, Side] | None = None) -> None:
+        """words: a side of a model's training text in each language, where there is one.
+
+        Languages that py3langid does not know are never the answer. Of codes that differ in the region or script only,
+        such as pt-br and pt-pt, the first stands for all.
+        """
+        self.languages = list(languages)
+        self._codes: dict[str, str] = {}  # py3langid's code: the served one
+        for language in languages:
+            if (code := known_code(language)) is not None:
+                self._codes.setdefault(code, language)
+        self._identifier = Identifier(list(dict.fromkeys([*self._codes, *INTRUDERS])))
+        self._words = [(words or {}).get(language) for language in self._codes.values()]
+
+    @classmethod
+    def from_models(cls, models: ServedModels) -> Self:
+        """Return a detector of all languages that models translate from or into."""
+        return cls([language.code for language in models.languages], models.words)
+
+    def detect(self, text: str) -> Detection:
+        """Return the language of a text, whose tags and addresses are not looked at."""
+        text = without_urls(TAG.sub(" ", text[:_MOST_CHARS]))
+        if not any(map(str.isalpha, text)):
+            return Detection(None, 0.0, ())
+        scores, sizes = self._identifier.scores([text])
+        [probabilities] = softmax(scores, sizes, self._leads(text)).tolist()
+        served = zip(self._codes.values(), probabilities, strict=False)
+        candidates = sorted(served, key=lambda candidate: -candidate[1])
+        language, confidence = candidates[0] if candidates else (None, 0.0)
+        return Detection(language if confidence >= _SURE else None, confidence, candidates)
+
+    def _leads(self, text: str) -> Floats:
+        """Return the log-odds of each language from what its words are like, before their n-grams are looked at."""
+        words = [word.lower() if word.isupper() else word for word in words_of(text)[:_MOST_WORDS]]
+        words = [word for word in words if not any(map(str.isdigit, word))]
+        leads = np.zeros(len(self._identifier.langs), np.float32)
+        for index, side in enumerate(self._words):
+            if side is not None and words:
+                leads[index] = _WORDS_WEIGHT * max(0.0, _FAMILIAR - side.foreignness(words))
+        return leads
