@@ -53,7 +53,7 @@ class Batcher:
         self._running: set[asyncio.Task[None]] = set()
         self._dispatcher: asyncio.Task[None] | None = None
         self._pool: Pool | None = None
-        self._n_open = 0  # calls of `run` that are not done
+        self.n_open = 0  # calls of `run` that are not done
         self._s_per_item = 0.05  # averaged; of all workers together
         self.retired: list[ModelVersion] = []  # versions that workers should drop
         self.n_waiting = 0
@@ -98,14 +98,14 @@ class Batcher:
 
     @contextmanager
     def _open(self, call: _Call) -> Iterator[None]:
-        self._n_open += 1
+        self.n_open += 1
         self._waiting[call] = None
         self.n_waiting += len(call.items)
         self.wake()
         try:
             yield
         finally:
-            self._n_open -= 1
+            self.n_open -= 1
             self.n_waiting -= len(call.items)
             call.items.clear()
             self._waiting.pop(call, None)
@@ -134,7 +134,7 @@ class Batcher:
         A single client never waits; of many, those whose answers have just gone out are about to come back.
         """
         assert self._pool is not None
-        share = self._n_open // max(1, len(self._pool.workers))
+        share = self.n_open // max(1, len(self._pool.workers))
         if self.n_waiting >= share or self._is_full():
             return 0.0
         oldest = min(call.arrived for call in self._waiting)

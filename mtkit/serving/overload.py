@@ -21,15 +21,23 @@ class RefuseWhenFull:
         self._app = app
         self._batcher = batcher
         self._error_keys = error_keys
+        self._n_inside = 0  # requests that we let in, and that are not answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 503, or let the application answer."""
         key = self._error_keys.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if key is not None:
-            try:
-                self._batcher.check_room(1)
-            except Busy as busy:
-                headers = {"Retry-After": str(busy.retry_after_s)}
-                await JSONResponse({key: str(busy)}, busy.status, headers)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        if key is None:
+            await self._app(scope, receive, send)
+            return
+        try:
+            n_on_the_way = max(0, self._n_inside - self._batcher.n_open)  # let in, but not in the queue yet
+            self._batcher.check_room(n_on_the_way + 1)
+        except Busy as busy:
+            headers = {"Retry-After": str(busy.retry_after_s)}
+            await JSONResponse({key: str(busy)}, busy.status, headers)(scope, receive, send)
+            return
+        self._n_inside += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._n_inside -= 1

@@ -1,6 +1,7 @@
 """Everything that README.md and docs/*.md show: each command runs, in the order of the page, on a tiny model.
 
-A page is prepared like this: a fence of the language `sh` is run line by line, `python` as a whole, a fence under
+A page is prepared like this: a fence of the language `sh` is run line by line, `python` as a whole, `mtkit serve ... &`
+starts a server on a free port, to which `localhost:5000` leads until `kill -TERM %1` ends it, a fence under
 `<!-- file: NAME -->` becomes that file, and one under `<!-- not run: REASON -->` is left alone. Training is shortened,
 and everybody's files lie in the folder that `folder` makes. Commands of mtkit run in this process, which has torch
 already; those in a pipe, and Python, in processes of their own.
@@ -11,8 +12,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -164,6 +167,11 @@ def log_as_it_was() -> Iterator[None]:
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 def test_what_the_page_shows_runs_in_its_order(page: Path, folder: Path) -> None:
+    with Background() as background:
+        run_page(page, folder, background)
+
+
+def run_page(page: Path, folder: Path, background: "Background") -> None:
     for fence in fences(page):
         place = f"{page.name}:{fence.line}"
         kind, _, value = fence.note.partition(": ")
@@ -173,11 +181,59 @@ def test_what_the_page_shows_runs_in_its_order(page: Path, folder: Path) -> None
             (folder / value).write_text(fence.text, encoding="utf-8")
         elif fence.language == "sh":
             for line in shell_lines(fence):
-                run_line(line, place)
+                if not background.run(line, place):
+                    run_line(background.with_port(line), place)
         elif fence.language == "python":
             done = subprocess.run([sys.executable, "-c", fence.text], capture_output=True, text=True, timeout=300)
             assert done.returncode == 0, f"{place}: {done.stderr}"
             assert done.stdout, place
+
+
+class Background:
+    """The server that a page has started, as a shell's job 1."""
+
+    def __init__(self) -> None:
+        self._server: subprocess.Popen[bytes] | None = None
+        self._port = 0
+
+    def __enter__(self) -> "Background":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+
+    def run(self, line: str, place: str) -> bool:
+        """Run a line that starts a server or sends it a signal; returns whether it is one."""
+        if line.startswith("mtkit serve ") and line.endswith(" &"):
+            pytest.importorskip("uvicorn", reason=f"{place}: needs the extra serve")
+            assert self._server is None, f"{place}: a server runs already"
+            self._start(shlex.split(line.removesuffix(" &"))[1:], place)
+        elif match := re.fullmatch(r"kill -(HUP|TERM) %1", line):
+            assert self._server is not None, f"{place}: no server runs"
+            self._server.send_signal(signal.Signals[f"SIG{match[1]}"])
+            if match[1] == "TERM":
+                assert self._server.wait(60) == 0, place
+                self._server = None
+        else:
+            return False
+        return True
+
+    def _start(self, words: Sequence[str], place: str) -> None:
+        command = [sys.executable, "-m", "mtkit", *words, "--port", "0", "--set", "workers=1"]
+        log_file = Path("serve.log")
+        with log_file.open("wb") as file:
+            self._server = subprocess.Popen(command, stderr=file)
+        until = time.monotonic() + 120
+        while (found := re.search(r"serving at http://[\w.]+:(\d+)", said := log_file.read_text("utf-8"))) is None:
+            assert self._server.poll() is None and time.monotonic() < until, f"{place}: no server:\n{said}"
+            time.sleep(0.1)
+        self._port = int(found[1])
+
+    def with_port(self, line: str) -> str:
+        """The line, with the port on which the server listens."""
+        return line.replace("localhost:5000", f"localhost:{self._port}")
 
 
 def run_line(line: str, place: str) -> None:

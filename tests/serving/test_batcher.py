@@ -85,7 +85,7 @@ def test_each_request_gets_its_own_results_though_workers_die(requests, n_worker
                 for number, (work, size) in enumerate(requests)
             )
         )
-        assert (batcher.n_waiting, batcher._n_open) == (0, 0)
+        assert (batcher.n_waiting, batcher.n_open) == (0, 0)
         await batcher.close()
         return results
 

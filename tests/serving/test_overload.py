@@ -13,6 +13,8 @@ from mtkit.serving.work import ModelVersion, Work
 
 WORK = Work("translate", ModelVersion(Path("en-fr"), "1"))
 
+ERROR_KEYS = {"/translate": "error", "/v2/translate": "message"}
+
 
 async def application(scope, receive, send):
     """What is behind the door."""
@@ -20,17 +22,38 @@ async def application(scope, receive, send):
     await send({"type": "http.response.body", "body": b"{}"})
 
 
-async def ask(batcher, path, method="POST"):
+async def ask(door, path, method="POST"):
     """Status, headers and body of the answer to a request whose body nobody reads."""
     sent = []
 
     async def send(message):
         sent.append(message)
 
-    door = RefuseWhenFull(application, batcher, {"/translate": "error", "/v2/translate": "message"})
-    await door({"type": "http", "method": method, "path": path, "headers": []}, None, send)  # type: ignore[arg-type]
+    await door({"type": "http", "method": method, "path": path, "headers": []}, None, send)
     start, body = sent
     return start["status"], dict(start["headers"]), json.loads(body["body"])
+
+
+def test_requests_on_their_way_to_the_queue_count():
+    async def scenario():
+        batcher = Batcher(QueueConfig(max_sentences=2), 10.0)
+        are_read = asyncio.Event()
+
+        async def slow_application(scope, receive, send):
+            if not batcher.n_waiting:
+                await batcher.run(WORK, ["a"], [1])
+            await are_read.wait()
+            await application(scope, receive, send)
+
+        door = RefuseWhenFull(slow_application, batcher, ERROR_KEYS)
+        waiting, on_its_way, refused = (asyncio.ensure_future(ask(door, "/translate")) for _ in range(3))
+        status, _, _ = await refused
+        are_read.set()
+        others = (await on_its_way)[0], (await ask(door, "/translate"))[0]
+        waiting.cancel()
+        return status, *others
+
+    assert asyncio.run(scenario()) == (503, 200, 200)
 
 
 def asked(path, n_waiting, method="POST"):
@@ -38,7 +61,7 @@ def asked(path, n_waiting, method="POST"):
         batcher = Batcher(QueueConfig(max_sentences=2), 10.0)  # without a pool: what is put in stays
         waiting = asyncio.ensure_future(batcher.run(WORK, ["a"] * n_waiting, [1] * n_waiting))
         await asyncio.sleep(0)
-        answer = await ask(batcher, path, method)
+        answer = await ask(RefuseWhenFull(application, batcher, ERROR_KEYS), path, method)
         waiting.cancel()
         return answer
 
