@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
-from mtkit.serving import libretranslate
+from mtkit.serving import libretranslate, own
 from mtkit.serving.backend import Backend
 from mtkit.serving.leaving import ClientLeft
 from mtkit.serving.overload import RefuseWhenFull
 from mtkit.serving.refusals import Refusal
 from mtkit.version import __version__
 
-_ERROR_KEYS = {"/translate": "error"}  # of the paths that translate at once
+_ERROR_KEYS = dict.fromkeys(["/translate", "/api/translate", "/api/stream"], "error")  # of paths that translate at once
 _CLIENT_CLOSED = 499  # as nginx calls it; nobody receives it
 
 
@@ -33,6 +33,7 @@ def create_app(backend: Backend) -> FastAPI:
 
     app = FastAPI(title="mtkit", version=__version__, lifespan=lifespan, openapi_url="/spec")
     app.include_router(libretranslate.router(backend))
+    app.include_router(own.router(backend))
     app.add_middleware(RefuseWhenFull, batcher=backend.service.batcher, error_keys=_ERROR_KEYS)
 
     @app.exception_handler(Refusal)

@@ -1,0 +1,350 @@
+"""Our own dialect, under /api/: sentences with what is known of them, streams, single words, documents, corrections."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Form, Request, UploadFile
+from fastapi.responses import Response, StreamingResponse
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel
+
+from mtkit.documents.reading import FORMATS
+from mtkit.serving.backend import Backend
+from mtkit.serving.documents import DocumentJob
+from mtkit.serving.leaving import unless_left
+from mtkit.serving.own_messages import (
+    AUTO,
+    Candidate,
+    CorrectionReply,
+    CorrectionRequest,
+    Detected,
+    DocumentReply,
+    DoneEvent,
+    ErrorEvent,
+    Failure,
+    JudgedSentence,
+    Language,
+    LanguageReply,
+    Limits,
+    Offer,
+    OtherWord,
+    OtherWordsReply,
+    OtherWordsRequest,
+    Pair,
+    SentenceReply,
+    SourceLanguage,
+    StartEvent,
+    Term,
+    TextRequest,
+    TranslateReply,
+    TranslateRequest,
+    WordsReply,
+    WordsRequest,
+)
+from mtkit.serving.refusals import BadRequest, Forbidden, NotFound, Refusal, TooLarge
+from mtkit.serving.service import Caller, TermLine, TermUse, TranslatedSentence, TranslatedText
+from mtkit.version import __version__
+
+# A word with a lower probability deserves a look: on Multi30k's test set 1 in 10, of which 70 % are not in the
+# reference; of all words, 24 % are not.
+_UNCERTAIN = 0.3
+_MOST_TEXTS = 10  # of the longest length, whose words one request may have judged
+
+
+def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": Failure, "description": _MEANINGS[status]} for status in statuses}
+
+
+_MEANINGS = {
+    400: "The request is wrong",
+    403: "The key is missing or unknown, or the service does not do this",
+    404: "There is no such document, or it is not translated",
+    413: "Too much text, or too large a file",
+    422: "The request has not the form that it should have",
+    429: "Too many requests; Retry-After says when to ask again",
+    503: "Too busy; Retry-After says when to ask again",
+    504: "Not done before the deadline",
+}
+_STREAM = {
+    "description": "Events, whose data is JSON: StartEvent as `start`, a SentenceReply as `sentence` as soon as each "
+    "is translated, DoneEvent as `done`. If the source is auto and the language is not clear, Detected as `unsure` "
+    "alone; if something fails on the way, ErrorEvent as `error`.",
+    "content": {
+        "text/event-stream": {
+            "schema": {  # of each event
+                "type": "object",
+                "properties": {
+                    "event": {"enum": ["start", "sentence", "done", "unsure", "error"]},
+                    "data": {"type": "string", "contentMediaType": "application/json"},
+                },
+                "required": ["event", "data"],
+            }
+        }
+    },
+}
+_FILE = {
+    "description": "The translated file",
+    "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+}
+_Credentials = Annotated[
+    HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False, description="an API key"))
+]
+
+
+def router(backend: Backend) -> APIRouter:
+    """Return the routes."""
+    routes = APIRouter(prefix="/api", tags=["mtkit"])
+    service = backend.service
+
+    async def with_key(request: Request, credentials: _Credentials) -> Caller:
+        return backend.gate.admit(None if credentials is None else credentials.credentials, _address(request))
+
+    async def without_key(request: Request) -> Caller:
+        return backend.gate.admit(None, _address(request))
+
+    by: Any = Depends(without_key if backend.cfg.keys.file is None else with_key)
+
+    @routes.get("/models")
+    async def models() -> Offer:
+        """Say which languages are translated, and what else the service does."""
+        return _offer(backend)
+
+    @routes.post("/translate", responses=_failures(400, 403, 413, 422, 429, 503, 504))
+    async def translate(request: Request, wanted: TranslateRequest, caller: Caller = by) -> TranslateReply:
+        """Translate a text."""
+        terms = _terms(backend, wanted.terms)
+        source, detected = _source(backend, wanted, caller)
+        if source is None:
+            raise BadRequest("the language of the text is not clear: name it as the source")
+        text = await unless_left(
+            request,
+            service.translate(
+                wanted.text,
+                source,
+                wanted.target,
+                format=wanted.format,
+                n_alternatives=wanted.alternatives,
+                terms=terms,
+                caller=caller,
+            ),
+        )
+        return TranslateReply(
+            text=text.text,
+            alternatives=text.alternatives,
+            path=text.path,
+            detected=detected,
+            sentences=[_sentence(sentence) for sentence in text.sentences],
+            terms=_used(text.terms),
+        )
+
+    @routes.post(
+        "/stream",
+        response_class=Response,
+        responses={200: _STREAM, **_failures(400, 403, 413, 422, 429, 503, 504)},
+    )
+    async def stream(request: Request, wanted: TextRequest, caller: Caller = by) -> StreamingResponse:
+        """Translate a text, and send each sentence as soon as it is translated."""
+        terms = _terms(backend, wanted.terms)
+        source, detected = _source(backend, wanted, caller)
+        if source is None:
+            assert detected is not None
+            return _stream(_unsure(detected))
+        path = service.models.path(source, wanted.target)
+        codes = [service.models.code(source), *(model.tgt for model in path)]
+        results = service.stream(wanted.text, source, wanted.target, terms=terms, caller=caller)
+        first = await unless_left(request, _next(results))  # so that the status says what is wrong with the request
+        return _stream(_events(StartEvent(path=codes, detected=detected), first, results))
+
+    @routes.post("/words", responses=_failures(400, 403, 413, 422, 429, 503, 504))
+    async def words(request: Request, wanted: WordsRequest, caller: Caller = by) -> WordsReply:
+        """Tell how probable each word of translations is: which words deserve a look."""
+        pairs = [(pair.src, pair.tgt) for pair in wanted.sentences]
+        most, n_chars = _MOST_TEXTS * backend.cfg.limits.max_chars, sum(len(src + tgt) for src, tgt in pairs)
+        if n_chars > most:
+            raise TooLarge(f"the sentences have {n_chars} characters; the limit is {most}")
+        found = await unless_left(request, service.word_probabilities(pairs, wanted.source, wanted.target))
+        return WordsReply(
+            sentences=[
+                JudgedSentence(
+                    probabilities=[round(probability, 4) for probability in probabilities],
+                    uncertain=[at for at, probability in enumerate(probabilities, 1) if probability < _UNCERTAIN],
+                )
+                for probabilities in found
+            ]
+        )
+
+    @routes.post("/alternatives", responses=_failures(400, 403, 413, 422, 429, 503, 504))
+    async def alternatives(request: Request, wanted: OtherWordsRequest, caller: Caller = by) -> OtherWordsReply:
+        """Find the words that could stand at a position of a translation, and how each would go on."""
+        found = await unless_left(
+            request,
+            service.other_words(wanted.sentence, wanted.translation, wanted.position, wanted.source, wanted.target),
+        )
+        others = [
+            OtherWord(word=other["word"], probability=other["probability"], translation=other["text"])
+            for other in found["others"]
+        ]
+        return OtherWordsReply(word=found["word"], probability=found["probability"], others=others)
+
+    @routes.post("/documents", status_code=202, responses=_failures(400, 403, 413, 422, 429, 503))
+    async def send_document(
+        file: UploadFile,
+        source: Annotated[SourceLanguage, Form()],
+        target: Annotated[Language, Form()],
+        terms: Annotated[str, Form(description="a term in each line: words of the source, a tab, the target's")] = "",
+        caller: Caller = by,
+    ) -> DocumentReply:
+        """Accept a document; its translation begins when its turn comes."""
+        lines = [(src, tgt) for src, _, tgt in (line.partition("\t") for line in terms.splitlines() if line.strip())]
+        job = await backend.documents.submit(
+            await file.read(), file.filename or "", source, target, caller=caller, terms=_terms(backend, lines)
+        )
+        return _document(job)
+
+    @routes.get("/documents/{id}", responses=_failures(403, 404, 429))
+    async def document(id: str, caller: Caller = by) -> DocumentReply:
+        """Say how far a document is."""
+        return _document(backend.documents.get(id, caller))
+
+    @routes.get("/documents/{id}/result", response_class=Response, responses={200: _FILE, **_failures(403, 404, 429)})
+    async def document_result(id: str, caller: Caller = by) -> Response:
+        """Return a translated document."""
+        job = backend.documents.get(id, caller)
+        raw = job.result
+        if raw is None:
+            raise NotFound(f"the document is not there: its status is {job.status}")
+        disposition = f"attachment; filename*=UTF-8''{quote(job.name, safe='')}"
+        return Response(raw, media_type="application/octet-stream", headers={"Content-Disposition": disposition})
+
+    @routes.delete("/documents/{id}", status_code=204, response_class=Response, responses=_failures(403, 404, 429))
+    async def remove_document(id: str, caller: Caller = by) -> None:
+        """Forget a document; end its translation."""
+        await backend.documents.remove(backend.documents.get(id, caller))
+
+    @routes.post("/corrections", responses=_failures(400, 403, 413, 422, 429, 503))
+    async def correct(wanted: CorrectionRequest, caller: Caller = by) -> CorrectionReply:
+        """Suggest a better translation of a text or a sentence."""
+        if backend.corrections is None:
+            raise Forbidden("this service takes no corrections")
+        service.check_text(wanted.text, caller)
+        service.check_text(wanted.translation, caller)
+        if len(service.models.path(wanted.source, wanted.target)) == 0:
+            raise BadRequest("the source and the target are the same language")
+        source, target = (service.models.code(code) for code in (wanted.source, wanted.target))
+        verdict = await backend.corrections.suggest(source, target, wanted.text, wanted.translation, caller)
+        return CorrectionReply(accepted=verdict.accepted, reasons=verdict.reasons)
+
+    if not backend.cfg.keys.required:
+        for route in routes.routes:
+            assert isinstance(route, APIRoute)
+            route.openapi_extra = {"security": [{}]}  # none is right, too
+    return routes
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _offer(backend: Backend) -> Offer:
+    models, cfg = backend.service.models, backend.cfg
+    ways = [
+        (language.code, target, [model.tgt for model in models.path(language.code, target)])
+        for language in models.languages
+        for target in language.targets
+    ]
+    return Offer(
+        version=__version__,
+        languages=[LanguageReply(code=language.code, name=language.name) for language in models.languages],
+        pairs=[Pair(source=source, target=target, path=[source, *way]) for source, target, way in ways],
+        limits=Limits(**{name: getattr(cfg.limits, name) for name in Limits.model_fields}),
+        endings=[f".{ending}" for endings in FORMATS.values() for ending in endings],
+        takes_corrections=backend.corrections is not None,
+        takes_keys=cfg.keys.file is not None,
+        needs_key=cfg.keys.required,
+    )
+
+
+def _source(backend: Backend, wanted: TextRequest, caller: Caller) -> tuple[str | None, Detected | None]:
+    """Return the language of the text, None if it is not clear; and what was found out, if that was asked for.
+
+    A text without letters stays as it is: it counts as one in the target language.
+    """
+    backend.service.check_text(wanted.text, caller)
+    backend.service.models.code(wanted.target)
+    if wanted.source != AUTO:
+        return wanted.source, None
+    found = backend.detector.detect(wanted.text)
+    candidates = [Candidate(language=code, confidence=confidence) for code, confidence in found.candidates]
+    language = found.language if candidates else wanted.target
+    return language, Detected(language=found.language, confidence=found.confidence, candidates=candidates)
+
+
+def _terms(backend: Backend, terms: Sequence[TermLine]) -> Sequence[TermLine]:
+    most = backend.cfg.limits.max_terms
+    if len(terms) > most:
+        raise TooLarge(f"{len(terms)} terms are more than {most}")
+    if any(not src.strip() or not tgt.strip() for src, tgt in terms):
+        raise BadRequest("a term needs words of the source, and words of the target")
+    return terms
+
+
+def _sentence(sentence: TranslatedSentence) -> SentenceReply:
+    return SentenceReply(
+        src=sentence.src,
+        tgt=sentence.tgt,
+        confidence=sentence.confidence,
+        faults=sentence.faults,
+        alternatives=sentence.others,
+        is_correction=sentence.is_correction,
+    )
+
+
+def _used(terms: Sequence[TermUse]) -> list[Term]:
+    return [Term(**vars(term)) for term in terms]
+
+
+def _document(job: DocumentJob) -> DocumentReply:
+    return DocumentReply(**{name: getattr(job, name) for name in DocumentReply.model_fields})
+
+
+# Events
+
+
+def _stream(events: AsyncIterator[str]) -> StreamingResponse:
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter asks nginx to pass them on at once
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+async def _unsure(detected: Detected) -> AsyncIterator[str]:
+    yield _event("unsure", detected)
+
+
+async def _next(results: AsyncIterator[TranslatedSentence | TranslatedText]) -> TranslatedSentence | TranslatedText:
+    return await anext(results)
+
+
+async def _events(
+    start: StartEvent,
+    first: TranslatedSentence | TranslatedText,
+    others: AsyncIterator[TranslatedSentence | TranslatedText],
+) -> AsyncIterator[str]:
+    yield _event("start", start)
+    yield _result(first)
+    try:
+        async for result in others:
+            yield _result(result)
+    except Refusal as refusal:
+        error = ErrorEvent(status=refusal.status, error=str(refusal), retry_after=refusal.retry_after_s)
+        yield _event("error", error)
+
+
+def _result(result: TranslatedSentence | TranslatedText) -> str:
+    if isinstance(result, TranslatedSentence):
+        return _event("sentence", _sentence(result))
+    return _event("done", DoneEvent(text=result.text, terms=_used(result.terms)))
+
+
+def _event(name: str, data: BaseModel) -> str:
+    return f"event: {name}\ndata: {data.model_dump_json()}\n\n"
