@@ -1,6 +1,6 @@
-"""Written pages opened in a real browser: whether they can be read, used by keyboard, and keep off the network."""
+"""Pages, written or served, in a real browser: whether they can be read, used by keyboard, and keep off the network."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -56,6 +56,7 @@ _CONTRAST = """() => {
     const style = getComputedStyle(element), svg = element instanceof SVGElement;
     if (box.width < 2 || box.height < 2 || style.visibility !== "visible" || element.matches(":disabled")) return;
     const shown = opacity(element); if (shown === 0) return;
+    if (element.closest("[aria-hidden=true]") && rgba(style.color)[3] === 0) return;  // only there for its size
     const paper = behind(element, box), ink = over(faded(svg ? style.fill : style.color, shown), paper);
     const [dark, bright] = [light(ink), light(paper)].sort((a, b) => a - b), ratio = (bright + 0.05) / (dark + 0.05);
     const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
@@ -78,7 +79,9 @@ _NOTE_CONTROLS = """() => {
   )].filter(e => shown(e) && !e.matches(":disabled") && e.getAttribute("tabindex") !== "-1"
     && (!e.matches(".scroll") || e.scrollWidth > e.clientWidth));
   window.reached = new Set();
-  document.activeElement.blur();
+  document.body.tabIndex = -1;  // so that Tab begins at the top, also if something has the focus by now
+  document.body.focus();
+  document.body.removeAttribute("tabindex");
 }"""
 _NOTE_FOCUS = """() => {
   const e = document.activeElement;
@@ -104,17 +107,27 @@ _KEYBOARD = """() => {
 
 
 @contextmanager
-def open_page(browser: "Browser", path: Path, scheme: Scheme = "light", width: int = 1400) -> "Iterator[Page]":
-    """The file in a window of this width; afterwards fails if a script failed or anything was asked of a network."""
-    address = path.resolve().as_uri()
+def open_page(
+    browser: "Browser", place: Path | str, scheme: Scheme = "light", width: int = 1400, *, refused: Sequence[int] = ()
+) -> "Iterator[Page]":
+    """A file, or the page at an address, in a window of this width.
+
+    Afterwards fails if a script failed, or anything was asked of a network, of another server than that of the address.
+    refused: statuses of replies that the test expects; the browser writes them to the console as errors.
+    """
+    address = place if isinstance(place, str) else place.resolve().as_uri()
     complaints: list[str] = []
 
     def note_message(message: "ConsoleMessage") -> None:
-        if message.type in ("error", "warning"):
+        is_expected = any(f"responded with a status of {status} " in message.text for status in refused)
+        if message.type in ("error", "warning") and not is_expected:
             complaints.append(f"console: {message.text}")
 
     def note_request(request: "Request") -> None:
-        if request.url != address:
+        is_own = (
+            request.url.startswith((address, f"blob:{address}")) if isinstance(place, str) else request.url == address
+        )
+        if not is_own:
             complaints.append(f"network: {request.url[:200]}")
 
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
@@ -127,22 +140,29 @@ def open_page(browser: "Browser", path: Path, scheme: Scheme = "light", width: i
         yield page
     finally:
         context.close()
-    assert not complaints, f"{path.name}, {scheme}, {width} px: " + "; ".join(complaints)
+    name = place if isinstance(place, str) else place.name
+    assert not complaints, f"{name}, {scheme}, {width} px: " + "; ".join(complaints)
 
 
 def check_page(
-    browser: "Browser", path: Path, screenshots: Path, use: "Callable[[Page], object] | None" = None, name: str = ""
+    browser: "Browser",
+    place: Path | str,
+    screenshots: Path,
+    use: "Callable[[Page], object] | None" = None,
+    name: str = "",
 ) -> None:
     """Fails unless the page reads well in light and dark, narrow and wide, and every control is reached by Tab.
 
     How wide the page is and where Tab goes is the same in the dark, which is looked at in one width, for its contrast.
-    use: what to do on the page first, such as choosing a view; its name then belongs into the screenshots' names.
+    place: as for `open_page`. use: what to do on the page first, such as choosing a view; its name then belongs into
+    the screenshots' names.
     """
+    stem = "served" if isinstance(place, str) else place.stem
     for scheme, width in VIEWS:
-        with open_page(browser, path, scheme, width) as page:
+        with open_page(browser, place, scheme, width) as page:
             if use is not None:
                 use(page)
-            shown = "-".join(part for part in (path.stem, name, scheme, str(width)) if part)
+            shown = "-".join(part for part in (stem, name, scheme, str(width)) if part)
             if (scheme, width) in PICTURED:
                 page.screenshot(path=screenshots / f"{shown}.png", full_page=True)
             complaints = [*page.evaluate(_OVERFLOW), *page.evaluate(_CONTRAST)]

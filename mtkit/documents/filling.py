@@ -75,7 +75,7 @@ def _segments(document: Document) -> Iterable[Segment]:
     return (segment for part in document.parts for segment in part.reading.all_segments)
 
 
-_FAULTS = {
+REASONS = {  # by fault: what a sentence does
     "codes": "it is one text of so many words and tags that placing these would take too long; divide it",
     "empty": "the model translated a sentence into nothing",
     "loop": "repeats itself",
@@ -91,10 +91,10 @@ def _notes(segment: Segment, paragraph: Paragraph, place: str) -> Iterable[Note]
     src, tgt = segment.inline.text, paragraph.plain
     for fault in ("empty", "codes"):
         if fault in paragraph.faults:
-            yield Note(place, LEFT, _FAULTS[fault], src, src)
+            yield Note(place, LEFT, REASONS[fault], src, src)
             return
     if paragraph.faults:
-        yield Note(place, CHECK, ", ".join(_FAULTS[fault] for fault in paragraph.faults), src, tgt)
+        yield Note(place, CHECK, ", ".join(REASONS[fault] for fault in paragraph.faults), src, tgt)
     forced = Counter({"placeholder": paragraph.n_placed, "tag": paragraph.n_guessed})
     for noun, n in forced.items():
         if n:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
-from mtkit.serving import libretranslate, own
+from mtkit.serving import libretranslate, own, page
 from mtkit.serving.backend import Backend
 from mtkit.serving.leaving import ClientLeft
 from mtkit.serving.overload import RefuseWhenFull
@@ -34,6 +34,8 @@ def create_app(backend: Backend) -> FastAPI:
     app = FastAPI(title="mtkit", version=__version__, lifespan=lifespan, openapi_url="/spec")
     app.include_router(libretranslate.router(backend))
     app.include_router(own.router(backend))
+    if backend.cfg.page:
+        app.include_router(page.router())
     app.add_middleware(RefuseWhenFull, batcher=backend.service.batcher, error_keys=_ERROR_KEYS)
 
     @app.exception_handler(Refusal)

@@ -1,0 +1,125 @@
+// Documents: sent, watched, fetched.
+
+const POLL_S = 0.6, LONGEST_POLL_S = 3;
+
+function noteDocuments() {
+  const kinds = offer.endings.map(ending => ending.slice(1).toUpperCase());
+  const usual = ["DOCX", "PPTX", "XLSX", "ODT", "EPUB", "HTML", "MD", "TXT", "SRT", "PO", "XLIFF"].filter(kind => kinds.includes(kind));
+  at("documents-note").textContent = `Drop them anywhere on this page: ${usual.join(", ")} and others, up to ${offer.limits.max_file_mb} MB each. Their layout stays as it is.`;
+  at("documents-note").title = kinds.join(", ");
+  at("files").accept = offer.endings.join(",");
+}
+
+function sendFiles(files) {
+  for (const file of files) sendFile(file);
+}
+
+async function sendFile(file) {
+  const job = jobRow(file.name), ending = file.name.match(/\.[^.]*$/)?.[0].toLowerCase() ?? "";
+  if (!offer.endings.includes(ending)) return job.fail(`Files that end in ${ending || "nothing"} cannot be translated.`);
+  if (file.size > 1e6 * offer.limits.max_file_mb)
+    return job.fail(`The file has ${(file.size / 1e6).toFixed(1)} MB; at most ${offer.limits.max_file_mb} MB can be translated.`);
+  if (sourceCode() === null) {
+    at("source").focus();
+    return job.fail("Choose the language of the document above, and send it again.");
+  }
+  const form = new FormData();
+  form.append("file", file);
+  form.append("source", sourceCode());
+  form.append("target", targetCode());
+  form.append("terms", termsToSend().map(term => term.join("\t")).join("\n"));
+  try {
+    let state = await patiently(job, () => ask("documents", {form, signal: job.signal}));
+    job.id = state.id;
+    for (let wait = POLL_S; !["done", "error"].includes(state.status); wait = Math.min(1.3 * wait, LONGEST_POLL_S)) {
+      job.show(state);
+      await pause(wait);
+      state = await patiently(job, () => ask(`documents/${job.id}`, {signal: job.signal}));
+    }
+    if (state.status === "error") job.fail(asSentence(state.error));
+    else job.finish(state);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    if (!(error instanceof Refused)) throw error;
+    job.fail(error.message);
+    if (error.status === 403) askForKey();
+  }
+}
+
+// Returns the JSON of a reply; asks again for as long as the service only says that it is busy.
+async function patiently(job, request) {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await (await request()).json();
+    } catch (error) {
+      if (!(error instanceof Refused) || error.retryAfter === null || attempt === 20) throw error;
+      job.how.textContent = `${error.message} Next attempt in ${error.retryAfter} s.`;
+      await pause(error.retryAfter);
+      job.signal.throwIfAborted();
+    }
+  }
+}
+
+function jobRow(name) {
+  const leaving = new AbortController();
+  const progress = make("progress", {ariaLabel: `Progress of ${name}`}), how = make("span", {className: "how", textContent: "Sending"});
+  const acts = make("span", {className: "acts"}), remove = make("button", {type: "button", className: "plain", textContent: "✕", ariaLabel: `Remove ${name}`});
+  const row = make("li", {}, make("span", {className: "name", textContent: name, dir: "auto"}), acts, progress, how);
+  acts.append(remove);
+  at("jobs").prepend(row);
+  const job = {
+    id: null, how, signal: leaving.signal,
+    show({status, n_done, n_total}) {
+      how.textContent = status === "queued" ? "Waiting for its turn" : n_total ? `${n_done.toLocaleString("en")} of ${counted(n_total, "sentence")}` : "Reading";
+      if (n_total) Object.assign(progress, {max: n_total, value: n_done});
+    },
+    fail(message) {
+      progress.remove();
+      how.textContent = message;
+      how.classList.add("bad");
+      at("jobs-status").textContent = `${name}: ${message}`;
+    },
+    finish(state) {
+      progress.remove();
+      how.textContent = `Done: ${counted(state.n_total, "sentence")}`;
+      const link = make("a", {href: `api/documents/${state.id}/result`, download: state.name, textContent: "Download", ariaLabel: `Download ${state.name}`});
+      link.addEventListener("click", event => { event.preventDefault(); download(job, state); });
+      acts.prepend(link);
+      at("jobs-status").textContent = `${name} is translated.`;
+    },
+  };
+  remove.addEventListener("click", () => {
+    leaving.abort();
+    row.remove();
+    at("choose").focus();
+    if (job.id) ask(`documents/${job.id}`, {method: "DELETE"}).catch(() => {}); // it is gone anyway after an hour
+  });
+  return job;
+}
+
+// A plain link could not send the key, and would save a failure as a file.
+async function download(job, state) {
+  try {
+    const address = URL.createObjectURL(await (await ask(`documents/${state.id}/result`)).blob());
+    make("a", {href: address, download: state.name}).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    job.fail(error.message);
+  }
+}
+
+const bringsFiles = event => event.dataTransfer?.types.includes("Files");
+
+function dragOver(event) {
+  if (!bringsFiles(event)) return;
+  event.preventDefault();
+  at("drop").classList.add("over");
+}
+
+function dropFiles(event) {
+  at("drop").classList.remove("over");
+  if (!bringsFiles(event)) return;
+  event.preventDefault();
+  sendFiles(event.dataTransfer.files);
+}

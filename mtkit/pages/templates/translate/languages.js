@@ -1,0 +1,66 @@
+// Which languages: the two menus, and the way between them.
+
+const AUTO = "auto";
+let offer = null; // what the service does
+let detected = null; // code of the text's language, if the service was asked
+
+const nameOf = code => offer.languages.find(language => language.code === code)?.name ?? code;
+const sourceCode = () => at("source").value === AUTO ? detected : at("source").value; // null: not known
+const targetCode = () => at("target").value;
+const pairOf = (source, target) => offer.pairs.find(pair => pair.source === source && pair.target === target);
+const isDirect = () => pairOf(sourceCode(), targetCode())?.path.length === 2; // one model knows both languages
+
+const option = code => make("option", {value: code, textContent: nameOf(code)});
+
+function fillLanguages() {
+  const sources = [...new Set(offer.pairs.map(pair => pair.source))], last = settings.get("languages") ?? [];
+  at("source").replaceChildren(make("option", {value: AUTO, textContent: "Detect language"}), ...sources.map(option));
+  at("source").value = sources.includes(last[0]) ? last[0] : sources.length > 1 ? AUTO : sources[0];
+  fillTargets(last[1]);
+}
+
+// Offers only what the source can be translated into.
+function fillTargets(wanted = targetCode()) {
+  const source = at("source").value;
+  const targets = [...new Set(offer.pairs.filter(pair => [AUTO, pair.source].includes(source)).map(pair => pair.target))];
+  at("target").replaceChildren(...targets.map(option));
+  const own = navigator.languages.map(language => language.toLowerCase().split("-")[0]);
+  at("target").value = [wanted, ...own, targets[0]].find(code => code !== source && targets.includes(code));
+  showLanguages();
+}
+
+function showLanguages() {
+  const isAuto = at("source").value === AUTO, source = sourceCode(), path = pairOf(source, targetCode())?.path ?? [];
+  at("found").textContent = isAuto && detected ? nameOf(detected) : "";
+  at("path").textContent = path.length > 2 ? `via ${path.slice(1, -1).map(nameOf).join(" and ")}` : "";
+  at("swap").disabled = !source || !pairOf(targetCode(), source);
+  at("text").lang = source ?? "";
+  at("translation").lang = targetCode();
+}
+
+function chooseLanguages() {
+  if (at("source").value !== AUTO) detected = null;
+  fillTargets();
+  settings.set("languages", [at("source").value, targetCode()]);
+  drawTerms();
+  translateSoon(0);
+}
+
+// The translation becomes the text.
+function swapLanguages() {
+  const source = sourceCode(), target = targetCode(), text = translationText();
+  detected = null;
+  at("source").value = target;
+  fillTargets(source);
+  settings.set("languages", [target, source]);
+  if (text) at("text").value = text;
+  drawTerms();
+  noteText();
+  translateSoon(0);
+}
+
+function noteDetected(found) {
+  detected = found?.language ?? null;
+  showLanguages();
+  noteTerms();
+}
