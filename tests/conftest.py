@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("unit")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # as long as it is open, an event loop runs: tests elsewhere could start none
 def browser() -> "Iterator[Browser]":
     """Chromium without a display: the system's, else playwright's own."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install mtkit[dev]")
