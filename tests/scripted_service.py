@@ -33,6 +33,7 @@ class Script:
         self.others: dict[str, list[tuple[str, float]]] = {}  # words for a word
         self.begun: list[str] = []  # sentences, in order
         self.ended: list[str] = []
+        self.n_open = 0
 
     async def run(self, work: Work, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
         """Return the results of items, as the batcher does."""

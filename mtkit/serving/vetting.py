@@ -11,6 +11,20 @@ from mtkit.documents.html_text import TAG
 from mtkit.quality.faults import find_faults
 
 _SETTINGS = CleanConfig()
+_WORDS = {  # what the rules object to, for the user who suggests
+    "empty": "it says nothing",
+    "encoding": "its characters are damaged",
+    "max_letters": "it is very long",
+    "max_word_letters": "a word is very long",
+    "max_length_ratio": "its length is unlikely",
+    "min_script_share": "it is in another script",
+    "language": "it looks like another language",
+    "copies": "it copies the text",
+    "numbers": "its numbers are others",
+    "urls": "its addresses are others",
+    "placeholders": "its variables are others",
+    "repetition": "it repeats itself",
+}
 
 
 def doubts_about(source: str, suggestion: str, src: str, tgt: str) -> list[str]:
@@ -20,17 +34,21 @@ def doubts_about(source: str, suggestion: str, src: str, tgt: str) -> list[str]:
 
 def _doubts(source: str, suggestion: str, src: str, tgt: str) -> Iterator[str]:
     if control := next((c for c in suggestion if _is_control(c) and c not in source), None):
-        yield f"control: U+{ord(control):04X}"
+        yield f"it has a control character (U+{ord(control):04X})"
     # Stricter than the rule `tags`: an attribute may hold a program.
     if Counter(tag[0] for tag in TAG.finditer(source)) != Counter(tag[0] for tag in TAG.finditer(suggestion)):
-        yield "tags: not those of the source"
+        yield "its tags are others"
     # Of a text of several lines each rule sees one, as in a corpus.
     window = Window(Lines([" ".join(source.split())], src), Lines([" ".join(suggestion.split())], tgt), [1])
-    for name in active_rules(_SETTINGS):
-        if name != "tags" and (verdict := RULES[name](window, _SETTINGS).get(0)) is not None:
-            yield f"{name}: {verdict}"
-    if any(fault.kind == "length" for fault in find_faults(source, suggestion, tgt_lang=tgt)):
-        yield "length: unlikely for a translation"
+    objections = [
+        f"{_WORDS[name]} ({verdict})"
+        for name in active_rules(_SETTINGS)
+        if name in _WORDS and (verdict := RULES[name](window, _SETTINGS).get(0)) is not None
+    ]
+    yield from objections
+    is_unlikely = any(fault.kind == "length" for fault in find_faults(source, suggestion, tgt_lang=tgt))
+    if is_unlikely and not any(objection.startswith(_WORDS["max_length_ratio"]) for objection in objections):
+        yield _WORDS["max_length_ratio"]
 
 
 def _is_control(character: str) -> bool:

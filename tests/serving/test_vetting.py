@@ -15,6 +15,7 @@ GOOD = "Le petit chat dort sous la table de la cuisine."
     [
         (SOURCE, GOOD),
         ("Cat", "Chat"),
+        ("In 2024.", "En 2024."),
         ("It costs $3.50 on https://example.org/a.", "Cela coûte 3,50 $ sur https://example.org/a."),
         ("Hello {name}, welcome back.", "Bonjour {name}, bon retour parmi nous."),
         ("See the <b>red</b> house.", "Voyez la maison <b>rouge</b>."),
@@ -26,23 +27,35 @@ def test_a_good_correction_is_not_doubted(source, suggestion):
 
 
 @pytest.mark.parametrize(
-    ("source", "suggestion", "rule"),
+    ("source", "suggestion", "objection"),
     [
-        ("There are 25 cats here.", "Il y a 52 chats ici.", "numbers"),
-        ("Write to me@example.org today.", "Écrivez à toi@example.org aujourd'hui.", "urls"),
-        ("The cat sleeps under the table.", "Le chat dort, voyez www.example.com ici.", "urls"),
-        ("Hello {name}, welcome back.", "Bonjour {nom}, bon retour parmi nous.", "placeholders"),
-        ("Hello.", "Bonjour. Venez chez nous, nous avons les meilleurs prix de toute la région parisienne.", "length"),
-        (SOURCE, SOURCE, "copies"),
-        (SOURCE, "Die kleine Katze schläft unter dem Küchentisch.", "language"),
-        (SOURCE, "Маленькая кошка спит под кухонным столом.", "min_script_share"),
-        (SOURCE, "...", "empty"),
-        ("See the red house.", "Voyez la maison <script>rouge</script>.", "tags"),
-        ('Click <a href="/a">here</a> now.', 'Cliquez <a href="/a" onclick="x()">ici</a> maintenant.', "tags"),
-        (SOURCE, GOOD.replace("chat", "ch\u202eat"), "control"),
-        (SOURCE, GOOD.replace("chat", "ch\x00at"), "control"),
-        (SOURCE, "Le chat le chat le chat le chat le chat dort.", "repetition"),
+        (
+            "There are 25 cats here.",
+            "Il y a 52 chats ici.",
+            "its numbers are others (source only: 25; target only: 52)",
+        ),
+        ("Write to me@example.org today.", "Écrivez à toi@example.org aujourd'hui.", "its addresses are others"),
+        ("The cat sleeps under the table.", "Le chat dort, voyez www.example.com ici.", "its addresses are others"),
+        ("Hello {name}, welcome back.", "Bonjour {nom}, bon retour parmi nous.", "its variables are others"),
+        (
+            "Hello.",
+            "Bonjour. Venez chez nous, nous avons les meilleurs prix de toute la région parisienne.",
+            "its length is unlikely",
+        ),
+        (SOURCE, SOURCE, "it copies the text"),
+        (SOURCE, "Die kleine Katze schläft unter dem Küchentisch.", "it looks like another language"),
+        (SOURCE, "Маленькая кошка спит под кухонным столом.", "it is in another script"),
+        (SOURCE, "...", "it says nothing"),
+        ("See the red house.", "Voyez la maison <script>rouge</script>.", "its tags are others"),
+        (
+            'Click <a href="/a">here</a> now.',
+            'Cliquez <a href="/a" onclick="x()">ici</a> maintenant.',
+            "its tags are others",
+        ),
+        (SOURCE, GOOD.replace("chat", "ch\u202eat"), "it has a control character"),
+        (SOURCE, GOOD.replace("chat", "ch\x00at"), "it has a control character"),
+        (SOURCE, "Le chat le chat le chat le chat le chat dort.", "it repeats itself"),
     ],
 )
-def test_what_is_wrong_with_a_suggestion_is_named(source, suggestion, rule):
-    assert rule in [doubt.partition(":")[0] for doubt in doubts_about(source, suggestion, "en", "fr")]
+def test_what_is_wrong_with_a_suggestion_is_named(source, suggestion, objection):
+    assert any(doubt.startswith(objection) for doubt in doubts_about(source, suggestion, "en", "fr"))
