@@ -190,7 +190,7 @@ class Corrections:
             raise BadRequest("a correction needs a text and its translation")
         if any(map(_is_surrogate, source + suggestion)):
             raise BadRequest("half of a surrogate pair is no text")
-        doubts = doubts_about(source, suggestion, src, tgt)
+        doubts = await asyncio.to_thread(doubts_about, source, suggestion, src, tgt)
         await self._file.add(src, tgt, source, suggestion, caller.name, translation, doubts)
         place = src, tgt, key_of(source), caller.name
         self._vetted.pop(place, None)

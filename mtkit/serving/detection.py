@@ -16,7 +16,7 @@ from mtkit.documents.html_text import TAG
 from mtkit.quality.faults import without_urls, words_of
 from mtkit.serving.models import ServedModels
 
-# scripts/bench/detection.py chose these on one half of its text: of two or three words, at most 2 % of those in a
+# scripts/bench/detection.py chose these on one half of its text: of two or three words, some 2 % of those in a
 # language that is not served are taken for one that is.
 _SURE = 0.5  # probability of a language from which it is the answer
 _FAMILIAR = 2.0  # times as hard to predict as usual: words that are harder say nothing; the training text may be narrow

@@ -43,7 +43,7 @@ from mtkit.serving.own_messages import (
     WordsReply,
     WordsRequest,
 )
-from mtkit.serving.refusals import BadRequest, Forbidden, NotFound, Refusal, TooLarge
+from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
 from mtkit.serving.service import Caller, TermLine, TermUse, TranslatedSentence, TranslatedText
 from mtkit.version import __version__
 
@@ -226,14 +226,8 @@ def router(backend: Backend) -> APIRouter:
     @routes.post("/corrections", responses=_failures(400, 403, 413, 422, 429, 503))
     async def correct(wanted: CorrectionRequest, caller: Caller = by) -> CorrectionReply:
         """Suggest a better translation of a text or a sentence."""
-        if backend.corrections is None:
-            raise Forbidden("this service takes no corrections")
-        service.check_text(wanted.text, caller)
         service.check_text(wanted.translation, caller)
-        if len(service.models.path(wanted.source, wanted.target)) == 0:
-            raise BadRequest("the source and the target are the same language")
-        source, target = (service.models.code(code) for code in (wanted.source, wanted.target))
-        verdict = await backend.corrections.suggest(source, target, wanted.text, wanted.translation, caller)
+        verdict = await service.suggest(wanted.source, wanted.target, wanted.text, wanted.translation, caller)
         return CorrectionReply(accepted=verdict.accepted, reasons=verdict.reasons)
 
     if not backend.cfg.keys.required:

@@ -189,20 +189,29 @@ class Service:
         n_alternatives: int = 0,
         terms: Sequence[TermLine] = (),
         caller: Caller = Caller(),
+        correct: bool = True,
     ) -> TranslatedText:
-        """Translate a text between two served languages. Raises Refusal."""
+        """Translate a text between two served languages. Raises Refusal.
+
+        correct: apply corrections, whole texts before sentences; never with terms, which this request itself asks for.
+        """
         self.check_text(text, caller)
         if n_alternatives > self.cfg.limits.max_alternatives:
             raise BadRequest(f"{n_alternatives} alternatives are more than {self.cfg.limits.max_alternatives}")
         with self.using(src, tgt) as path:
-            corrected = None if terms else self._correction(path, text, caller)
+            correct = correct and not terms
+            corrected = self._correction(path, text, caller) if correct else None
             if corrected is not None and not n_alternatives:
                 return _corrected(text, corrected, path)
             async with self.deadline():
                 document = await read_text(text, format)
                 sentences = sentences_to_translate(document)
                 results = await self._translate(
-                    sentences, document.placeholders, path, n_best=n_alternatives + 1, terms=terms, caller=caller
+                    *(sentences, document.placeholders, path),
+                    n_best=n_alternatives + 1,
+                    terms=terms,
+                    caller=caller,
+                    correct=correct,
                 )
             codes = [self.models.code(src), *(model.tgt for model in path)]
             n_alternatives = n_alternatives if format == "text" else 0
@@ -249,11 +258,12 @@ class Service:
         if self.corrections is None:
             raise Forbidden("this service takes no corrections")
         src, tgt = self.models.code(src), self.models.code(tgt)
-        self.models.path(src, tgt)
+        if not self.models.path(src, tgt):
+            raise BadRequest("the source and the target are the same language")
         translation = None
         with suppress(Busy, TooLate):  # the suggestion counts more than what it corrects
             self.check_text(text, caller)
-            translation = (await self.translate(text, src, tgt, caller=caller)).text
+            translation = (await self.translate(text, src, tgt, caller=caller, correct=False)).text
         return await self.corrections.suggest(src, tgt, text, suggestion, caller, translation)
 
     def check_text(self, text: str, caller: Caller = Caller()) -> None:
@@ -337,6 +347,7 @@ class Service:
         n_best: int = 1,
         terms: Sequence[TermLine] = (),
         caller: Caller = Caller(),
+        correct: bool = True,
     ) -> dict[str, _Result]:
         """Return the translations of sentences by one model after the other, by their texts, in order.
 
@@ -344,7 +355,7 @@ class Service:
         """
         if terms and len(path) > 1:
             raise BadRequest("a terminology needs a model that translates directly between the two languages")
-        corrected = {} if terms else self._corrections(path, sentences, caller)
+        corrected = self._corrections(path, sentences, caller) if correct and not terms else {}
         results = {sentence.text: _Result(Translated(sentence.text)) for sentence in sentences}
         # Whoever wants alternatives also gets what the models say of a corrected sentence.
         left = [sentence for sentence in sentences if n_best > 1 or sentence.text not in corrected]
