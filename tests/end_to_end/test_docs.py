@@ -260,10 +260,16 @@ def run_line(line: str, place: str) -> None:
     assert done.returncode == 0, f"{place}: {line}\n{done.stderr}"
 
 
+def goes_on(words: Sequence[str]) -> bool:
+    """Whether a command's config begins with a model, whose sizes it takes."""
+    return "--config" in words and "init_from:" in Path(words[words.index("--config") + 1]).read_text("utf-8")
+
+
 def mtkit(words: Sequence[str], place: str = "") -> None:
     """Run a command of mtkit in this process, shortened."""
     command = words[0]
-    settings = [word for setting in SHORT.get(command, ()) for word in ("--set", setting)]
+    short = [setting for setting in SHORT.get(command, ()) if not (goes_on(words) and setting.startswith("model."))]
+    settings = [word for setting in short for word in ("--set", setting)]
     done = CliRunner().invoke(app, [*words, *settings, *FURTHER.get(command, [])])
     shown = f"{place}: mtkit {' '.join(words)}\n{done.output[-3000:]}"
     if done.exception is not None and not isinstance(done.exception, SystemExit):
