@@ -86,12 +86,12 @@ def environment(device: torch.device, precision: Precision) -> dict[str, str]:
     }
 
 
-def log_missing_numba() -> None:
-    """Log that numba is missing or broken."""
+def log_missing_numba(gain: str) -> None:
+    """Log that numba is missing or broken; gain: what it would make faster, and how much."""
     if error := numba_error():
-        log.warning(f"numba cannot be imported ({error}); it would make an update about a tenth faster")
+        log.warning(f"numba cannot be imported ({error}); it would make {gain}")
     elif numba_version() is None:
-        log.info("numba would make an update about a tenth faster; install the extra `fast`")
+        log.info(f"numba would make {gain}; install the extra `fast`")
 
 
 def _vectors() -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TypedDict, TypeVar
 
 import torch
@@ -15,9 +16,11 @@ from mtkit.engines.shortlist import Shortlist, shortlist_of
 from mtkit.engines.side_by_side import in_one_thread, in_threads
 from mtkit.engines.steps import EnsembleStep, LocalVocabulary, ModelStep, ShortlistedStep
 from mtkit.errors import MtkitError
+from mtkit.model import ops
+from mtkit.model.inference import Decoder
 from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import bound_kernel_stores, choose_device, is_out_of_memory, set_threads
+from mtkit.runtime import bound_kernel_stores, choose_device, is_out_of_memory, log_missing_numba, set_threads
 from mtkit.search.beam import BeamSearch, search
 from mtkit.search.constrained import beam_size_for, constrained_search
 from mtkit.search.hypothesis import Hypothesis, Segment
@@ -62,17 +65,25 @@ class NativeEngine:
         shortlist: for the first model's source tokens; used where decode.shortlist is set.
         """
         self.device = torch.device(device)
-        self.models = [quantize(model.to(self.device), precision) for model in models]
+        self._originals = [model.to(self.device) for model in models]
         self.precision = supported_precision(precision, self.device)
         if self.precision != precision:
             where = "CPU" if self.device.type == "cpu" else "GPU"
             log.warning(
                 f"decode.precision={precision}: this {where} has no instructions for it; using {self.precision}"
             )
+        decoders = [ops.decoder(model, self.precision) for model in self._originals]
+        compiled = [decoder for decoder in decoders if decoder is not None]
+        self._decoders: Sequence[Decoder] = compiled if len(compiled) == len(models) else self.models
         self.shortlist = shortlist
         # Learned positions are limited; the other kinds are not.
         limits = [model.cfg.max_positions for model in models if model.cfg.positions == "learned"]
         self.max_positions = min(limits, default=None)
+
+    @cached_property
+    def models(self) -> list[Transformer]:
+        """The models, prepared for inference; made at the first use, because decoding may use something faster."""
+        return [quantize(model, self.precision) for model in self._originals]
 
     @property
     def arithmetic(self) -> str:
@@ -84,14 +95,16 @@ class NativeEngine:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Decode segments of like length together; yield the n best of each as its batch is done.
 
-        In fp32, if a decision of a sentence's search is within rounding error, decode the sentence again on its own: so
-        its translation is the same in any batch.
+        In fp32, if a decision of a sentence's search is within rounding error, decode the sentence again on its own,
+        unless the model's rounding is the same in any batch: so its translation is.
         """
+        rounds_by_batch = cfg.shortlist or any(decoder.rounds_by_batch for decoder in self._decoders)
+        repeats = self.precision == "fp32" and rounds_by_batch
 
         def decoded(batch: list[int]) -> list[tuple[int, list[Hypothesis]]]:
             results = self._decode_batch([segments[index] for index in batch], cfg, n_best)
             for place, index in enumerate(batch):
-                if results[place].margin < _CLOSE_CALL and self.precision == "fp32" and len(batch) > 1:
+                if repeats and len(batch) > 1 and results[place].margin < _CLOSE_CALL:
                     [results[place]] = self._decode_batch([segments[index]], cfg, n_best)
             return [(index, result.n_best) for index, result in zip(batch, results, strict=True)]
 
@@ -111,13 +124,13 @@ class NativeEngine:
         if n_at_once > 1 and sum(map(len, batches)) >= _LARGE_BATCH * len(batches):
             yield from in_threads(work, batches, n_at_once)
             return
-        width = max(model.cfg.d_model for model in self.models)
+        width = max(model.cfg.d_model for model in self._originals)
         alone = on_cpu and width <= _NARROW and all(len(batch) < _LARGE_BATCH for batch in batches)
         yield from map(in_one_thread(work) if alone else work, batches)
 
     @contextmanager
     def _without_dropout(self) -> Iterator[None]:
-        in_training = [model for model in self.models if model.training]
+        in_training = [model for model in self._originals if model.training]
         for model in in_training:
             model.eval()
         try:
@@ -208,7 +221,7 @@ class NativeEngine:
     ) -> DecodeStep:
         """Return the step of a search over these segments; with a vocabulary, over its tokens only."""
         steps: list[DecodeStep] = []
-        for member, model in enumerate(self.models):
+        for member, model in enumerate(self._decoders):
             src = pad([[*segment.src(member), EOS_ID] for segment in segments]).to(self.device)
             with_attention = attention and not steps
             if vocabulary is None:
@@ -227,7 +240,10 @@ def native_engine(
     # A step of the search has a size of its own whenever sentences have left the batch: most kernels never serve again.
     bound_kernel_stores(torch.get_num_threads(), _KERNELS_KEPT)
     shortlist = shortlist_of(members[0]) if decode.shortlist else None
-    return NativeEngine([load_model(files) for files in members], choose_device(device), decode.precision, shortlist)
+    chosen = choose_device(device)
+    if chosen.type == "cpu" and decode.precision != "bf16":
+        log_missing_numba("the translation of a single sentence about five times as fast")
+    return NativeEngine([load_model(files) for files in members], chosen, decode.precision, shortlist)
 
 
 def _globalize(hypotheses: list[Hypothesis], vocabulary: LocalVocabulary | None) -> list[Hypothesis]:

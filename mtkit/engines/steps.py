@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.engines.shortlist import Shortlist
-from mtkit.model.transformer import Transformer
+from mtkit.model.inference import Decoder
 from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.step import DecodeStep
 
@@ -32,9 +32,9 @@ def log_probs_to_choose_from(logits: Tensor) -> Tensor:
 
 
 class ModelStep:
-    """A `DecodeStep` over one Transformer, with its key/value caches."""
+    """A `ChoosingStep` over one model, with its key/value caches."""
 
-    def __init__(self, model: Transformer, src: Tensor, beam_size: int, *, attention: bool = False) -> None:
+    def __init__(self, model: Decoder, src: Tensor, beam_size: int, *, attention: bool = False) -> None:
         """Encode src (B, S) once for all steps of a search with beam_size hypotheses for each sentence.
 
         attention: compute what `attention()` returns.
@@ -50,6 +50,10 @@ class ModelStep:
     def logits(self, last_ids: Tensor) -> Tensor:
         """Do the same, but return logits."""
         return self._model.decode_step(last_ids, self._cache)
+
+    def likeliest(self, last_ids: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
+        """See `ChoosingStep`."""
+        return self._model.choose(last_ids, self._cache, n, (PAD_ID, BOS_ID))
 
     def attention(self) -> Tensor:
         """Return the latest step's attention to the source (B, K, S), the mean over all layers and heads."""
@@ -114,18 +118,21 @@ class LocalVocabulary:
 
 
 class ShortlistedStep(ModelStep):
-    """A `DecodeStep` over one Transformer, in the local ids of a vocabulary.
+    """A `DecodeStep` over one model, in the local ids of a vocabulary.
 
     The tokens on a sentence's own list share its probability.
     """
 
     def __init__(
-        self, model: Transformer, src: Tensor, beam_size: int, vocabulary: LocalVocabulary, *, attention: bool = False
+        self, model: Decoder, src: Tensor, beam_size: int, vocabulary: LocalVocabulary, *, attention: bool = False
     ) -> None:
         super().__init__(model, src, beam_size, attention=attention)
         self._cache.output = model.output.select_outputs(vocabulary.ids)
         self._ids = vocabulary.ids
         self._forbidden = ~vocabulary.allowed.unsqueeze(1)  # (B, 1, U)
+
+    def likeliest(self, last_ids: Tensor, n: int) -> None:
+        """See `ChoosingStep`: the tokens on other sentences' lists have to be forbidden first."""
 
     def logits(self, last_ids: Tensor) -> Tensor:
         """Extend the hypotheses by last_ids (B, K), local ids; return logits (B, K, U)."""

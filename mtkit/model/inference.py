@@ -1,4 +1,7 @@
-"""Linear layers for inference in plain torch; they replace `Linear` in a model that `quantize` has copied."""
+"""What decoding asks of a model; linear layers for inference, which replace `Linear` in a copy by `quantize`."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -52,3 +55,25 @@ class SelectedLinear(InferenceLinear):
         """Return x W^T + b, or max(0, x W^T + b): (..., n_in) -> (..., U), in the precision of the weight."""
         y = F.linear(x.to(self.weight.dtype), self.weight, self.bias)
         return y.relu_() if relu else y
+
+
+class Decoder(Protocol):
+    """A `Transformer` as decoding sees it, or what does the same faster; caches are its own."""
+
+    output: Any  # the projection onto the vocabulary, which can `select_outputs`
+    rounds_by_batch: bool  # whether the last bits of a sentence's logits depend on its batch
+
+    def start_decoding(self, src: Tensor, beam_size: int) -> Any:
+        """Encode src (B, S) and return a cache to decode beam_size hypotheses of each sentence."""
+        ...
+
+    def decode_step(self, last_ids: Tensor, cache: Any) -> Tensor:
+        """Advance every hypothesis by its newest token: last_ids (B, K) -> logits (B, K, V) for the next one."""
+        ...
+
+    def choose(self, last_ids: Tensor, cache: Any, n: int, banned: Sequence[int]) -> tuple[Tensor, Tensor] | None:
+        """Do the same, but return log-probabilities and ids of the n likeliest tokens but the banned: (B, K, n) each.
+
+        The likeliest comes first, of equals the lower id. None, and nothing done: ask for the logits.
+        """
+        ...

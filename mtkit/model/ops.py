@@ -7,7 +7,7 @@ numbers. `_or_faster` below is the one place that chooses, and this module the o
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mtkit.model.cpu import overrides
 from mtkit.model.distances import by_distance, by_key
-from mtkit.model.inference import CastLinear
+from mtkit.model.inference import CastLinear, Decoder
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -181,6 +181,12 @@ def seeded_dropout(seed: int, device: torch.device) -> AbstractContextManager[No
     """Let all dropout that this thread applies on the device in a `with` block depend on the seed alone."""
     torch.manual_seed(seed)
     return nullcontext()
+
+
+@_or_faster
+def decoder(model: Any, precision: str) -> Decoder | None:
+    """Return what decodes as a `Transformer` does, but faster; None where nothing does."""
+    return None
 
 
 @_or_faster

@@ -48,6 +48,7 @@ class Transformer(Network):
     """
 
     is_guided = False
+    rounds_by_batch = True  # oneDNN adds up in an order that depends on the shape
 
     def __init__(
         self, cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, pad_id: int = 0, bos_id: int = 2
@@ -168,6 +169,9 @@ class Transformer(Network):
             x = layer.step(x, own, cache.ancestry, keys, values, cache.pad_bias, cache.attention)
         project = self.output if cache.output is None else cache.output
         return project(self.decoder_norm(x)).float()
+
+    def choose(self, last_ids: Tensor, cache: "DecoderCache", n: int, banned: Sequence[int]) -> None:
+        """See `Decoder`: a search chooses from the logits."""
 
 
 @dataclass

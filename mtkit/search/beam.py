@@ -99,15 +99,43 @@ class BeamSearch(Rows):
         ]
         return hypotheses + [hypothesis for group in self._results[0] for hypothesis in group.hypotheses]
 
+    @property
+    def _last_ids(self) -> Tensor:
+        """The newest token of each hypothesis (B, K)."""
+        return self._by_sentence(self._ids)[:, :, -1]
+
     def _by_sentence(self, x: Tensor) -> Tensor:
         """View x (B G, W, ...) as (B, K, ...)."""
         return x.view(len(self.sentences), self.cfg.beam_size, *x.shape[2:])
 
     def _expand(self) -> Tensor:
         """Replace the hypotheses by the best extensions of each beam; return the parent of each (B G, W)."""
-        ids = self._by_sentence(self._ids)
-        model_log_probs = self.step(ids[:, :, -1])
-        adjusted_log_probs = self.rules.apply(model_log_probs, ids)
+        n_likeliest = self.cfg.group_size + 1  # one more than can be chosen: the margin is the lead over it
+        likeliest = self.likeliest(self._last_ids, n_likeliest) if self.cfg.beam_groups == 1 else None
+        parents, last_ids, gap = self._choose() if likeliest is None else self._choose_among(*likeliest)
+        self._margin = torch.minimum(self._margin, gap.to(self._margin.dtype))
+        prefixes = self._ids.gather(1, parents.unsqueeze(2).expand_as(self._ids))
+        self._ids = torch.cat([prefixes, last_ids.unsqueeze(2)], dim=2)
+        if self.cfg.coverage_penalty:
+            attention = self.step.attention().reshape(*self._total.shape, -1)
+            coverage = attention if self._coverage is None else self._coverage + attention
+            self._coverage = coverage.gather(1, parents.unsqueeze(2).expand_as(coverage))
+        return parents
+
+    def _choose_among(self, log_probs: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Choose among the likeliest tokens of each hypothesis, (B, W, N) each; set the totals of the chosen.
+
+        Returns their parents and their tokens, (B, W), and the lead (B,) over the best one left out.
+        """
+        total = log_probs + self._total.unsqueeze(2)
+        flat_indices, gap = self._groups.choose(total)
+        self._total = self._log_prob = total.flatten(1).gather(1, flat_indices)
+        return flat_indices // total.size(2), tokens.flatten(1).gather(1, flat_indices), gap
+
+    def _choose(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Do the same for each group, (B G, W) and (B G,), with all tokens, as the rules adjust them."""
+        model_log_probs = self.step(self._last_ids)
+        adjusted_log_probs = self.rules.apply(model_log_probs, self._by_sentence(self._ids))
         by_beam = (*self._total.shape, -1)
         log_prob = None
         if adjusted_log_probs is not model_log_probs:
@@ -115,17 +143,9 @@ class BeamSearch(Rows):
         # in place: the largest tensor of a step needs no second copy
         total = adjusted_log_probs.reshape(by_beam).add_(self._total.unsqueeze(2))
         flat_indices, gap = self._groups.choose(total)
-        self._margin = torch.minimum(self._margin, gap.to(self._margin.dtype))
-        parents, last_ids = flat_indices // total.size(2), flat_indices % total.size(2)
         self._total = total.flatten(1).gather(1, flat_indices)
         self._log_prob = self._total if log_prob is None else log_prob.flatten(1).gather(1, flat_indices)
-        prefixes = self._ids.gather(1, parents.unsqueeze(2).expand_as(self._ids))
-        self._ids = torch.cat([prefixes, last_ids.unsqueeze(2)], dim=2)
-        if self.cfg.coverage_penalty:
-            attention = self.step.attention().reshape(by_beam)
-            coverage = attention if self._coverage is None else self._coverage + attention
-            self._coverage = coverage.gather(1, parents.unsqueeze(2).expand_as(coverage))
-        return parents
+        return flat_indices // total.size(2), flat_indices % total.size(2), gap
 
     def _finish(self) -> None:
         """Move the hypotheses that chose EOS from the beams to their results."""

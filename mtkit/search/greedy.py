@@ -15,6 +15,13 @@ def greedy(
     """Return one hypothesis per sentence: the likeliest token at each position, as `beam_search` does with K = 1."""
     live = IndependentHypotheses(max_lens, 1, cfg, step, rules, bos_id)
     while live.sentences:
+        likeliest = live.likeliest(live.ids[:, :, -1], 2)
+        if likeliest is not None:
+            log_probs, ids = likeliest
+            totals = log_probs[:, 0] + live.total
+            live.margin = torch.minimum(live.margin, totals[:, 0] - totals[:, 1])
+            live.extend(ids[:, 0, :1], totals[:, :1], totals[:, :1], eos_id)
+            continue
         model_log_probs = step(live.ids[:, :, -1])
         adjusted_log_probs = rules.apply(model_log_probs, live.ids)
         # The best total, not the best log-prob: rounding can make two totals equal, and beam search compares totals.

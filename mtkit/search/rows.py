@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.rules import Rules
-from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number
+from mtkit.search.step import ChoosingStep, DecodeStep, SearchConfig, SearchResult, check_number
 
 _LEAVE_SHARE = 0.25  # finished sentences leave the batch at this share: every copy costs, idle rows cost too
 
@@ -25,6 +25,11 @@ class Rows:
         self.device = max_lens.device
         self.step = step
         self.rules = rules
+        self._chooses = not rules.rules and isinstance(step, ChoosingStep)
+
+    def likeliest(self, last_ids: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
+        """See `ChoosingStep`; None also where rules have to change log-probabilities first."""
+        return self.step.likeliest(last_ids, n) if self._chooses else None  # type: ignore[attr-defined]
 
     def drop(self, is_done: Sequence[bool]) -> Tensor | None:
         """Let the rows that are done leave if they are a quarter of all; return the rows that stay (B',), else None."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -35,6 +35,18 @@ class DecodeStep(Protocol):
 
     def select(self, sentences: Tensor) -> None:
         """Keep only these sentences (B',), given by their current indices in rising order."""
+        ...
+
+
+@runtime_checkable
+class ChoosingStep(DecodeStep, Protocol):
+    """A step that can choose the likeliest tokens itself, faster than a search does it from whole rows."""
+
+    def likeliest(self, last_ids: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
+        """Extend each hypothesis as a call does; return log-probabilities and ids of the n likeliest: (B, K, n) each.
+
+        The likeliest comes first, of equals the lower id. None, and nothing done: the whole rows have to be asked for.
+        """
         ...
 
 

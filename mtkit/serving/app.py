@@ -4,17 +4,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
-from mtkit.serving import libretranslate, own, page
+from mtkit.serving import libretranslate, openapi, own, page
 from mtkit.serving.backend import Backend
 from mtkit.serving.leaving import ClientLeft
+from mtkit.serving.metrics import CONTENT_TYPE, Metrics
+from mtkit.serving.middleware import Door
 from mtkit.serving.overload import RefuseWhenFull
 from mtkit.serving.refusals import Refusal
 from mtkit.version import __version__
 
 _ERROR_KEYS = dict.fromkeys(["/translate", "/api/translate", "/api/stream"], "error")  # of paths that translate at once
 _CLIENT_CLOSED = 499  # as nginx calls it; nobody receives it
+_DEEPL = "/v2/"
+_FILE_PATHS = "/translate_file", "/v2/document", "/api/document"  # beginnings of paths that take documents
+_PREFLIGHT_S = 3600  # that a browser may remember what a page of another origin may do
 
 
 def create_app(backend: Backend) -> FastAPI:
@@ -31,20 +39,80 @@ def create_app(backend: Backend) -> FastAPI:
         if backend.corrections is not None:
             backend.corrections.close()
 
-    app = FastAPI(title="mtkit", version=__version__, lifespan=lifespan, openapi_url="/spec")
+    app = FastAPI(
+        title="mtkit",
+        version=__version__,
+        lifespan=lifespan,
+        openapi_url="/spec",
+        docs_url=None,  # these pages load their scripts from elsewhere
+        redoc_url=None,
+    )
     app.include_router(libretranslate.router(backend))
     app.include_router(own.router(backend))
     if backend.cfg.page:
         app.include_router(page.router())
+    metrics = Metrics(backend.service)
+    _serve_metrics(app, backend, metrics)
+    openapi.describe(app, backend)
+    _explain_errors(app)
+    cfg = backend.cfg
     app.add_middleware(RefuseWhenFull, batcher=backend.service.batcher, error_keys=_ERROR_KEYS)
+    app.add_middleware(Door, cfg=cfg, file_paths=_FILE_PATHS, answer=_refusal)
+    if cfg.cors:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=cfg.cors, allow_methods=["*"], allow_headers=["*"], max_age=_PREFLIGHT_S
+        )
+    app.add_middleware(metrics.around)
+    return app
+
+
+def _serve_metrics(app: FastAPI, backend: Backend, metrics: Metrics) -> None:
+    name = backend.cfg.keys.metrics
+
+    @app.get(
+        "/metrics",
+        tags=["operation"],
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}}, **openapi.refusals(*([401] if name else []))},
+    )
+    async def show_metrics(request: Request) -> Response:
+        """Return numbers for Prometheus."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if name is not None and not (scheme.lower() == "bearer" and backend.gate.is_key_of(name, token.strip())):
+            return JSONResponse({"error": "Unauthorized"}, 401, {"WWW-Authenticate": "Bearer"})
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _explain_errors(app: FastAPI) -> None:
+    """Answer each error as JSON, in the dialect of its route."""
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, refusal: Refusal) -> JSONResponse:
-        headers = None if refusal.retry_after_s is None else {"Retry-After": str(refusal.retry_after_s)}
-        return JSONResponse({"error": str(refusal)}, refusal.status, headers)
+        return _refusal(request.url.path, refusal)
+
+    @app.exception_handler(HTTPException)
+    async def failed(request: Request, error: HTTPException) -> JSONResponse:
+        if isinstance(error.__cause__, Refusal):  # by what FastAPI calls while it reads a body
+            return _refusal(request.url.path, error.__cause__)
+        return _error(request.url.path, error.status_code, str(error.detail), dict(error.headers or {}))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        [first, *_] = error.errors()
+        place = ".".join(str(part) for part in first["loc"][1:])
+        return _error(request.url.path, 422, f"Invalid request: {place or 'body'}: {first['msg']}", {})
 
     @app.exception_handler(ClientLeft)
     async def left(request: Request, error: ClientLeft) -> Response:
         return Response(status_code=_CLIENT_CLOSED)
 
-    return app
+
+def _refusal(path: str, refusal: Refusal) -> JSONResponse:
+    headers = {} if refusal.retry_after_s is None else {"Retry-After": str(refusal.retry_after_s)}
+    return _error(path, refusal.status, str(refusal), headers)
+
+
+def _error(path: str, status: int, message: str, headers: dict[str, str]) -> JSONResponse:
+    """Return an error in the dialect of a path."""
+    name = "message" if path.startswith(_DEEPL) else "error"
+    return JSONResponse({name: message.encode("utf-8", "replace").decode("utf-8")}, status, headers)

@@ -1,37 +1,444 @@
-"""The dialect of LibreTranslate's clients."""
+"""The dialect of LibreTranslate's clients: their routes, values, errors and codes."""
 
 import asyncio
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import quote
 
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+from starlette.responses import JSONResponse
 
+from mtkit.documents.reading import FORMATS
 from mtkit.serving.backend import Backend
+from mtkit.serving.detection import Detection
 from mtkit.serving.leaving import unless_left
+from mtkit.serving.openapi import ALTERNATIVES, SOURCE, SOURCE_OR_AUTO, TARGET, TEXT, TEXTS, refusals
+from mtkit.serving.refusals import BadRequest, Forbidden, NotFound, TooLarge
+from mtkit.serving.service import Caller, TermLine, TranslatedText
+from mtkit.serving.values import FORM, JSON, MULTIPART, SentFile, media_type, read_fields, read_form, read_values
+
+_AUTO = "auto"
+_ALIASES = {"zh": "zh-hans", "zt": "zh-hant", "pb": "pt-br"}  # codes of their models
+_UNKNOWN = "und"  # ISO 639-2: undetermined
+
+_T = TypeVar("_T")
+_Text = Annotated[str, Field(json_schema_extra=TEXT)]
+_Key = Annotated[str | None, Field(description="API key")]
+_SourceOrAuto = Annotated[str, Field(min_length=1, json_schema_extra=SOURCE_OR_AUTO)]
+_Source = Annotated[str, Field(min_length=1, json_schema_extra=SOURCE)]
+_Target = Annotated[str, Field(min_length=1, json_schema_extra=TARGET)]
+
+
+class TranslateRequest(BaseModel):
+    """What /translate takes."""
+
+    q: (
+        Annotated[str, Field(min_length=1, json_schema_extra=TEXT)]
+        | Annotated[list[_Text], Field(min_length=1, json_schema_extra=TEXTS)]
+    ) = Field(description="a text, or several")
+    source: _SourceOrAuto = Field(description="language of the text, or auto")
+    target: _Target = Field(description="language to translate into")
+    format: Literal["text", "html"] | None = Field("text", description="what the text is")
+    alternatives: Annotated[int, Field(ge=0, json_schema_extra=ALTERNATIVES)] | None = Field(
+        0, description="how many further translations to give"
+    )
+    terms: dict[str, str] | list[tuple[str, str]] | None = Field(
+        None, description="translations that terms must have: {source: target} or [[source, target]]; as JSON only"
+    )
+    api_key: _Key = None
+
+
+class DetectRequest(BaseModel):
+    """What /detect takes."""
+
+    q: str = Field(min_length=1, json_schema_extra=TEXT, description="text whose language to detect")
+    api_key: _Key = None
+
+
+class SuggestRequest(BaseModel):
+    """What /suggest takes."""
+
+    q: str = Field(min_length=1, json_schema_extra=TEXT, description="the text")
+    s: str = Field(min_length=1, json_schema_extra=TEXT, description="a better translation")
+    source: _Source = Field(description="language of the text")
+    target: _Target = Field(description="language of the translation")
+    api_key: _Key = None
+
+
+class FileRequest(BaseModel):
+    """What /translate_file takes beside the file."""
+
+    source: _SourceOrAuto
+    target: _Target
+    api_key: _Key = None
+
+
+class DetectedLanguage(BaseModel):
+    """The language of a text."""
+
+    confidence: float = Field(ge=0, le=100, description="the probability, in percent, that it is this language")
+    language: str = Field(description=f"code of the language; {_UNKNOWN} if it is not clear")
+
+
+class TermReport(BaseModel):
+    """Whether a term of the request's terminology was met."""
+
+    source: str
+    target: str
+    required: int = Field(description="times that it occurs in the text")
+    met: int = Field(description="times that the translation has what the terminology says")
+
+
+class TranslateReply(BaseModel):
+    """What /translate answers; lists for a list of texts."""
+
+    translatedText: str | list[str]
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(None, description="if source is auto")
+    alternatives: list[str] | list[list[str]] | None = Field(None, description="if more than 0 were asked for")
+    terms: list[TermReport] | list[list[TermReport]] | None = Field(None, description="if terms were given")
+
+
+class SupportedLanguage(BaseModel):
+    """A language, and those that it is translated into."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class FileReply(BaseModel):
+    """Where the translated file is."""
+
+    translatedFileUrl: str
+
+
+class SuggestReply(BaseModel):
+    """Whether the suggestion is kept."""
+
+    success: bool
+
+
+class Health(BaseModel):
+    """That the service works."""
+
+    status: Literal["ok"]
+
+
+class NamedLanguage(BaseModel):
+    """A language."""
+
+    code: str
+    name: str
+
+
+class LanguagesToStartWith(BaseModel):
+    """What a form for translations may show first."""
+
+    source: NamedLanguage
+    target: NamedLanguage
+
+
+class FrontendSettings(BaseModel):
+    """What a page in front of the service needs to know."""
+
+    charLimit: int = Field(description="characters of one text")
+    frontendTimeout: int = Field(description="milliseconds to wait after a key before translating")
+    apiKeys: bool = Field(description="whether API keys are known")
+    keyRequired: bool
+    suggestions: bool = Field(description="whether /suggest takes corrections")
+    filesTranslation: bool
+    supportedFilesFormat: list[str] = Field(description="endings of names")
+    language: LanguagesToStartWith
 
 
 def router(backend: Backend) -> APIRouter:
     """Return the routes."""
-    routes = APIRouter()
+    routes = APIRouter(tags=["LibreTranslate"])
+    dialect = _Dialect(backend)
+    errors = refusals(400, 403, 408, 413, 429, 503, 504)
 
-    @routes.post("/translate")
-    async def translate(request: Request) -> JSONResponse:
-        values: dict[str, Any] = await request.json()
-        caller = backend.gate.admit(values.get("api_key"), request.client.host if request.client else "")
-        texts = [values["q"]] if isinstance(values["q"], str) else values["q"]
-        results = await unless_left(
-            request,
-            _all(
-                backend.service.translate(
-                    text, values["source"], values["target"], format=values.get("format", "text"), caller=caller
-                )
-                for text in texts
-            ),
-        )
-        return JSONResponse({"translatedText": results[0].text})
+    @routes.post(
+        "/translate",
+        responses={200: {"model": TranslateReply}, **errors},
+        openapi_extra=_takes(TranslateRequest, JSON, FORM),
+    )
+    async def translate(request: Request) -> Response:
+        """Translate a text, or several."""
+        return JSONResponse(await dialect.translate(request))
+
+    @routes.post(
+        "/detect",
+        responses={200: {"model": list[DetectedLanguage]}, **refusals(400, 403, 408, 413, 429)},
+        openapi_extra=_takes(DetectRequest, JSON, FORM),
+    )
+    async def detect(request: Request) -> Response:
+        """Detect the language of a text, among those that are served."""
+        values = await read_values(request, DetectRequest)
+        dialect.admit(request, values.api_key)
+        return JSONResponse(_candidates(backend.detector.detect(values.q)))
+
+    @routes.get("/languages", responses={200: {"model": list[SupportedLanguage]}, **refusals()})
+    async def languages() -> Response:
+        """List the languages, and what each is translated into."""
+        return JSONResponse([vars(language) for language in backend.service.models.languages])
+
+    @routes.post(
+        "/translate_file",
+        responses={200: {"model": FileReply}, **errors},
+        openapi_extra=_takes(FileRequest, MULTIPART, file=True),
+    )
+    async def translate_file(request: Request) -> Response:
+        """Translate a document. The answer comes when it is done, and says where the translation is."""
+        return JSONResponse({"translatedFileUrl": await dialect.translate_file(request)})
+
+    @routes.get(
+        "/download_file/{name}",
+        response_class=Response,
+        responses={200: {"content": {"application/octet-stream": {}}}, **refusals(404)},
+    )
+    async def download_file(name: str) -> Response:
+        """Fetch a translated document. Its name cannot be guessed: whoever knows it may have the document."""
+        return dialect.download(name)
+
+    @routes.post(
+        "/suggest",
+        responses={200: {"model": SuggestReply}, **errors},
+        openapi_extra=_takes(SuggestRequest, JSON, FORM),
+    )
+    async def suggest(request: Request) -> Response:
+        """Suggest a better translation."""
+        await dialect.suggest(request)
+        return JSONResponse({"success": True})
+
+    @routes.get("/health", responses={200: {"model": Health}, **refusals()})
+    async def health() -> Response:
+        """Say that the service works."""
+        return JSONResponse({"status": "ok"})
+
+    @routes.get("/frontend/settings", responses={200: {"model": FrontendSettings}, **refusals()})
+    async def frontend_settings() -> Response:
+        """Return what a page in front of the service needs to know."""
+        return JSONResponse(dialect.settings().model_dump())
 
     return routes
 
 
-async def _all(calls: Any) -> list[Any]:
-    return await asyncio.gather(*calls)
+class _Dialect:
+    """What the routes do."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._service = backend.service
+        self._limits = backend.cfg.limits
+        self._owners: OrderedDict[str, Caller] = OrderedDict()  # of documents, by their ids
+
+    def admit(self, request: Request, key: str | None) -> Caller:
+        """Return who asks. Raises Refusal."""
+        return self._backend.gate.admit(key, request.client.host if request.client else "")
+
+    async def translate(self, request: Request) -> dict[str, Any]:
+        values = await read_values(request, TranslateRequest)
+        caller = self.admit(request, values.api_key)
+        is_list = isinstance(values.q, list)
+        texts = values.q if isinstance(values.q, list) else [values.q]
+        if media_type(request) != JSON:
+            texts = ["\n".join(text.splitlines()) for text in texts]  # browsers send \r\n, which would count as two
+        self._check(texts, values.alternatives or 0, caller)
+        target = self._code(values.target)
+        sources, detected = self._sources(texts, values.source)
+        terms = [*values.terms.items()] if isinstance(values.terms, dict) else [*(values.terms or ())]
+        results = await unless_left(
+            request,
+            _all_of(
+                [
+                    self._translate_text(text, source, target, values, terms, caller)
+                    for text, source in zip(texts, sources, strict=True)
+                ]
+            ),
+        )
+        reply: dict[str, list[Any]] = {"translatedText": [result.text for result in results]}
+        if detected:
+            reply["detectedLanguage"] = detected
+        if values.alternatives:
+            reply["alternatives"] = [list(result.alternatives) for result in results]
+        if values.terms is not None:
+            reply["terms"] = [[vars(term) for term in result.terms] for result in results]
+        return reply if is_list else {name: one for name, [one] in reply.items()}
+
+    async def _translate_text(
+        self,
+        text: str,
+        source: str | None,
+        target: str,
+        values: TranslateRequest,
+        terms: Sequence[TermLine],
+        caller: Caller,
+    ) -> TranslatedText:
+        if source is None:
+            return TranslatedText(text, [], [], [], [])
+        return await self._service.translate(
+            text,
+            source,
+            target,
+            format=values.format or "text",
+            n_alternatives=values.alternatives or 0,
+            terms=terms,
+            caller=caller,
+        )
+
+    def _check(self, texts: Sequence[str], n_alternatives: int, caller: Caller) -> None:
+        """Raise BadRequest, in their words, for more than the limits."""
+        limits = self._limits
+        if len(texts) > limits.max_texts:
+            raise BadRequest(f"Invalid request: request ({len(texts)}) exceeds text limit ({limits.max_texts})")
+        if n_alternatives > limits.max_alternatives:
+            raise BadRequest(f"Invalid request: alternatives parameter must be <= {limits.max_alternatives}")
+        most_together = 10 * (caller.max_chars or limits.max_chars)
+        if (n_chars := sum(map(len, texts))) > most_together:
+            raise BadRequest(f"Invalid request: request ({n_chars}) exceeds text limit ({most_together}) of all texts")
+        for text in texts:
+            try:
+                self._service.check_text(text, caller)
+            except TooLarge as error:
+                raise BadRequest(f"Invalid request: {error}") from None
+
+    def _sources(self, texts: Sequence[str], source: str) -> tuple[list[str | None], list[dict[str, Any]]]:
+        """Return the language of each text, None for one without letters, and what to say of the detection, if any.
+
+        Raises BadRequest for a language that is not served, or not clear.
+        """
+        if source != _AUTO:
+            return [self._code(source)] * len(texts), []
+        sources: list[str | None] = []
+        detected = []
+        for text in texts:
+            detection = self._backend.detector.detect(text)
+            if detection.language is None and any(map(str.isalpha, text)):
+                raise BadRequest("the language of the text is not clear: say source instead of auto")
+            sources.append(detection.language)
+            detected.append(_candidates(detection)[0])
+        return sources, detected
+
+    def _code(self, language: str) -> str:
+        """Return the code of a served language. Raises BadRequest for another."""
+        models = self._service.models
+        if (alias := _ALIASES.get(language.lower())) is None:
+            return models.code(language)
+        try:
+            return models.code(alias)
+        except BadRequest:
+            return models.code(language)
+
+    async def translate_file(self, request: Request) -> str:
+        """Return the address of the translation."""
+        if media_type(request) != MULTIPART:
+            raise BadRequest("Invalid request: missing file parameter")
+        form = await read_form(request)
+        values = read_fields(FileRequest, form)
+        caller = self.admit(request, values.api_key)
+        file = form.get("file")
+        if not isinstance(file, SentFile) or not file.name:
+            raise BadRequest("Invalid request: missing file parameter")
+        if not file.raw:
+            raise BadRequest("Invalid request: empty file")
+        source = self._source_of_file(file.raw) if values.source == _AUTO else self._code(values.source)
+        documents = self._backend.documents
+        job = await documents.submit(file.raw, file.name, source, self._code(values.target), caller=caller)
+        try:
+            await unless_left(request, job.finished())
+        except BaseException:
+            await documents.remove(job)
+            raise
+        if job.error is not None:
+            raise BadRequest(job.error)
+        self._owners[job.id] = caller
+        if len(self._owners) > self._limits.max_documents:
+            self._owners.popitem(last=False)
+        return str(request.url_for("download_file", name=f"{job.id}.{job.name}"))
+
+    def _source_of_file(self, raw: bytes) -> str:
+        """Return the language of a document. Raises BadRequest if it is not clear."""
+        try:
+            language = self._backend.detector.detect(raw.decode("utf-8")).language
+        except UnicodeDecodeError:
+            language = None
+        if language is None:
+            raise BadRequest("the language of the file is not clear: say source instead of auto")
+        return language
+
+    def download(self, name: str) -> Response:
+        """Return a translated document. Raises NotFound."""
+        id, _, given_name = name.partition(".")
+        if (owner := self._owners.get(id)) is None:
+            raise NotFound("there is no such file; files are kept for an hour after their translation")
+        job = self._backend.documents.get(id, owner)
+        if given_name != job.name or job.result is None:
+            raise NotFound("there is no such file")
+        disposition = f"attachment; filename*=utf-8''{quote(job.name, safe='')}"
+        return Response(job.result, media_type="application/octet-stream", headers={"Content-Disposition": disposition})
+
+    async def suggest(self, request: Request) -> None:
+        """Keep a suggestion. Raises Refusal."""
+        corrections = self._backend.corrections
+        if corrections is None:
+            raise Forbidden("Suggestions are disabled on this server.")
+        values = await read_values(request, SuggestRequest)
+        caller = self.admit(request, values.api_key)
+        self._check([values.q, values.s], 0, caller)
+        source, target = self._code(values.source), self._code(values.target)
+        try:
+            await corrections.suggest(source, target, values.q, values.s, caller)  # kept, also if a person has to look
+        except TooLarge as error:
+            raise BadRequest(f"Invalid request: {error}") from None
+
+    def settings(self) -> FrontendSettings:
+        """Return what a page needs to know."""
+        languages = self._service.models.languages
+        names = {language.code: language.name for language in languages}
+        target = self._service.models.targets[0]
+        return FrontendSettings(
+            charLimit=self._limits.max_chars,
+            frontendTimeout=500,
+            apiKeys=self._backend.cfg.keys.file is not None,
+            keyRequired=self._backend.cfg.keys.required,
+            suggestions=self._backend.corrections is not None,
+            filesTranslation=True,
+            supportedFilesFormat=[f".{ending}" for endings in FORMATS.values() for ending in endings],
+            language=LanguagesToStartWith(
+                source=NamedLanguage(code=_AUTO, name="Auto Detect"),
+                target=NamedLanguage(code=target, name=names[target]),
+            ),
+        )
+
+
+def _candidates(detection: Detection) -> list[dict[str, Any]]:
+    """Return the possible languages of a text, in their form, best first; before them "und" if none is sure."""
+    candidates = [
+        {"confidence": round(100 * confidence, 1), "language": language}
+        for language, confidence in detection.candidates
+    ]
+    unsure = [{"confidence": 0.0, "language": _UNKNOWN}] if detection.language is None else []
+    return unsure + candidates
+
+
+async def _all_of(calls: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """Return what all calls return; if one fails, the others are cancelled."""
+    if len(calls) == 1:
+        return [await calls[0]]
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _takes(model: type[BaseModel], *kinds: str, file: bool = False) -> dict[str, Any]:
+    """Return how a route declares what it reads by itself. file: with a field for a file."""
+    schema = model.model_json_schema()
+    if file:
+        schema["properties"]["file"] = {"type": "string", "format": "binary", "description": "the document"}
+        schema["required"] = [*schema["required"], "file"]
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}

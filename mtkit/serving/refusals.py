@@ -30,10 +30,22 @@ class NotFound(Refusal):
     status = 404
 
 
+class TooSlow(Refusal):
+    """The request did not arrive in time."""
+
+    status = 408
+
+
 class TooLarge(Refusal):
     """A text, file or glossary is longer than its limit."""
 
     status = 413
+
+
+class WrongHost(Refusal):
+    """The request names a host that this service is not."""
+
+    status = 421
 
 
 class TooManyRequests(Refusal):

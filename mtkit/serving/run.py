@@ -12,6 +12,7 @@ from mtkit.console import log
 from mtkit.errors import MtkitError
 from mtkit.serving.app import create_app
 from mtkit.serving.backend import Backend
+from mtkit.serving.protocol import BoundedProtocol
 
 _BACKLOG = 2048  # connections that the system keeps for us
 _KEEP_ALIVE_S = 75  # of an idle connection; longer than proxies keep theirs, so that none uses one that we are closing
@@ -31,6 +32,10 @@ def serve(cfg: ServeConfig) -> None:
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(cfg.limits.deadline_s) + 1,
         server_header=False,
+        http=BoundedProtocol,
+        ws="none",
+        proxy_headers=bool(cfg.proxies),
+        forwarded_allow_ips=cfg.proxies,
     )
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # that of uvloop, if it is installed
         runner.run(_serve(backend, settings))

@@ -305,7 +305,7 @@ def _log_model(run: Prepared, n_threads: int) -> None:
     if train.r_drop and not any(value for key, value in run.cfg.model if key.endswith("_dropout")):
         log.warning(f"train.r_drop={train.r_drop} only doubles the time of a model without dropout")
     if device.type == "cpu":
-        log_missing_numba()
+        log_missing_numba("an update about a tenth faster")
 
 
 def _log_data(run: Prepared) -> None:

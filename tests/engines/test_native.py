@@ -143,6 +143,7 @@ class Noisy(torch.nn.Module):
     def __init__(self, gap: float) -> None:
         super().__init__()
         self.cfg = ModelConfig()
+        self.rounds_by_batch = True
         self.gap = gap
         self.batches: list[int] = []
 
@@ -158,6 +159,8 @@ class Noisy(torch.nn.Module):
         else:
             logits[..., EOS_ID] = 0.0
         return logits
+
+    def choose(self, last_ids: Tensor, cache: "Noisy", n: int, banned: object) -> None: ...
 
     def reorder(self, parents: Tensor) -> None: ...
 

@@ -121,7 +121,7 @@ def test_an_ensembles_sum_is_what_its_search_reported(make_bundle, shared_bundle
         parameter.data += 0.05 * torch.randn_like(parameter)
     translator = Translator.load(shared_bundle, engine="native", threads=1)
     assert isinstance(translator.engine, NativeEngine)
-    translator.engine.models.append(other)
+    translator.engine = NativeEngine([load_bundle(shared_bundle).model, other])
     translations = list(translator.stream(LINES))
     alone = [c.log_prob for [c] in Translator.load(shared_bundle, engine="native", threads=1).search(LINES)]
     for translation, [score], single in zip(

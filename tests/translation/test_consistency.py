@@ -12,6 +12,7 @@ from mtkit.cli import app
 from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine, pad
 from mtkit.engines.steps import ModelStep
+from mtkit.model import ops
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.step import DecodeStep
 from mtkit.translation.consistency import CHECKS, Comparison, UncachedStep, examine, n_decoded
@@ -47,6 +48,7 @@ def favour(loaded, monkeypatch):
             logits[..., token_id] += nats * is_wrong
             return logits
 
+        monkeypatch.setattr(ops, "decoder", lambda *_: None)  # decode with the model's own layers
         monkeypatch.setattr(model, "start_decoding", start_decoding)
         monkeypatch.setattr(model, "decode_step", decode_step)
         return token_id

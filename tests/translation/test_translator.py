@@ -58,6 +58,8 @@ LETTERS = cast(Tokenizer, Letters())
 class CopyModel(nn.Module):
     """Predicts the source, token by token: the translation of a line is the line."""
 
+    rounds_by_batch = True
+
     def __init__(self, positions: str = "sinusoidal", max_positions: int = 1024) -> None:
         super().__init__()
         self.cfg = SimpleNamespace(positions=positions, max_positions=max_positions, d_model=8)
@@ -72,6 +74,8 @@ class CopyModel(nn.Module):
         cache.length += 1
         logits = torch.zeros(*last_ids.shape, Letters.vocab_size)
         return logits.scatter_(2, next_ids[:, None, None].expand(*last_ids.shape, 1), 20.0)
+
+    def choose(self, *_: object) -> None: ...
 
 
 class CopyCache:

@@ -7,84 +7,25 @@ threads, nor on where arrays lie in memory.
 numpy lacks bfloat16, so it comes as uint16: the upper half of the bits of a float32.
 """
 
-from contextlib import suppress
-
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core.caching import FunctionCache
+from numba import types
 from numba.core.errors import TypingError
-from numba.core.sigutils import normalize_signature
-from numba.extending import intrinsic, overload
+from numba.extending import overload
+
+from mtkit.model.cpu.jit import INLINE, LANES, bits_of_float, compiled, exp_row, float_of_bits, inlined
 
 BLOCK = 1024  # elements whose random bytes are drawn together
 _WORDS = BLOCK // 4
-_LANES = 16  # numbers that a vectorised loop handles at a time; shorter rows are padded to a multiple of it
-
-_SUMS = {"reassoc", "contract", "nsz"}  # let the compiler choose the order of a sum; it is the same each time
-
-
-class _Store(FunctionCache):
-    """numba's folder of compiled code; a damaged or unwritable folder does not end a run.
-
-    numba locks nothing: of two processes that write at the same time, one can leave its code under the other's name.
-    """
-
-    def load_overload(self, sig, target_context):
-        """Return the stored code for arguments of these types; None, so that numba compiles, if none works."""
-        try:
-            stored = super().load_overload(sig, target_context)
-        except Exception:  # half-written, or from another numba: without a flush, saving would read it again
-            with suppress(OSError):
-                self.flush()
-            return None
-        wanted, _ = normalize_signature(sig)
-        return stored if stored is not None and tuple(stored.signature.args) == tuple(wanted) else None
-
-    def save_overload(self, sig, data):
-        """Store the code, unless the disk refuses it."""
-        with suppress(OSError):
-            super().save_overload(sig, data)
-
-
-def _compiled(function):
-    """Compile the function; store the code for later processes if there is a folder for it."""
-    kernel = njit(nogil=True, fastmath=_SUMS)(function)
-    with suppress(RuntimeError):  # no folder is writable
-        kernel._cache = _Store(function)
-    return kernel
-
-
-# Parts of kernels are inlined. Were they called instead, a process that compiles a kernel and one that loads it would
-# call differently compiled parts, and sums would differ in their last bits.
-_part = njit(fastmath=_SUMS, forceinline=True)
-_INLINE = {"forceinline": True}
-
-
-@intrinsic
-def _float_of_bits(_context, bits):
-    def generate(_, builder, _signature, arguments):
-        return builder.bitcast(arguments[0], ir.FloatType())
-
-    return types.float32(types.uint32), generate
-
-
-@intrinsic
-def _bits_of_float(_context, number):
-    def generate(_, builder, _signature, arguments):
-        return builder.bitcast(arguments[0], ir.IntType(32))
-
-    return types.uint32(types.float32), generate
 
 
 def _get(array, i):
     """Return array[i] as a float32."""
 
 
-@overload(_get, jit_options=_INLINE)
+@overload(_get, jit_options=INLINE)
 def _get_overload(array, i):
     if array.dtype == types.uint16:
-        return lambda array, i: _float_of_bits(np.uint32(np.uint32(array[i]) << np.uint32(16)))
+        return lambda array, i: float_of_bits(np.uint32(np.uint32(array[i]) << np.uint32(16)))
     if array.dtype == types.float32:
         return lambda array, i: array[i]
     raise TypingError(f"no kernel for {array.dtype}")
@@ -97,12 +38,12 @@ def _put(array, i, number):
     """
 
 
-@overload(_put, jit_options=_INLINE)
+@overload(_put, jit_options=INLINE)
 def _put_overload(array, i, number):
     if array.dtype == types.uint16:
 
         def put(array, i, number):
-            bits = _bits_of_float(number)
+            bits = bits_of_float(number)
             half = np.uint32(0x7FFF) + np.uint32((bits >> np.uint32(16)) & np.uint32(1))
             array[i] = np.uint16(np.uint32(bits + half) >> np.uint32(16))
 
@@ -116,28 +57,7 @@ def _put_overload(array, i, number):
     raise TypingError(f"no kernel for {array.dtype}")
 
 
-@njit(fastmath={"contract"}, forceinline=True)  # another order would lose the small terms
-def _exp(x):
-    """Return e^x for float32 x <= 0, to two units in the last place; 0 below -87, where float32 loses its last bits.
-
-    x = n ln 2 + r with |r| <= ln 2 / 2. ln 2 is the sum of two constants, the first with so few bits that n times it is
-    exact. The result is 2^n times the first seven terms of the series of e^r.
-    """
-    whole = np.int32(max(x, np.float32(-88.0)) * np.float32(1.4426950408889634) - np.float32(0.5))
-    n = np.float32(whole)
-    r = (x - n * np.float32(0.693359375)) - n * np.float32(-2.12194440e-4)
-    series = np.float32(1 / 720)
-    series = series * r + np.float32(1 / 120)
-    series = series * r + np.float32(1 / 24)
-    series = series * r + np.float32(1 / 6)
-    series = series * r + np.float32(0.5)
-    series = series * r + np.float32(1.0)
-    series = series * r + np.float32(1.0)
-    power = _float_of_bits(np.uint32(np.uint32(whole + np.int32(127)) << np.uint32(23)))
-    return np.float32(0.0) if x < np.float32(-87.0) else series * power
-
-
-@_part
+@inlined
 def _draw(words, seed, block):
     """Fill words with random bits that depend on the seed and on the index of the block alone; return 64 more.
 
@@ -158,7 +78,7 @@ def _draw(words, seed, block):
     return more ^ (more >> np.uint64(32))
 
 
-@_part
+@inlined
 def _n_dropped(p, bits, part):
     """Return how many of a byte's 256 values drop the elements of a part: one of the two whole numbers around 256 p.
 
@@ -167,7 +87,7 @@ def _n_dropped(p, bits, part):
     return np.uint32((np.uint64(p) + ((bits >> np.uint64(16 * part)) & np.uint64(0xFFFF))) >> np.uint64(16))
 
 
-@_part
+@inlined
 def _factor(word, part, n_dropped, scale):
     """Return what to multiply an element by: 0 if its byte, the one of index part in the word, is below n_dropped."""
     byte = (word >> np.uint32(8 * part)) & np.uint32(255)
@@ -178,7 +98,7 @@ def _factor(word, part, n_dropped, scale):
 # vectorise them.
 
 
-@_compiled
+@compiled
 def dropout(x, out, seed, p, scale, first, last):
     """Set out to 0 with probability p, in units of 2^-24, else to scale times x; blocks first to last - 1."""
     words = np.empty(_WORDS, np.uint32)
@@ -192,7 +112,7 @@ def dropout(x, out, seed, p, scale, first, last):
                 _put(result, j, _get(given, j) * _factor(words[j], part, n_dropped, scale))
 
 
-@_compiled
+@compiled
 def add_dropout(x, y, out, seed, p, scale, first, last):
     """Set out to x + dropout(y)."""
     words = np.empty(_WORDS, np.uint32)
@@ -207,7 +127,7 @@ def add_dropout(x, y, out, seed, p, scale, first, last):
                 _put(result, j, _get(one, j) + _get(two, j) * _factor(words[j], part, n_dropped, scale))
 
 
-@_compiled
+@compiled
 def relu_dropout(x, bias, out, size, seed, p, scale, first, last):
     """Set out to dropout(max(0, x + bias)); NaN stays NaN.
 
@@ -227,7 +147,7 @@ def relu_dropout(x, bias, out, size, seed, p, scale, first, last):
                 _put(result, j, value * _factor(words[j], part, n_dropped, scale))
 
 
-@_compiled
+@compiled
 def relu_dropout_gradient(y, grad, out, by_bias, size, scale, first, last):
     """Set out to the gradient by `relu_dropout`'s x, from its result y and the gradient by that.
 
@@ -244,7 +164,7 @@ def relu_dropout_gradient(y, grad, out, by_bias, size, scale, first, last):
             _put(result, j, value)
 
 
-@_compiled
+@compiled
 def layer_norm(x, gain, bias, out, means, factors, eps, first, last):
     """Set out to (x - mean) x factor x gain + bias, factor = 1 / sqrt(variance + eps), for rows first to last - 1.
 
@@ -266,7 +186,7 @@ def layer_norm(x, gain, bias, out, means, factors, eps, first, last):
             _put(result, j, (_get(given, j) - mean) * factor * _get(gain, j) + _get(bias, j))
 
 
-@_compiled
+@compiled
 def layer_norm_gradient(x, gain, means, factors, grad, out, by_gain, by_bias, first, last):
     """Set out to the gradient by `layer_norm`'s x; add the others to by_gain and by_bias. grad: by the result.
 
@@ -290,14 +210,14 @@ def layer_norm_gradient(x, gain, means, factors, grad, out, by_gain, by_bias, fi
             _put(result, j, factor * (_get(by_given, j) * _get(gain, j) - of_g - y * of_gy))
 
 
-@_compiled
+@compiled
 def softmax(scores, bias, out, scale, n_heads, first, last):
     """Set out to softmax(scale x scores + bias) over the last dimension, for matrices first to last - 1.
 
     scores, out: (B x H, Q, L); bias: (B or 1, H or 1, Q or 1, L).
     """
     _, n_queries, n_keys = scores.shape
-    row = np.empty(-(-n_keys // _LANES) * _LANES, np.float32)
+    row = np.empty(-(-n_keys // LANES) * LANES, np.float32)
     for i in range(first, last):
         sentence = i // n_heads if bias.shape[0] > 1 else 0
         head = i % n_heads if bias.shape[1] > 1 else 0
@@ -307,38 +227,13 @@ def softmax(scores, bias, out, scale, n_heads, first, last):
                 row[j] = _get(own, j) * scale + _get(added, j)
             for j in range(n_keys, row.size):
                 row[j] = -np.inf
-            _, total = _exp_row(row)
+            _, total = exp_row(row)
             factor = np.float32(1.0) / total
             for j in range(n_keys):
                 _put(result, j, row[j] * factor)
 
 
-@_part
-def _largest(row):
-    """Return the largest number of a row of float32, or NaN if it has one.
-
-    It compares integers in the same order, because the compiler vectorises only those: the bits of a float32 are an
-    integer that grows with it or, below 0, shrinks.
-    """
-    bits = row.view(np.int32)
-    largest = np.int32(-(2**31))
-    for j in range(bits.size):
-        largest = max(largest, np.int32(bits[j] ^ ((bits[j] >> np.int32(31)) & np.int32(0x7FFFFFFF))))
-    return _float_of_bits(np.uint32(largest ^ ((largest >> np.int32(31)) & np.int32(0x7FFFFFFF))))
-
-
-@_part
-def _exp_row(row):
-    """Turn row into e^(row - its largest number); return that number and the sum. NaN makes the sum NaN."""
-    largest = _largest(row)
-    total = np.float32(0.0)
-    for j in range(row.size):
-        row[j] = _exp(row[j] - largest)
-        total += row[j]
-    return largest, total
-
-
-@_compiled
+@compiled
 def softmax_gradient(weights, grad, out, scale, first, last):
     """Set out to the gradient by `softmax`'s scores; weights: its result; grad: by that; rows first to last - 1."""
     n_keys = weights.shape[1]
@@ -351,7 +246,7 @@ def softmax_gradient(weights, grad, out, scale, first, last):
             _put(result, j, _get(own, j) * (_get(by_own, j) - along) * scale)
 
 
-@_part
+@inlined
 def _divergence(one, two, p, q, log_norms, uniform, strength):
     """Turn a position's logits, one of p and two of q, into gradients without the target's part.
 
@@ -372,7 +267,7 @@ def _divergence(one, two, p, q, log_norms, uniform, strength):
     return np.float64(strength) * (np.float64(p_to_q) + np.float64(q_to_p))
 
 
-@_compiled
+@compiled
 def cross_entropy(logits, bias, targets, smoothing, r_drop, by_bias, sums, first, last):
     """Compute the loss of `mtkit.training.loss` for positions first to last - 1; turn the logits into gradients.
 
@@ -393,7 +288,7 @@ def cross_entropy(logits, bias, targets, smoothing, r_drop, by_bias, sums, first
                 row[j] = _get(own, j) + _get(bias, j)
                 power[j] = row[j]
                 along += row[j]
-            largest, totals[k] = _exp_row(power)
+            largest, totals[k] = exp_row(power)
             log_norms[k] = largest + np.log(totals[k])
             nll = np.float64(log_norms[k] - row[target])
             of_all = np.float64(log_norms[k] - along / np.float32(n_tokens))

@@ -4,6 +4,7 @@ Each function has the name and the arguments of an operation there, and returns 
 """
 
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,9 @@ from torch import Tensor, nn
 from mtkit.model.cpu import fused, packed, products, random_bytes
 from mtkit.model.distances import by_distance, by_key
 from mtkit.model.masks import BLOCKED
+
+if TYPE_CHECKING:
+    from mtkit.model.cpu.compiled import CompiledTransformer
 
 _SHORT = 160 * 160  # query-key pairs of a head up to which two batched products beat torch's fused kernel
 _VECTOR = 16  # float32 numbers in a vector of AVX-512
@@ -150,6 +154,16 @@ def row_unit(weight: Tensor) -> int | None:
 def seeded_dropout(seed: int, device: torch.device) -> AbstractContextManager[None] | None:
     """Seed this thread's own generator."""
     return random_bytes.seeded(seed) if device.type == "cpu" else None
+
+
+def decoder(model: Any, precision: str) -> "CompiledTransformer | None":
+    """Compile the loops over all layers, where numba works and they know the model's parts."""
+    weight = next(model.parameters(), None)
+    if weight is None or weight.device.type != "cpu" or not fused.has_numba():
+        return None
+    from mtkit.model.cpu.compiled import CompiledTransformer, can_compile  # here: it imports numba
+
+    return CompiledTransformer(model, precision) if can_compile(model, precision) else None
 
 
 def can_multiply(precision: str, device: torch.device) -> bool | None:

@@ -15,7 +15,7 @@ from mtkit.model.masks import BLOCKED, causal_bias, padding_bias
 from mtkit.model.ops import add_dropout
 
 pytest.importorskip("numba")
-from mtkit.model.cpu import kernels
+from mtkit.model.cpu import jit
 
 SHAPES = [(1,), (7, 5), (3, 50, 64), (2, 1030), (3, 11, 1000)]  # whole blocks of 1,024 elements, and not
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2**-8}  # of the size of the numbers
@@ -229,7 +229,7 @@ def test_exponentials_are_exact_to_two_units_in_the_last_place():
     @njit
     def exponentials(x):
         for i in range(x.size):
-            x[i] = kernels._exp(x[i])
+            x[i] = jit.exp(x[i])
 
     x = torch.cat([torch.linspace(-87, 0, 100_001), torch.tensor([-88.0, -1e4, -math.inf, math.nan])])
     expected = x.double().exp()
@@ -269,7 +269,7 @@ def test_threads_change_nothing_but_the_order_of_a_sum(threads):
 def test_a_kernel_that_cannot_be_kept_is_compiled_all_the_same():
     space: dict = {}
     exec("def twice(x):\n    return 2 * x", space)  # from no file, so there is no folder to store it in
-    assert kernels._compiled(space["twice"])(21) == 42
+    assert jit.compiled(space["twice"])(21) == 42
 
 
 def test_what_kernels_are_not_for_is_torchs():
@@ -384,7 +384,7 @@ from mtkit.model.cpu import fused
 from mtkit.model.dropout import Dropout
 from mtkit.runtime import log_missing_numba
 set_up_logging(quiet=False)
-log_missing_numba()
+log_missing_numba("an update faster")
 print(fused.has_numba(), Dropout(0.1)(torch.zeros(4)).tolist())
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -1,0 +1,75 @@
+"""Weights of a Transformer's encoder or decoder, laid out for `mtkit.model.cpu.decoding`."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from mtkit.model.cpu.tiles import PANEL
+
+_LINE = 64  # bytes of a line in the processor's caches: a vector of AVX-512
+
+
+class Products(NamedTuple):
+    """The weights of several products, in panels of outputs whose weights for one input lie together.
+
+    table: (products, 5), int64: the first byte of its weights; the first of its numbers; the rounds of a sum, each of
+    one float32 or four bytes; its panels; its outputs. numbers: each product's bias, then for bytes the scales of its
+    outputs and what their sums are too large by (int32), because 128 was added to the inputs.
+    """
+
+    weights: NDArray[np.uint8]
+    numbers: NDArray[np.float32]
+    table: NDArray[np.int64]
+
+
+def pack_products(layers: Sequence[tuple[Tensor, Tensor | None]], *, of_bytes: bool) -> Products:
+    """Lay out products x W^T + b, given as W (n_out, n_in) and b (n_out,).
+
+    of_bytes: round the weights to 8-bit integers, as `Int8Linear` does.
+    """
+    panels, numbers, table, n_bytes, n_numbers = [], [], [], 0, 0
+    for weight, bias in layers:
+        packed, own = _pack(weight.detach().float(), bias, of_bytes)
+        n_panels, n_rounds = packed.shape[:2]
+        table.append([n_bytes, n_numbers, n_rounds, n_panels, weight.size(0)])
+        panels.append(packed.reshape(-1).view(np.uint8))
+        numbers.append(own)
+        n_bytes, n_numbers = n_bytes + panels[-1].size, n_numbers + own.size
+    return Products(_aligned(np.concatenate(panels)), np.concatenate(numbers), np.array(table, dtype=np.int64))
+
+
+def _pack(weight: Tensor, bias: Tensor | None, of_bytes: bool) -> tuple[NDArray[np.generic], NDArray[np.float32]]:
+    """Return a product's panels (panels, rounds, PANEL, 1 or 4), and its numbers."""
+    n_out, n_in = weight.shape
+    n_panels, per_round = -(-n_out // PANEL), 4 if of_bytes else 1
+    numbers = torch.zeros(3, n_panels * PANEL)
+    if bias is not None:
+        numbers[0, :n_out] = bias.detach().float()
+    if of_bytes:
+        scale = weight.abs().amax(1).clamp_min_(1e-12) / 127
+        weight = (weight / scale[:, None]).round_()
+        numbers[1, :n_out] = scale
+        numbers[2, :n_out] = (128 * weight.sum(1, dtype=torch.float64)).to(torch.int32).view(torch.float32)
+    padded = weight.new_zeros(n_panels * PANEL, -(-n_in // per_round) * per_round)
+    padded[:n_out, :n_in] = weight
+    panels = padded.view(n_panels, PANEL, -1, per_round).transpose(1, 2).contiguous()
+    panels = panels.to(torch.int8) if of_bytes else panels
+    return panels.numpy(), numbers.flatten().numpy()
+
+
+def pack_norms(norms: Sequence[nn.LayerNorm]) -> NDArray[np.float32]:
+    """Return the gains and biases of layer norms: (norms, 2, D)."""
+    pairs = [torch.stack([norm.weight.detach(), norm.bias.detach()]) for norm in norms]
+    return torch.stack(pairs).float().numpy()
+
+
+def _aligned(numbers: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a copy whose first byte begins a line of the cache, so that no vector is in two."""
+    space = np.empty(numbers.size + _LINE, np.uint8)
+    first = -space.ctypes.data % _LINE
+    space[first : first + numbers.size] = numbers
+    return space[first : first + numbers.size]

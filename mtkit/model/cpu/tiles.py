@@ -1,0 +1,185 @@
+"""Matrix products for `mtkit.model.cpu.decoding`, in float32 or in 8-bit integers: x W^T + b, for any number of rows.
+
+A product is made of tiles: ROWS rows of x times PANEL outputs, whose sums stay in vector registers while a loop goes
+over the inputs. numba's own loops do not keep them there, nor do they use the processor's instruction for products of
+bytes; so a tile is written here in LLVM's language, from which numba goes on to machine code.
+
+Each sum adds its products one input after the other, whatever the number of rows: a row's result does not depend on the
+rows beside it, to the last bit.
+"""
+
+import platform
+
+import numpy as np
+from llvmlite import binding, ir
+from numba import njit, types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload
+
+PLAIN, RELU, ADD = 0, 1, 2  # what becomes of a sum: it is stored, its positive part is, or it is added to what is there
+
+_FEATURES = binding.get_host_cpu_features()
+HAS_FLOATS = bool(_FEATURES.get("avx2") and _FEATURES.get("fma")) or platform.machine() in ("aarch64", "arm64")
+HAS_BYTES = bool(_FEATURES.get("avx512vnni") or _FEATURES.get("avxvnni"))
+
+# 24 vectors of sums, or 12 of AVX2's 16 registers, leave room for the weights and for one number of x.
+_WIDTH = 16 if _FEATURES.get("avx512f") else 8 if _FEATURES.get("avx2") else 4  # numbers in a vector
+_VECTORS = 2 if _WIDTH == 8 else 4  # across a panel
+ROWS = 6
+PANEL = _WIDTH * _VECTORS  # outputs whose weights lie together
+STEP = 4  # bytes of weights and of x for each output and round: a float32, or four 8-bit integers
+
+_INT, _LONG, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
+_FLOATS = ir.VectorType(_FLOAT, _WIDTH)
+
+
+def _make_tile(n_rows, of_bytes):
+    """Return a function for kernels that computes n_rows rows of a panel.
+
+    Its arguments are addresses and numbers of bytes, all int64: x and the stride of its rows; the panel, and how often
+    to go on by STEP bytes; out and the stride of its rows; the panel's bias; for bytes also the scales of the rows, and
+    the scales and the offsets (int32) of the outputs; PLAIN, RELU or ADD.
+    """
+    number = _INT if of_bytes else _FLOAT
+    sums = ir.VectorType(number, _WIDTH)
+    name = f"llvm.x86.avx512.vpdpbusd.{32 * _WIDTH}" if of_bytes else f"llvm.fma.v{_WIDTH}f32"
+
+    @intrinsic
+    def tile(_context, x, x_stride, panel, n_rounds, out, out_stride, bias, row_scales, scales, offsets, end):
+        def generate(_, builder, _signature, arguments):
+            emit = _Emitter(builder)
+            x, x_stride, panel, n_rounds, out, out_stride, bias, row_scales, scales, offsets, end = arguments
+            function = builder.module.globals.get(name)
+            if function is None:
+                function = ir.Function(builder.module, ir.FunctionType(sums, [sums] * 3), name)
+            rows = [emit.step(x, x_stride, row) for row in range(n_rows)]
+            columns = [STEP * _WIDTH * vector for vector in range(_VECTORS)]
+
+            before, loop, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            i = builder.phi(_LONG)
+            i.add_incoming(_LONG(0), before)
+            running = [[builder.phi(sums) for _ in columns] for _ in rows]
+            weights = builder.add(panel, builder.mul(i, _LONG(STEP * PANEL)))
+            vectors = [emit.load(weights, sums, column, align=4 * _WIDTH) for column in columns]
+            totals = []
+            for row in range(n_rows):
+                value = emit.repeat(emit.load(emit.step(rows[row], i, STEP), number))
+                # the integers' instruction takes the sum first, the floats' last
+                order = (lambda s, v, w: [s, v, w]) if of_bytes else (lambda s, v, w: [v, w, s])
+                totals.append(
+                    [builder.call(function, order(s, value, w)) for s, w in zip(running[row], vectors, strict=True)]
+                )
+            following = builder.add(i, _LONG(1))
+            i.add_incoming(following, loop)
+            for row in range(n_rows):
+                for one, total in zip(running[row], totals[row], strict=True):
+                    one.add_incoming(sums([number(0)] * _WIDTH), before)
+                    one.add_incoming(total, loop)
+            builder.cbranch(builder.icmp_signed("<", following, n_rounds), loop, after)
+
+            builder.position_at_end(after)
+            is_relu, is_add = (builder.icmp_signed("==", end, _LONG(kind)) for kind in (RELU, ADD))
+            nothing = _FLOATS([_FLOAT(0)] * _WIDTH)
+            for vector, column in enumerate(columns):
+                added = emit.load(bias, _FLOATS, column)
+                for row in range(n_rows):
+                    y = totals[row][vector]
+                    if of_bytes:
+                        y = builder.sitofp(builder.sub(y, emit.load(offsets, sums, column)), _FLOATS)
+                        scale = emit.repeat(emit.load(row_scales, _FLOAT, STEP * row))
+                        y = builder.fmul(y, builder.fmul(scale, emit.load(scales, _FLOATS, column)))
+                    y = builder.fadd(y, added)
+                    target = emit.pointer(emit.step(out, out_stride, row), _FLOATS, column)
+                    # "not above 0" would turn NaN into 0
+                    y = builder.select(is_relu, builder.select(builder.fcmp_ordered("<", y, nothing), nothing, y), y)
+                    y = builder.select(is_add, builder.fadd(y, builder.load(target, align=4)), y)
+                    builder.store(y, target, align=4)
+            return ir.Constant(_LONG, 0)
+
+        return types.int64(*[types.int64] * 11), generate
+
+    return tile
+
+
+class _Emitter:
+    """Adds usual sequences of LLVM's instructions at the builder's place."""
+
+    def __init__(self, builder):
+        self.builder = builder
+
+    def step(self, address, stride, times):
+        """Return address + stride x times; stride is a value, times a value or a number."""
+        times = _LONG(times) if isinstance(times, int) else times
+        return self.builder.add(address, self.builder.mul(stride, times))
+
+    def pointer(self, address, kind, offset):
+        return self.builder.inttoptr(self.builder.add(address, _LONG(offset)), kind.as_pointer())
+
+    def load(self, address, kind, offset=0, align=4):
+        return self.builder.load(self.pointer(address, kind, offset), align=align)
+
+    def repeat(self, number):
+        """Return a vector of this number."""
+        kind = ir.VectorType(number.type, _WIDTH)
+        first = self.builder.insert_element(kind(ir.Undefined), number, _INT(0))
+        places = ir.VectorType(_INT, _WIDTH)([_INT(0)] * _WIDTH)
+        return self.builder.shuffle_vector(first, kind(ir.Undefined), places)
+
+
+def _make_multiply(of_bytes):
+    one, two, three, four, five, six = (_make_tile(n_rows, of_bytes) for n_rows in range(1, ROWS + 1))
+
+    @njit
+    def product(x, row_scales, n, weights, numbers, entry, out, end):
+        stride, out_stride, rounds = np.int64(x.strides[0]), np.int64(out.strides[0]), entry[2]
+        size = STEP * PANEL  # bytes of a panel's float32 numbers, such as its bias, and of a row of it in out
+        scales = np.int64(row_scales.ctypes.data)
+        for p in range(entry[3]):
+            panel = np.int64(weights.ctypes.data) + entry[0] + p * rounds * size
+            bias = np.int64(numbers.ctypes.data) + STEP * entry[1] + p * size
+            of_outputs = bias + entry[3] * size
+            offsets = of_outputs + entry[3] * size
+            result = np.int64(out.ctypes.data) + p * size
+            for i in range(0, n, ROWS):
+                given, to = np.int64(x.ctypes.data) + i * stride, result + i * out_stride
+                scale, left = scales + STEP * i, n - i
+                if left >= 6:
+                    six(given, stride, panel, rounds, to, out_stride, bias, scale, of_outputs, offsets, end)
+                elif left == 1:
+                    one(given, stride, panel, rounds, to, out_stride, bias, scale, of_outputs, offsets, end)
+                elif left == 2:
+                    two(given, stride, panel, rounds, to, out_stride, bias, scale, of_outputs, offsets, end)
+                elif left == 3:
+                    three(given, stride, panel, rounds, to, out_stride, bias, scale, of_outputs, offsets, end)
+                elif left == 4:
+                    four(given, stride, panel, rounds, to, out_stride, bias, scale, of_outputs, offsets, end)
+                else:
+                    five(given, stride, panel, rounds, to, out_stride, bias, scale, of_outputs, offsets, end)
+
+    return product
+
+
+_multiply_floats, _multiply_bytes = _make_multiply(False), _make_multiply(True)
+
+
+def multiply(x, row_scales, n, weights, numbers, entry, out, end):
+    """Compute a product for the first n rows of x: float32, or uint8 with a scale for each row.
+
+    weights, numbers, entry: of `mtkit.model.cpu.packing`. out: (n or more, whole panels), float32. end: PLAIN, RELU or
+    ADD.
+    """
+
+
+@overload(multiply)
+def _multiply_overload(x, row_scales, n, weights, numbers, entry, out, end):
+    if x.dtype == types.uint8:
+        return lambda x, row_scales, n, weights, numbers, entry, out, end: _multiply_bytes(
+            x, row_scales, n, weights, numbers, entry, out, end
+        )
+    if x.dtype == types.float32:
+        return lambda x, row_scales, n, weights, numbers, entry, out, end: _multiply_floats(
+            x, row_scales, n, weights, numbers, entry, out, end
+        )
+    raise TypingError(f"no product for {x.dtype}")

@@ -1,0 +1,190 @@
+"""In front of all routes: who may ask by which name, how much may come and how slowly, and what every answer has."""
+
+import asyncio
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mtkit.config.serving import ServeConfig
+from mtkit.console import log
+from mtkit.serving.refusals import Fault, Forbidden, Refusal, TooLarge, TooSlow, WrongHost
+
+_LOOPBACK = "localhost", "127.0.0.1", "::1"
+_SAFE_METHODS = "GET", "HEAD", "OPTIONS"
+_SLOWEST = 10_000  # bytes a second that a body must come with, once the deadline of a request has passed
+_DISCARD_S = 10.0  # how long we read on what we have refused, so that the client reads why
+_BYTES_A_CHAR = 12  # of JSON that escapes all characters, those beyond U+FFFF as two
+_FORM_BYTES = 1_000_000  # a request's other fields, and terms of its terminology
+# What a page may do: run its own scripts and talk to this service. It is no part of other sites' pages.
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+class Door:
+    """Refuses what no route should have to think of, and turns what a route did not expect into an answer."""
+
+    def __init__(
+        self, app: ASGIApp, cfg: ServeConfig, file_paths: Sequence[str], answer: Callable[[str, Refusal], ASGIApp]
+    ) -> None:
+        """file_paths: beginnings of paths that take documents. answer: what tells a path's clients of a refusal."""
+        self._app, self._cfg, self._answer = app, cfg, answer
+        self._file_paths = tuple(file_paths)
+        self._is_known = lru_cache(maxsize=256)(_known_hosts(cfg))
+        most_chars = 10 * cfg.limits.max_chars
+        self._most_bytes = _FORM_BYTES + _BYTES_A_CHAR * most_chars
+        self._most_bytes_of_a_file = _FORM_BYTES + round(cfg.limits.max_file_mb * 1e6)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        is_file = scope["path"].startswith(self._file_paths)
+        body = _Body(
+            receive, self._most_bytes_of_a_file if is_file else self._most_bytes, self._cfg.limits.deadline_s, headers
+        )
+        is_started = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal is_started
+            if message["type"] == "http.response.start":
+                is_started = True
+                await body.discard()
+                _complete(MutableHeaders(raw=message["headers"]), body.is_cut)
+            await send(message)
+
+        try:
+            if refusal := self._refusal(scope, headers) or body.refusal():
+                await self._answer(scope["path"], refusal)(scope, body.receive, send_with_headers)
+            else:
+                await self._app(scope, body.receive, send_with_headers)
+        except Exception as error:
+            self._report(error)
+            if is_started:
+                raise RuntimeError("the answer broke off") from None  # the server closes the connection
+            fault = Fault("the service failed; its log says why")
+            await self._answer(scope["path"], fault)(scope, body.receive, send_with_headers)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not self._is_known(host):
+            return WrongHost(
+                f"{_name_in(host)[:100]} is not a name of this service; `hosts` of its settings lists them"
+            )
+        if scope["method"] not in _SAFE_METHODS and origin and not self._may_call(origin, host, headers):
+            return Forbidden(
+                "pages of this origin may not call the service; `cors` of its settings lists those that may"
+            )
+        return None
+
+    def _may_call(self, origin: str, host: str, headers: Headers) -> bool:
+        """Return whether an origin is the service itself, allowed, or no page of the web, such as an extension."""
+        if headers.get("sec-fetch-site") == "same-origin" or {origin, "*"}.intersection(self._cfg.cors):
+            return True
+        try:
+            scheme, netloc, *_ = urlsplit(origin)
+        except ValueError:
+            return False
+        return netloc == host if scheme in ("http", "https") else origin != "null"
+
+    def _report(self, error: Exception) -> None:
+        """Log where an error happened. What it says may hold a user's text."""
+        what = str(error) if self._cfg.log_text else type(error).__name__
+        log.error(f"a request failed: {what}\n{''.join(traceback.format_tb(error.__traceback__))}")
+
+
+class _Body:
+    """A request's body as it arrives, within limits."""
+
+    def __init__(self, receive: Receive, most_bytes: int, seconds: float, headers: Headers) -> None:
+        self._receive, self._most_bytes, self._seconds, self._headers = receive, most_bytes, seconds, headers
+        self._until = time.monotonic() + seconds  # the clock of asyncio
+        self._n_bytes = 0
+        self._is_read = False
+        self.is_cut = False
+
+    def refusal(self) -> Refusal | None:
+        """Return why the body need not be read: its length as the client declares it."""
+        length = self._headers.get("content-length", "")
+        return self._too_large() if length.isdecimal() and int(length[:20]) > self._most_bytes else None
+
+    async def receive(self) -> Message:
+        """Return the next part. Raises TooLarge or TooSlow."""
+        if self._is_read:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until + self._n_bytes / _SLOWEST):
+                message = await self._receive()
+        except TimeoutError:
+            self.is_cut = True
+            raise TooSlow(f"the request did not arrive within {self._seconds:g} s") from None
+        self._n_bytes += len(message.get("body", b""))
+        self._is_read = not message.get("more_body", False)
+        if self._n_bytes > self._most_bytes:
+            raise self._too_large()
+        return message
+
+    def _too_large(self) -> TooLarge:
+        self.is_cut = True
+        return TooLarge(f"the request is longer than {self._most_bytes:,} bytes")
+
+    async def discard(self) -> None:
+        """Read what is left of a body that was refused, for a while: clients read no answer before they have sent all.
+
+        One that waits for our consent (Expect: 100-continue) sends nothing.
+        """
+        if not self.is_cut or "expect" in self._headers:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_S):
+                while not self._is_read:
+                    self._is_read = not (await self._receive()).get("more_body", False)
+
+
+def _complete(headers: MutableHeaders, is_cut: bool) -> None:
+    """Add what every answer has. is_cut: a part of the request is unread, so no other can follow it."""
+    headers["X-Content-Type-Options"] = "nosniff"
+    headers["Referrer-Policy"] = "no-referrer"
+    if headers.get("content-type", "").startswith("text/html"):
+        headers.setdefault("Content-Security-Policy", _PAGE_POLICY)
+    if is_cut:
+        headers["Connection"] = "close"
+
+
+def _known_hosts(cfg: ServeConfig) -> Callable[[str], bool]:
+    """Return what tells whether a Host header names this service.
+
+    A page of the web can let its own name mean 127.0.0.1, and then read what a service there answers; the name is in
+    the Host header. Addresses are safe, as they cannot be made to mean another machine.
+    """
+    names = {name.lower() for name in cfg.hosts}
+    if "*" in names or (not names and cfg.host not in _LOOPBACK):
+        return lambda host: True
+    names |= {"", "localhost", cfg.host.lower()}  # "": old clients send none; browsers always do
+
+    def is_known(host: str) -> bool:
+        name = _name_in(host)
+        if name in names or name.endswith(".localhost"):
+            return True
+        with suppress(ValueError):
+            ip_address(name.strip("[]"))
+            return True
+        return False
+
+    return is_known
+
+
+def _name_in(host: str) -> str:
+    """Return a Host header without its port, in lower case."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower().rstrip(".")

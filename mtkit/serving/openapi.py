@@ -1,0 +1,88 @@
+"""The description of all routes, /spec: with the languages that are served now, and the limits."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, Field
+from pydantic.config import JsonDict
+
+from mtkit.serving.backend import Backend
+from mtkit.serving.models import ServedModels
+
+# Marks in the schemas of routes, for what is known only once the service runs: x-mtkit: one of these.
+_MARK = "x-mtkit"
+
+
+def _mark(name: str) -> JsonDict:
+    return {_MARK: name}
+
+
+_MARKS = "source", "source or auto", "target", "text", "texts", "alternatives"
+SOURCE, SOURCE_OR_AUTO, TARGET, TEXT, TEXTS, ALTERNATIVES = (_mark(name) for name in _MARKS)
+
+
+class Error(BaseModel):
+    """Why a request was not done."""
+
+    error: str = Field(description="what is wrong, and what to do")
+
+
+_REASONS = {
+    400: "the request is wrong: a value is missing, unknown or beyond its limit",
+    401: "the bearer token is missing or wrong",
+    403: "the API key is missing or unknown, or the service does not do this",
+    404: "there is no such thing, or not for this caller",
+    408: "the request did not arrive in time",
+    413: "the request is too long",
+    421: "the service does not go by the name in the Host header",
+    429: "this caller has to wait, for the seconds in the header Retry-After",
+    500: "the service is at fault; its log says how",
+    503: "too much is waiting: try again after the seconds in the header Retry-After",
+    504: "the deadline passed before the work was done",
+}
+
+
+def refusals(*statuses: int, model: type[BaseModel] = Error) -> dict[int | str, dict[str, Any]]:
+    """Return how routes declare the errors that they answer. model: their body in the routes' dialect.
+
+    Besides these statuses, those that any request can meet before it reaches its route.
+    """
+    return {status: {"model": model, "description": _REASONS[status]} for status in sorted({*statuses, 421, 500})}
+
+
+def describe(app: FastAPI, backend: Backend) -> None:
+    """Have /spec describe the application as it is at the time."""
+    latest: tuple[ServedModels, dict[str, Any]] | None = None
+
+    def openapi() -> dict[str, Any]:
+        nonlocal latest
+        models = backend.service.models
+        if latest is None or latest[0] is not models:
+            spec = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            _fill_in(spec, _facts(backend, models))
+            latest = models, spec
+        return latest[1]
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _facts(backend: Backend, models: ServedModels) -> dict[str, dict[str, Any]]:
+    limits = backend.cfg.limits
+    text = {"maxLength": limits.max_chars, "pattern": "^[^\\u0000]*$"}
+    return {
+        "source": {"enum": [*models.sources]},
+        "source or auto": {"enum": ["auto", *models.sources]},
+        "target": {"enum": [*models.targets]},
+        "text": text,
+        "texts": {"maxItems": limits.max_texts},
+        "alternatives": {"maximum": limits.max_alternatives},
+    }
+
+
+def _fill_in(schema: Any, facts: dict[str, dict[str, Any]]) -> None:
+    """Replace all marks in a schema by what they stand for."""
+    if isinstance(schema, dict):
+        schema.update(facts.get(schema.pop(_MARK, ""), {}))
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _fill_in(part, facts)

@@ -1,0 +1,102 @@
+"""The values of a request, whether they come as JSON, as a form or in the query."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+
+from mtkit.serving.refusals import BadRequest
+
+JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+_MOST_FIELDS = 1000  # of a form
+
+_Values = TypeVar("_Values", bound=BaseModel)
+
+
+async def read_values(request: Request, model: type[_Values]) -> _Values:
+    """Return the values of a request, checked: of its JSON, or of its form and its query.
+
+    JSON is strict: "4" is no number. Of a form, a field that comes several times is a list, an empty one is absent.
+    Raises BadRequest that names the first field that is wrong.
+    """
+    kind = media_type(request)
+    if kind == JSON or kind.endswith("+json"):
+        body = await request.body()
+        with _problems_named():
+            # its parser, unlike `json.loads`, refuses lone surrogates, which could not be sent back, and deep nesting
+            return model.model_validate_json(body, strict=True)
+    values = _fields(request.scope["query_string"])
+    if kind == FORM:
+        values |= _fields(await request.body())
+    elif kind == MULTIPART:
+        values |= await read_form(request)
+    return read_fields(model, values)
+
+
+def read_fields(model: type[_Values], fields: dict[str, Any]) -> _Values:
+    """Return the fields of a form, checked. Raises BadRequest that names the first one that is wrong."""
+    with _problems_named():
+        return model.model_validate({name: value for name, value in fields.items() if value != ""})
+
+
+@contextmanager
+def _problems_named() -> Iterator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        [first, *_] = error.errors(include_url=False)
+        if not first["loc"]:
+            what = first["ctx"]["error"] if first["type"] == "json_invalid" else "an object is needed"
+            raise BadRequest(f"Invalid JSON format: {what}") from None
+        name = first["loc"][0]
+        if first["type"] == "missing" or first["input"] in (None, "", []):
+            raise BadRequest(f"Invalid request: missing {name} parameter") from None
+        raise BadRequest(f"Invalid request: {name} parameter: {first['msg']}") from None
+
+
+def media_type(request: Request) -> str:
+    """Return the type of a request's body, without parameters, in lower case."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+@dataclass(frozen=True)
+class SentFile:
+    """A file in a form."""
+
+    name: str
+    raw: bytes
+
+
+async def read_form(request: Request) -> dict[str, str | SentFile]:
+    """Return the fields of a multipart form, of several with one name the last. Raises HTTPException if it is none."""
+    fields: dict[str, str | SentFile] = {}
+    async with request.form(max_files=1, max_fields=_MOST_FIELDS) as form:
+        for name, value in form.items():
+            if isinstance(value, UploadFile):
+                fields[name] = SentFile(value.filename or "", await value.read())
+            else:
+                fields[name] = _sendable(value)
+    return fields
+
+
+def _fields(raw: bytes) -> dict[str, Any]:
+    """Return the fields of a form or query that are not empty."""
+    try:
+        pairs = parse_qsl(raw.decode("utf-8"), errors="strict", max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise BadRequest(f"Invalid request: the form cannot be read: {reason}") from None
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    return {name: several[0] if len(several) == 1 else several for name, several in values.items()}
+
+
+def _sendable(text: str) -> str:
+    """Return a text that can be sent back: the form's charset may be one that decodes to lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8")

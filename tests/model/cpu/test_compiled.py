@@ -1,0 +1,209 @@
+"""Decoding by compiled loops: as the model's own layers decode, and each sentence by itself to the last bit."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mtkit.config.model import ModelConfig
+from mtkit.model import ops
+from mtkit.model.quantization import quantize
+from mtkit.model.transformer import Transformer
+
+pytest.importorskip("numba")
+from mtkit.model.cpu import tiles
+from mtkit.model.cpu.compiled import CompiledOutput, CompiledTransformer, can_compile
+
+if not tiles.HAS_FLOATS:
+    pytest.skip("this processor lacks the instructions", allow_module_level=True)
+
+PRECISIONS = ["fp32", *(["int8"] if tiles.HAS_BYTES else [])]
+KINDS = [{}, {"norm_position": "post"}, {"decoder": "ssru"}, {"positions": "learned"}, {"positions": "marian"}]
+V = 150  # more than two panels of outputs, and not whole ones
+
+every_precision = pytest.mark.parametrize("precision", PRECISIONS)
+
+
+def model_of(**choices: object) -> Transformer:
+    torch.manual_seed(1)
+    sizes = {"d_model": 36, "d_ff": 70, "n_heads": 3, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    model = Transformer(ModelConfig.model_validate(sizes | choices), V, V).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 1:  # biases begin as zeros, gains as ones: a wrong one would not show
+                weight.add_(0.1 * torch.randn_like(weight))
+    return model
+
+
+def sources(*lengths: int) -> torch.Tensor:
+    ids = torch.randint(4, V, (len(lengths), max(lengths)), generator=torch.Generator().manual_seed(2))
+    return ids.masked_fill(torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None], 0)
+
+
+def walk(decoder, src: torch.Tensor, n_steps: int, keep: list[int]):
+    """Decode random tokens with three hypotheses, reordered after each step; yield logits and attention.
+
+    After five steps, only the sentences in keep stay. What a sentence is given depends on its index alone.
+    """
+    cache, left = decoder.start_decoding(src, 3), torch.arange(len(src))
+    cache.attention = []
+    for t in range(n_steps):
+        generators = [torch.Generator().manual_seed(1000 * t + int(b)) for b in left]
+        yield (
+            decoder.decode_step(torch.stack([torch.randint(4, V, (3,), generator=g) for g in generators]), cache),
+            torch.stack([weights.mean(1) for weights in cache.attention]).mean(0)[..., : src.size(1)],
+        )
+        if t == 5:
+            stay = torch.tensor(keep)
+            cache.select(stay)
+            left, generators = left[stay], [generators[b] for b in keep]
+        cache.reorder(torch.stack([torch.randint(0, 3, (3,), generator=g) for g in generators]))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@torch.no_grad()
+def test_a_step_gives_the_logits_and_the_attention_of_the_layers(kind):
+    model, src = model_of(**kind), sources(7, 3, 9, 1)
+    expected = list(walk(model, src, 40, [0, 2, 3]))  # beyond the room that a cache has at first
+    for (logits, attention), (ours, looked) in zip(
+        expected, walk(CompiledTransformer(model, "fp32"), src, 40, [0, 2, 3]), strict=True
+    ):
+        torch.testing.assert_close(ours, logits, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(looked, attention, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not tiles.HAS_BYTES, reason="this processor lacks the instructions")
+@torch.no_grad()
+def test_a_step_in_int8_is_as_close_to_the_model_as_the_layers_in_int8_are():
+    model, src = model_of(), sources(7, 3, 9, 1)
+    exact, plain, ours = (
+        torch.stack([logits[0] for logits, _ in walk(decoder, src, 20, [0])])
+        for decoder in (model, quantize(model, "int8"), CompiledTransformer(model, "int8"))
+    )
+    error, usual = (ours - exact).pow(2).mean().sqrt(), (plain - exact).pow(2).mean().sqrt()
+    assert 0 < error < 1.5 * usual < 0.1 * exact.std()
+
+
+@every_precision
+@pytest.mark.parametrize("kind", [{}, {"decoder": "ssru"}], ids=str)
+@torch.no_grad()
+def test_a_sentence_does_not_depend_on_its_batch_to_the_last_bit(kind, precision):
+    decoder = CompiledTransformer(model_of(**kind), precision)
+    lengths = [9, 2, 5, 30, *[4] * 40]  # more rows than go through the layers together
+    for index in (0, 3, 20):
+        alone = [logits[0] for logits, _ in walk_alone(decoder, lengths, index)]
+        together = [logits[index] for logits, _ in walk(decoder, sources(*lengths), 5, [])]
+        assert all(torch.equal(one, other) for one, other in zip(alone, together, strict=True))
+
+
+def walk_alone(decoder, lengths, index):
+    """What `walk` gives the sentence of this index, without the others."""
+    src = sources(*lengths)[index : index + 1, : lengths[index]]
+    cache = decoder.start_decoding(src, 3)
+    for t in range(5):
+        generator = torch.Generator().manual_seed(1000 * t + index)
+        yield decoder.decode_step(torch.randint(4, V, (1, 3), generator=generator), cache), None
+        cache.reorder(torch.randint(0, 3, (1, 3), generator=generator))
+
+
+@every_precision
+@pytest.mark.parametrize("n_rows", [*range(1, 14), 100])
+def test_a_product_is_right_for_any_number_of_rows(n_rows, precision):
+    torch.manual_seed(n_rows)
+    weight, bias = torch.randint(-127, 128, (V, 37)).float(), torch.randn(V)
+    x = torch.randint(-127, 128, (n_rows, 37)).float()
+    weight[:, 0], x[:, 1] = 127.0, -127.0  # the largest magnitude, so that 8-bit integers round nothing
+    expected = x.double() @ weight.double().T + bias.double()
+    output = CompiledOutput(weight, bias, CompiledTransformer(model_of(), precision)._like)
+    torch.testing.assert_close(output(x), expected.float(), rtol=1e-6, atol=0.05)
+
+
+@every_precision
+@pytest.mark.parametrize("n", [1, 5, 32])
+def test_the_likeliest_tokens_are_those_of_the_whole_rows(n, precision):
+    output = CompiledOutput(torch.randn(V, 36), torch.randn(V), CompiledTransformer(model_of(), precision)._like)
+    x = torch.randn(70, 36)
+    expected = output(x).log_softmax(1)
+    expected[:, [0, 2]] = -torch.inf
+    values, ids = expected.topk(n)
+    log_probs, chosen = map(torch.from_numpy, output.choose(x.numpy(), n, [0, 2]))
+    assert torch.equal(chosen, ids)
+    torch.testing.assert_close(log_probs, values)
+
+
+def test_of_equally_likely_tokens_the_lower_ids_come_first():
+    output = CompiledOutput(
+        torch.zeros(V, 36), torch.arange(V) // 50 * 1.0, CompiledTransformer(model_of(), "fp32")._like
+    )
+    _, chosen = output.choose(torch.randn(2, 36).numpy(), 4, [101])
+    assert chosen.tolist() == [[100, 102, 103, 104]] * 2
+
+
+def test_what_is_not_a_number_stays_so():
+    output = CompiledOutput(torch.randn(V, 36), torch.zeros(V), CompiledTransformer(model_of(), "fp32")._like)
+    x = torch.randn(3, 36)
+    x[1, 5] = torch.nan
+    log_probs, _ = output.choose(x.numpy(), 2, [])
+    assert torch.from_numpy(log_probs).isnan().any(dim=1).tolist() == [False, True, False]
+
+
+@torch.no_grad()
+def test_choosing_among_too_few_tokens_is_left_to_the_search():
+    decoder = CompiledTransformer(model_of(), "fp32")
+    cache = decoder.start_decoding(sources(3), 1)
+    assert decoder.choose(torch.tensor([[2]]), cache, V - 1, [0, 2]) is None
+    assert cache.length == 0
+
+
+def test_an_id_beyond_the_vocabulary_is_refused():
+    with pytest.raises(IndexError, match=f"from 5 to {V}, but the vocabulary has {V} tokens"):
+        CompiledTransformer(model_of(), "fp32").start_decoding(torch.tensor([[5, V]]), 1)
+
+
+@pytest.mark.parametrize(
+    "choices", [{"positions": "rotary"}, {"positions": "alibi"}, {"norm": "rmsnorm"}, {"activation": "gelu"}], ids=str
+)
+def test_what_the_loops_do_not_know_is_left_to_the_layers(choices):
+    assert can_compile(model_of(), "fp32")
+    model = model_of(**choices)
+    assert not can_compile(model, "fp32")
+    assert ops.decoder(model, "fp32") is None
+
+
+def test_outputs_can_be_selected():
+    weight, bias, ids = torch.randn(V, 36), torch.randn(V), torch.tensor([3, 140, 7])
+    output = CompiledOutput(weight, bias, CompiledTransformer(model_of(), "fp32")._like)
+    x = torch.randn(4, 36)
+    torch.testing.assert_close(output.select_outputs(ids)(x), F.linear(x, weight[ids], bias[ids]), rtol=1e-5, atol=1e-4)
+
+
+_DECODE = """
+import sys, torch
+from mtkit.config.model import ModelConfig
+from mtkit.model.cpu.compiled import CompiledTransformer
+from mtkit.model.transformer import Transformer
+torch.manual_seed(0)
+cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
+decoder = CompiledTransformer(Transformer(cfg, 90, 90).eval(), "fp32")
+with torch.no_grad():
+    cache = decoder.start_decoding(torch.tensor([[5, 6, 7]]), 1)
+    print(decoder.choose(torch.tensor([[2]]), cache, 3, [])[0].numpy().tobytes().hex())
+"""
+
+
+def test_loops_give_the_same_bits_whether_they_are_compiled_or_found_stored(tmp_path):
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", _DECODE],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        ).stdout
+        for _ in range(2)
+    ]
+    assert len(set(outputs)) == 1
+    assert list(tmp_path.glob("**/decoding.step-*.nbc"))

@@ -1,0 +1,141 @@
+"""Services for tests of HTTP: one that translates into upper case, without workers; and whole servers in threads."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from mtkit.config.serving import ServeConfig
+from mtkit.documents.sentences import Translated
+from mtkit.serving.app import create_app
+from mtkit.serving.backend import Backend
+from mtkit.serving.batcher import Batcher
+from mtkit.serving.corrections import Verdict
+from mtkit.serving.detection import Detection
+from mtkit.serving.documents import Documents
+from mtkit.serving.keys import Gate
+from mtkit.serving.models import Model, ServedModels
+from mtkit.serving.pool import Pool
+from mtkit.serving.protocol import BoundedProtocol
+from mtkit.serving.service import Service, _Result
+from mtkit.serving.work import ModelVersion
+
+
+class LoudService(Service):
+    """Translates each sentence into upper case; "wait" once `go` is set."""
+
+    def __init__(self, cfg: ServeConfig, pairs: tuple[tuple[str, str], ...]) -> None:
+        self.cfg = cfg
+        self.models = ServedModels([Model(ModelVersion(Path(f"{src}-{tgt}"), "1"), src, tgt, 4) for src, tgt in pairs])
+        self.batcher = Batcher(cfg.queue, 10.0)
+        self.pool = Pool(1, {}, self.batcher.wake)
+        self.started = 0.0
+        self.corrections = None
+        self._uses = Counter()
+        self._versions = {model.version for model in self.models.models}
+        self.go = asyncio.Event()
+        self.n_cancelled = 0
+        self.fault: Exception | None = None
+
+    async def start(self) -> None:
+        """Start nothing."""
+
+    async def close(self) -> None:
+        """End nothing."""
+
+    async def _translate(self, sentences, patterns, path, *, n_best=1, terms=(), caller=None):
+        if self.fault is not None:
+            raise self.fault
+        results = {}
+        for sentence in sentences:
+            try:
+                await (self.go.wait() if sentence.text == "wait" else asyncio.sleep(0))
+            except asyncio.CancelledError:
+                self.n_cancelled += 1
+                raise
+            others = [f"{sentence.text.upper()} {number}" for number in range(1, n_best)]
+            results[sentence.text] = _Result(
+                Translated(sentence.text.upper(), others=others),
+                [
+                    {"line": line, "source": src, "target": [tgt], "required": 1, "met": 0}
+                    for line, (src, tgt) in enumerate(terms)
+                    if src in sentence.text
+                ],
+            )
+        return results
+
+
+class FirstLetterDetector:
+    """Takes a text that begins with a letter of a language's code for that language, others are unsure."""
+
+    def __init__(self, languages: list[str]) -> None:
+        self._languages = languages
+
+    def detect(self, text: str) -> Detection:
+        language = next((code for code in self._languages if text.lower().startswith(code[0])), None)
+        return Detection(language, 0.75 if language else 0.3, [(language or self._languages[0], 0.75)])
+
+
+class KeptCorrections:
+    """Keeps all suggestions, and has doubts about those that are no longer than the text."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    async def suggest(self, src, tgt, source, suggestion, caller):
+        self.kept.append((src, tgt, source, suggestion, caller))
+        return Verdict(len(suggestion) > len(source), ["is dull"])
+
+
+@dataclass(frozen=True)
+class LoudBackend(Backend):
+    """A server around a loud service."""
+
+    service: LoudService
+
+    @property
+    def detector(self) -> Any:
+        """What tells languages by the first letter."""
+        return FirstLetterDetector([language.code for language in self.service.models.languages])
+
+
+def loud_backend(
+    pairs: tuple[tuple[str, str], ...] = (("en", "fr"), ("de", "fr")), *, corrections: Any = None, **settings: Any
+) -> LoudBackend:
+    """settings: of the service, as in its YAML."""
+    cfg = ServeConfig.model_validate(settings)
+    service = LoudService(cfg, pairs)
+    return LoudBackend(cfg, service, Gate(cfg), Documents(service, cfg.limits), None, corrections)
+
+
+@contextmanager
+def running(backend: Backend) -> Iterator[str]:
+    """Serve on a free port, as `mtkit serve` does, and yield the address."""
+    settings = uvicorn.Config(
+        create_app(backend),
+        port=0,
+        log_config=None,
+        http=BoundedProtocol,
+        ws="none",
+        proxy_headers=bool(backend.cfg.proxies),
+        forwarded_allow_ips=backend.cfg.proxies,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            thread.join(0.01)
+            assert thread.is_alive()
+        [*_, port] = [socket.getsockname()[1] for one in server.servers for socket in one.sockets]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
