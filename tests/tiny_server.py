@@ -49,7 +49,7 @@ class LoudService(Service):
     async def close(self) -> None:
         """End nothing."""
 
-    async def _translate(self, sentences, patterns, path, *, n_best=1, terms=(), caller=None):
+    async def _translate(self, sentences, patterns, path, *, n_best=1, terms=(), caller=None, correct=True):
         if self.fault is not None:
             raise self.fault
         results = {}
@@ -83,13 +83,16 @@ class FirstLetterDetector:
 
 
 class KeptCorrections:
-    """Keeps all suggestions, and has doubts about those that are no longer than the text."""
+    """Keeps all suggestions, of which none acts, and has doubts about those that are no longer than the text."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
 
-    async def suggest(self, src, tgt, source, suggestion, caller):
-        self.kept.append((src, tgt, source, suggestion, caller))
+    def lookup(self, src, tgt, text, caller):
+        return None
+
+    async def suggest(self, src, tgt, source, suggestion, caller, translation):
+        self.kept.append((src, tgt, source, suggestion, caller, translation))
         return Verdict(len(suggestion) > len(source), ["is dull"])
 
 
@@ -111,6 +114,7 @@ def loud_backend(
     """settings: of the service, as in its YAML."""
     cfg = ServeConfig.model_validate(settings)
     service = LoudService(cfg, pairs)
+    service.corrections = corrections
     return LoudBackend(cfg, service, Gate(cfg), Documents(service, cfg.limits), None, corrections)
 
 

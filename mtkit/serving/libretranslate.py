@@ -381,15 +381,16 @@ class _Dialect:
 
     async def suggest(self, request: Request) -> None:
         """Keep a suggestion. Raises Refusal."""
-        corrections = self._backend.corrections
-        if corrections is None:
+        if self._backend.corrections is None:
             raise Forbidden("Suggestions are disabled on this server.")
         values = await read_values(request, SuggestRequest)
         caller = self.admit(request, values.api_key)
         self._check([values.q, values.s], 0, caller)
         source, target = self._code(values.source), self._code(values.target)
         try:
-            await corrections.suggest(source, target, values.q, values.s, caller)  # kept, also if a person has to look
+            await self._service.suggest(
+                source, target, values.q, values.s, caller
+            )  # kept, also if a person has to look
         except TooLarge as error:
             raise BadRequest(f"Invalid request: {error}") from None
 

@@ -244,7 +244,7 @@ def test_suggestions_are_kept_also_doubtful_ones(suggestion):
     corrections = KeptCorrections()
     answer = ask("POST", "/suggest", loud_backend(corrections=corrections), data={"q": "one", "s": suggestion, **EN_FR})
     assert answer.json() == {"success": True}
-    assert corrections.kept == [("en", "fr", "one", suggestion, Caller())]
+    assert corrections.kept == [("en", "fr", "one", suggestion, Caller(), "ONE")]
 
 
 def test_suggestions_are_refused_without_a_place_to_keep_them():
