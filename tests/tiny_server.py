@@ -19,6 +19,7 @@ from mtkit.serving.batcher import Batcher
 from mtkit.serving.corrections import Verdict
 from mtkit.serving.detection import Detection
 from mtkit.serving.documents import Documents
+from mtkit.serving.glossaries import Glossaries
 from mtkit.serving.keys import Gate
 from mtkit.serving.models import Model, ServedModels
 from mtkit.serving.pool import Pool
@@ -115,7 +116,16 @@ def loud_backend(
     cfg = ServeConfig.model_validate(settings)
     service = LoudService(cfg, pairs)
     service.corrections = corrections
-    return LoudBackend(cfg, service, Gate(cfg), Documents(service, cfg.limits), None, corrections)
+    detector: Any = FirstLetterDetector([language.code for language in service.models.languages])
+    glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)
+    return LoudBackend(
+        cfg,
+        service,
+        Gate(cfg),
+        Documents(service, cfg.limits, lambda text: detector.detect(text).language),
+        glossaries,
+        corrections,
+    )
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from mtkit.serving import libretranslate, openapi, own, page
+from mtkit.serving import deepl, deepl_glossaries, libretranslate, openapi, own, page
 from mtkit.serving.backend import Backend
 from mtkit.serving.leaving import ClientLeft
 from mtkit.serving.metrics import CONTENT_TYPE, Metrics
@@ -18,9 +18,9 @@ from mtkit.serving.overload import RefuseWhenFull
 from mtkit.serving.refusals import Refusal
 from mtkit.version import __version__
 
-_ERROR_KEYS = dict.fromkeys(["/translate", "/api/translate", "/api/stream"], "error")  # of paths that translate at once
+_ERROR_KEYS = {"/translate": "error", "/api/translate": "error", "/api/stream": "error", "/v2/translate": "message"}
 _CLIENT_CLOSED = 499  # as nginx calls it; nobody receives it
-_DEEPL = "/v2/"
+_DEEPL = "/v2/", "/v3/"
 _FILE_PATHS = "/translate_file", "/v2/document", "/api/document"  # beginnings of paths that take documents
 _PREFLIGHT_S = 3600  # that a browser may remember what a page of another origin may do
 
@@ -48,6 +48,8 @@ def create_app(backend: Backend) -> FastAPI:
         redoc_url=None,
     )
     app.include_router(libretranslate.router(backend))
+    app.include_router(deepl.router(backend))
+    app.include_router(deepl_glossaries.router(backend))
     app.include_router(own.router(backend))
     if backend.cfg.page:
         app.include_router(page.router())

@@ -35,7 +35,8 @@ class Backend:
         corrections = None if cfg.corrections.file is None else Corrections(cfg)
         service = Service(cfg, corrections)
         glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)
-        return cls(cfg, service, Gate(cfg), Documents(service, cfg.limits), glossaries, corrections)
+        documents = Documents(service, cfg.limits, lambda text: _detector(service.models).detect(text).language)
+        return cls(cfg, service, Gate(cfg), documents, glossaries, corrections)
 
 
 @lru_cache(maxsize=1)

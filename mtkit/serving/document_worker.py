@@ -23,6 +23,7 @@ from mtkit.errors import MtkitError
 from mtkit.serving import frames
 
 _NICE = 10
+_BEGINNING = 20  # sentences that show the language of a document
 _MOST_BYTES = 4_000_000_000  # of addresses: a document of 10 MB with tags everywhere takes a quarter of it
 
 
@@ -77,6 +78,7 @@ class DocumentWorker:
             "n_sentences": len(self._sentences),
             "n_chars": sum(len(segment.inline.text) for segment in segments),
             "patterns": list(self._document.placeholders),
+            "beginning": " ".join(sentence.text for sentence in self._sentences[:_BEGINNING]),
         }
 
     def _next(self, translations: list[dict[str, Any]], n: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import shutil
 import tempfile
+import time
 from asyncio import TimerHandle
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -16,7 +17,6 @@ from mtkit.config.serving import LimitsConfig
 from mtkit.console import log
 from mtkit.documents.reading import FORMATS, Options, format_named
 from mtkit.documents.sentences import Sentence, Translated
-from mtkit.serving.models import Model
 from mtkit.serving.pool import WorkerDied, start_worker
 from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge
 from mtkit.serving.service import Caller, Service, TermLine
@@ -37,7 +37,7 @@ class DocumentJob:
 
     id: str  # cannot be guessed
     name: str  # of the translated file: without a path, safe to save under
-    src: str
+    src: str | None  # None until it is detected
     tgt: str
     caller: Caller
     options: Options
@@ -48,6 +48,7 @@ class DocumentJob:
     n_total: int = 0  # sentences, each different one once; 0 until the document has been read
     n_chars: int = 0  # of its text
     error: str | None = None  # for the caller
+    started: float = 0.0  # time, by the monotonic clock
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -77,8 +78,9 @@ class DocumentJob:
 class Documents:
     """The jobs of all callers. Their files are on disk, in a folder that only this user can read."""
 
-    def __init__(self, service: Service, limits: LimitsConfig) -> None:
-        self._service, self._limits = service, limits
+    def __init__(self, service: Service, limits: LimitsConfig, detect: Callable[[str], str | None]) -> None:
+        """detect: returns the language of a text, None if it is not clear."""
+        self._service, self._limits, self._detect = service, limits, detect
         self._folder: Path | None = None
         self._jobs: dict[str, DocumentJob] = {}  # by id, in the order of their arrival
         self._waiting: OrderedDict[str, deque[DocumentJob]] = OrderedDict()  # by caller, in the order of their turns
@@ -89,7 +91,7 @@ class Documents:
         self,
         raw: bytes,
         name: str,
-        src: str,
+        src: str | None,
         tgt: str,
         *,
         caller: Caller,
@@ -98,7 +100,7 @@ class Documents:
     ) -> DocumentJob:
         """Accept a document; its translation begins when its turn comes.
 
-        name: of the file, whose ending tells the format unless `format` does.
+        name: of the file, whose ending tells the format unless `format` does. src: None if it is to be detected.
         Raises BadRequest for an unknown format or language, TooLarge, or Busy if too many documents wait.
         """
         if len(raw) > self._limits.max_file_mb * 1e6:
@@ -108,8 +110,10 @@ class Documents:
             endings = ", ".join(ending for endings in FORMATS.values() for ending in endings)
             raise BadRequest(f"the ending of the file's name tells no known format; known endings are {endings}")
         models = self._service.models
-        models.path(src, tgt)
-        src, tgt = models.code(src), models.code(tgt)
+        tgt = models.code(tgt)
+        if src is not None:
+            models.path(src, tgt)
+            src = models.code(src)
         options = Options(format, src_lang=src, tgt_lang=tgt)
         await self._make_room(caller)
         if self._folder is None:
@@ -201,28 +205,36 @@ class Documents:
             self._start_next()
 
     async def _translate(self, job: DocumentJob) -> None:
-        job.status = "translating"
-        with self._service.using(job.src, job.tgt) as path:
-            if not path:  # the two languages are one
-                await asyncio.to_thread(shutil.copyfile, job.source_path, job.result_path)
-            else:
-                await self._translate_by(path, job)
-
-    async def _translate_by(self, path: Sequence[Model], job: DocumentJob) -> None:
+        job.status, job.started = "translating", time.monotonic()
         async with self._worker(job) as ask:
             facts = await ask("read")
-            job.n_total, job.n_chars = facts["n_sentences"], facts["n_chars"]
-            translations: list[Translated] = []
-            while True:
-                answer = await ask("next", translations=list(map(_as_json, translations)), n=_WINDOW)
-                job.n_done += len(translations)
-                sentences = [Sentence(*sentence) for sentence in answer["sentences"]]
-                if not sentences:
-                    break
-                translations = await self._service.translate_sentences(
-                    sentences, facts["patterns"], path, terms=job.terms, caller=job.caller
-                )
+            self._find_source(job, facts["beginning"])
+            with self._service.using(job.src or job.tgt, job.tgt) as path:
+                if not path:  # the two languages are one
+                    await asyncio.to_thread(shutil.copyfile, job.source_path, job.result_path)
+                    return
+                job.n_total, job.n_chars = facts["n_sentences"], facts["n_chars"]
+                translations: list[Translated] = []
+                while True:
+                    answer = await ask("next", translations=list(map(_as_json, translations)), n=_WINDOW)
+                    job.n_done += len(translations)
+                    sentences = [Sentence(*sentence) for sentence in answer["sentences"]]
+                    if not sentences:
+                        break
+                    translations = await self._service.translate_sentences(
+                        sentences, facts["patterns"], path, terms=job.terms, caller=job.caller
+                    )
             await ask("write")
+
+    def _find_source(self, job: DocumentJob, beginning: str) -> None:
+        """Detect the language of a document if nobody has said it; without letters it has none.
+
+        Raises BadRequest if it is not clear.
+        """
+        if job.src is None and any(map(str.isalpha, beginning)):
+            job.src = self._detect(beginning)
+            if job.src is None:
+                raise BadRequest("the language of the document is not clear: say which it is")
 
     @asynccontextmanager
     async def _worker(self, job: DocumentJob) -> AsyncIterator[Callable[..., Awaitable[dict[str, Any]]]]:

@@ -1,7 +1,7 @@
 """Stop working for a client that has left."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -36,3 +36,15 @@ async def unless_left(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
 async def _left(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def all_of(calls: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """Return what all calls return; if one fails, the others are cancelled."""
+    if len(calls) == 1:
+        return [await calls[0]]
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -33,6 +33,7 @@ _REASONS = {
     401: "the bearer token is missing or wrong",
     403: "the API key is missing or unknown, or the service does not do this",
     404: "there is no such thing, or not for this caller",
+    456: "the caller has used up the room for this",
     408: "the request did not arrive in time",
     413: "the request is too long",
     421: "the service does not go by the name in the Host header",
@@ -49,6 +50,25 @@ def refusals(*statuses: int, model: type[BaseModel] = Error) -> dict[int | str, 
     Besides these statuses, those that any request can meet before it reaches its route.
     """
     return {status: {"model": model, "description": _REASONS[status]} for status in sorted({*statuses, 421, 500})}
+
+
+def takes(model: type[BaseModel], *kinds: str, file: bool = False) -> dict[str, Any]:
+    """Return how a route declares what it reads by itself. kinds: media types. file: with a field for a file."""
+    schema = model.model_json_schema()
+    schema = _inlined(schema, schema.pop("$defs", {}))
+    if file:
+        schema["properties"]["file"] = {"type": "string", "format": "binary", "description": "the document"}
+        schema["required"] = [*schema["required"], "file"]
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
+
+
+def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+    """Return a schema with its definitions where they are referred to: /spec keeps others in that place."""
+    if isinstance(schema, dict):
+        if (name := schema.get("$ref", "").removeprefix("#/$defs/")) in definitions:
+            return _inlined(definitions[name], definitions)
+        return {key: _inlined(part, definitions) for key, part in schema.items()}
+    return [_inlined(part, definitions) for part in schema] if isinstance(schema, list) else schema
 
 
 def describe(app: FastAPI, backend: Backend) -> None:

@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from mtkit.config.serving import ServeConfig
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mtkit.serving.corrections import Corrections, Verdict
 
 Format = Literal["text", "html"]
+Reader = Callable[[str], Document]  # raises DataError for a text that it cannot read
 TermLine = tuple[str, str]  # source, target
 
 _TRIAL = "1"  # what each model translates before it is served
@@ -186,6 +188,7 @@ class Service:
         tgt: str,
         *,
         format: Format = "text",
+        read: Reader | None = None,
         n_alternatives: int = 0,
         terms: Sequence[TermLine] = (),
         caller: Caller = Caller(),
@@ -194,17 +197,20 @@ class Service:
         """Translate a text between two served languages. Raises Refusal.
 
         correct: apply corrections, whole texts before sentences; never with terms, which this request itself asks for.
+        read: reads the text, if it is of no `Format`.
         """
         self.check_text(text, caller)
         if n_alternatives > self.cfg.limits.max_alternatives:
             raise BadRequest(f"{n_alternatives} alternatives are more than {self.cfg.limits.max_alternatives}")
         with self.using(src, tgt) as path:
+            if not path:  # the two languages are one
+                return TranslatedText(text, [], [self.models.code(src)], [], [])
             correct = correct and not terms
             corrected = self._correction(path, text, caller) if correct else None
             if corrected is not None and not n_alternatives:
                 return _corrected(text, corrected, path)
             async with self.deadline():
-                document = await read_text(text, format)
+                document = await read_text(text, format, read)
                 sentences = sentences_to_translate(document)
                 results = await self._translate(
                     *(sentences, document.placeholders, path),
@@ -391,15 +397,19 @@ class Service:
         return {text: correction for text, correction in found.items() if correction is not None}
 
 
-async def read_text(text: str, format: Format) -> Document:
+async def read_text(text: str, format: Format, read: Reader | None = None) -> Document:
     """Return a text as a document. Raises BadRequest if it is none."""
+    read = read or partial(_read_as, format)
     try:
-        raw = text.encode("utf-8")
         if len(text) > _LARGE or format == "html":
-            return await asyncio.to_thread(document_of, raw, format, Options(format=format), "text")
-        return document_of(raw, format, Options(format=format), "text")
+            return await asyncio.to_thread(read, text)
+        return read(text)
     except (MtkitError, UnicodeEncodeError) as error:
         raise BadRequest(str(error)) from None
+
+
+def _read_as(format: Format, text: str) -> Document:
+    return document_of(text.encode("utf-8"), format, Options(format=format), "text")
 
 
 def _term_lines(terms: Sequence[TermLine]) -> tuple[str, ...]:

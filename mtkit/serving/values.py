@@ -85,9 +85,9 @@ async def read_form(request: Request) -> dict[str, str | SentFile]:
 
 
 def _fields(raw: bytes) -> dict[str, Any]:
-    """Return the fields of a form or query that are not empty."""
+    """Return the fields of a form or query."""
     try:
-        pairs = parse_qsl(raw.decode("utf-8"), errors="strict", max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(raw.decode("utf-8"), True, errors="strict", max_num_fields=_MOST_FIELDS)
     except ValueError as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise BadRequest(f"Invalid request: the form cannot be read: {reason}") from None

@@ -46,7 +46,7 @@ def translated(raw, name):
 
     async def scenario():
         service = FakeService()
-        jobs = Documents(service, LimitsConfig())  # type: ignore[arg-type]
+        jobs = Documents(service, LimitsConfig(), lambda text: None)  # type: ignore[arg-type]
         job = await jobs.submit(raw, name, "en", "fr", caller=Caller())
         await job.finished()
         result = job.result

@@ -55,7 +55,7 @@ class FakeWorker:
         match message["task"], message["with"].get("translations"):
             case "read", _:
                 special = {"bad": {"error": "line 1: is bad"}, "fault": {"fault": "Traceback ..."}}
-                return special.get(text, {"n_sentences": 1, "n_chars": len(text), "patterns": []})
+                return special.get(text, {"n_sentences": 1, "n_chars": len(text), "patterns": [], "beginning": text})
             case "next", []:
                 return {"sentences": [[text, False]]}
             case "next", [translated]:
@@ -83,12 +83,17 @@ def workers(monkeypatch):
     assert all(worker.has_ended for worker in started)
 
 
+def detect(text):
+    """English if it says so."""
+    return "en" if "english" in text else None
+
+
 def run(scenario, **limits):
     """Run a scenario with the jobs and their service; return what it returns. Then nothing is left on the disk."""
 
     async def around():
         service = FakeService()
-        jobs = Documents(service, LimitsConfig(**limits))  # type: ignore[arg-type]
+        jobs = Documents(service, LimitsConfig(**limits), detect)  # type: ignore[arg-type]
         try:
             return await scenario(jobs, service)
         finally:
@@ -311,11 +316,27 @@ def test_a_document_whose_process_dies_ends(monkeypatch):
     assert "its log says why" in error
 
 
-def test_a_document_in_the_language_that_is_wanted_comes_back_as_it_was(workers):
+def test_a_document_in_the_language_that_is_wanted_comes_back_as_it_was():
     async def scenario(jobs, service):
-        job = await jobs.submit(b"\xff not even a text", "a.txt", "en", "en-GB", caller=ANN)
+        job = await jobs.submit(b"an english text", "a.txt", None, "en-GB", caller=ANN)
         await job.finished()
-        return job.result
+        return job.result, service.started
 
-    assert run(scenario) == b"\xff not even a text"
-    assert workers == []
+    assert run(scenario) == (b"an english text", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "src", "status", "result"),
+    [
+        (b"an english text", "en", "done", b"AN ENGLISH TEXT"),
+        (b"a strange text", None, "error", None),
+        (b"1234", None, "done", b"1234"),
+    ],
+)
+def test_the_language_of_a_document_is_detected_in_its_text(text, src, status, result):
+    async def scenario(jobs, service):
+        job = await jobs.submit(text, "a.txt", None, "fr", caller=ANN)
+        await job.finished()
+        return job.src, job.status, job.result
+
+    assert run(scenario) == (src, status, result)

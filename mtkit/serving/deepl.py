@@ -1,0 +1,304 @@
+"""The dialect of DeepL's clients: version 2 of its API, for texts and documents."""
+
+import hmac
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from mtkit.documents.xml_fragment import XmlRules, read_xml
+from mtkit.languages import primary_code
+from mtkit.serving.backend import Backend
+from mtkit.serving.deepl_glossaries import caller_of, terms_of
+from mtkit.serving.deepl_messages import (
+    DocumentHandle,
+    DocumentKey,
+    DocumentRequest,
+    DocumentStatus,
+    Language,
+    LanguagesRequest,
+    Message,
+    TermReport,
+    TranslateReply,
+    TranslateRequest,
+    Translation,
+    Usage,
+)
+from mtkit.serving.documents import DocumentJob
+from mtkit.serving.leaving import all_of, unless_left
+from mtkit.serving.models import ServedModels
+from mtkit.serving.openapi import refusals, takes
+from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
+from mtkit.serving.service import Caller, Format, Reader, TermLine, TranslatedText
+from mtkit.serving.values import FORM, JSON, MULTIPART, SentFile, media_type, read_fields, read_form, read_values
+
+_UNKNOWN = "UND"  # ISO 639-2: undetermined
+_NEWLINES = re.compile(r"\s*[\r\n]\s*")
+# Targets that clients name by their region; their official clients refuse the bare codes.
+_VARIANTS = {
+    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
+}
+_NOT_SUPPORTED = "style_id", "translation_memory_id", "custom_instructions"
+_XML_ONLY = "splitting_tags", "non_splitting_tags", "ignore_tags"
+_SOON_S = 5.0  # in which a document may be done
+
+
+def router(backend: Backend) -> APIRouter:
+    """Return the routes."""
+    routes = APIRouter(tags=["DeepL"])
+    dialect = _Dialect(backend)
+    working = refusals(400, 403, 404, 408, 413, 429, 503, 504, model=Message)
+
+    @routes.post(
+        "/v2/translate",
+        responses={200: {"model": TranslateReply}, **working},
+        openapi_extra=takes(TranslateRequest, JSON, FORM),
+    )
+    async def translate(request: Request) -> Response:
+        """Translate a text, or several."""
+        return JSONResponse((await dialect.translate(request)).model_dump(exclude_none=True))
+
+    @routes.api_route(
+        "/v2/languages",
+        methods=["GET", "POST"],
+        responses={200: {"model": list[Language]}, **refusals(400, 403, 408, 413, 429, model=Message)},
+    )
+    async def languages(request: Request) -> Response:
+        """List the languages that can be translated from or, with type=target, into."""
+        values = await read_values(request, LanguagesRequest)
+        caller_of(backend, request, values.auth_key)
+        found = _targets(backend.service.models) if values.type == "target" else _sources(backend.service.models)
+        return JSONResponse([language.model_dump(exclude_none=True) for language in found])
+
+    @routes.api_route(
+        "/v2/usage",
+        methods=["GET", "POST"],
+        responses={200: {"model": Usage}, **refusals(403, 429, model=Message)},
+    )
+    async def usage(request: Request) -> Response:
+        """Count the characters of texts that this caller has had translated since the service started."""
+        caller = caller_of(backend, request)
+        return JSONResponse(Usage(character_count=dialect.usage[caller.name]).model_dump())
+
+    @routes.post(
+        "/v2/document",
+        responses={200: {"model": DocumentHandle}, **working},
+        openapi_extra=takes(DocumentRequest, MULTIPART, file=True),
+    )
+    async def upload_document(request: Request) -> Response:
+        """Take a document; its translation begins when its turn comes."""
+        return JSONResponse((await dialect.upload(request)).model_dump())
+
+    @routes.post(
+        "/v2/document/{document_id}",
+        responses={200: {"model": DocumentStatus}, **refusals(400, 403, 404, 408, 413, 429, model=Message)},
+        openapi_extra=takes(DocumentKey, JSON, FORM),
+    )
+    async def document_status(document_id: str, request: Request) -> Response:
+        """Tell how far a document is."""
+        return JSONResponse(_status(await dialect.job(document_id, request)).model_dump(exclude_none=True))
+
+    @routes.post(
+        "/v2/document/{document_id}/result",
+        response_class=Response,
+        responses={
+            200: {"content": {"application/octet-stream": {}}},
+            **refusals(400, 403, 404, 408, 413, 429, 503, model=Message),
+        },
+        openapi_extra=takes(DocumentKey, JSON, FORM),
+    )
+    async def document_result(document_id: str, request: Request) -> Response:
+        """Fetch a translated document. It is kept for an hour after its translation."""
+        job = await dialect.job(document_id, request)
+        return _download(job)
+
+    return routes
+
+
+class _Dialect:
+    """What the routes do."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._secret = secrets.token_bytes(32)
+        self.usage = Counter[str]()  # characters, by the names of callers
+
+    async def translate(self, request: Request) -> TranslateReply:
+        values = await read_values(request, TranslateRequest)
+        caller = caller_of(self._backend, request, values.auth_key)
+        texts = values.text if isinstance(values.text, list) else [values.text]
+        self._check(texts, caller)
+        _refuse_unsupported(values)
+        read = _reader(values)
+        if values.split_sentences == "nonewlines" and values.tag_handling is None:
+            texts = [_NEWLINES.sub(" ", text) for text in texts]
+        tgt = self._backend.service.models.code(values.target_lang)
+        terms = await self._terms(values, tgt, caller)
+        sources = [self._source(text, values.source_lang) for text in texts]
+        calls = [
+            self._translate(text, src, tgt, values, read, terms, caller)
+            for text, src in zip(texts, sources, strict=True)
+        ]
+        translations = await unless_left(request, all_of(calls))
+        self.usage[caller.name] += sum(map(len, texts))
+        return TranslateReply(translations=translations)
+
+    async def _translate(
+        self,
+        text: str,
+        src: str | None,
+        tgt: str,
+        values: TranslateRequest,
+        read: Reader | None,
+        terms: Sequence[TermLine],
+        caller: Caller,
+    ) -> Translation:
+        """src: None for a text without words, which stays as it is."""
+        result = TranslatedText(text, [], [], [], [])
+        if src is not None:
+            format: Format = "html" if values.tag_handling == "html" else "text"
+            result = await self._backend.service.translate(
+                text, src, tgt, format=format, read=read, terms=terms, caller=caller
+            )
+        model_type = values.model_type and values.model_type.removeprefix("prefer_")
+        return Translation(
+            detected_source_language=_UNKNOWN if src is None else primary_code(src).upper(),
+            text=result.text,
+            billed_characters=len(text) if values.show_billed_characters else None,
+            model_type_used=model_type,
+            terms=[TermReport(**vars(term)) for term in result.terms] if terms else None,
+        )
+
+    def _check(self, texts: Sequence[str], caller: Caller) -> None:
+        limits = self._backend.cfg.limits
+        if len(texts) > limits.max_texts:
+            raise BadRequest(f"{len(texts)} texts are more than {limits.max_texts}")
+        most_together = 10 * (caller.max_chars or limits.max_chars)
+        if (n_chars := sum(map(len, texts))) > most_together:
+            raise TooLarge(f"the texts have {n_chars:,} characters together; the limit is {most_together:,}")
+        for text in texts:
+            self._backend.service.check_text(text, caller)
+
+    def _source(self, text: str, language: str | None) -> str | None:
+        """Return the language of a text, as it is given, or else detected; None for a text without words.
+
+        Raises BadRequest if it is not served, or not clear.
+        """
+        if language is not None:
+            return self._backend.service.models.code(language)
+        detected = self._backend.detector.detect(text).language
+        if detected is None and any(map(str.isalpha, text)):
+            raise BadRequest("the language of the text is not clear: say source_lang")
+        return detected
+
+    async def _terms(self, values: TranslateRequest | DocumentRequest, tgt: str, caller: Caller) -> list[TermLine]:
+        """Return the terms of the glossaries that a request names. Raises Refusal."""
+        if values.glossary_id and values.glossary_ids:
+            raise BadRequest("glossary_ids cannot be used together with glossary_id")
+        ids = [values.glossary_id] if values.glossary_id else values.glossary_ids or []
+        if not ids:
+            return []
+        if values.source_lang is None:
+            raise BadRequest("a glossary needs source_lang")
+        src = self._backend.service.models.code(values.source_lang)
+        return await terms_of(self._backend, ids, (src, tgt), caller)
+
+    async def upload(self, request: Request) -> DocumentHandle:
+        if media_type(request) != MULTIPART:
+            raise BadRequest(f"a document comes as {MULTIPART}")
+        form = await read_form(request)
+        values = read_fields(DocumentRequest, form)
+        caller = caller_of(self._backend, request, values.auth_key)
+        _refuse_unsupported(values)
+        file = form.get("file")
+        if not isinstance(file, SentFile):
+            raise BadRequest("the field file is missing")
+        name = file.name or values.filename or ""
+        if values.output_format and not name.lower().endswith(f".{values.output_format.lower()}"):
+            raise BadRequest("a document keeps its format: output_format must be the ending of the file's name")
+        tgt = self._backend.service.models.code(values.target_lang)
+        terms = await self._terms(values, tgt, caller)
+        job = await self._backend.documents.submit(file.raw, name, values.source_lang, tgt, caller=caller, terms=terms)
+        return DocumentHandle(document_id=job.id, document_key=self._key(job.id))
+
+    def _key(self, id: str) -> str:
+        return hmac.digest(self._secret, id.encode(), "sha256").hex()
+
+    async def job(self, id: str, request: Request) -> DocumentJob:
+        """Return the document that a request is about. Raises Refusal."""
+        values = await read_values(request, DocumentKey)
+        caller = caller_of(self._backend, request, values.auth_key)
+        if not hmac.compare_digest(values.document_key.lower().encode(), self._key(id).encode()):
+            raise NotFound("there is no document of this id and key")
+        return self._backend.documents.get(id, caller)
+
+
+def _refuse_unsupported(values: TranslateRequest | DocumentRequest) -> None:
+    """Raise BadRequest for what would change the translation, and cannot be done."""
+    if values.formality in ("more", "less"):
+        raise BadRequest("formality: models here have one register; leave it out, or say prefer_more or prefer_less")
+    for name in _NOT_SUPPORTED:
+        if getattr(values, name, None):
+            raise BadRequest(f"{name} is not supported by this service")
+
+
+def _reader(values: TranslateRequest) -> Reader | None:
+    """Return what reads the text as XML, if it is XML. Raises BadRequest for rules about tags of another text."""
+    names = {name: frozenset(filter(None, map(str.strip, getattr(values, name) or []))) for name in _XML_ONLY}
+    if values.tag_handling == "xml":
+        rules = XmlRules(
+            names["splitting_tags"], names["non_splitting_tags"], names["ignore_tags"], values.outline_detection
+        )
+        return partial(read_xml, rules=rules)
+    if given := next((name for name in _XML_ONLY if names[name]), None):
+        raise BadRequest(f"{given} needs tag_handling=xml")
+    return None
+
+
+def _sources(models: ServedModels) -> list[Language]:
+    """Return the languages that are translated from, without regions."""
+    names = {language.code: language.name for language in models.languages}
+    bare = {primary_code(code).upper(): names[code] for code in models.sources}
+    return [Language(language=code, name=name) for code, name in bare.items()]
+
+
+def _targets(models: ServedModels) -> list[Language]:
+    """Return the languages that are translated into, as clients name them."""
+
+    def named() -> Iterator[tuple[str, str]]:
+        for code in models.targets:
+            variants = _VARIANTS.get(primary_code(code), {})
+            if code in _VARIANTS:
+                yield from variants.items()
+            else:
+                yield code.upper(), variants.get(code.upper(), names[code])
+
+    names = {language.code: language.name for language in models.languages}
+    return [Language(language=code, name=name, supports_formality=False) for code, name in dict(named()).items()]
+
+
+def _status(job: DocumentJob) -> DocumentStatus:
+    status = DocumentStatus(document_id=job.id, status=job.status)
+    if job.status == "translating" and job.n_done:
+        elapsed_s = time.monotonic() - job.started
+        status.seconds_remaining = round(elapsed_s * (job.n_total - job.n_done) / job.n_done)
+    if job.status == "done":
+        status.billed_characters = job.n_chars
+    status.error_message = job.error
+    return status
+
+
+def _download(job: DocumentJob) -> Response:
+    if job.error is not None:
+        raise BadRequest(job.error)
+    if (result := job.result) is None:
+        raise Busy("the document is not translated yet: ask again later", retry_after_s=_SOON_S)
+    disposition = f"attachment; filename*=utf-8''{quote(job.name, safe='')}"
+    return Response(result, media_type="application/octet-stream", headers={"Content-Disposition": disposition})

@@ -1,0 +1,248 @@
+"""The part of DeepL's dialect that keeps glossaries: versions 2 and 3 of its API."""
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+
+from mtkit.languages import primary_code
+from mtkit.serving.backend import Backend
+from mtkit.serving.deepl_messages import (
+    ChangeRequest,
+    DictionaryEntries,
+    DictionaryReply,
+    DictionaryRequest,
+    EntriesReply,
+    GlossaryList,
+    GlossaryReply,
+    GlossaryRequest,
+    LanguagePair,
+    LanguagePairs,
+    Message,
+    MultilingualList,
+    MultilingualReply,
+    MultilingualRequest,
+)
+from mtkit.serving.glossaries import Dictionary, Glossaries, Glossary, Pair, read_entries
+from mtkit.serving.openapi import refusals, takes
+from mtkit.serving.refusals import BadRequest, Forbidden, TooLarge
+from mtkit.serving.service import Caller, TermLine
+from mtkit.serving.values import FORM, JSON, read_values
+
+TSV = "text/tab-separated-values"
+_SCHEME = "deepl-auth-key"
+
+
+def caller_of(backend: Backend, request: Request, key: str | None = None) -> Caller:
+    """Return who asks: by the key in the header Authorization, or by the one among the values. Raises Refusal."""
+    scheme, _, in_header = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == _SCHEME:
+        key = in_header.strip()
+    return backend.gate.admit(key, request.client.host if request.client else "")
+
+
+async def terms_of(backend: Backend, ids: Sequence[str], pair: Pair, caller: Caller) -> list[TermLine]:
+    """Return the terms of glossaries for a pair of languages; of terms with one source, the first. Raises Refusal."""
+    terms: dict[str, str] = {}
+    for id in ids:
+        for source, target in await _of(backend).entries(id, caller, _bare(pair)):
+            terms.setdefault(source, target)
+    most = backend.cfg.limits.max_terms
+    if len(terms) > most:
+        raise TooLarge(f"the glossaries have {len(terms):,} terms together; at most {most:,} can be used at a time")
+    return list(terms.items())
+
+
+def router(backend: Backend) -> APIRouter:
+    """Return the routes."""
+    routes = APIRouter(tags=["DeepL"])
+    writing = refusals(400, 403, 404, 408, 413, 429, 456, 503, model=Message)
+    reading = refusals(400, 403, 404, 429, 503, model=Message)
+
+    @routes.get("/v2/glossary-language-pairs", responses={200: {"model": LanguagePairs}, **reading})
+    async def glossary_language_pairs(request: Request) -> Response:
+        """List the pairs of languages that glossaries may be for."""
+        caller_of(backend, request)
+        pairs = dict.fromkeys(_bare((model.src, model.tgt)) for model in backend.service.models.models)
+        supported = [LanguagePair(source_lang=src, target_lang=tgt) for src, tgt in pairs]
+        return JSONResponse(LanguagePairs(supported_languages=supported).model_dump())
+
+    # Version 2: a glossary is for one pair of languages, and does not change.
+
+    @routes.post(
+        "/v2/glossaries",
+        status_code=201,
+        responses={201: {"model": GlossaryReply}, **writing},
+        openapi_extra=takes(GlossaryRequest, JSON, FORM),
+    )
+    async def create_glossary(request: Request) -> Response:
+        """Keep a glossary for one pair of languages."""
+        values = await read_values(request, GlossaryRequest)
+        caller = caller_of(backend, request, values.auth_key)
+        pair, entries = _dictionary(backend, values)
+        return _json(_monolingual(await _of(backend).create(caller, values.name, {pair: entries})), 201)
+
+    @routes.get("/v2/glossaries", responses={200: {"model": GlossaryList}, **reading})
+    async def list_glossaries(request: Request) -> Response:
+        """List the glossaries that are for one pair of languages."""
+        found = await _of(backend).all_of(caller_of(backend, request))
+        single = [_monolingual(glossary) for glossary in found if len(glossary.dictionaries) == 1]
+        return _json(GlossaryList(glossaries=single))
+
+    @routes.get("/v2/glossaries/{glossary_id}", responses={200: {"model": GlossaryReply}, **reading})
+    async def get_glossary(glossary_id: str, request: Request) -> Response:
+        """Describe a glossary."""
+        return _json(_monolingual(await _of(backend).get(glossary_id, caller_of(backend, request))))
+
+    @routes.get(
+        "/v2/glossaries/{glossary_id}/entries",
+        response_class=PlainTextResponse,
+        responses={200: {"content": {TSV: {"schema": {"type": "string"}}}}, **reading},
+    )
+    async def get_glossary_entries(glossary_id: str, request: Request) -> Response:
+        """Return the entries of a glossary."""
+        caller = caller_of(backend, request)
+        [dictionary] = _single(await _of(backend).get(glossary_id, caller))
+        entries = await _of(backend).entries(glossary_id, caller, dictionary.pair)
+        return PlainTextResponse(_as_tsv(entries), media_type=TSV)
+
+    @routes.delete("/v2/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=reading)
+    @routes.delete("/v3/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=reading)
+    async def delete_glossary(glossary_id: str, request: Request) -> Response:
+        """Delete a glossary."""
+        await _of(backend).remove(glossary_id, caller_of(backend, request))
+        return Response(status_code=204)
+
+    # Version 3: a glossary has dictionaries, and changes.
+
+    @routes.post(
+        "/v3/glossaries",
+        status_code=201,
+        responses={201: {"model": MultilingualReply}, **writing},
+        openapi_extra=takes(MultilingualRequest, JSON),
+    )
+    async def create_multilingual_glossary(request: Request) -> Response:
+        """Keep a glossary."""
+        values = await read_values(request, MultilingualRequest)
+        caller = caller_of(backend, request)
+        dictionaries = _dictionaries(backend, values.dictionaries)
+        return _json(_multilingual(await _of(backend).create(caller, values.name, dictionaries)), 201)
+
+    @routes.get("/v3/glossaries", responses={200: {"model": MultilingualList}, **reading})
+    async def list_multilingual_glossaries(request: Request) -> Response:
+        """List all glossaries."""
+        found = await _of(backend).all_of(caller_of(backend, request))
+        return _json(MultilingualList(glossaries=list(map(_multilingual, found))))
+
+    @routes.get("/v3/glossaries/{glossary_id}", responses={200: {"model": MultilingualReply}, **reading})
+    async def get_multilingual_glossary(glossary_id: str, request: Request) -> Response:
+        """Describe a glossary."""
+        return _json(_multilingual(await _of(backend).get(glossary_id, caller_of(backend, request))))
+
+    @routes.patch(
+        "/v3/glossaries/{glossary_id}",
+        responses={200: {"model": MultilingualReply}, **writing},
+        openapi_extra=takes(ChangeRequest, JSON),
+    )
+    async def change_glossary(glossary_id: str, request: Request) -> Response:
+        """Rename a glossary, and add entries to its dictionaries."""
+        values = await read_values(request, ChangeRequest)
+        caller = caller_of(backend, request)
+        entries = _dictionaries(backend, values.dictionaries)
+        return _json(_multilingual(await _of(backend).update(glossary_id, caller, name=values.name, entries=entries)))
+
+    @routes.get("/v3/glossaries/{glossary_id}/entries", responses={200: {"model": EntriesReply}, **reading})
+    async def get_dictionary(glossary_id: str, source_lang: str, target_lang: str, request: Request) -> Response:
+        """Return the entries of a dictionary."""
+        caller = caller_of(backend, request)
+        pair = _bare((source_lang, target_lang))
+        entries = _as_tsv(await _of(backend).entries(glossary_id, caller, pair))
+        dictionary = DictionaryEntries(source_lang=pair[0], target_lang=pair[1], entries=entries)
+        return _json(EntriesReply(dictionaries=[dictionary]))
+
+    @routes.put(
+        "/v3/glossaries/{glossary_id}/dictionaries",
+        responses={200: {"model": DictionaryReply}, **writing},
+        openapi_extra=takes(DictionaryRequest, JSON, FORM),
+    )
+    async def replace_dictionary(glossary_id: str, request: Request) -> Response:
+        """Replace the entries of a dictionary, or add a dictionary."""
+        values = await read_values(request, DictionaryRequest)
+        caller = caller_of(backend, request)
+        pair, entries = _dictionary(backend, values)
+        return _json(_described(await _of(backend).replace(glossary_id, caller, pair, entries)))
+
+    @routes.delete(
+        "/v3/glossaries/{glossary_id}/dictionaries", status_code=204, response_class=Response, responses=reading
+    )
+    async def delete_dictionary(glossary_id: str, source_lang: str, target_lang: str, request: Request) -> Response:
+        """Delete a dictionary."""
+        pair = _bare((source_lang, target_lang))
+        await _of(backend).remove_dictionary(glossary_id, caller_of(backend, request), pair)
+        return Response(status_code=204)
+
+    return routes
+
+
+def _of(backend: Backend) -> Glossaries:
+    if backend.glossaries is None:
+        raise Forbidden("this service keeps no glossaries; its setting `glossaries` would name a file for them")
+    return backend.glossaries
+
+
+def _bare(pair: Pair) -> Pair:
+    """Return a pair of languages without scripts and regions."""
+    return primary_code(pair[0]), primary_code(pair[1])
+
+
+def _dictionary(backend: Backend, values: DictionaryRequest) -> tuple[Pair, list[TermLine]]:
+    """Return the pair of languages and the entries of a dictionary. Raises BadRequest."""
+    if len(backend.service.models.path(values.source_lang, values.target_lang)) != 1:
+        raise BadRequest(f"no single model translates {values.source_lang} into {values.target_lang}")
+    pair = _bare((values.source_lang, values.target_lang))
+    return pair, read_entries(values.entries, values.entries_format, pair)
+
+
+def _dictionaries(backend: Backend, values: Sequence[DictionaryRequest]) -> dict[Pair, list[TermLine]]:
+    dictionaries = dict(_dictionary(backend, dictionary) for dictionary in values)
+    if len(dictionaries) < len(values):
+        raise BadRequest("two dictionaries are for the same pair of languages")
+    return dictionaries
+
+
+def _single(glossary: Glossary) -> Sequence[Dictionary]:
+    if len(glossary.dictionaries) != 1:
+        raise BadRequest(f"the glossary has {len(glossary.dictionaries)} dictionaries; ask for it by /v3/glossaries")
+    return glossary.dictionaries
+
+
+def _monolingual(glossary: Glossary) -> GlossaryReply:
+    [dictionary] = _single(glossary)
+    return GlossaryReply(
+        glossary_id=glossary.id,
+        name=glossary.name,
+        creation_time=glossary.created,
+        **_described(dictionary).model_dump(),
+    )
+
+
+def _multilingual(glossary: Glossary) -> MultilingualReply:
+    return MultilingualReply(
+        glossary_id=glossary.id,
+        name=glossary.name,
+        dictionaries=list(map(_described, glossary.dictionaries)),
+        creation_time=glossary.created,
+    )
+
+
+def _described(dictionary: Dictionary) -> DictionaryReply:
+    src, tgt = dictionary.pair
+    return DictionaryReply(source_lang=src, target_lang=tgt, entry_count=dictionary.n_entries)
+
+
+def _as_tsv(entries: Sequence[TermLine]) -> str:
+    return "\n".join("\t".join(entry) for entry in entries)
+
+
+def _json(reply: object, status: int = 200) -> JSONResponse:
+    return JSONResponse(reply.model_dump(), status)  # type: ignore[attr-defined]

@@ -1,0 +1,250 @@
+"""What DeepL's clients send, and what they get: the parts of their API, version 2, and of version 3 for glossaries."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from mtkit.serving.openapi import TEXT, TEXTS
+
+UNLIMITED = 1_000_000_000_000  # what DeepL gives as the limit of characters of a plan without one
+
+
+class Message(BaseModel):
+    """Why a request was not done."""
+
+    message: str = Field(description="what is wrong, and what to do")
+
+
+def _split(value: object) -> object:
+    return value.split(",") if isinstance(value, str) else value
+
+
+_Text = Annotated[str, Field(json_schema_extra=TEXT)]
+_Names = Annotated[
+    list[str], BeforeValidator(_split), Field(max_length=100, description="a list, or names with commas between them")
+]
+_Language = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class _Common(BaseModel):
+    """What may be said of each translation."""
+
+    target_lang: _Language = Field(description="language to translate into; variants such as EN-US count as EN")
+    source_lang: _Language | None = Field(None, description="language of the text; default: it is detected")
+    formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
+        "default", description="models here have one register: prefer_... is accepted, more and less are not"
+    )
+    glossary_id: str | None = Field(None, description="glossary whose terms the translation must have")
+    glossary_ids: _Names | None = Field(
+        None, max_length=5, description="several, in place of glossary_id; where they differ, the first one counts"
+    )
+    style_id: str | None = Field(None, description="not supported")
+    translation_memory_id: str | None = Field(None, description="not supported")
+    auth_key: str | None = Field(None, description="API key, if it is not in the header Authorization")
+
+
+class TranslateRequest(_Common):
+    """What /v2/translate takes."""
+
+    text: _Text | Annotated[list[_Text], Field(min_length=1, json_schema_extra=TEXTS)] = Field(
+        description="a text, or several"
+    )
+    context: str | None = Field(None, description="accepted, not used: models here translate sentence by sentence")
+    show_billed_characters: bool = Field(False, description="whether to tell the number of characters")
+    split_sentences: Literal["0", "1", "nonewlines"] | None = Field(
+        None, description="nonewlines: line breaks do not end sentences; texts are cut into sentences in any case"
+    )
+    preserve_formatting: bool = Field(False, description="accepted: formatting is always preserved")
+    tag_handling: Literal["html", "xml"] | None = Field(None, description="what the text is; default: plain")
+    tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="accepted, not used")
+    outline_detection: bool = Field(
+        True, description="XML: guess which elements separate texts; false: only splitting_tags do"
+    )
+    splitting_tags: _Names | None = Field(None, description="XML: elements that separate texts")
+    non_splitting_tags: _Names | None = Field(None, description="XML: elements that are parts of a text")
+    ignore_tags: _Names | None = Field(None, description="XML: elements whose content is not translated")
+    model_type: Literal["latency_optimized", "quality_optimized", "prefer_quality_optimized"] | None = Field(
+        None, description="accepted: there is one model for each pair of languages"
+    )
+    custom_instructions: list[str] | None = Field(None, description="not supported")
+
+
+class DocumentRequest(_Common):
+    """What /v2/document takes beside the file."""
+
+    filename: str | None = Field(None, max_length=1000, description="name of the file, if its part has none")
+    output_format: str | None = Field(None, description="ending of the result's name; must be that of the file")
+
+
+class DocumentKey(BaseModel):
+    """What the client was told beside the document's id."""
+
+    document_key: str
+    auth_key: str | None = None
+
+
+class LanguagesRequest(BaseModel):
+    """What /v2/languages takes."""
+
+    type: Literal["source", "target"] = "source"
+    auth_key: str | None = None
+
+
+class TermReport(BaseModel):
+    """Whether a term of the glossary was met. DeepL's own service does not tell; its clients skip it."""
+
+    source: str
+    target: str
+    required: int = Field(description="times that it occurs in the text")
+    met: int = Field(description="times that the translation has what the glossary says")
+
+
+class Translation(BaseModel):
+    """A text's translation."""
+
+    detected_source_language: str = Field(description="the language of the text; UND for a text without words")
+    text: str
+    billed_characters: int | None = Field(None, description="characters of the text, if they were asked for")
+    model_type_used: str | None = Field(None, description="if model_type was given")
+    terms: list[TermReport] | None = Field(None, description="if a glossary was given")
+
+
+class TranslateReply(BaseModel):
+    """What /v2/translate answers."""
+
+    translations: list[Translation]
+
+
+class Language(BaseModel):
+    """A language."""
+
+    language: str
+    name: str
+    supports_formality: bool | None = Field(None, description="of targets only")
+
+
+class Usage(BaseModel):
+    """What a caller has had translated since the service started, documents aside."""
+
+    character_count: int
+    character_limit: int = Field(UNLIMITED, description="there is none")
+
+
+class DocumentHandle(BaseModel):
+    """A document that was uploaded."""
+
+    document_id: str
+    document_key: str
+
+
+class DocumentStatus(BaseModel):
+    """How far a document is."""
+
+    document_id: str
+    status: Literal["queued", "translating", "done", "error"]
+    seconds_remaining: int | None = None
+    billed_characters: int | None = None
+    error_message: str | None = None
+
+
+class LanguagePair(BaseModel):
+    """Languages that a glossary may be for."""
+
+    source_lang: str
+    target_lang: str
+
+
+class LanguagePairs(BaseModel):
+    """All of them."""
+
+    supported_languages: list[LanguagePair]
+
+
+_EntriesFormat = Annotated[Literal["tsv", "csv"], Field(description="of the entries: source and target in each line")]
+_Entries = Annotated[str, Field(min_length=1)]
+
+
+class DictionaryRequest(BaseModel):
+    """The entries for a pair of languages."""
+
+    source_lang: _Language
+    target_lang: _Language
+    entries: _Entries
+    entries_format: _EntriesFormat = "tsv"
+
+
+class GlossaryRequest(DictionaryRequest):
+    """A new glossary of version 2: for one pair of languages."""
+
+    name: str
+    auth_key: str | None = None
+
+
+class MultilingualRequest(BaseModel):
+    """A new glossary of version 3."""
+
+    name: str
+    dictionaries: list[DictionaryRequest] = Field(min_length=1, max_length=100)
+
+
+class ChangeRequest(BaseModel):
+    """A change of a glossary: another name, more entries, or both."""
+
+    name: str | None = None
+    dictionaries: list[DictionaryRequest] = Field([], max_length=100)
+
+
+class GlossaryReply(BaseModel):
+    """A glossary of version 2."""
+
+    glossary_id: str
+    name: str
+    ready: Literal[True] = True
+    source_lang: str
+    target_lang: str
+    creation_time: str
+    entry_count: int
+
+
+class GlossaryList(BaseModel):
+    """All glossaries that are for one pair of languages."""
+
+    glossaries: list[GlossaryReply]
+
+
+class DictionaryReply(BaseModel):
+    """A dictionary, but for its entries."""
+
+    source_lang: str
+    target_lang: str
+    entry_count: int
+
+
+class MultilingualReply(BaseModel):
+    """A glossary of version 3."""
+
+    glossary_id: str
+    name: str
+    dictionaries: list[DictionaryReply]
+    creation_time: str
+
+
+class MultilingualList(BaseModel):
+    """All glossaries."""
+
+    glossaries: list[MultilingualReply]
+
+
+class DictionaryEntries(BaseModel):
+    """The entries of a dictionary."""
+
+    source_lang: str
+    target_lang: str
+    entries: str
+    entries_format: Literal["tsv"] = "tsv"
+
+
+class EntriesReply(BaseModel):
+    """The entries that were asked for."""
+
+    dictionaries: list[DictionaryEntries]
