@@ -35,7 +35,9 @@ class Backend:
         corrections = None if cfg.corrections.file is None else Corrections(cfg)
         service = Service(cfg, corrections)
         glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)
-        return cls(cfg, service, Gate(cfg), Documents(service, cfg.limits), glossaries, corrections)
+        backend = cls(cfg, service, Gate(cfg), Documents(service, cfg.limits), glossaries, corrections)
+        backend.detector.detect("a")  # loads its tables now, not while the first client and all others wait
+        return backend
 
 
 @lru_cache(maxsize=1)
