@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from mtkit.data.placeholders import Placeholders
+from mtkit.documents.document import Document
 from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
 from mtkit.documents.messages.message_text import PLACEHOLDER
 from mtkit.documents.reading import Options, document_of
@@ -28,6 +29,11 @@ def translated(
 ) -> TranslatedDocument:
     """Return a document whose sentences are translated by a function that keeps the number and order of words."""
     document = document_of(raw, format_name, Options(format=format_name, **options))
+    return fill(document, results_of(document, translate))
+
+
+def results_of(document: Document, translate: Callable[[str], str]) -> dict[str, Translated]:
+    """Return the translations of a document's sentences, by their texts, with the alignments of their words."""
     placeholders = Placeholders(document.placeholders)
     results = {}
     for sentence in sentences_to_translate(document):
@@ -35,7 +41,7 @@ def translated(
         src, tgt = (words_of(each, placeholders.spans(each)) for each in (sentence.text, text))
         weights = np.eye(len(tgt), len(src)).tolist()
         results[sentence.text] = Translated(text, alignment=Alignment(src, tgt, weights))
-    return fill(document, results)
+    return results
 
 
 def loud_around_placeholders(text: str) -> str:

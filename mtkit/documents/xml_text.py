@@ -107,8 +107,11 @@ def ends_of(found: Sequence[Token]) -> dict[int, int]:
     return ends
 
 
-def check(text: str) -> None:
-    """Raise DataError, with the line, if a text is not well-formed XML, declares entities or is nested too deeply."""
+def check(text: str, *, is_fragment: bool = False) -> None:
+    """Raise DataError, with the line, if a text is not well-formed XML, declares entities or is nested too deeply.
+
+    is_fragment: it may have several elements, and text, without an element around them.
+    """
     parser = expat.ParserCreate("utf-8")  # in place of the encoding that the text declares: it has been decoded
     depth = 0
 
@@ -136,15 +139,20 @@ def check(text: str) -> None:
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.StartDoctypeDeclHandler, parser.SkippedEntityHandler = doctype, entity
+    before, after = (_FRAGMENT, "</" + _FRAGMENT[1:]) if is_fragment else ("", "")
     try:
-        parser.Parse(text.encode("utf-8"), True)
+        parser.Parse(f"{before}{text}{after}".encode(), True)
     except expat.ExpatError as error:
-        raise DataError(_malformed(error)) from None
+        raise DataError(_malformed(error, len(before) if error.lineno == 1 else 0)) from None
 
 
-def _malformed(error: expat.ExpatError) -> str:
+_FRAGMENT = "<fragment>"
+
+
+def _malformed(error: expat.ExpatError, n_before: int) -> str:
+    """n_before: characters before the text, in its line."""
     what = expat.ErrorString(error.code)
-    place = f"line {error.lineno}, column {error.offset + 1}"
+    place = f"line {error.lineno}, column {error.offset + 1 - n_before}"
     ended = expat.errors.XML_ERROR_NO_ELEMENTS, expat.errors.XML_ERROR_UNCLOSED_TOKEN
     if what in ended or what == expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION:
         return f"{place}: the XML ends too early; copy the file again, as a whole"
