@@ -36,7 +36,9 @@ class Backend:
         service = Service(cfg, corrections)
         glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)
         documents = Documents(service, cfg.limits, lambda text: _detector(service.models).detect(text).language)
-        return cls(cfg, service, Gate(cfg), documents, glossaries, corrections)
+        backend = cls(cfg, service, Gate(cfg), documents, glossaries, corrections)
+        backend.detector.detect("a")  # loads its tables now, not while the first client and all others wait
+        return backend
 
 
 @lru_cache(maxsize=1)
