@@ -17,7 +17,7 @@ from mtkit.serving.backend import Backend
 from mtkit.serving.models import Model, ServedModels
 from mtkit.serving.refusals import Refusal
 from mtkit.serving.service import Service
-from mtkit.serving.work import ModelVersion, Work
+from mtkit.serving.workers.work import ModelVersion, Work
 
 
 class Script:

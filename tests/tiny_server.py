@@ -15,17 +15,17 @@ from mtkit.config.serving import ServeConfig
 from mtkit.documents.sentences import Translated
 from mtkit.serving.app import create_app
 from mtkit.serving.backend import Backend
-from mtkit.serving.batcher import Batcher
-from mtkit.serving.corrections import Verdict
 from mtkit.serving.detection import Detection
 from mtkit.serving.documents import Documents
-from mtkit.serving.glossaries import Glossaries
 from mtkit.serving.keys import Gate
 from mtkit.serving.models import Model, ServedModels
-from mtkit.serving.pool import Pool
 from mtkit.serving.protocol import BoundedProtocol
+from mtkit.serving.records.corrections import Verdict
+from mtkit.serving.records.glossaries import Glossaries
 from mtkit.serving.service import Service, _Result
-from mtkit.serving.work import ModelVersion
+from mtkit.serving.workers.batcher import Batcher
+from mtkit.serving.workers.pool import Pool
+from mtkit.serving.workers.work import ModelVersion
 
 
 class LoudService(Service):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.serving import key_file
+from mtkit.serving.records import key_file
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")]
 FileOption = Annotated[

@@ -9,9 +9,10 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from mtkit.serving import deepl, deepl_glossaries, libretranslate, openapi, own, page
+from mtkit.serving import page
 from mtkit.serving.backend import Backend
-from mtkit.serving.leaving import ClientLeft
+from mtkit.serving.dialects import deepl, deepl_glossaries, libretranslate, openapi, own
+from mtkit.serving.dialects.leaving import ClientLeft
 from mtkit.serving.metrics import CONTENT_TYPE, Metrics
 from mtkit.serving.middleware import Door
 from mtkit.serving.overload import RefuseWhenFull

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mtkit.config.serving import ServeConfig
-from mtkit.serving.corrections import Corrections
 from mtkit.serving.detection import Detector
 from mtkit.serving.documents import Documents
-from mtkit.serving.glossaries import Glossaries
 from mtkit.serving.keys import Gate
 from mtkit.serving.models import ServedModels
+from mtkit.serving.records.corrections import Corrections
+from mtkit.serving.records.glossaries import Glossaries
 from mtkit.serving.service import Service
 
 

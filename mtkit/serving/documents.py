@@ -17,9 +17,10 @@ from mtkit.config.serving import LimitsConfig
 from mtkit.console import log
 from mtkit.documents.reading import FORMATS, Options, format_named
 from mtkit.documents.sentences import Sentence, Translated
-from mtkit.serving.pool import WorkerDied, start_worker
+from mtkit.serving.caller import Caller
 from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge
-from mtkit.serving.service import Caller, Service, TermLine
+from mtkit.serving.service import Service, TermLine
+from mtkit.serving.workers.pool import WorkerDied, start_worker
 
 Status = Literal["queued", "translating", "done", "error"]
 
@@ -243,7 +244,7 @@ class Documents:
         It raises BadRequest for a document that cannot be read.
         """
         settings = {"source": str(job.source_path), "result": str(job.result_path), "options": asdict(job.options)}
-        worker = await start_worker("mtkit.serving.document_worker", settings)
+        worker = await start_worker("mtkit.serving.workers.document_worker", settings)
 
         async def ask(task: str, **values: Any) -> dict[str, Any]:
             answer = await worker.ask({"task": task, "with": values}, self._limits.document_deadline_s)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from mtkit.config.serving import ServeConfig
-from mtkit.serving.key_file import Keys
+from mtkit.serving.caller import Caller
+from mtkit.serving.records.key_file import Keys
 from mtkit.serving.refusals import Forbidden, TooManyRequests
-from mtkit.serving.service import Caller
 
 _MOST_CALLERS = 10_000  # whose requests are counted; beyond them, those seen longest ago are forgotten
 _PREFIX_OF_A_CUSTOMER = 64  # bits of an IPv6 address; all others are his to choose

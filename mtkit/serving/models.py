@@ -11,7 +11,7 @@ from mtkit.data.sides import Side, Sides
 from mtkit.errors import BundleError, UsageError
 from mtkit.languages import english_name, normal_code
 from mtkit.serving.refusals import BadRequest
-from mtkit.serving.work import ModelVersion, fingerprint
+from mtkit.serving.workers.work import ModelVersion, fingerprint
 from mtkit.translation.direction import sides_of
 
 _MOST_MODELS_IN_A_PATH = 2  # each further one adds the errors of all before it

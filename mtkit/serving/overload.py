@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mtkit.serving.batcher import Batcher
 from mtkit.serving.refusals import Busy
+from mtkit.serving.workers.batcher import Batcher
 
 
 class RefuseWhenFull:

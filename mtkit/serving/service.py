@@ -17,15 +17,16 @@ from mtkit.documents.filling import fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.errors import MtkitError
-from mtkit.serving.batcher import Batcher
+from mtkit.serving.caller import Caller
 from mtkit.serving.models import Model, ServedModels, read_models
 from mtkit.serving.pivoting import through
-from mtkit.serving.pool import Pool
 from mtkit.serving.refusals import BadRequest, Busy, Forbidden, TooLarge, TooLate
-from mtkit.serving.work import ModelVersion, Work
+from mtkit.serving.workers.batcher import Batcher
+from mtkit.serving.workers.pool import Pool
+from mtkit.serving.workers.work import ModelVersion, Work
 
 if TYPE_CHECKING:
-    from mtkit.serving.corrections import Corrections, Verdict
+    from mtkit.serving.records.corrections import Corrections, Verdict
 
 Format = Literal["text", "html"]
 Reader = Callable[[str], Document]  # raises DataError for a text that it cannot read
@@ -36,14 +37,6 @@ _LOADING_S = 300.0  # that a model may take to load, and a batch to translate
 _MOST_RETIRED = 100  # versions that each message to a worker names
 _LARGE = 20_000  # characters of a text that another thread reads
 _WINDOW = 64  # sentences of a text in the queue at a time, if they are sent one by one
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who asks: a key's name, or "" for a caller without a key."""
-
-    name: str = ""
-    max_chars: int | None = None  # of one text; None: as the service's limits say
 
 
 @dataclass(frozen=True)

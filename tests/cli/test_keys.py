@@ -3,7 +3,7 @@
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.serving.key_file import Keys
+from mtkit.serving.records.key_file import Keys
 
 
 def keys(*words):

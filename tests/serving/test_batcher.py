@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.serving import QueueConfig
-from mtkit.serving.batcher import Batcher
-from mtkit.serving.pool import WorkerDied
 from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault
-from mtkit.serving.work import ModelVersion, Work
+from mtkit.serving.workers.batcher import Batcher
+from mtkit.serving.workers.pool import WorkerDied
+from mtkit.serving.workers.work import ModelVersion, Work
 
 EN_FR, EN_DE = (Work("translate", ModelVersion(Path(name), "1")) for name in ("en-fr", "en-de"))
 Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]

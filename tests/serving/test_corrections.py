@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.config.serving import CorrectionsConfig, ServeConfig
 from mtkit.errors import MtkitError
-from mtkit.serving import corrections as module
-from mtkit.serving.corrections import CorrectionFile, Corrections
+from mtkit.serving.caller import Caller
+from mtkit.serving.records import corrections as module
+from mtkit.serving.records.corrections import CorrectionFile, Corrections
 from mtkit.serving.refusals import BadRequest, Busy, TooLarge, TooManyRequests
-from mtkit.serving.service import Caller
 
 pytest.importorskip("py3langid")
 
@@ -209,8 +209,8 @@ def test_what_was_taken_survives_a_kill(file):
     code = f"""
     import asyncio, os
     from mtkit.config.serving import CorrectionsConfig, ServeConfig
-    from mtkit.serving.corrections import Corrections
-    from mtkit.serving.service import Caller
+    from mtkit.serving.records.corrections import Corrections
+    from mtkit.serving.caller import Caller
     corrections = Corrections(ServeConfig(corrections=CorrectionsConfig(file={str(file)!r})))
     asyncio.run(corrections.suggest("en", "fr", {SOURCE!r}, {WISHED!r}, Caller("anne")))
     os.kill(os.getpid(), 9)

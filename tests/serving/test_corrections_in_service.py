@@ -6,9 +6,10 @@ from serving.test_service import Running, bundle_of
 from mtkit.config.serving import CorrectionsConfig, ServeConfig
 from mtkit.documents.sentences import Sentence
 from mtkit.serving.backend import Backend
-from mtkit.serving.corrections import CorrectionFile
+from mtkit.serving.caller import Caller
+from mtkit.serving.records.corrections import CorrectionFile
 from mtkit.serving.refusals import Forbidden
-from mtkit.serving.service import Caller, TranslatedSentence, TranslatedText
+from mtkit.serving.service import TranslatedSentence, TranslatedText
 
 pytest.importorskip("py3langid")
 

@@ -9,7 +9,7 @@ import pytest
 from tiny_server import loud_backend
 
 from mtkit.serving.app import create_app
-from mtkit.serving.key_file import add_key
+from mtkit.serving.records.key_file import add_key
 from mtkit.serving.refusals import Busy, TooLate
 
 TO_FR = {"target_lang": "FR"}

@@ -14,13 +14,13 @@ import pytest
 from mtkit.config.serving import LimitsConfig
 from mtkit.documents.reading import Options
 from mtkit.documents.sentences import Translated
-from mtkit.serving import document_worker
-from mtkit.serving.document_worker import DocumentWorker
+from mtkit.serving.caller import Caller
 from mtkit.serving.documents import Documents
 from mtkit.serving.models import Model, ServedModels
-from mtkit.serving.pool import WorkerDied, start_worker
-from mtkit.serving.service import Caller
-from mtkit.serving.work import ModelVersion
+from mtkit.serving.workers import document_worker
+from mtkit.serving.workers.document_worker import DocumentWorker
+from mtkit.serving.workers.pool import WorkerDied, start_worker
+from mtkit.serving.workers.work import ModelVersion
 
 PAGE = b"<p>the red cat</p><ul><li>two dogs<li>two dogs<li>one cat</ul>"
 
@@ -112,7 +112,7 @@ def test_the_process_gives_way_has_a_limit_and_can_be_killed(tmp_path):
     settings = {"source": str(tmp_path / "a.txt"), "result": str(tmp_path / "b"), "options": {"format": "text"}}
 
     async def scenario():
-        worker = await start_worker("mtkit.serving.document_worker", settings)
+        worker = await start_worker("mtkit.serving.workers.document_worker", settings)
         answer = await worker.ask({"task": "read"}, 60)
         niceness = os.getpriority(os.PRIO_PROCESS, worker.pid)
         limits = Path(f"/proc/{worker.pid}/limits").read_text()

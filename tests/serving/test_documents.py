@@ -9,12 +9,12 @@ import pytest
 from mtkit.config.serving import LimitsConfig
 from mtkit.documents.sentences import Translated
 from mtkit.serving import documents
+from mtkit.serving.caller import Caller
 from mtkit.serving.documents import Documents
 from mtkit.serving.models import Model, ServedModels
-from mtkit.serving.pool import WorkerDied
 from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
-from mtkit.serving.service import Caller
-from mtkit.serving.work import ModelVersion
+from mtkit.serving.workers.pool import WorkerDied
+from mtkit.serving.workers.work import ModelVersion
 
 ANN, BOB = Caller("ann"), Caller("bob")
 

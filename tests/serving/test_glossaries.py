@@ -7,10 +7,10 @@ import stat
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.serving import glossaries as module
-from mtkit.serving.glossaries import Dictionary, Glossaries, TooManyGlossaries, read_entries
+from mtkit.serving.caller import Caller
+from mtkit.serving.records import glossaries as module
+from mtkit.serving.records.glossaries import Dictionary, Glossaries, TooManyGlossaries, read_entries
 from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
-from mtkit.serving.service import Caller
 
 ANN, BOB = Caller("ann"), Caller("bob")
 EN_FR, FR_EN = ("en", "fr"), ("fr", "en")
@@ -219,7 +219,7 @@ def test_a_full_disk_refuses_and_keeps_what_was_there(glossaries):
 
 
 def test_another_process_that_writes_is_waited_for_not_for_ever(path, monkeypatch):
-    monkeypatch.setattr("mtkit.serving.database._WAIT_S", 0.05)
+    monkeypatch.setattr("mtkit.serving.records.database._WAIT_S", 0.05)
     glossaries = Glossaries(path, 5)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

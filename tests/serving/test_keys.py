@@ -10,10 +10,10 @@ import pytest
 from mtkit.config.serving import ServeConfig
 from mtkit.errors import ConfigError, UsageError
 from mtkit.serving import keys as keys_module
-from mtkit.serving.key_file import Keys, add_key, read_keys, remove_key
+from mtkit.serving.caller import Caller
 from mtkit.serving.keys import Gate
+from mtkit.serving.records.key_file import Keys, add_key, read_keys, remove_key
 from mtkit.serving.refusals import Forbidden, TooManyRequests
-from mtkit.serving.service import Caller
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from tiny_server import KeptCorrections, loud_backend
 
 from mtkit.serving.app import create_app
-from mtkit.serving.key_file import add_key
+from mtkit.serving.caller import Caller
+from mtkit.serving.records.key_file import add_key
 from mtkit.serving.refusals import Busy, TooLate
-from mtkit.serving.service import Caller
 
 EN_FR = {"source": "en", "target": "fr"}
 

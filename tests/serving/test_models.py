@@ -8,7 +8,7 @@ from tiny_models import save_tiny_bundle
 from mtkit.errors import BundleError, UsageError
 from mtkit.serving.models import Model, ServedModels, read_models
 from mtkit.serving.refusals import BadRequest
-from mtkit.serving.work import ModelVersion
+from mtkit.serving.workers.work import ModelVersion
 
 
 def served(*pairs: str) -> ServedModels:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mtkit.config.serving import QueueConfig
-from mtkit.serving.batcher import Batcher
 from mtkit.serving.overload import RefuseWhenFull
-from mtkit.serving.work import ModelVersion, Work
+from mtkit.serving.workers.batcher import Batcher
+from mtkit.serving.workers.work import ModelVersion, Work
 
 WORK = Work("translate", ModelVersion(Path("en-fr"), "1"))
 

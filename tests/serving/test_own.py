@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from scripted_service import running, scripted_backend
 
-from mtkit.serving.key_file import add_key
+from mtkit.serving.records.key_file import add_key
 from mtkit.serving.refusals import Busy
 
 PAIRS = ("en", "fr"), ("fr", "en"), ("fr", "de")

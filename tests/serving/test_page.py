@@ -10,7 +10,7 @@ import pytest
 from browsing import check_page, open_page
 from scripted_service import running, scripted_backend
 
-from mtkit.serving.key_file import add_key
+from mtkit.serving.records.key_file import add_key
 from mtkit.serving.refusals import Busy
 
 PAIRS = ("en", "fr"), ("fr", "en"), ("fr", "de"), ("en", "ar")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mtkit.serving import pool as pools
-from mtkit.serving.pool import Pool, WorkerDied
+from mtkit.serving.workers import pool as pools
+from mtkit.serving.workers.pool import Pool, WorkerDied
 
 BAD = {"work": None}  # which a worker answers by a fault, without any model
 SETTINGS: dict[str, Any] = {"decode": {}, "most_bytes": None}

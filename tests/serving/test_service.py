@@ -15,9 +15,10 @@ import mtkit
 from mtkit.config.schema import Config
 from mtkit.config.serving import LimitsConfig, ServeConfig
 from mtkit.errors import MtkitError
-from mtkit.serving.corrections import Corrections
+from mtkit.serving.caller import Caller
+from mtkit.serving.records.corrections import Corrections
 from mtkit.serving.refusals import BadRequest, TooLarge, TooLate
-from mtkit.serving.service import Caller, Service, TranslatedSentence, TranslatedText
+from mtkit.serving.service import Service, TranslatedSentence, TranslatedText
 
 TEXT = "I love oranges. It rains, it rains.\n\nDo you see the big house?  The cat sleeps under the table."
 

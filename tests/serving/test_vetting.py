@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.serving.vetting import doubts_about
+from mtkit.serving.records.vetting import doubts_about
 
 pytest.importorskip("py3langid")
 

@@ -7,7 +7,8 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from mtkit.languages import primary_code
 from mtkit.serving.backend import Backend
-from mtkit.serving.deepl_messages import (
+from mtkit.serving.caller import Caller
+from mtkit.serving.dialects.deepl_messages import (
     ChangeRequest,
     DictionaryEntries,
     DictionaryReply,
@@ -23,11 +24,11 @@ from mtkit.serving.deepl_messages import (
     MultilingualReply,
     MultilingualRequest,
 )
-from mtkit.serving.glossaries import Dictionary, Glossaries, Glossary, Pair, read_entries
-from mtkit.serving.openapi import refusals, takes
+from mtkit.serving.dialects.openapi import refusals, takes
+from mtkit.serving.dialects.values import FORM, JSON, read_values
+from mtkit.serving.records.glossaries import Dictionary, Glossaries, Glossary, Pair, read_entries
 from mtkit.serving.refusals import BadRequest, Forbidden, TooLarge
-from mtkit.serving.service import Caller, TermLine
-from mtkit.serving.values import FORM, JSON, read_values
+from mtkit.serving.service import TermLine
 
 TSV = "text/tab-separated-values"
 _SCHEME = "deepl-auth-key"

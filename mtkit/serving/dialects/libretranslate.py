@@ -12,12 +12,22 @@ from starlette.responses import JSONResponse
 
 from mtkit.documents.reading import FORMATS
 from mtkit.serving.backend import Backend
+from mtkit.serving.caller import Caller
 from mtkit.serving.detection import Detection
-from mtkit.serving.leaving import unless_left
-from mtkit.serving.openapi import ALTERNATIVES, SOURCE, SOURCE_OR_AUTO, TARGET, TEXT, TEXTS, refusals
+from mtkit.serving.dialects.leaving import unless_left
+from mtkit.serving.dialects.openapi import ALTERNATIVES, SOURCE, SOURCE_OR_AUTO, TARGET, TEXT, TEXTS, refusals
+from mtkit.serving.dialects.values import (
+    FORM,
+    JSON,
+    MULTIPART,
+    SentFile,
+    media_type,
+    read_fields,
+    read_form,
+    read_values,
+)
 from mtkit.serving.refusals import BadRequest, Forbidden, NotFound, TooLarge
-from mtkit.serving.service import Caller, TermLine, TranslatedText
-from mtkit.serving.values import FORM, JSON, MULTIPART, SentFile, media_type, read_fields, read_form, read_values
+from mtkit.serving.service import TermLine, TranslatedText
 
 _AUTO = "auto"
 _ALIASES = {"zh": "zh-hans", "zt": "zh-hant", "pb": "pt-br"}  # codes of their models

@@ -10,9 +10,9 @@ from typing import Any
 
 from mtkit.config.serving import QueueConfig
 from mtkit.console import log
-from mtkit.serving.pool import Pool, Worker, WorkerDied
 from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault, Refusal
-from mtkit.serving.work import ModelVersion, Work
+from mtkit.serving.workers.pool import Pool, Worker, WorkerDied
+from mtkit.serving.workers.work import ModelVersion, Work
 
 _MOST_ATTEMPTS = 3  # of an item whose workers die; the last one is without company
 _CHARS_A_TOKEN = 4

@@ -23,8 +23,8 @@ from mtkit.console import log
 from mtkit.cores import let_threads_sleep
 from mtkit.documents.sentences import Sentence, SentenceTranslator
 from mtkit.errors import BundleError, DataError, MtkitError
-from mtkit.serving import frames
-from mtkit.serving.work import ModelVersion, Work, fingerprint
+from mtkit.serving.workers import frames
+from mtkit.serving.workers.work import ModelVersion, Work, fingerprint
 from mtkit.translation.terminology import Terminology, TermReport
 from mtkit.translation.translator import Translator
 

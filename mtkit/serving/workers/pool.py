@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from mtkit.console import log
-from mtkit.serving import frames
+from mtkit.serving.workers import frames
 
 _STOP_S = 5.0  # how long a worker may take to end before we kill it
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a worker is started again that died before it had answered
@@ -102,7 +102,7 @@ class Pool:
         self.workers = [await self._new() for _ in range(self._n_workers)]
 
     async def _new(self) -> Worker:
-        worker = await start_worker("mtkit.serving.worker", self._settings)
+        worker = await start_worker("mtkit.serving.workers.worker", self._settings)
         self._start_task(self._watch(worker))
         return worker
 

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from mtkit.documents.reading import FORMATS
 from mtkit.serving.backend import Backend
-from mtkit.serving.documents import DocumentJob
-from mtkit.serving.leaving import unless_left
-from mtkit.serving.own_messages import (
+from mtkit.serving.caller import Caller
+from mtkit.serving.dialects.leaving import unless_left
+from mtkit.serving.dialects.own_messages import (
     AUTO,
     Candidate,
     CorrectionReply,
@@ -43,8 +43,9 @@ from mtkit.serving.own_messages import (
     WordsReply,
     WordsRequest,
 )
+from mtkit.serving.documents import DocumentJob
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
-from mtkit.serving.service import Caller, TermLine, TermUse, TranslatedSentence, TranslatedText
+from mtkit.serving.service import TermLine, TermUse, TranslatedSentence, TranslatedText
 from mtkit.version import __version__
 
 # A word with a lower probability deserves a look: on Multi30k's test set 1 in 10, of which 70 % are not in the

@@ -21,10 +21,10 @@ from typing import Literal, get_args
 
 from mtkit.config.serving import ServeConfig
 from mtkit.errors import UsageError
-from mtkit.serving.database import Database
+from mtkit.serving.caller import Caller
+from mtkit.serving.records.database import Database
+from mtkit.serving.records.vetting import doubts_about
 from mtkit.serving.refusals import BadRequest, Refusal, TooLarge, TooManyRequests
-from mtkit.serving.service import Caller
-from mtkit.serving.vetting import doubts_about
 
 State = Literal["held", "vetted", "accepted", "rejected"]
 STATES: tuple[State, ...] = get_args(State)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.languages import primary_code
-from mtkit.serving.database import Database
+from mtkit.serving.caller import Caller
+from mtkit.serving.records.database import Database
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
-from mtkit.serving.service import Caller, TermLine
+from mtkit.serving.service import TermLine
 
 EntriesFormat = Literal["tsv", "csv"]
 Pair = tuple[str, str]  # codes of source and target, without script and region: a dictionary is for all variants

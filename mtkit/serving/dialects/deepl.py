@@ -15,8 +15,9 @@ from fastapi.responses import JSONResponse
 from mtkit.documents.xml_fragment import XmlRules, read_xml
 from mtkit.languages import primary_code
 from mtkit.serving.backend import Backend
-from mtkit.serving.deepl_glossaries import caller_of, terms_of
-from mtkit.serving.deepl_messages import (
+from mtkit.serving.caller import Caller
+from mtkit.serving.dialects.deepl_glossaries import caller_of, terms_of
+from mtkit.serving.dialects.deepl_messages import (
     DocumentHandle,
     DocumentKey,
     DocumentRequest,
@@ -30,13 +31,22 @@ from mtkit.serving.deepl_messages import (
     Translation,
     Usage,
 )
+from mtkit.serving.dialects.leaving import all_of, unless_left
+from mtkit.serving.dialects.openapi import refusals, takes
+from mtkit.serving.dialects.values import (
+    FORM,
+    JSON,
+    MULTIPART,
+    SentFile,
+    media_type,
+    read_fields,
+    read_form,
+    read_values,
+)
 from mtkit.serving.documents import DocumentJob
-from mtkit.serving.leaving import all_of, unless_left
 from mtkit.serving.models import ServedModels
-from mtkit.serving.openapi import refusals, takes
 from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
-from mtkit.serving.service import Caller, Format, Reader, TermLine, TranslatedText
-from mtkit.serving.values import FORM, JSON, MULTIPART, SentFile, media_type, read_fields, read_form, read_values
+from mtkit.serving.service import Format, Reader, TermLine, TranslatedText
 
 _UNKNOWN = "UND"  # ISO 639-2: undetermined
 _NEWLINES = re.compile(r"\s*[\r\n]\s*")

@@ -20,7 +20,7 @@ from mtkit.documents.filling import fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
-from mtkit.serving import frames
+from mtkit.serving.workers import frames
 
 _NICE = 10
 _BEGINNING = 20  # sentences that show the language of a document

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from mtkit.serving.openapi import TEXT, TEXTS
+from mtkit.serving.dialects.openapi import TEXT, TEXTS
 
 UNLIMITED = 1_000_000_000_000  # what DeepL gives as the limit of characters of a plan without one
 
