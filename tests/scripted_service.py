@@ -11,19 +11,21 @@ from unittest.mock import patch
 
 import uvicorn
 
-from mtkit.config.serving import ServeConfig
+from mtkit.config.serving import QueueConfig, ServeConfig
 from mtkit.serving.app import create_app
 from mtkit.serving.backend import Backend
 from mtkit.serving.models import Model, ServedModels
-from mtkit.serving.refusals import Refusal
+from mtkit.serving.refusals import BadRequest, Refusal
 from mtkit.serving.service import Service
+from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.work import ModelVersion, Work
 
 
-class Script:
-    """Takes the batcher's place. A sentence it has no translation for is answered in capitals."""
+class Script(Batcher):
+    """A batcher that knows the results. A sentence it has no translation for is answered in capitals."""
 
     def __init__(self) -> None:
+        super().__init__(QueueConfig(), batch_timeout_s=1)
         self.translations: dict[str, str] = {}
         self.faults: dict[str, list[str]] = {}
         self.confidences: dict[str, float] = {}
@@ -33,7 +35,6 @@ class Script:
         self.others: dict[str, list[tuple[str, float]]] = {}  # words for a word
         self.begun: list[str] = []  # sentences, in order
         self.ended: list[str] = []
-        self.n_open = 0
 
     async def run(self, work: Work, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
         """Return the results of items, as the batcher does."""
@@ -67,15 +68,14 @@ class Script:
 
     async def _alternatives(self, work: Work, src: str, tgt: str, position: int, n: int) -> dict[str, Any]:
         words = tgt.split()
+        if position > len(words):
+            raise BadRequest(f"position {position}: the translation has {len(words)} words")
         word = words[position - 1]
         others = [
             {"word": other, "probability": share, "text": " ".join([*words[: position - 1], other, "and", "so", "on."])}
             for other, share in self.others.get(word, [])
         ]
         return {"word": word, "probability": self.probabilities.get(word, 0.9), "others": others[:n]}
-
-    def check_room(self, n: int) -> None:
-        """There is always room."""
 
 
 class ScriptedService(Service):
@@ -84,7 +84,7 @@ class ScriptedService(Service):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.script = Script()
-        self.batcher = self.script  # type: ignore[assignment]
+        self.batcher = self.script
 
     async def start(self) -> None:
         """Start nothing."""

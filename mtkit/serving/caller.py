@@ -9,3 +9,6 @@ class Caller:
 
     name: str = ""
     max_chars: int | None = None  # of one text; None: as the service's limits say
+
+
+NOBODY = Caller()  # a caller without a key

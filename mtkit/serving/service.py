@@ -17,7 +17,7 @@ from mtkit.documents.filling import fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.errors import MtkitError
-from mtkit.serving.caller import Caller
+from mtkit.serving.caller import NOBODY, Caller
 from mtkit.serving.models import Model, ServedModels, read_models
 from mtkit.serving.pivoting import through
 from mtkit.serving.refusals import BadRequest, Busy, Forbidden, TooLarge, TooLate
@@ -184,7 +184,7 @@ class Service:
         read: Reader | None = None,
         n_alternatives: int = 0,
         terms: Sequence[TermLine] = (),
-        caller: Caller = Caller(),
+        caller: Caller = NOBODY,
         correct: bool = True,
     ) -> TranslatedText:
         """Translate a text between two served languages. Raises Refusal.
@@ -218,7 +218,7 @@ class Service:
         return translated if corrected is None else _with_correction(translated, text, corrected, n_alternatives)
 
     async def stream(
-        self, text: str, src: str, tgt: str, *, terms: Sequence[TermLine] = (), caller: Caller = Caller()
+        self, text: str, src: str, tgt: str, *, terms: Sequence[TermLine] = (), caller: Caller = NOBODY
     ) -> AsyncIterator[TranslatedSentence | TranslatedText]:
         """Yield the sentences of a text in order, each as soon as it is translated, and then the whole text.
 
@@ -252,7 +252,7 @@ class Service:
             return None
         return self.corrections.lookup(path[0].src, path[-1].tgt, text, caller)
 
-    async def suggest(self, src: str, tgt: str, text: str, suggestion: str, caller: Caller = Caller()) -> "Verdict":
+    async def suggest(self, src: str, tgt: str, text: str, suggestion: str, caller: Caller = NOBODY) -> "Verdict":
         """Keep a correction of a text's translation, beside what the models say now. Raises Refusal."""
         if self.corrections is None:
             raise Forbidden("this service takes no corrections")
@@ -265,7 +265,7 @@ class Service:
             translation = (await self.translate(text, src, tgt, caller=caller, correct=False)).text
         return await self.corrections.suggest(src, tgt, text, suggestion, caller, translation)
 
-    def check_text(self, text: str, caller: Caller = Caller()) -> None:
+    def check_text(self, text: str, caller: Caller = NOBODY) -> None:
         """Raise TooLarge for a text beyond the caller's limit."""
         most = caller.max_chars or self.cfg.limits.max_chars
         if len(text) > most:
@@ -290,7 +290,7 @@ class Service:
         path: Sequence[Model],
         *,
         terms: Sequence[TermLine] = (),
-        caller: Caller = Caller(),
+        caller: Caller = NOBODY,
     ) -> list[Translated]:
         """Translate sentences of a document behind requests for texts: if the queue is full, wait for room.
 
@@ -345,7 +345,7 @@ class Service:
         *,
         n_best: int = 1,
         terms: Sequence[TermLine] = (),
-        caller: Caller = Caller(),
+        caller: Caller = NOBODY,
         correct: bool = True,
     ) -> dict[str, _Result]:
         """Return the translations of sentences by one model after the other, by their texts, in order.

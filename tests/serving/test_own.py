@@ -12,6 +12,7 @@ from mtkit.serving.records.key_file import add_key
 from mtkit.serving.refusals import Busy
 
 PAIRS = ("en", "fr"), ("fr", "en"), ("fr", "de")
+ONE_WORD = {"source": "en", "target": "fr", "sentence": "One.", "translation": "Un."}
 ENGLISH = "The cat sleeps under the table and the old man reads his newspaper."
 
 
@@ -265,6 +266,11 @@ def test_other_words_come_with_the_translations_they_lead_to(service):
         ("stream", {"text": "One.", "source": "en", "target": "fr", "terms": [["a", "b"]] * 3}, 413, "3 terms"),
         ("stream", {"text": "One.", "source": "en", "target": "fr", "terms": [["a", " "]]}, 400, "a term needs"),
         ("stream", {"text": "One.", "source": "en", "target": "de", "terms": [["a", "b"]]}, 400, "directly"),
+        ("translate", {"text": "a\0b", "source": "en", "target": "fr"}, 422, "text"),
+        ("translate", {"text": "One.", "source": "en", "target": "fr", "alternatives": False}, 422, "alternatives"),
+        ("translate", {"text": "One.", "source": "en"}, 422, "target"),
+        ("alternatives", {**ONE_WORD, "position": 2}, 400, "position 2"),
+        ("alternatives", {**ONE_WORD, "position": 0}, 422, "position"),
         ("words", {"source": "en", "target": "de", "sentences": [{"src": "a", "tgt": "b"}]}, 400, "no single model"),
         ("words", {"source": "en", "target": "fr", "sentences": [{"src": "a" * 150, "tgt": "b"}] * 14}, 413, "2114"),
     ],
@@ -293,8 +299,8 @@ def test_a_correction_is_used_from_then_on(tmp_path):
             ("Il pleut.", True),
             ("DOGS RUN.", False),
         ]
-        _, verdict = client.post("/api/corrections", text="In 2024.", translation="En 2023.", **values)
-        assert not verdict["accepted"] and "2024" in verdict["reasons"][0]
+        _, verdict = client.post("/api/corrections", text="She has 12 dogs.", translation="Elle a 13 chiens.", **values)
+        assert not verdict["accepted"] and "12" in verdict["reasons"][0]
         _, offer = client.ask("GET", "/api/models")
         assert offer["takes_corrections"]
 

@@ -67,7 +67,7 @@ def finished(page):
 
 def wait_for(page, condition, argument=None):
     """Playwright's own would evaluate a string in the page, which the page's policy forbids."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 30
     while not page.evaluate(f"argument => {condition}", argument):
         assert time.monotonic() < deadline, f"never {condition} ({argument}); {translation(page)}"
         page.wait_for_timeout(20)

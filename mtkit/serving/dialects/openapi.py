@@ -37,6 +37,7 @@ _REASONS = {
     408: "the request did not arrive in time",
     413: "the request is too long",
     421: "the service does not go by the name in the Host header",
+    422: "the request has not the form that it should have",
     429: "this caller has to wait, for the seconds in the header Retry-After",
     500: "the service is at fault; its log says how",
     503: "too much is waiting: try again after the seconds in the header Retry-After",

@@ -14,6 +14,7 @@ from mtkit.documents.reading import FORMATS
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
 from mtkit.serving.dialects.leaving import unless_left
+from mtkit.serving.dialects.openapi import refusals
 from mtkit.serving.dialects.own_messages import (
     AUTO,
     Candidate,
@@ -23,9 +24,7 @@ from mtkit.serving.dialects.own_messages import (
     DocumentReply,
     DoneEvent,
     ErrorEvent,
-    Failure,
     JudgedSentence,
-    Language,
     LanguageReply,
     Limits,
     Offer,
@@ -34,8 +33,9 @@ from mtkit.serving.dialects.own_messages import (
     OtherWordsRequest,
     Pair,
     SentenceReply,
-    SourceLanguage,
+    Source,
     StartEvent,
+    Target,
     Term,
     TextRequest,
     TranslateReply,
@@ -54,20 +54,6 @@ _UNCERTAIN = 0.3
 _MOST_TEXTS = 10  # of the longest length, whose words one request may have judged
 
 
-def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": Failure, "description": _MEANINGS[status]} for status in statuses}
-
-
-_MEANINGS = {
-    400: "The request is wrong",
-    403: "The key is missing or unknown, or the service does not do this",
-    404: "There is no such document, or it is not translated",
-    413: "Too much text, or too large a file",
-    422: "The request has not the form that it should have",
-    429: "Too many requests; Retry-After says when to ask again",
-    503: "Too busy; Retry-After says when to ask again",
-    504: "Not done before the deadline",
-}
 _STREAM = {
     "description": "Events, whose data is JSON: StartEvent as `start`, a SentenceReply as `sentence` as soon as each "
     "is translated, DoneEvent as `done`. If the source is auto and the language is not clear, Detected as `unsure` "
@@ -107,12 +93,12 @@ def router(backend: Backend) -> APIRouter:
 
     by: Any = Depends(without_key if backend.cfg.keys.file is None else with_key)
 
-    @routes.get("/models")
+    @routes.get("/models", responses=refusals())
     async def models() -> Offer:
         """Say which languages are translated, and what else the service does."""
         return _offer(backend)
 
-    @routes.post("/translate", responses=_failures(400, 403, 413, 422, 429, 503, 504))
+    @routes.post("/translate", responses=refusals(400, 403, 408, 413, 422, 429, 503, 504))
     async def translate(request: Request, wanted: TranslateRequest, caller: Caller = by) -> TranslateReply:
         """Translate a text."""
         terms = _terms(backend, wanted.terms)
@@ -143,7 +129,7 @@ def router(backend: Backend) -> APIRouter:
     @routes.post(
         "/stream",
         response_class=Response,
-        responses={200: _STREAM, **_failures(400, 403, 413, 422, 429, 503, 504)},
+        responses={200: _STREAM, **refusals(400, 403, 408, 413, 422, 429, 503, 504)},
     )
     async def stream(request: Request, wanted: TextRequest, caller: Caller = by) -> StreamingResponse:
         """Translate a text, and send each sentence as soon as it is translated."""
@@ -158,7 +144,7 @@ def router(backend: Backend) -> APIRouter:
         first = await unless_left(request, _next(results))  # so that the status says what is wrong with the request
         return _stream(_events(StartEvent(path=codes, detected=detected), first, results))
 
-    @routes.post("/words", responses=_failures(400, 403, 413, 422, 429, 503, 504))
+    @routes.post("/words", responses=refusals(400, 403, 408, 413, 422, 429, 503, 504))
     async def words(request: Request, wanted: WordsRequest, caller: Caller = by) -> WordsReply:
         """Tell how probable each word of translations is: which words deserve a look."""
         pairs = [(pair.src, pair.tgt) for pair in wanted.sentences]
@@ -176,7 +162,7 @@ def router(backend: Backend) -> APIRouter:
             ]
         )
 
-    @routes.post("/alternatives", responses=_failures(400, 403, 413, 422, 429, 503, 504))
+    @routes.post("/alternatives", responses=refusals(400, 403, 408, 413, 422, 429, 503, 504))
     async def alternatives(request: Request, wanted: OtherWordsRequest, caller: Caller = by) -> OtherWordsReply:
         """Find the words that could stand at a position of a translation, and how each would go on."""
         found = await unless_left(
@@ -189,11 +175,11 @@ def router(backend: Backend) -> APIRouter:
         ]
         return OtherWordsReply(word=found["word"], probability=found["probability"], others=others)
 
-    @routes.post("/documents", status_code=202, responses=_failures(400, 403, 413, 422, 429, 503))
+    @routes.post("/documents", status_code=202, responses=refusals(400, 403, 408, 413, 422, 429, 503))
     async def send_document(
         file: UploadFile,
-        source: Annotated[SourceLanguage, Form()],
-        target: Annotated[Language, Form()],
+        source: Annotated[Source, Form()],
+        target: Annotated[Target, Form()],
         terms: Annotated[str, Form(description="a term in each line: words of the source, a tab, the target's")] = "",
         caller: Caller = by,
     ) -> DocumentReply:
@@ -204,12 +190,12 @@ def router(backend: Backend) -> APIRouter:
         )
         return _document(job)
 
-    @routes.get("/documents/{id}", responses=_failures(403, 404, 429))
+    @routes.get("/documents/{id}", responses=refusals(403, 404, 429))
     async def document(id: str, caller: Caller = by) -> DocumentReply:
         """Say how far a document is."""
         return _document(backend.documents.get(id, caller))
 
-    @routes.get("/documents/{id}/result", response_class=Response, responses={200: _FILE, **_failures(403, 404, 429)})
+    @routes.get("/documents/{id}/result", response_class=Response, responses={200: _FILE, **refusals(403, 404, 429)})
     async def document_result(id: str, caller: Caller = by) -> Response:
         """Return a translated document."""
         job = backend.documents.get(id, caller)
@@ -219,12 +205,12 @@ def router(backend: Backend) -> APIRouter:
         disposition = f"attachment; filename*=UTF-8''{quote(job.name, safe='')}"
         return Response(raw, media_type="application/octet-stream", headers={"Content-Disposition": disposition})
 
-    @routes.delete("/documents/{id}", status_code=204, response_class=Response, responses=_failures(403, 404, 429))
+    @routes.delete("/documents/{id}", status_code=204, response_class=Response, responses=refusals(403, 404, 429))
     async def remove_document(id: str, caller: Caller = by) -> None:
         """Forget a document; end its translation."""
         await backend.documents.remove(backend.documents.get(id, caller))
 
-    @routes.post("/corrections", responses=_failures(400, 403, 413, 422, 429, 503))
+    @routes.post("/corrections", responses=refusals(400, 403, 408, 413, 422, 429, 503))
     async def correct(wanted: CorrectionRequest, caller: Caller = by) -> CorrectionReply:
         """Suggest a better translation of a text or a sentence."""
         service.check_text(wanted.translation, caller)

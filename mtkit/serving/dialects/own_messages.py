@@ -3,15 +3,26 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
+from mtkit.serving.dialects.openapi import ALTERNATIVES, SOURCE, SOURCE_OR_AUTO, TARGET, TEXT
 from mtkit.serving.service import Format
 
+_WITHOUT_NUL = r"^[^\x00]*$"
 AUTO = "auto"  # as the source: find out which language it is
 
-Language = Annotated[str, Field(max_length=100, description="code of a served language, such as en")]
-SourceLanguage = Annotated[str, Field(max_length=100, description="code of a served language; auto: find out which")]
-Text = Annotated[str, Field(min_length=1)]
+
+def _not_a_truth_value(value: object) -> object:
+    if isinstance(value, bool):  # which Python takes for 0 or 1, but JSON for something else
+        raise ValueError("Input should be a number")
+    return value
+
+
+Source = Annotated[str, Field(min_length=1, max_length=100, json_schema_extra=SOURCE)]
+SourceOrAuto = Annotated[str, Field(min_length=1, max_length=100, json_schema_extra=SOURCE_OR_AUTO)]
+Target = Annotated[str, Field(min_length=1, max_length=100, json_schema_extra=TARGET)]
+Text = Annotated[str, Field(min_length=1, pattern=_WITHOUT_NUL)]
+Number = Annotated[int, BeforeValidator(_not_a_truth_value)]
 
 # Requests
 
@@ -19,9 +30,9 @@ Text = Annotated[str, Field(min_length=1)]
 class TextRequest(BaseModel):
     """A text to translate."""
 
-    text: str
-    source: SourceLanguage = AUTO
-    target: Language
+    text: str = Field(pattern=_WITHOUT_NUL, json_schema_extra=TEXT)
+    source: SourceOrAuto = Field(AUTO, description="language of the text; auto: it is detected")
+    target: Target
     terms: Sequence[tuple[Text, Text]] = Field(
         (), description="words of the source, each with the words that must stand for them in the translation"
     )
@@ -31,7 +42,9 @@ class TranslateRequest(TextRequest):
     """A text to translate, and how."""
 
     format: Format = "text"
-    alternatives: int = Field(0, ge=0, description="further translations of the text and of each sentence")
+    alternatives: Number = Field(
+        0, ge=0, json_schema_extra=ALTERNATIVES, description="further translations of the text and of each sentence"
+    )
 
 
 class SentencePair(BaseModel):
@@ -44,37 +57,31 @@ class SentencePair(BaseModel):
 class WordsRequest(BaseModel):
     """Translations whose words are to be judged."""
 
-    source: Language
-    target: Language
+    source: Source
+    target: Target
     sentences: Sequence[SentencePair]
 
 
 class OtherWordsRequest(BaseModel):
     """A word of a translation that may be another."""
 
-    source: Language
-    target: Language
+    source: Source
+    target: Target
     sentence: Text
     translation: Text
-    position: int = Field(ge=1, le=100_000, description="of the word in the translation, from 1")
+    position: Number = Field(ge=1, le=100_000, description="of the word in the translation, from 1")
 
 
 class CorrectionRequest(BaseModel):
     """A better translation of a text or a sentence."""
 
-    source: Language
-    target: Language
+    source: Source
+    target: Target
     text: Text
     translation: Text
 
 
 # Replies and events
-
-
-class Failure(BaseModel):
-    """Why a request was not done."""
-
-    error: str
 
 
 class LanguageReply(BaseModel):
