@@ -88,6 +88,9 @@ class KeptCorrections:
     def __init__(self) -> None:
         self.kept: list[Any] = []
 
+    def close(self) -> None:
+        """Close nothing."""
+
     async def suggest(self, src, tgt, source, suggestion, caller):
         self.kept.append((src, tgt, source, suggestion, caller))
         return Verdict(len(suggestion) > len(source), ["is dull"])
