@@ -89,6 +89,9 @@ class KeptCorrections:
     def __init__(self) -> None:
         self.kept: list[Any] = []
 
+    def close(self) -> None:
+        """Close nothing."""
+
     def lookup(self, src, tgt, text, caller):
         return None
 

@@ -33,12 +33,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read some bytes of requests."""
-        if self._waits_for_head and self._timer is None:
+        if self._waits_for_head:
             self._expect_head()
         self._n_bytes_since_progress += len(data)
         super().data_received(data)
         if self._n_bytes_since_progress > _MOST_BYTES and not self.transport.is_closing():
             self._refuse(431, f"the request's headers are longer than {_MOST_BYTES:,} bytes")
+
+    def on_message_begin(self) -> None:
+        """See the first byte of a request, maybe right behind another one."""
+        self._expect_head()
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Begin a request."""
@@ -63,7 +68,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(400, msg)
 
     def _expect_head(self) -> None:
-        self._timer = self.loop.call_later(_HEAD_S, self._refuse, 408, f"no request came within {_HEAD_S:g} s")
+        if self._timer is None:
+            self._timer = self.loop.call_later(_HEAD_S, self._give_up)
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if self._is_answering():  # the request before
+            self._expect_head()
+        else:
+            self._refuse(408, f"no request came within {_HEAD_S:g} s")
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -74,7 +90,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Answer and close, unless an answer is under way: then close."""
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:
+        if not self._is_answering():
             body = json.dumps({"error": message}).encode()
             headers: dict[str, Any] = {
                 "content-type": "application/json",

@@ -41,7 +41,11 @@ class Running:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        self.service = self.call(self._started(cfg, corrections))
+        try:
+            self.service = self.call(self._started(cfg, corrections))
+        except BaseException:
+            self.end()  # else the thread would keep the tests from ending
+            raise
 
     async def _started(self, cfg, corrections):
         service = Service(cfg, corrections)

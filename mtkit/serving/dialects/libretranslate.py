@@ -366,7 +366,7 @@ class _Dialect:
         self._owners[job.id] = caller
         if len(self._owners) > self._limits.max_documents:
             self._owners.popitem(last=False)
-        return str(request.url_for("download_file", name=f"{job.id}.{job.name}"))
+        return str(request.url_for("download_file", name=quote(f"{job.id}.{job.name}")))
 
     def _source_of_file(self, raw: bytes) -> str:
         """Return the language of a document. Raises BadRequest if it is not clear."""
