@@ -20,8 +20,9 @@ from mtkit.serving.documents import Documents
 from mtkit.serving.keys import Gate
 from mtkit.serving.models import Model, ServedModels
 from mtkit.serving.protocol import BoundedProtocol
-from mtkit.serving.records.corrections import Verdict
+from mtkit.serving.records.corrections import MOST_CHARS, Verdict
 from mtkit.serving.records.glossaries import Glossaries
+from mtkit.serving.refusals import BadRequest, TooLarge
 from mtkit.serving.service import Service, _Result
 from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.pool import Pool
@@ -29,7 +30,7 @@ from mtkit.serving.workers.work import ModelVersion
 
 
 class LoudService(Service):
-    """Translates each sentence into upper case; "wait" once `go` is set."""
+    """Translates each sentence into upper case; "wait" once `go` is set; "fail" is refused."""
 
     def __init__(self, cfg: ServeConfig, pairs: tuple[tuple[str, str], ...]) -> None:
         self.cfg = cfg
@@ -53,6 +54,8 @@ class LoudService(Service):
     async def _translate(self, sentences, patterns, path, *, n_best=1, terms=(), caller=None, correct=True):
         if self.fault is not None:
             raise self.fault
+        if any(sentence.text == "fail" for sentence in sentences):
+            raise BadRequest("cannot be encoded")
         results = {}
         for sentence in sentences:
             try:
@@ -96,6 +99,8 @@ class KeptCorrections:
         return None
 
     async def suggest(self, src, tgt, source, suggestion, caller, translation):
+        if max(len(source), len(suggestion)) > MOST_CHARS:
+            raise TooLarge(f"a correction has at most {MOST_CHARS} characters")
         self.kept.append((src, tgt, source, suggestion, caller, translation))
         return Verdict(len(suggestion) > len(source), ["is dull"])
 

@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 
 from mtkit.serving import page
 from mtkit.serving.backend import Backend
@@ -106,7 +107,8 @@ def _explain_errors(app: FastAPI) -> None:
         return _error(request.url.path, 422, f"Invalid request: {place or 'body'}: {first['msg']}", {})
 
     @app.exception_handler(ClientLeft)
-    async def left(request: Request, error: ClientLeft) -> Response:
+    @app.exception_handler(ClientDisconnect)
+    async def left(request: Request, error: Exception) -> Response:
         return Response(status_code=_CLIENT_CLOSED)
 
 

@@ -26,7 +26,7 @@ def serve(cfg: ServeConfig) -> None:
         create_app(backend),
         host=cfg.host,
         port=cfg.port,
-        log_level="warning",
+        log_level="error",  # what clients do wrong is no news, and would fill the log
         access_log=False,
         backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_S,

@@ -156,7 +156,7 @@ def test_terms_are_reported(terms):
         ({"q": "a", "format": "pdf"}, "Invalid request: format parameter: Input should be 'text' or 'html'"),
         ({"q": 7}, "Invalid request: q parameter: Input should be a valid string"),
         ({"q": "a", "terms": "on"}, "Invalid request: terms parameter: "),
-        ({"q": "a\0"}, "contains NUL characters"),
+        ({"q": "a\0"}, "Invalid request: q parameter: String should match pattern"),
     ],
 )
 def test_what_is_wrong_is_said_in_json(values, message):
@@ -217,7 +217,7 @@ def test_a_text_that_fails_ends_its_list():
     async def scenario():
         backend = loud_backend(limits={"deadline_s": 0.05})
         async with client_of(backend) as client:
-            answer = await client.post("/translate", json={"q": ["wait", "a\0", "wait"], **EN_FR})
+            answer = await client.post("/translate", json={"q": ["wait", "fail", "wait"], **EN_FR})
             await asyncio.sleep(0)
         return answer, backend.service.n_cancelled
 
@@ -228,6 +228,8 @@ def test_a_text_that_fails_ends_its_list():
 def test_detection_gives_the_candidates():
     assert ask("POST", "/detect", json={"q": "each"}).json() == [{"confidence": 75.0, "language": "en"}]
     assert ask("POST", "/detect", data={"q": "xyz"}).json()[0] == {"confidence": 0.0, "language": "und"}
+    too_long = ask("POST", "/detect", loud_backend(limits={"max_chars": 5}), json={"q": "abcdef"})
+    assert error_of(too_long) == (400, "Invalid request: request (6) exceeds text limit (5)")
     assert error_of(ask("POST", "/detect", json={})) == (400, "Invalid request: missing q parameter")
 
 

@@ -159,6 +159,16 @@ def test_a_slow_body_is_given_up(short_discard):
     assert (status, headers[b"connection"]) == (408, b"close")
 
 
+def test_a_client_that_leaves_while_it_sends_is_no_fault(caplog):
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    body = Body([])
+    body.receive = receive  # type: ignore[method-assign]
+    asyncio.run(upload(body))
+    assert "failed" not in caplog.text
+
+
 def test_requests_are_counted_by_route_method_and_status(tmp_path):
     async def some():
         transport = httpx.ASGITransport(create_app(loud_backend()))

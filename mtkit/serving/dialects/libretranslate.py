@@ -1,6 +1,7 @@
 """The dialect of LibreTranslate's clients: their routes, values, errors and codes."""
 
 import asyncio
+import copy
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -15,7 +16,17 @@ from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import Detection
 from mtkit.serving.dialects.leaving import unless_left
-from mtkit.serving.dialects.openapi import ALTERNATIVES, SOURCE, SOURCE_OR_AUTO, TARGET, TEXT, TEXTS, refusals
+from mtkit.serving.dialects.openapi import (
+    ALTERNATIVES,
+    CORRECTION,
+    NO_NUL,
+    SOURCE,
+    SOURCE_OR_AUTO,
+    TARGET,
+    TEXT,
+    TEXTS,
+    refusals,
+)
 from mtkit.serving.dialects.values import (
     FORM,
     JSON,
@@ -34,7 +45,7 @@ _ALIASES = {"zh": "zh-hans", "zt": "zh-hant", "pb": "pt-br"}  # codes of their m
 _UNKNOWN = "und"  # ISO 639-2: undetermined
 
 _T = TypeVar("_T")
-_Text = Annotated[str, Field(json_schema_extra=TEXT)]
+_Text = Annotated[str, Field(pattern=NO_NUL, json_schema_extra=TEXT)]
 _Key = Annotated[str | None, Field(description="API key")]
 _SourceOrAuto = Annotated[str, Field(min_length=1, json_schema_extra=SOURCE_OR_AUTO)]
 _Source = Annotated[str, Field(min_length=1, json_schema_extra=SOURCE)]
@@ -44,10 +55,9 @@ _Target = Annotated[str, Field(min_length=1, json_schema_extra=TARGET)]
 class TranslateRequest(BaseModel):
     """What /translate takes."""
 
-    q: (
-        Annotated[str, Field(min_length=1, json_schema_extra=TEXT)]
-        | Annotated[list[_Text], Field(min_length=1, json_schema_extra=TEXTS)]
-    ) = Field(description="a text, or several")
+    q: Annotated[_Text, Field(min_length=1)] | Annotated[list[_Text], Field(min_length=1, json_schema_extra=TEXTS)] = (
+        Field(description="a text, or several")
+    )
     source: _SourceOrAuto = Field(description="language of the text, or auto")
     target: _Target = Field(description="language to translate into")
     format: Literal["text", "html"] | None = Field("text", description="what the text is")
@@ -63,15 +73,15 @@ class TranslateRequest(BaseModel):
 class DetectRequest(BaseModel):
     """What /detect takes."""
 
-    q: str = Field(min_length=1, json_schema_extra=TEXT, description="text whose language to detect")
+    q: _Text = Field(min_length=1, description="text whose language to detect")
     api_key: _Key = None
 
 
 class SuggestRequest(BaseModel):
     """What /suggest takes."""
 
-    q: str = Field(min_length=1, json_schema_extra=TEXT, description="the text")
-    s: str = Field(min_length=1, json_schema_extra=TEXT, description="a better translation")
+    q: str = Field(min_length=1, pattern=NO_NUL, json_schema_extra=CORRECTION, description="the text")
+    s: str = Field(min_length=1, pattern=NO_NUL, json_schema_extra=CORRECTION, description="a better translation")
     source: _Source = Field(description="language of the text")
     target: _Target = Field(description="language of the translation")
     api_key: _Key = None
@@ -186,8 +196,7 @@ def router(backend: Backend) -> APIRouter:
     async def detect(request: Request) -> Response:
         """Detect the language of a text, among those that are served."""
         values = await read_values(request, DetectRequest)
-        dialect.admit(request, values.api_key)
-        return JSONResponse(_candidates(backend.detector.detect(values.q)))
+        return JSONResponse(dialect.detect(request, values))
 
     @routes.get("/languages", responses={200: {"model": list[SupportedLanguage]}, **refusals()})
     async def languages() -> Response:
@@ -341,6 +350,11 @@ class _Dialect:
         except BadRequest:
             return models.code(language)
 
+    def detect(self, request: Request, values: DetectRequest) -> list[dict[str, Any]]:
+        """Return the languages that a text may be in. Raises Refusal."""
+        self._check([values.q], 0, self.admit(request, values.api_key))
+        return _candidates(self._backend.detector.detect(values.q))
+
     async def translate_file(self, request: Request) -> str:
         """Return the address of the translation."""
         if media_type(request) != MULTIPART:
@@ -449,7 +463,10 @@ async def _all_of(calls: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
 def _takes(model: type[BaseModel], *kinds: str, file: bool = False) -> dict[str, Any]:
     """Return how a route declares what it reads by itself. file: with a field for a file."""
     schema = model.model_json_schema()
+    in_forms = copy.deepcopy(schema)
+    in_forms["properties"].pop("terms", None)
     if file:
-        schema["properties"]["file"] = {"type": "string", "format": "binary", "description": "the document"}
-        schema["required"] = [*schema["required"], "file"]
-    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
+        in_forms["properties"]["file"] = {"type": "string", "format": "binary", "description": "the document"}
+        in_forms["required"].append("file")
+    content = {kind: {"schema": schema if kind == JSON else in_forms} for kind in kinds}
+    return {"requestBody": {"required": True, "content": content}}

@@ -9,6 +9,7 @@ from pydantic.config import JsonDict
 
 from mtkit.serving.backend import Backend
 from mtkit.serving.models import ServedModels
+from mtkit.serving.records.corrections import MOST_CHARS
 
 # Marks in the schemas of routes, for what is known only once the service runs: x-mtkit: one of these.
 _MARK = "x-mtkit"
@@ -18,8 +19,10 @@ def _mark(name: str) -> JsonDict:
     return {_MARK: name}
 
 
-_MARKS = "source", "source or auto", "target", "text", "texts", "alternatives"
-SOURCE, SOURCE_OR_AUTO, TARGET, TEXT, TEXTS, ALTERNATIVES = (_mark(name) for name in _MARKS)
+_MARKS = "source", "source or auto", "target", "text", "texts", "correction", "alternatives"
+SOURCE, SOURCE_OR_AUTO, TARGET, TEXT, TEXTS, CORRECTION, ALTERNATIVES = (_mark(name) for name in _MARKS)
+
+NO_NUL = "^[^\\x00]*$"  # of texts: no format of documents has this character
 
 
 class Error(BaseModel):
@@ -90,13 +93,13 @@ def describe(app: FastAPI, backend: Backend) -> None:
 
 def _facts(backend: Backend, models: ServedModels) -> dict[str, dict[str, Any]]:
     limits = backend.cfg.limits
-    text = {"maxLength": limits.max_chars, "pattern": "^[^\\u0000]*$"}
     return {
         "source": {"enum": [*models.sources]},
         "source or auto": {"enum": ["auto", *models.sources]},
         "target": {"enum": [*models.targets]},
-        "text": text,
+        "text": {"maxLength": limits.max_chars},
         "texts": {"maxItems": limits.max_texts},
+        "correction": {"maxLength": min(limits.max_chars, MOST_CHARS)},
         "alternatives": {"maximum": limits.max_alternatives},
     }
 

@@ -75,6 +75,7 @@ class SentFile:
 async def read_form(request: Request) -> dict[str, str | SentFile]:
     """Return the fields of a multipart form, of several with one name the last. Raises HTTPException if it is none."""
     fields: dict[str, str | SentFile] = {}
+    await request.body()  # before any file is open: the form's parser would not close it if the rest does not come
     async with request.form(max_files=1, max_fields=_MOST_FIELDS) as form:
         for name, value in form.items():
             if isinstance(value, UploadFile):
