@@ -9,7 +9,7 @@ import pytest
 from tiny_server import KeptCorrections, loud_backend, running
 
 from mtkit.serving import middleware, protocol
-from mtkit.serving.key_file import add_key
+from mtkit.serving.records.key_file import add_key
 
 BENCH = Path(__file__).parents[2] / "scripts" / "bench"
 
