@@ -269,7 +269,7 @@ def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
 
 def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str]]) -> None:
     n_lines = n_unfinished = 0
-    check = None if translator.files is None else direction.DirectionCheck(translator.files)
+    check = None if translator.files is None else direction.DirectionCheck(translator.files, translator.sides)
     for window in line_windows:
         if check is not None:
             check.add(window)

@@ -33,6 +33,7 @@ _FOREIGN_WORDS = 30
 # beyond it, and 34 to 84 % of those in a third language were (4 to 76 % with one tokenizer for both sides).
 FEW_WORDS, _FOREIGN_FEW = 5, 3.0
 _ENOUGH_WORDS = 5000
+_MOST_REMEMBERED = 50_000  # words, some 10 MB; a service sees new ones for as long as it runs
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,13 @@ class Sides:
 
     def lean(self, word: str) -> tuple[float, float]:
         """Return by how many nats the word is likelier on the target side, and its nats on the source side."""
-        if word not in self._words:
+        lean = self._words.get(word)
+        if lean is None:
+            if len(self._words) >= _MOST_REMEMBERED:
+                self._words.clear()
             src = self.src.nats(word)
-            self._words[word] = src - self.tgt.nats(word), src
-        return self._words[word]
+            lean = self._words[word] = src - self.tgt.nats(word), src
+        return lean
 
     @property
     def usual(self) -> float:

@@ -25,6 +25,9 @@ SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
 _RECORD = "tokenizers.json"
 # A constant, not the number of cores: the trainer sums its statistics per thread, so the pieces depend on it.
 _TRAINING_THREADS = 4
+# SentencePiece starts a pool of threads for each list, even of one text, which takes 0.4 ms; encoding a text by itself
+# takes 4 microseconds.
+_WORTH_THREADS = 128  # texts
 _BYTE_PENALTY = 2.0  # nats by which a byte is rarer than the rarest piece
 # The trainer skips lines that contain its own marks, so these become spaces.
 _TRAINER_MARKS = str.maketrans(dict.fromkeys("\0\t\u2581\u2585", " "))
@@ -103,7 +106,7 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text; computed in parallel."""
+        """Return the token ids of each text; of many, computed in parallel."""
         if self.placeholders is not None:
             texts = [self.placeholders.replace(text).text for text in texts]
         return self.encode_replaced(texts)
@@ -117,7 +120,12 @@ class Tokenizer:
 
     def encode_replaced(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of texts whose placeholders have been replaced already."""
-        encoded: list[list[int]] = self._processor.encode([_spaced(text) for text in texts])
+        spaced = [_spaced(text) for text in texts]
+        encoded: list[list[int]]
+        if len(spaced) < _WORTH_THREADS:
+            encoded = [self._processor.encode(text) for text in spaced]
+        else:
+            encoded = self._processor.encode(spaced)
         return [self._tag_ids + ids if ids else ids for ids in encoded] if self._tag_ids else encoded
 
     def spans(self, text: str, src: str | None = None) -> list[tuple[int, int]]:

@@ -26,21 +26,16 @@ def sides_of(files: BundleFiles) -> Sides | None:
 class DirectionCheck:
     """Watches the lines that a model translates, and warns once if they are not in its source language."""
 
-    def __init__(self, files: BundleFiles) -> None:
+    def __init__(self, files: BundleFiles, sides: Sides | None) -> None:
+        """sides: what `sides_of` returns for the files; it takes milliseconds, so who checks many texts keeps it."""
         self._files = files
-        self._text: Resemblance | None = None
-        self.is_done = False
+        self._text = None if sides is None else Resemblance(sides)
+        self.is_done = sides is None
 
     def add(self, lines: Sequence[str]) -> None:
         """Look at the next lines, until there are enough of them."""
-        if self.is_done:
+        if self.is_done or self._text is None:
             return
-        if self._text is None:
-            sides = sides_of(self._files)
-            if sides is None:
-                self.is_done = True
-                return
-            self._text = Resemblance(sides)
         self._text.add(lines)
         if problem := _problem(self._text.verdict(_WARN_MARGIN, FEW_WORDS), self._text, self._files.config.data):
             log.warning(f"the text {problem}; is {self._files.folder} the right model?")
@@ -49,7 +44,7 @@ class DirectionCheck:
 
 def warn_of_direction(lines: Iterable[str], files: BundleFiles) -> None:
     """Look at the first lines of a text as `DirectionCheck` does."""
-    check = DirectionCheck(files)
+    check = DirectionCheck(files, sides_of(files))
     for window in windows(lines, _LOOKED_AT_ONCE):
         check.add(window)
         if check.is_done:

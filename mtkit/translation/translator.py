@@ -15,6 +15,7 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.config.overrides import decode_overrides
 from mtkit.console import counted, log
 from mtkit.data.placeholders import TOKENS, Replaced, restore
+from mtkit.data.sides import Sides
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
@@ -23,7 +24,7 @@ from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 from mtkit.translation import mbr
 from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates
 from mtkit.translation.confidence import Calibration
-from mtkit.translation.direction import DirectionCheck
+from mtkit.translation.direction import DirectionCheck, sides_of
 from mtkit.translation.review import Review
 from mtkit.translation.segments import split_long
 from mtkit.translation.term_search import TermSearch
@@ -193,6 +194,11 @@ class Translator:
         calibration = Calibration.load(path)
         calibration.warn_of_other_search(self.decode)
         return calibration
+
+    @cached_property
+    def sides(self) -> Sides | None:
+        """The sides of the training text, by which a session notices text in a wrong language; None if unknown."""
+        return None if self.files is None else sides_of(self.files)
 
     def search(
         self,
@@ -379,7 +385,7 @@ class Session:
         )
         self.terms = None if translator.terminology is None else TermReport(translator.terminology)
         files = translator.files if check_direction else None
-        self.direction = None if files is None else DirectionCheck(files)
+        self.direction = None if files is None else DirectionCheck(files, translator.sides)
 
     def translate(self, lines: Sequence[str], first_line: int | None = None) -> list[Translation]:
         """Translate the next lines. first_line: line number of the first one, if lines before it were skipped."""

@@ -52,6 +52,15 @@ def test_words_lean_to_the_side_where_they_are_frequent(sides, text, verdict):
     assert Resemblance(sides).add([text]).verdict(3) == verdict
 
 
+def test_a_side_remembers_a_bounded_number_of_words(sides, monkeypatch):
+    monkeypatch.setattr("mtkit.data.sides._MOST_REMEMBERED", 10)
+    leans = [sides.lean(word) for word in ENGLISH[0].split() * 2]
+    for number in range(50):
+        sides.lean(f"{'x' * number}y")
+        assert len(sides._words) <= 10
+    assert [sides.lean(word) for word in ENGLISH[0].split() * 2] == leans
+
+
 def test_a_third_language_is_neither(tmp_path):
     both = learned(tmp_path, "both", (ENGLISH + FRENCH) * 50)
     counts = occurrences(both, ENGLISH * 50), occurrences(both, FRENCH * 50)

@@ -73,8 +73,9 @@ def test_text_is_normalised_by_the_rule(any_tokenizer, normalization, text, norm
     assert any_tokenizer("bpe", normalization).normalize(text) == normalized
 
 
-def test_a_batch_is_encoded_like_its_lines(tokenizers, make_lines):
-    lines = [*make_lines("src", 50, seed=1), "", "  ", "▁", "unseen ☃"]
+@pytest.mark.parametrize("n_lines", [50, 200])  # without and with SentencePiece's threads
+def test_a_batch_is_encoded_like_its_lines(tokenizers, make_lines, n_lines):
+    lines = [*make_lines("src", n_lines, seed=1), "", "  ", "▁", "unseen ☃"]
     assert tokenizers[0].encode_batch(lines) == [tokenizers[0].encode(line) for line in lines]
     assert tokenizers[0].encode_batch(["", "  ", "▁"]) == [[], [], []]
 

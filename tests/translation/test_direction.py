@@ -14,7 +14,7 @@ from mtkit.data.sides import FILE, save_counts
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
 from mtkit.model.transformer import Transformer
-from mtkit.translation.direction import check_source_text
+from mtkit.translation.direction import check_source_text, sides_of
 from mtkit.translation.translator import Translator
 
 ENGLISH, FRENCH = [" ".join(WORDS)], [" ".join(WORDS.values())]
@@ -49,6 +49,17 @@ def test_a_typed_sentence_in_a_third_language_is_noticed_but_refuses_no_job(with
     Translator.from_bundles([with_counts]).translate(["жили были дед и баба"])
     assert "times as hard to predict" in caplog.text
     check_source_text("short.txt", ["жили были дед и баба"], with_counts)
+
+
+def test_a_translator_reads_the_sides_of_its_model_once(files, caplog, monkeypatch):
+    read = []
+    monkeypatch.setattr("mtkit.translation.translator.sides_of", lambda of: read.append(of) or sides_of(of))
+    translator = Translator.from_bundles([files])
+    translator.translate(ENGLISH)
+    translator.translate(FRENCH * 3)
+    translator.translate(FRENCH * 3)
+    assert read == [files]
+    assert len([message for message in caplog.messages if "15 of 15 words" in message]) == 2  # each text by itself
 
 
 def test_an_ensemble_looks_at_its_first_model(files, caplog):
