@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
@@ -76,10 +75,10 @@ def router(backend: Backend) -> APIRouter:
         """Translate a text, or several."""
         return JSONResponse((await dialect.translate(request)).model_dump(exclude_none=True))
 
-    listing: Any = {200: {"model": list[Language]}, **refusals(400, 403, 408, 413, 429, model=Message)}
+    languages_answers = {200: {"model": list[Language]}, **refusals(400, 403, 408, 413, 429, model=Message)}
 
-    @routes.get("/v2/languages", responses=listing, operation_id="get_languages")
-    @routes.post("/v2/languages", responses=listing, operation_id="post_languages")
+    @routes.get("/v2/languages", responses=languages_answers)
+    @routes.post("/v2/languages", responses=languages_answers)
     async def languages(request: Request) -> Response:
         """List the languages that can be translated from or, with type=target, into."""
         values = await read_values(request, LanguagesRequest)
@@ -87,10 +86,10 @@ def router(backend: Backend) -> APIRouter:
         found = _targets(backend.service.models) if values.type == "target" else _sources(backend.service.models)
         return JSONResponse([language.model_dump(exclude_none=True) for language in found])
 
-    counting: Any = {200: {"model": Usage}, **refusals(403, 429, model=Message)}
+    usage_answers = {200: {"model": Usage}, **refusals(403, 429, model=Message)}
 
-    @routes.get("/v2/usage", responses=counting, operation_id="get_usage")
-    @routes.post("/v2/usage", responses=counting, operation_id="post_usage")
+    @routes.get("/v2/usage", responses=usage_answers)
+    @routes.post("/v2/usage", responses=usage_answers)
     async def usage(request: Request) -> Response:
         """Count the characters of texts that this caller has had translated since the service started."""
         caller = caller_of(backend, request)

@@ -1,7 +1,6 @@
 """The dialect of LibreTranslate's clients: their routes, values, errors and codes."""
 
 import asyncio
-import copy
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -26,6 +25,7 @@ from mtkit.serving.dialects.openapi import (
     TEXT,
     TEXTS,
     refusals,
+    takes,
 )
 from mtkit.serving.dialects.values import (
     FORM,
@@ -182,7 +182,7 @@ def router(backend: Backend) -> APIRouter:
     @routes.post(
         "/translate",
         responses={200: {"model": TranslateReply}, **errors},
-        openapi_extra=_takes(TranslateRequest, JSON, FORM),
+        openapi_extra=takes(TranslateRequest, JSON, FORM, json_only=("terms",)),
     )
     async def translate(request: Request) -> Response:
         """Translate a text, or several."""
@@ -191,7 +191,7 @@ def router(backend: Backend) -> APIRouter:
     @routes.post(
         "/detect",
         responses={200: {"model": list[DetectedLanguage]}, **refusals(400, 403, 408, 413, 429)},
-        openapi_extra=_takes(DetectRequest, JSON, FORM),
+        openapi_extra=takes(DetectRequest, JSON, FORM),
     )
     async def detect(request: Request) -> Response:
         """Detect the language of a text, among those that are served."""
@@ -206,7 +206,7 @@ def router(backend: Backend) -> APIRouter:
     @routes.post(
         "/translate_file",
         responses={200: {"model": FileReply}, **errors},
-        openapi_extra=_takes(FileRequest, MULTIPART, file=True),
+        openapi_extra=takes(FileRequest, MULTIPART, file=True),
     )
     async def translate_file(request: Request) -> Response:
         """Translate a document. The answer comes when it is done, and says where the translation is."""
@@ -224,7 +224,7 @@ def router(backend: Backend) -> APIRouter:
     @routes.post(
         "/suggest",
         responses={200: {"model": SuggestReply}, **errors},
-        openapi_extra=_takes(SuggestRequest, JSON, FORM),
+        openapi_extra=takes(SuggestRequest, JSON, FORM),
     )
     async def suggest(request: Request) -> Response:
         """Suggest a better translation."""
@@ -412,9 +412,7 @@ class _Dialect:
         self._check([values.q, values.s], 0, caller)
         source, target = self._code(values.source), self._code(values.target)
         try:
-            await self._service.suggest(
-                source, target, values.q, values.s, caller
-            )  # kept, also if a person has to look
+            await self._service.suggest(source, target, values.q, values.s, caller)  # kept, also if it is doubtful
         except TooLarge as error:
             raise BadRequest(f"Invalid request: {error}") from None
 
@@ -458,15 +456,3 @@ async def _all_of(calls: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
     finally:
         for task in tasks:
             task.cancel()
-
-
-def _takes(model: type[BaseModel], *kinds: str, file: bool = False) -> dict[str, Any]:
-    """Return how a route declares what it reads by itself. file: with a field for a file."""
-    schema = model.model_json_schema()
-    in_forms = copy.deepcopy(schema)
-    in_forms["properties"].pop("terms", None)
-    if file:
-        in_forms["properties"]["file"] = {"type": "string", "format": "binary", "description": "the document"}
-        in_forms["required"].append("file")
-    content = {kind: {"schema": schema if kind == JSON else in_forms} for kind in kinds}
-    return {"requestBody": {"required": True, "content": content}}

@@ -1,5 +1,6 @@
 """The description of all routes, /spec: with the languages that are served now, and the limits."""
 
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import FastAPI
@@ -56,14 +57,19 @@ def refusals(*statuses: int, model: type[BaseModel] = Error) -> dict[int | str, 
     return {status: {"model": model, "description": _REASONS[status]} for status in sorted({*statuses, 421, 500})}
 
 
-def takes(model: type[BaseModel], *kinds: str, file: bool = False) -> dict[str, Any]:
-    """Return how a route declares what it reads by itself. kinds: media types. file: with a field for a file."""
+def takes(model: type[BaseModel], *kinds: str, file: bool = False, json_only: Collection[str] = ()) -> dict[str, Any]:
+    """Return how a route declares what it reads by itself.
+
+    kinds: media types. file: with a field for a file. json_only: fields that a form cannot have.
+    """
     schema = model.model_json_schema()
     schema = _inlined(schema, schema.pop("$defs", {}))
+    form = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k not in json_only}}
     if file:
-        schema["properties"]["file"] = {"type": "string", "format": "binary", "description": "the document"}
-        schema["required"] = [*schema["required"], "file"]
-    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
+        form["properties"]["file"] = {"type": "string", "format": "binary", "description": "the document"}
+        form["required"] = [*schema["required"], "file"]
+    content = {kind: {"schema": schema if kind == "application/json" else form} for kind in kinds}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
