@@ -79,7 +79,6 @@ class _OfService:
             ("mtkit_workers", "Worker processes", len(pool.workers)),
             ("mtkit_workers_busy", "Worker processes that translate", len(pool.workers) - idle),
             ("mtkit_models", "Models that are served", len(self._service.models.models)),
-            ("mtkit_start_time_seconds", "When the service started, in Unix time", self._service.started),
         ):
             yield GaugeMetricFamily(name, help_text, value)
         for name, help_text, value in (

@@ -1,7 +1,6 @@
 """Texts in, translations out, of all requests together: what the adapters of all dialects call."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -93,7 +92,6 @@ class Service:
         n_workers = cfg.workers or usable_cores()
         most_bytes = None if cfg.memory_mb is None else cfg.memory_mb * 1_000_000 // n_workers
         self.pool = Pool(n_workers, {"decode": cfg.decode, "most_bytes": most_bytes}, self.batcher.wake)
-        self.started = time.time()
         self._reloading = asyncio.Lock()
         self._uses: Counter[ModelVersion] = Counter()  # by requests that have begun
         self._versions = {model.version for model in self.models.models}  # that workers may have loaded
