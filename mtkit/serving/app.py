@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from mtkit.serving import page
 from mtkit.serving.backend import Backend
 from mtkit.serving.dialects import deepl, deepl_glossaries, libretranslate, openapi, own
+from mtkit.serving.dialects.errors import error_answer, refusal_answer
 from mtkit.serving.dialects.leaving import ClientLeft
 from mtkit.serving.metrics import CONTENT_TYPE, Metrics
 from mtkit.serving.middleware import Door
@@ -20,9 +21,8 @@ from mtkit.serving.overload import RefuseWhenFull
 from mtkit.serving.refusals import Refusal
 from mtkit.version import __version__
 
-_ERROR_KEYS = {"/translate": "error", "/api/translate": "error", "/api/stream": "error", "/v2/translate": "message"}
+_TRANSLATING = "/translate", "/api/translate", "/api/stream", "/v2/translate"  # paths that translate at once
 _CLIENT_CLOSED = 499  # as nginx calls it; nobody receives it
-_DEEPL = "/v2/", "/v3/"
 _FILE_PATHS = "/translate_file", "/v2/document", "/api/document"  # beginnings of paths that take documents
 _PREFLIGHT_S = 3600  # that a browser may remember what a page of another origin may do
 
@@ -60,8 +60,8 @@ def create_app(backend: Backend) -> FastAPI:
     openapi.describe(app, backend)
     _explain_errors(app)
     cfg = backend.cfg
-    app.add_middleware(RefuseWhenFull, batcher=backend.service.batcher, error_keys=_ERROR_KEYS)
-    app.add_middleware(Door, cfg=cfg, file_paths=_FILE_PATHS, answer=_refusal)
+    app.add_middleware(RefuseWhenFull, batcher=backend.service.batcher, paths=_TRANSLATING)
+    app.add_middleware(Door, cfg=cfg, file_paths=_FILE_PATHS)
     if cfg.cors:
         app.add_middleware(
             CORSMiddleware, allow_origins=cfg.cors, allow_methods=["*"], allow_headers=["*"], max_age=_PREFLIGHT_S
@@ -92,32 +92,21 @@ def _explain_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, refusal: Refusal) -> JSONResponse:
-        return _refusal(request.url.path, refusal)
+        return refusal_answer(request.url.path, refusal)
 
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> JSONResponse:
         if isinstance(error.__cause__, Refusal):  # by what FastAPI calls while it reads a body
-            return _refusal(request.url.path, error.__cause__)
-        return _error(request.url.path, error.status_code, str(error.detail), dict(error.headers or {}))
+            return refusal_answer(request.url.path, error.__cause__)
+        return error_answer(request.url.path, error.status_code, str(error.detail), dict(error.headers or {}))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         [first, *_] = error.errors()
         place = ".".join(str(part) for part in first["loc"][1:])
-        return _error(request.url.path, 422, f"Invalid request: {place or 'body'}: {first['msg']}", {})
+        return error_answer(request.url.path, 422, f"Invalid request: {place or 'body'}: {first['msg']}", {})
 
     @app.exception_handler(ClientLeft)
     @app.exception_handler(ClientDisconnect)
     async def left(request: Request, error: Exception) -> Response:
         return Response(status_code=_CLIENT_CLOSED)
-
-
-def _refusal(path: str, refusal: Refusal) -> JSONResponse:
-    headers = {} if refusal.retry_after_s is None else {"Retry-After": str(refusal.retry_after_s)}
-    return _error(path, refusal.status, str(refusal), headers)
-
-
-def _error(path: str, status: int, message: str, headers: dict[str, str]) -> JSONResponse:
-    """Return an error in the dialect of a path."""
-    name = "message" if path.startswith(_DEEPL) else "error"
-    return JSONResponse({name: message.encode("utf-8", "replace").decode("utf-8")}, status, headers)

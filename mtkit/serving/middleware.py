@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mtkit.config.serving import ServeConfig
 from mtkit.console import log
+from mtkit.serving.dialects.errors import refusal_answer
 from mtkit.serving.refusals import Fault, Forbidden, Refusal, TooLarge, TooSlow, WrongHost
 
 _LOOPBACK = "localhost", "127.0.0.1", "::1"
@@ -32,11 +33,9 @@ _PAGE_POLICY = (
 class Door:
     """Refuses what no route should have to think of, and turns what a route did not expect into an answer."""
 
-    def __init__(
-        self, app: ASGIApp, cfg: ServeConfig, file_paths: Sequence[str], answer: Callable[[str, Refusal], ASGIApp]
-    ) -> None:
-        """file_paths: beginnings of paths that take documents. answer: what tells a path's clients of a refusal."""
-        self._app, self._cfg, self._answer = app, cfg, answer
+    def __init__(self, app: ASGIApp, cfg: ServeConfig, file_paths: Sequence[str]) -> None:
+        """file_paths: beginnings of paths that take documents."""
+        self._app, self._cfg = app, cfg
         self._file_paths = tuple(file_paths)
         self._is_known = lru_cache(maxsize=256)(_known_hosts(cfg))
         most_chars = 10 * cfg.limits.max_chars
@@ -65,7 +64,7 @@ class Door:
 
         try:
             if refusal := self._refusal(scope, headers) or body.refusal():
-                await self._answer(scope["path"], refusal)(scope, body.receive, send_with_headers)
+                await refusal_answer(scope["path"], refusal)(scope, body.receive, send_with_headers)
             else:
                 await self._app(scope, body.receive, send_with_headers)
         except Exception as error:
@@ -73,7 +72,7 @@ class Door:
             if is_started:
                 raise RuntimeError("the answer broke off") from None  # the server closes the connection
             fault = Fault("the service failed; its log says why")
-            await self._answer(scope["path"], fault)(scope, body.receive, send_with_headers)
+            await refusal_answer(scope["path"], fault)(scope, body.receive, send_with_headers)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
         host, origin = headers.get("host", ""), headers.get("origin")

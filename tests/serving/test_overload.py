@@ -13,7 +13,7 @@ from mtkit.serving.workers.work import ModelVersion, Work
 
 WORK = Work("translate", ModelVersion(Path("en-fr"), "1"))
 
-ERROR_KEYS = {"/translate": "error", "/v2/translate": "message"}
+PATHS = "/translate", "/v2/translate"
 
 
 async def application(scope, receive, send):
@@ -45,7 +45,7 @@ def test_requests_on_their_way_to_the_queue_count():
             await are_read.wait()
             await application(scope, receive, send)
 
-        door = RefuseWhenFull(slow_application, batcher, ERROR_KEYS)
+        door = RefuseWhenFull(slow_application, batcher, PATHS)
         waiting, on_its_way, refused = (asyncio.ensure_future(ask(door, "/translate")) for _ in range(3))
         status, _, _ = await refused
         are_read.set()
@@ -61,7 +61,7 @@ def asked(path, n_waiting, method="POST"):
         batcher = Batcher(QueueConfig(max_sentences=2), 10.0)  # without a pool: what is put in stays
         waiting = asyncio.ensure_future(batcher.run(WORK, ["a"] * n_waiting, [1] * n_waiting))
         await asyncio.sleep(0)
-        answer = await ask(RefuseWhenFull(application, batcher, ERROR_KEYS), path, method)
+        answer = await ask(RefuseWhenFull(application, batcher, PATHS), path, method)
         waiting.cancel()
         return answer
 
