@@ -6,7 +6,7 @@ Importing this loads no torch: a document without tags is translated by CTransla
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -66,16 +66,24 @@ class Translated:
     others: Sequence[str] = ()  # further translations, best first, if they were asked for
     confidence: float | None = None  # the probability, 0 to 1, that it is good, if the model is calibrated
 
+    def as_values(self) -> dict[str, Any]:
+        """Return the translation as JSON values; unlike `asdict`, without copies of its lists."""
+        return {**vars(self), "alignment": None if self.alignment is None else vars(self.alignment)}
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "Translated":
+        """Return the translation that such values stand for."""
+        alignment = values["alignment"]
+        return cls(**{**values, "alignment": None if alignment is None else Alignment(**alignment)})
+
     def as_json(self) -> str:
         """Return the translation as a line."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(self.as_values(), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, line: str) -> "Translated":
         """Read such a line."""
-        values = json.loads(line)
-        alignment = values.pop("alignment")
-        return cls(**values, alignment=None if alignment is None else Alignment(**alignment))
+        return cls.from_values(json.loads(line))
 
 
 def cut(text: str) -> list[Interval]:

@@ -217,7 +217,7 @@ class Documents:
                 job.n_total, job.n_chars = facts["n_sentences"], facts["n_chars"]
                 translations: list[Translated] = []
                 while True:
-                    answer = await ask("next", translations=list(map(_as_json, translations)), n=_WINDOW)
+                    answer = await ask("next", translations=[one.as_values() for one in translations], n=_WINDOW)
                     job.n_done += len(translations)
                     sentences = [Sentence(*sentence) for sentence in answer["sentences"]]
                     if not sentences:
@@ -289,9 +289,3 @@ def _result_name(name: str, tgt: str) -> str:
     safe = "".join(letter if letter.isalnum() or letter in "-_. ()" else "_" for letter in base).strip(" .")
     path = PurePath(safe or "document")
     return f"{path.stem[:_MOST_NAME_CHARS]}_{tgt}{path.suffix[:_MOST_NAME_CHARS]}"
-
-
-def _as_json(translated: Translated) -> dict[str, Any]:
-    """Return a translation as JSON; unlike `asdict`, without copies of its lists."""
-    alignment = None if translated.alignment is None else vars(translated.alignment)
-    return {**vars(translated), "alignment": alignment}

@@ -14,7 +14,7 @@ from mtkit.cores import usable_cores
 from mtkit.documents.document import Document
 from mtkit.documents.filling import fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
-from mtkit.documents.sentences import Alignment, Sentence, Translated
+from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
 from mtkit.serving.caller import NOBODY, Caller
 from mtkit.serving.models import Model, ServedModels, read_models
@@ -367,8 +367,7 @@ class Service:
             )
             for sentence, answer in zip(left, answers, strict=True):
                 found_terms = answer.pop("terms", ())
-                alignment = answer.pop("alignment")
-                translated = Translated(**answer, alignment=None if alignment is None else Alignment(**alignment))
+                translated = Translated.from_values(answer)
                 if index:
                     translated = through(results[sentence.text].translated, translated)
                 results[sentence.text] = _Result(translated, found_terms)

@@ -158,7 +158,7 @@ class Worker:
         n_best = min(work.n_best, max(1, translator.decode.mbr_samples or translator.decode.beam_size))
         sentences = [Sentence(*item) for item in items]
         worker = SentenceTranslator(translator, work.patterns, n_best=n_best, check_direction=False)
-        results = [asdict(translated) for translated in worker.translate(sentences)]
+        results = [translated.as_values() for translated in worker.translate(sentences)]
         if translator.terminology is not None:
             for sentence, result in zip(sentences, results, strict=True):
                 report = TermReport(translator.terminology)
