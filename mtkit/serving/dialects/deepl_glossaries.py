@@ -25,7 +25,7 @@ from mtkit.serving.dialects.deepl_messages import (
     MultilingualRequest,
 )
 from mtkit.serving.dialects.openapi import refusals, takes
-from mtkit.serving.dialects.values import FORM, JSON, read_values
+from mtkit.serving.dialects.values import FORM, JSON, address_of, read_values
 from mtkit.serving.records.glossaries import Dictionary, Glossaries, Glossary, Pair, read_entries
 from mtkit.serving.refusals import BadRequest, Forbidden, TooLarge
 from mtkit.serving.service import TermLine
@@ -39,7 +39,7 @@ def caller_of(backend: Backend, request: Request, key: str | None = None) -> Cal
     scheme, _, in_header = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == _SCHEME:
         key = in_header.strip()
-    return backend.gate.admit(key, request.client.host if request.client else "")
+    return backend.gate.admit(key, address_of(request))
 
 
 async def terms_of(backend: Backend, ids: Sequence[str], pair: Pair, caller: Caller) -> list[TermLine]:

@@ -1,9 +1,8 @@
 """The dialect of LibreTranslate's clients: their routes, values, errors and codes."""
 
-import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
@@ -14,7 +13,7 @@ from mtkit.documents.reading import FORMATS
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import Detection
-from mtkit.serving.dialects.leaving import unless_left
+from mtkit.serving.dialects.leaving import all_of, unless_left
 from mtkit.serving.dialects.openapi import (
     ALTERNATIVES,
     CORRECTION,
@@ -32,6 +31,7 @@ from mtkit.serving.dialects.values import (
     JSON,
     MULTIPART,
     SentFile,
+    address_of,
     media_type,
     read_fields,
     read_form,
@@ -44,7 +44,6 @@ _AUTO = "auto"
 _ALIASES = {"zh": "zh-hans", "zt": "zh-hant", "pb": "pt-br"}  # codes of their models
 _UNKNOWN = "und"  # ISO 639-2: undetermined
 
-_T = TypeVar("_T")
 _Text = Annotated[str, Field(pattern=NO_NUL, json_schema_extra=TEXT)]
 _Key = Annotated[str | None, Field(description="API key")]
 _SourceOrAuto = Annotated[str, Field(min_length=1, json_schema_extra=SOURCE_OR_AUTO)]
@@ -255,7 +254,7 @@ class _Dialect:
 
     def admit(self, request: Request, key: str | None) -> Caller:
         """Return who asks. Raises Refusal."""
-        return self._backend.gate.admit(key, request.client.host if request.client else "")
+        return self._backend.gate.admit(key, address_of(request))
 
     async def translate(self, request: Request) -> dict[str, Any]:
         values = await read_values(request, TranslateRequest)
@@ -270,7 +269,7 @@ class _Dialect:
         terms = [*values.terms.items()] if isinstance(values.terms, dict) else [*(values.terms or ())]
         results = await unless_left(
             request,
-            _all_of(
+            all_of(
                 [
                     self._translate_text(text, source, target, values, terms, caller)
                     for text, source in zip(texts, sources, strict=True)
@@ -444,15 +443,3 @@ def _candidates(detection: Detection) -> list[dict[str, Any]]:
     ]
     unsure = [{"confidence": 0.0, "language": _UNKNOWN}] if detection.language is None else []
     return unsure + candidates
-
-
-async def _all_of(calls: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """Return what all calls return; if one fails, the others are cancelled."""
-    if len(calls) == 1:
-        return [await calls[0]]
-    tasks = [asyncio.ensure_future(call) for call in calls]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -43,6 +43,7 @@ from mtkit.serving.dialects.own_messages import (
     WordsReply,
     WordsRequest,
 )
+from mtkit.serving.dialects.values import address_of
 from mtkit.serving.documents import DocumentJob
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
 from mtkit.serving.service import TermLine, TermUse, TranslatedSentence, TranslatedText
@@ -86,10 +87,10 @@ def router(backend: Backend) -> APIRouter:
     service = backend.service
 
     async def with_key(request: Request, credentials: _Credentials) -> Caller:
-        return backend.gate.admit(None if credentials is None else credentials.credentials, _address(request))
+        return backend.gate.admit(None if credentials is None else credentials.credentials, address_of(request))
 
     async def without_key(request: Request) -> Caller:
-        return backend.gate.admit(None, _address(request))
+        return backend.gate.admit(None, address_of(request))
 
     by: Any = Depends(without_key if backend.cfg.keys.file is None else with_key)
 
@@ -222,10 +223,6 @@ def router(backend: Backend) -> APIRouter:
             assert isinstance(route, APIRoute)
             route.openapi_extra = {"security": [{}]}  # none is right, too
     return routes
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 def _offer(backend: Backend) -> Offer:

@@ -59,6 +59,11 @@ def _problems_named() -> Iterator[None]:
         raise BadRequest(f"Invalid request: {name} parameter: {first['msg']}") from None
 
 
+def address_of(request: Request) -> str:
+    """Return the address that a request comes from; "" if the server does not tell."""
+    return request.client.host if request.client else ""
+
+
 def media_type(request: Request) -> str:
     """Return the type of a request's body, without parameters, in lower case."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
