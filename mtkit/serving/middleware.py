@@ -23,11 +23,6 @@ _SLOWEST = 10_000  # bytes a second that a body must come with, once the deadlin
 _DISCARD_S = 10.0  # how long we read on what we have refused, so that the client reads why
 _BYTES_A_CHAR = 12  # of JSON that escapes all characters, those beyond U+FFFF as two
 _FORM_BYTES = 1_000_000  # a request's other fields, and terms of its terminology
-# What a page may do: run its own scripts and talk to this service. It is no part of other sites' pages.
-_PAGE_POLICY = (
-    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
 
 
 class Door:
@@ -154,8 +149,6 @@ def _complete(headers: MutableHeaders, is_cut: bool) -> None:
     """Add what every answer has. is_cut: a part of the request is unread, so no other can follow it."""
     headers["X-Content-Type-Options"] = "nosniff"
     headers["Referrer-Policy"] = "no-referrer"
-    if headers.get("content-type", "").startswith("text/html"):
-        headers.setdefault("Content-Security-Policy", _PAGE_POLICY)
     if is_cut:
         headers["Connection"] = "close"
 

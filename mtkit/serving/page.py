@@ -18,8 +18,6 @@ def router() -> APIRouter:
     headers = {
         "Content-Security-Policy": _policy(html),
         "Cache-Control": "no-cache",
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",
     }
 

@@ -21,7 +21,7 @@ from mtkit.serving.models import Model, ServedModels, read_models
 from mtkit.serving.pivoting import through
 from mtkit.serving.refusals import BadRequest, Busy, Forbidden, TooLarge, TooLate
 from mtkit.serving.workers.batcher import Batcher
-from mtkit.serving.workers.pool import Pool
+from mtkit.serving.workers.pool import Pool, Worker
 from mtkit.serving.workers.work import ModelVersion, Work
 
 if TYPE_CHECKING:
@@ -99,17 +99,15 @@ class Service:
     async def start(self) -> None:
         """Start the workers, and have each model tried. Raises MtkitError if one fails."""
         await self.pool.start()
-        for worker in self.pool.workers:  # before the batcher hands out work, so that each worker loads each model
-            worker.is_busy = True
-        try:
-            await asyncio.gather(*(self._try_all(worker, self.models) for worker in list(self.pool.workers)))
+        try:  # before the batcher hands out work, so that each worker loads each model
+            await asyncio.gather(*map(self._try_all, self.pool.workers))
         except BaseException:
             await self.pool.close()
             raise
         self.batcher.start(self.pool)
 
-    async def _try_all(self, worker: Any, models: ServedModels) -> None:
-        for model in models.models:
+    async def _try_all(self, worker: Worker) -> None:
+        for model in self.models.models:
             message = {"work": Work("translate", model.version).as_json(), "items": [[_TRIAL, False]]}
             answer = await self.pool.ask(worker, message, _LOADING_S)
             if "error" in answer:
@@ -259,7 +257,6 @@ class Service:
             raise BadRequest("the source and the target are the same language")
         translation = None
         with suppress(Busy, TooLate):  # the suggestion counts more than what it corrects
-            self.check_text(text, caller)
             translation = (await self.translate(text, src, tgt, caller=caller, correct=False)).text
         return await self.corrections.suggest(src, tgt, text, suggestion, caller, translation)
 
