@@ -3,12 +3,13 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import uvicorn
 
 from mtkit.config.serving import ServeConfig
@@ -134,6 +135,27 @@ def loud_backend(
         glossaries,
         corrections,
     )
+
+
+@asynccontextmanager
+async def client_of(backend: Backend) -> AsyncIterator[Any]:
+    """Yield a client of the application, without a server between them."""
+    transport = httpx.ASGITransport(create_app(backend))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:5000") as client:
+        yield client
+    await backend.documents.close()
+    if backend.glossaries is not None:
+        backend.glossaries.close()
+
+
+def ask(method: str, path: str, backend: Any = None, **request: Any) -> httpx.Response:
+    """The answer to one request; without a backend, of a loud one."""
+
+    async def once() -> httpx.Response:
+        async with client_of(backend or loud_backend()) as client:
+            return await client.request(method, path, **request)
+
+    return asyncio.run(once())
 
 
 @contextmanager

@@ -1,39 +1,16 @@
 """What DeepL's clients send, and what they get, around a service that translates into upper case."""
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 import pytest
-from tiny_server import loud_backend
+from tiny_server import ask, client_of, loud_backend
 
-from mtkit.serving.app import create_app
 from mtkit.serving.records.key_file import add_key
 from mtkit.serving.refusals import Busy, TooLate
 
 TO_FR = {"target_lang": "FR"}
 EN_TO_FR = {"source_lang": "EN", "target_lang": "FR"}
-
-
-@asynccontextmanager
-async def client_of(backend):
-    transport = httpx.ASGITransport(create_app(backend))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:5000") as client:
-        yield client
-    await backend.documents.close()
-    if backend.glossaries is not None:
-        backend.glossaries.close()
-
-
-def ask(method, path, backend=None, **request):
-    """The answer to one request."""
-
-    async def once():
-        async with client_of(backend or loud_backend()) as client:
-            return await client.request(method, path, **request)
-
-    return asyncio.run(once())
 
 
 def translate(backend=None, **values):

@@ -2,36 +2,15 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
 
-import httpx
 import pytest
-from tiny_server import KeptCorrections, loud_backend
+from tiny_server import KeptCorrections, ask, client_of, loud_backend
 
-from mtkit.serving.app import create_app
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.key_file import add_key
 from mtkit.serving.refusals import Busy, TooLate
 
 EN_FR = {"source": "en", "target": "fr"}
-
-
-@asynccontextmanager
-async def client_of(backend):
-    transport = httpx.ASGITransport(create_app(backend))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:5000") as client:
-        yield client
-    await backend.documents.close()
-
-
-def ask(method, path, backend=None, **request):
-    """The answer to one request."""
-
-    async def once():
-        async with client_of(backend or loud_backend()) as client:
-            return await client.request(method, path, **request)
-
-    return asyncio.run(once())
 
 
 def translate(backend=None, **values):
