@@ -57,10 +57,19 @@ async def terms_of(backend: Backend, ids: Sequence[str], pair: Pair, caller: Cal
 def router(backend: Backend) -> APIRouter:
     """Return the routes."""
     routes = APIRouter(tags=["DeepL"])
-    writing = refusals(400, 403, 404, 408, 413, 429, 456, 503, model=Message)
-    reading = refusals(400, 403, 404, 429, 503, model=Message)
+    _add_version_2(routes, backend)
+    _add_version_3(routes, backend)
+    return routes
 
-    @routes.get("/v2/glossary-language-pairs", responses={200: {"model": LanguagePairs}, **reading})
+
+_WRITING = refusals(400, 403, 404, 408, 413, 429, 456, 503, model=Message)
+_READING = refusals(400, 403, 404, 429, 503, model=Message)
+
+
+def _add_version_2(routes: APIRouter, backend: Backend) -> None:
+    """Add the routes of glossaries that are for one pair of languages, and do not change."""
+
+    @routes.get("/v2/glossary-language-pairs", responses={200: {"model": LanguagePairs}, **_READING})
     async def glossary_language_pairs(request: Request) -> Response:
         """List the pairs of languages that glossaries may be for."""
         caller_of(backend, request)
@@ -68,12 +77,10 @@ def router(backend: Backend) -> APIRouter:
         supported = [LanguagePair(source_lang=src, target_lang=tgt) for src, tgt in pairs]
         return JSONResponse(LanguagePairs(supported_languages=supported).model_dump())
 
-    # Version 2: a glossary is for one pair of languages, and does not change.
-
     @routes.post(
         "/v2/glossaries",
         status_code=201,
-        responses={201: {"model": GlossaryReply}, **writing},
+        responses={201: {"model": GlossaryReply}, **_WRITING},
         openapi_extra=takes(GlossaryRequest, JSON, FORM),
     )
     async def create_glossary(request: Request) -> Response:
@@ -83,14 +90,14 @@ def router(backend: Backend) -> APIRouter:
         pair, entries = _dictionary(backend, values)
         return _json(_monolingual(await _of(backend).create(caller, values.name, {pair: entries})), 201)
 
-    @routes.get("/v2/glossaries", responses={200: {"model": GlossaryList}, **reading})
+    @routes.get("/v2/glossaries", responses={200: {"model": GlossaryList}, **_READING})
     async def list_glossaries(request: Request) -> Response:
         """List the glossaries that are for one pair of languages."""
         found = await _of(backend).all_of(caller_of(backend, request))
         single = [_monolingual(glossary) for glossary in found if len(glossary.dictionaries) == 1]
         return _json(GlossaryList(glossaries=single))
 
-    @routes.get("/v2/glossaries/{glossary_id}", responses={200: {"model": GlossaryReply}, **reading})
+    @routes.get("/v2/glossaries/{glossary_id}", responses={200: {"model": GlossaryReply}, **_READING})
     async def get_glossary(glossary_id: str, request: Request) -> Response:
         """Describe a glossary."""
         return _json(_monolingual(await _of(backend).get(glossary_id, caller_of(backend, request))))
@@ -98,7 +105,7 @@ def router(backend: Backend) -> APIRouter:
     @routes.get(
         "/v2/glossaries/{glossary_id}/entries",
         response_class=PlainTextResponse,
-        responses={200: {"content": {TSV: {"schema": {"type": "string"}}}}, **reading},
+        responses={200: {"content": {TSV: {"schema": {"type": "string"}}}}, **_READING},
     )
     async def get_glossary_entries(glossary_id: str, request: Request) -> Response:
         """Return the entries of a glossary."""
@@ -107,19 +114,21 @@ def router(backend: Backend) -> APIRouter:
         entries = await _of(backend).entries(glossary_id, caller, dictionary.pair)
         return PlainTextResponse(_as_tsv(entries), media_type=TSV)
 
-    @routes.delete("/v2/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=reading)
-    @routes.delete("/v3/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=reading)
+    @routes.delete("/v2/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=_READING)
+    @routes.delete("/v3/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=_READING)
     async def delete_glossary(glossary_id: str, request: Request) -> Response:
         """Delete a glossary."""
         await _of(backend).remove(glossary_id, caller_of(backend, request))
         return Response(status_code=204)
 
-    # Version 3: a glossary has dictionaries, and changes.
+
+def _add_version_3(routes: APIRouter, backend: Backend) -> None:
+    """Add the routes of glossaries that have dictionaries, and change."""
 
     @routes.post(
         "/v3/glossaries",
         status_code=201,
-        responses={201: {"model": MultilingualReply}, **writing},
+        responses={201: {"model": MultilingualReply}, **_WRITING},
         openapi_extra=takes(MultilingualRequest, JSON),
     )
     async def create_multilingual_glossary(request: Request) -> Response:
@@ -129,20 +138,20 @@ def router(backend: Backend) -> APIRouter:
         dictionaries = _dictionaries(backend, values.dictionaries)
         return _json(_multilingual(await _of(backend).create(caller, values.name, dictionaries)), 201)
 
-    @routes.get("/v3/glossaries", responses={200: {"model": MultilingualList}, **reading})
+    @routes.get("/v3/glossaries", responses={200: {"model": MultilingualList}, **_READING})
     async def list_multilingual_glossaries(request: Request) -> Response:
         """List all glossaries."""
         found = await _of(backend).all_of(caller_of(backend, request))
         return _json(MultilingualList(glossaries=list(map(_multilingual, found))))
 
-    @routes.get("/v3/glossaries/{glossary_id}", responses={200: {"model": MultilingualReply}, **reading})
+    @routes.get("/v3/glossaries/{glossary_id}", responses={200: {"model": MultilingualReply}, **_READING})
     async def get_multilingual_glossary(glossary_id: str, request: Request) -> Response:
         """Describe a glossary."""
         return _json(_multilingual(await _of(backend).get(glossary_id, caller_of(backend, request))))
 
     @routes.patch(
         "/v3/glossaries/{glossary_id}",
-        responses={200: {"model": MultilingualReply}, **writing},
+        responses={200: {"model": MultilingualReply}, **_WRITING},
         openapi_extra=takes(ChangeRequest, JSON),
     )
     async def change_glossary(glossary_id: str, request: Request) -> Response:
@@ -152,7 +161,7 @@ def router(backend: Backend) -> APIRouter:
         entries = _dictionaries(backend, values.dictionaries)
         return _json(_multilingual(await _of(backend).update(glossary_id, caller, name=values.name, entries=entries)))
 
-    @routes.get("/v3/glossaries/{glossary_id}/entries", responses={200: {"model": EntriesReply}, **reading})
+    @routes.get("/v3/glossaries/{glossary_id}/entries", responses={200: {"model": EntriesReply}, **_READING})
     async def get_dictionary(glossary_id: str, source_lang: str, target_lang: str, request: Request) -> Response:
         """Return the entries of a dictionary."""
         caller = caller_of(backend, request)
@@ -163,7 +172,7 @@ def router(backend: Backend) -> APIRouter:
 
     @routes.put(
         "/v3/glossaries/{glossary_id}/dictionaries",
-        responses={200: {"model": DictionaryReply}, **writing},
+        responses={200: {"model": DictionaryReply}, **_WRITING},
         openapi_extra=takes(DictionaryRequest, JSON, FORM),
     )
     async def replace_dictionary(glossary_id: str, request: Request) -> Response:
@@ -174,15 +183,13 @@ def router(backend: Backend) -> APIRouter:
         return _json(_described(await _of(backend).replace(glossary_id, caller, pair, entries)))
 
     @routes.delete(
-        "/v3/glossaries/{glossary_id}/dictionaries", status_code=204, response_class=Response, responses=reading
+        "/v3/glossaries/{glossary_id}/dictionaries", status_code=204, response_class=Response, responses=_READING
     )
     async def delete_dictionary(glossary_id: str, source_lang: str, target_lang: str, request: Request) -> Response:
         """Delete a dictionary."""
         pair = _bare((source_lang, target_lang))
         await _of(backend).remove_dictionary(glossary_id, caller_of(backend, request), pair)
         return Response(status_code=204)
-
-    return routes
 
 
 def _of(backend: Backend) -> Glossaries:

@@ -84,7 +84,6 @@ _Credentials = Annotated[
 def router(backend: Backend) -> APIRouter:
     """Return the routes."""
     routes = APIRouter(prefix="/api", tags=["mtkit"])
-    service = backend.service
 
     async def with_key(request: Request, credentials: _Credentials) -> Caller:
         return backend.gate.admit(None if credentials is None else credentials.credentials, address_of(request))
@@ -93,6 +92,18 @@ def router(backend: Backend) -> APIRouter:
         return backend.gate.admit(None, address_of(request))
 
     by: Any = Depends(without_key if backend.cfg.keys.file is None else with_key)
+    _add_texts(routes, backend, by)
+    _add_documents(routes, backend, by)
+    if not backend.cfg.keys.required:
+        for route in routes.routes:
+            assert isinstance(route, APIRoute)
+            route.openapi_extra = {"security": [{}]}  # none is right, too
+    return routes
+
+
+def _add_texts(routes: APIRouter, backend: Backend, by: Any) -> None:
+    """Add the routes of texts and what is known of them. by: depends on who asks."""
+    service = backend.service
 
     @routes.get("/models", responses=refusals())
     async def models() -> Offer:
@@ -176,6 +187,17 @@ def router(backend: Backend) -> APIRouter:
         ]
         return OtherWordsReply(word=found["word"], probability=found["probability"], others=others)
 
+    @routes.post("/corrections", responses=refusals(400, 403, 408, 413, 422, 429, 503))
+    async def correct(wanted: CorrectionRequest, caller: Caller = by) -> CorrectionReply:
+        """Suggest a better translation of a text or a sentence."""
+        service.check_text(wanted.translation, caller)
+        verdict = await service.suggest(wanted.source, wanted.target, wanted.text, wanted.translation, caller)
+        return CorrectionReply(accepted=verdict.accepted, reasons=verdict.reasons)
+
+
+def _add_documents(routes: APIRouter, backend: Backend, by: Any) -> None:
+    """Add the routes of documents. by: depends on who asks."""
+
     @routes.post("/documents", status_code=202, responses=refusals(400, 403, 408, 413, 422, 429, 503))
     async def send_document(
         file: UploadFile,
@@ -210,19 +232,6 @@ def router(backend: Backend) -> APIRouter:
     async def remove_document(id: str, caller: Caller = by) -> None:
         """Forget a document; end its translation."""
         await backend.documents.remove(backend.documents.get(id, caller))
-
-    @routes.post("/corrections", responses=refusals(400, 403, 408, 413, 422, 429, 503))
-    async def correct(wanted: CorrectionRequest, caller: Caller = by) -> CorrectionReply:
-        """Suggest a better translation of a text or a sentence."""
-        service.check_text(wanted.translation, caller)
-        verdict = await service.suggest(wanted.source, wanted.target, wanted.text, wanted.translation, caller)
-        return CorrectionReply(accepted=verdict.accepted, reasons=verdict.reasons)
-
-    if not backend.cfg.keys.required:
-        for route in routes.routes:
-            assert isinstance(route, APIRoute)
-            route.openapi_extra = {"security": [{}]}  # none is right, too
-    return routes
 
 
 def _offer(backend: Backend) -> Offer:
