@@ -9,11 +9,12 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from mtkit.serving import page
 from mtkit.serving.backend import Backend
 from mtkit.serving.dialects import deepl, deepl_glossaries, libretranslate, openapi, own
-from mtkit.serving.dialects.errors import error_answer, refusal_answer
+from mtkit.serving.dialects.errors import error_answer, invalid_answer, refusal_answer
 from mtkit.serving.dialects.leaving import ClientLeft
 from mtkit.serving.metrics import CONTENT_TYPE, Metrics
 from mtkit.serving.middleware import Door
@@ -24,6 +25,7 @@ from mtkit.version import __version__
 _TRANSLATING = "/translate", "/api/translate", "/api/stream", "/v2/translate"  # paths that translate at once
 _CLIENT_CLOSED = 499  # as nginx calls it; nobody receives it
 _FILE_PATHS = "/translate_file", "/v2/document", "/api/document"  # beginnings of paths that take documents
+_METHODS = "DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"
 _PREFLIGHT_S = 3600  # that a browser may remember what a page of another origin may do
 
 
@@ -98,15 +100,23 @@ def _explain_errors(app: FastAPI) -> None:
     async def failed(request: Request, error: HTTPException) -> JSONResponse:
         if isinstance(error.__cause__, Refusal):  # by what FastAPI calls while it reads a body
             return refusal_answer(request.url.path, error.__cause__)
-        return error_answer(request.url.path, error.status_code, str(error.detail), dict(error.headers or {}))
+        headers = {"Allow": _allowed(request)} if error.status_code == 405 else dict(error.headers or {})
+        return error_answer(request.url.path, error.status_code, str(error.detail), headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         [first, *_] = error.errors()
         place = ".".join(str(part) for part in first["loc"][1:])
-        return error_answer(request.url.path, 422, f"Invalid request: {place or 'body'}: {first['msg']}", {})
+        return invalid_answer(request.url.path, f"Invalid request: {place or 'body'}: {first['msg']}")
 
     @app.exception_handler(ClientLeft)
     @app.exception_handler(ClientDisconnect)
     async def left(request: Request, error: Exception) -> Response:
         return Response(status_code=_CLIENT_CLOSED)
+
+
+def _allowed(request: Request) -> str:
+    """Return the methods that a path has: Starlette names those of the first of its routes alone."""
+    routes = request.app.routes
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    return ", ".join(m for m, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in routes))

@@ -487,6 +487,17 @@ def test_pairs_of_glossaries_are_those_of_single_models(keeping):
     }
 
 
+def test_all_methods_of_a_path_are_named():
+    answer = ask("OPTIONS", "/v3/glossaries/x")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, PATCH")
+
+
+def test_values_that_are_missing_in_a_query_are_named(keeping):
+    status, message = error_of(ask("GET", "/v3/glossaries/x/entries?source_lang=en", keeping))
+    assert status == 400
+    assert "target_lang" in message
+
+
 def test_routes_that_do_not_exist_answer_in_the_dialect():
     for path in ("/v2/nothing", "/v3/nothing", "/v2/write/rephrase"):
         assert error_of(ask("POST", path))[0] == 404

@@ -57,6 +57,7 @@ _VARIANTS = {
 }
 _NOT_SUPPORTED = "style_id", "translation_memory_id", "custom_instructions"
 _XML_ONLY = "splitting_tags", "non_splitting_tags", "ignore_tags"
+_TYPE = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
 _SOON_S = 5.0  # in which a document may be done
 
 
@@ -75,21 +76,19 @@ def router(backend: Backend) -> APIRouter:
         """Translate a text, or several."""
         return JSONResponse((await dialect.translate(request)).model_dump(exclude_none=True))
 
-    languages_answers = {200: {"model": list[Language]}, **refusals(400, 403, 408, 413, 429, model=Message)}
-
-    @routes.get("/v2/languages", responses=languages_answers)
-    @routes.post("/v2/languages", responses=languages_answers)
+    @routes.get(
+        "/v2/languages",
+        responses={200: {"model": list[Language]}, **refusals(400, 403, 408, 413, 429, model=Message)},
+        openapi_extra={"parameters": [_TYPE]},
+    )
     async def languages(request: Request) -> Response:
         """List the languages that can be translated from or, with type=target, into."""
-        values = await read_values(request, LanguagesRequest)
+        values = await read_values(request, LanguagesRequest)  # their Python client sends a form with GET
         caller_of(backend, request, values.auth_key)
         found = _targets(backend.service.models) if values.type == "target" else _sources(backend.service.models)
         return JSONResponse([language.model_dump(exclude_none=True) for language in found])
 
-    usage_answers = {200: {"model": Usage}, **refusals(403, 429, model=Message)}
-
-    @routes.get("/v2/usage", responses=usage_answers)
-    @routes.post("/v2/usage", responses=usage_answers)
+    @routes.get("/v2/usage", responses={200: {"model": Usage}, **refusals(403, 429, model=Message)})
     async def usage(request: Request) -> Response:
         """Count the characters of texts that this caller has had translated since the service started."""
         caller = caller_of(backend, request)

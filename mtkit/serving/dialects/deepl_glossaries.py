@@ -104,7 +104,7 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
 
     @routes.get(
         "/v2/glossaries/{glossary_id}/entries",
-        response_class=PlainTextResponse,
+        response_class=Response,
         responses={200: {"content": {TSV: {"schema": {"type": "string"}}}}, **_READING},
     )
     async def get_glossary_entries(glossary_id: str, request: Request) -> Response:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from mtkit.serving.dialects.openapi import TEXT, TEXTS
+from mtkit.serving.dialects.openapi import NO_NUL, TEXT, TEXTS
 
 UNLIMITED = 1_000_000_000_000  # what DeepL gives as the limit of characters of a plan without one
 
@@ -19,7 +19,7 @@ def _split(value: object) -> object:
     return value.split(",") if isinstance(value, str) else value
 
 
-_Text = Annotated[str, Field(json_schema_extra=TEXT)]
+_Text = Annotated[str, Field(pattern=NO_NUL, json_schema_extra=TEXT)]
 _Names = Annotated[
     list[str], BeforeValidator(_split), Field(max_length=100, description="a list, or names with commas between them")
 ]
