@@ -443,6 +443,32 @@ def test_a_glossary_of_version_3_changes(keeping):
     assert asyncio.run(scenario())[0] == 404
 
 
+def test_dictionaries_come_also_as_the_fields_of_a_form(keeping):
+    form = {
+        **{"name": "Pets", "dictionaries[1].source_lang": "de", "dictionaries[1].target_lang": "fr"},
+        **{"dictionaries[1].entries": "Katze,chat", "dictionaries[1].entries_format": "csv"},
+        **{"dictionaries[0].source_lang": "en", "dictionaries[0].target_lang": "fr"},
+        **{"dictionaries[0].entries": "cat\tchat"},
+    }
+
+    async def scenario():
+        async with client_of(keeping) as client:
+            made = await client.post("/v3/glossaries", data=form)
+            path = f"/v3/glossaries/{made.json()['glossary_id']}"
+            change = {**form, "name": "", "dictionaries[0].entries": "dog\tchien"}
+            return made.json(), (await client.patch(path, data=change)).json()
+
+    made, changed = asyncio.run(scenario())
+    assert [(one["source_lang"], one["entry_count"]) for one in made["dictionaries"]] == [("en", 1), ("de", 1)]
+    assert (changed["name"], [one["entry_count"] for one in changed["dictionaries"]]) == ("Pets", [2, 1])
+
+
+@pytest.mark.parametrize("body", ["[]", '"a"', "{", '{"name": "x", "dictionaries": [1]}'])
+def test_a_glossary_that_is_none_is_refused(keeping, body):
+    answer = ask("POST", "/v3/glossaries", keeping, content=body, headers={"Content-Type": "application/json"})
+    assert error_of(answer)[0] == 400
+
+
 def test_the_first_of_several_glossaries_counts(keeping):
     async def scenario():
         async with client_of(keeping) as client:

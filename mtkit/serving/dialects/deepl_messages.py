@@ -1,8 +1,9 @@
 """What DeepL's clients send, and what they get: the parts of their API, version 2, and of version 3 for glossaries."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from mtkit.serving.dialects.openapi import NO_NUL, TEXT, TEXTS
 
@@ -180,14 +181,32 @@ class GlossaryRequest(DictionaryRequest):
     auth_key: str | None = None
 
 
-class MultilingualRequest(BaseModel):
+class _Numbered(BaseModel):
+    """Dictionaries, which their client for Node sends as fields of a form, such as `dictionaries[0].entries`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        fields = [(match, value) for name, value in values.items() if (match := _FIELD.fullmatch(name))]
+        numbered: dict[int, dict[str, Any]] = {}
+        for match, value in fields:
+            numbered.setdefault(int(match["number"]), {})[match["name"]] = value
+        return {**values, "dictionaries": [numbered[number] for number in sorted(numbered)]} if numbered else values
+
+
+_FIELD = re.compile(r"dictionaries\[(?P<number>[0-9]{1,3})\]\.(?P<name>\w+)")
+
+
+class MultilingualRequest(_Numbered):
     """A new glossary of version 3."""
 
     name: str
     dictionaries: list[DictionaryRequest] = Field(min_length=1, max_length=100)
 
 
-class ChangeRequest(BaseModel):
+class ChangeRequest(_Numbered):
     """A change of a glossary: another name, more entries, or both."""
 
     name: str | None = None
