@@ -366,7 +366,7 @@ class _Dialect:
             raise BadRequest("Invalid request: missing file parameter")
         if not file.raw:
             raise BadRequest("Invalid request: empty file")
-        source = self._source_of_file(file.raw) if values.source == _AUTO else self._code(values.source)
+        source = None if values.source == _AUTO else self._code(values.source)
         documents = self._backend.documents
         job = await documents.submit(file.raw, file.name, source, self._code(values.target), caller=caller)
         try:
@@ -380,16 +380,6 @@ class _Dialect:
         if len(self._owners) > self._limits.max_documents:
             self._owners.popitem(last=False)
         return str(request.url_for("download_file", name=quote(f"{job.id}.{job.name}")))
-
-    def _source_of_file(self, raw: bytes) -> str:
-        """Return the language of a document. Raises BadRequest if it is not clear."""
-        try:
-            language = self._backend.detector.detect(raw.decode("utf-8")).language
-        except UnicodeDecodeError:
-            language = None
-        if language is None:
-            raise BadRequest("the language of the file is not clear: say source instead of auto")
-        return language
 
     def download(self, name: str) -> Response:
         """Return a translated document. Raises NotFound."""

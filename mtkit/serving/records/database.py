@@ -37,6 +37,7 @@ class Database:
                 self._connection.execute("PRAGMA journal_mode=WAL")  # readers need not wait for a writer
                 self._connection.execute("PRAGMA foreign_keys=ON")
         except sqlite3.DatabaseError as error:
+            self._connection.close()
             raise MtkitError(f"{path}: cannot keep {kind}: {error}; name another file, or move this one away") from None
         except OSError as error:
             raise MtkitError(f"{path}: cannot keep {kind}: {error.strerror or error}") from None
