@@ -10,6 +10,7 @@ import uvicorn
 from mtkit.config.serving import ServeConfig
 from mtkit.console import log
 from mtkit.errors import MtkitError
+from mtkit.serving.accepting import Acceptor
 from mtkit.serving.app import create_app
 from mtkit.serving.backend import Backend
 from mtkit.serving.protocol import BoundedProtocol
@@ -52,10 +53,24 @@ async def _serve(backend: Backend, settings: uvicorn.Config) -> None:
 
 
 class _Server(uvicorn.Server):
-    """A server that says where it listens."""
+    """A server that says where it listens, and keeps no new client waiting for those before."""
+
+    def __init__(self, settings: uvicorn.Config) -> None:
+        super().__init__(settings)
+        self._acceptor = Acceptor(self._protocol)
+
+    def _protocol(self) -> asyncio.Protocol:
+        """Return what reads a connection, as uvicorn makes it."""
+        return BoundedProtocol(self.config, self.server_state, self.lifespan.state)
 
     async def startup(self, sockets: object = None) -> None:
         await super().startup()
         if self.started:
+            for server in self.servers:
+                self._acceptor.start(server)
             [*_, port] = [socket.getsockname()[1] for server in self.servers for socket in server.sockets]
             log.info(f"serving at http://{self.config.host}:{port}")
+
+    async def shutdown(self, sockets: object = None) -> None:
+        self._acceptor.close()
+        await super().shutdown()
