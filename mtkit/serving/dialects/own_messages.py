@@ -5,10 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from mtkit.serving.dialects.openapi import ALTERNATIVES, SOURCE, SOURCE_OR_AUTO, TARGET, TEXT
+from mtkit.serving.dialects.openapi import ALTERNATIVES, CORRECTION, NO_NUL, SOURCE, SOURCE_OR_AUTO, TARGET, TEXT
 from mtkit.serving.service import Format
 
-_WITHOUT_NUL = r"^[^\x00]*$"
 AUTO = "auto"  # as the source: find out which language it is
 
 
@@ -21,7 +20,8 @@ def _not_a_truth_value(value: object) -> object:
 Source = Annotated[str, Field(min_length=1, max_length=100, json_schema_extra=SOURCE)]
 SourceOrAuto = Annotated[str, Field(min_length=1, max_length=100, json_schema_extra=SOURCE_OR_AUTO)]
 Target = Annotated[str, Field(min_length=1, max_length=100, json_schema_extra=TARGET)]
-Text = Annotated[str, Field(min_length=1, pattern=_WITHOUT_NUL)]
+Text = Annotated[str, Field(min_length=1, pattern=NO_NUL)]
+Corrected = Annotated[str, Field(min_length=1, pattern=NO_NUL, json_schema_extra=CORRECTION)]
 Number = Annotated[int, BeforeValidator(_not_a_truth_value)]
 
 # Requests
@@ -30,7 +30,7 @@ Number = Annotated[int, BeforeValidator(_not_a_truth_value)]
 class TextRequest(BaseModel):
     """A text to translate."""
 
-    text: str = Field(pattern=_WITHOUT_NUL, json_schema_extra=TEXT)
+    text: str = Field(pattern=NO_NUL, json_schema_extra=TEXT)
     source: SourceOrAuto = Field(AUTO, description="language of the text; auto: it is detected")
     target: Target
     terms: Sequence[tuple[Text, Text]] = Field(
@@ -77,8 +77,8 @@ class CorrectionRequest(BaseModel):
 
     source: Source
     target: Target
-    text: Text
-    translation: Text
+    text: Corrected
+    translation: Corrected
 
 
 # Replies and events
