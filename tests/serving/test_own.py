@@ -323,15 +323,30 @@ def test_a_key_has_its_own_documents_and_limits(tmp_path):
         assert client.ask("DELETE", path, key=anna)[0].status == 204
 
 
-def test_a_document_is_translated_and_forgotten(service):
-    service.script.translations = {"It rains.": "Il pleut.", "Dogs run.": "Les chiens courent."}
-    reply, job = service.send_document(b"It rains. Dogs run.\n\nIt rains.\n", "letter é.txt", source="en", target="fr")
-    assert reply.status == 202 and job["name"] == "letter é_fr.txt" and job["error"] is None
+def ended(client, job):
+    """What is said of a document once it is translated, or has failed."""
     deadline = time.monotonic() + 30
     while job["status"] not in ("done", "error"):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-        _, job = service.ask("GET", f"/api/documents/{job['id']}")
+        _, job = client.ask("GET", f"/api/documents/{job['id']}")
+    return job
+
+
+def test_the_language_of_a_document_is_detected(service):
+    _, job = service.send_document(b"The children are playing in the garden today.\n", "a.txt", target="fr")
+    assert ended(service, job)["status"] == "done"
+    _, raw = service.ask("GET", f"/api/documents/{job['id']}/result")
+    assert raw == b"THE CHILDREN ARE PLAYING IN THE GARDEN TODAY.\n"
+    _, job = service.send_document(b"Xyzzy qwrt.\n", "a.txt", source="auto", target="fr")
+    assert "say which it is" in ended(service, job)["error"]
+
+
+def test_a_document_is_translated_and_forgotten(service):
+    service.script.translations = {"It rains.": "Il pleut.", "Dogs run.": "Les chiens courent."}
+    reply, job = service.send_document(b"It rains. Dogs run.\n\nIt rains.\n", "letter é.txt", source="en", target="fr")
+    assert reply.status == 202 and job["name"] == "letter é_fr.txt" and job["error"] is None
+    job = ended(service, job)
     assert (job["status"], job["n_done"], job["n_total"], job["error"]) == ("done", 2, 2, None)
     reply, raw = service.ask("GET", f"/api/documents/{job['id']}/result")
     assert raw == b"Il pleut. Les chiens courent.\n\nIl pleut.\n"

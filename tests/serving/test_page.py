@@ -502,6 +502,13 @@ def test_dropped_documents_are_translated_and_downloaded(site, tmp_path):
         assert len(site.backend.documents._jobs) == 1
 
 
+def test_the_language_of_a_document_is_detected(site):
+    with site.open() as page:
+        choose(page, "auto")
+        page.set_input_files("#files", as_file("a.txt", b"The children are playing in the garden today.\n"))
+        page.wait_for_selector("#jobs a:has-text('Download')")
+
+
 def test_the_progress_of_a_document_is_shown(site):
     site.script.seconds = {"Dogs run.": 2.0}
     with site.open() as page:
@@ -516,7 +523,8 @@ def test_the_progress_of_a_document_is_shown(site):
 def test_a_document_that_cannot_be_translated_says_why(make_site):
     site = make_site(limits={"max_file_mb": 0.001})
     with site.open() as page:
-        page.set_input_files("#files", as_file("a.txt"))
+        page.set_input_files("#files", as_file("a.txt", b"Xyzzy qwrt.\n"))
+        page.wait_for_selector("#jobs .bad")
         page.set_input_files("#files", as_file("a.exe"))
         page.set_input_files("#files", as_file(f"{NASTY.replace('/', '')}.txt", b"x" * 2000))
         choose(page)
@@ -526,7 +534,7 @@ def test_a_document_that_cannot_be_translated_says_why(make_site):
         assert "DOCX" in reasons[0].upper() and reasons[1:] == [
             "The file has 0.0 MB; at most 0.001 MB can be translated.",
             "Files that end in .exe cannot be translated.",
-            "Choose the language of the document above, and send it again.",
+            "The language of the document is not clear: say which it is.",
         ]
         assert page.locator("main img, main script").count() == 0
 

@@ -33,7 +33,7 @@ from mtkit.serving.dialects.own_messages import (
     OtherWordsRequest,
     Pair,
     SentenceReply,
-    Source,
+    SourceOrAuto,
     StartEvent,
     Target,
     Term,
@@ -201,15 +201,16 @@ def _add_documents(routes: APIRouter, backend: Backend, by: Any) -> None:
     @routes.post("/documents", status_code=202, responses=refusals(400, 403, 408, 413, 422, 429, 503))
     async def send_document(
         file: UploadFile,
-        source: Annotated[Source, Form()],
         target: Annotated[Target, Form()],
+        source: Annotated[SourceOrAuto, Form(description="language of the document; auto: it is detected")] = AUTO,
         terms: Annotated[str, Form(description="a term in each line: words of the source, a tab, the target's")] = "",
         caller: Caller = by,
     ) -> DocumentReply:
         """Accept a document; its translation begins when its turn comes."""
         lines = [(src, tgt) for src, _, tgt in (line.partition("\t") for line in terms.splitlines() if line.strip())]
+        language = None if source == AUTO else source
         job = await backend.documents.submit(
-            await file.read(), file.filename or "", source, target, caller=caller, terms=_terms(backend, lines)
+            await file.read(), file.filename or "", language, target, caller=caller, terms=_terms(backend, lines)
         )
         return _document(job)
 

@@ -19,13 +19,9 @@ async function sendFile(file) {
   if (!offer.endings.includes(ending)) return job.fail(`Files that end in ${ending || "nothing"} cannot be translated.`);
   if (file.size > 1e6 * offer.limits.max_file_mb)
     return job.fail(`The file has ${(file.size / 1e6).toFixed(1)} MB; at most ${offer.limits.max_file_mb} MB can be translated.`);
-  if (sourceCode() === null) {
-    at("source").focus();
-    return job.fail("Choose the language of the document above, and send it again.");
-  }
   const form = new FormData();
   form.append("file", file);
-  form.append("source", sourceCode());
+  form.append("source", at("source").value); // the document's own language may be another than the typed text's
   form.append("target", targetCode());
   form.append("terms", termsToSend().map(term => term.join("\t")).join("\n"));
   try {
