@@ -2,11 +2,11 @@
 
 from collections.abc import Collection
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mtkit.serving.dialects.errors import refusal_answer
 from mtkit.serving.refusals import Busy
-from mtkit.serving.workers.batcher import Batcher
+from mtkit.serving.workers.batcher import Admission, Batcher, admission
 
 
 class RefuseWhenFull:
@@ -21,7 +21,7 @@ class RefuseWhenFull:
         self._app = app
         self._batcher = batcher
         self._paths = paths
-        self._n_inside = 0  # requests that we let in, and that are not answered
+        self._on_the_way: set[Admission] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 503, or let the application answer."""
@@ -29,13 +29,21 @@ class RefuseWhenFull:
             await self._app(scope, receive, send)
             return
         try:
-            n_on_the_way = max(0, self._n_inside - self._batcher.n_open)  # let in, but not in the queue yet
-            self._batcher.check_room(n_on_the_way + 1)
+            self._batcher.check_room(len(self._on_the_way) + 1)
         except Busy as busy:
             await refusal_answer(scope["path"], busy)(scope, receive, send)
             return
-        self._n_inside += 1
+        request = Admission(self._on_the_way)
+
+        async def receive_and_note() -> Message:
+            message = await receive()
+            if message["type"] == "http.request" and not message.get("more_body", False):
+                request.approach()  # not before: clients that send slowly must not keep others out
+            return message
+
+        before = admission.set(request)
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive_and_note, send)
         finally:
-            self._n_inside -= 1
+            admission.reset(before)
+            request.end()

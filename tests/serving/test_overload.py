@@ -22,14 +22,17 @@ async def application(scope, receive, send):
     await send({"type": "http.response.body", "body": b"{}"})
 
 
-async def ask(door, path, method="POST"):
-    """Status, headers and body of the answer to a request whose body nobody reads."""
+async def ask(door, path, method="POST", receive=None):
+    """Status, headers and body of the answer to a request without a body."""
     sent = []
 
     async def send(message):
         sent.append(message)
 
-    await door({"type": "http", "method": method, "path": path, "headers": []}, None, send)
+    async def nothing():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    await door({"type": "http", "method": method, "path": path, "headers": []}, receive or nothing, send)
     start, body = sent
     return start["status"], dict(start["headers"]), json.loads(body["body"])
 
@@ -40,6 +43,7 @@ def test_requests_on_their_way_to_the_queue_count():
         are_read = asyncio.Event()
 
         async def slow_application(scope, receive, send):
+            await receive()
             if not batcher.n_waiting:
                 await batcher.run(WORK, ["a"], [1])
             await are_read.wait()
@@ -82,3 +86,44 @@ def test_a_full_queue_refuses_in_the_words_of_the_dialect(path, key):
 )
 def test_whatever_does_not_wait_passes(path, n_waiting, method):
     assert asked(path, n_waiting, method)[0] == 200
+
+
+def test_requests_that_are_still_being_sent_keep_nobody_out():
+    async def scenario():
+        batcher = Batcher(QueueConfig(max_sentences=2), 10.0)
+
+        async def reading(scope, receive, send):
+            await receive()
+            await application(scope, receive, send)
+
+        door = RefuseWhenFull(reading, batcher, PATHS)
+        waiting = asyncio.ensure_future(batcher.run(WORK, ["a"], [1]))
+        slow = [asyncio.ensure_future(ask(door, "/translate", receive=asyncio.Event().wait)) for _ in range(5)]
+        await asyncio.sleep(0)
+        status, _, _ = await ask(door, "/translate")
+        for task in (waiting, *slow):
+            task.cancel()
+        return status
+
+    assert asyncio.run(scenario()) == 200
+
+
+def test_a_request_is_let_in_as_a_whole():
+    async def scenario():
+        batcher = Batcher(QueueConfig(max_sentences=3), 10.0)
+        calls: list[asyncio.Future] = []
+
+        async def many_texts(scope, receive, send):
+            await receive()
+            calls.extend(asyncio.ensure_future(batcher.run(WORK, ["a", "b"], [1, 1])) for _ in range(4))
+            await asyncio.sleep(0)
+            await application(scope, receive, send)
+
+        status, _, _ = await ask(RefuseWhenFull(many_texts, batcher, PATHS), "/translate")
+        n_waiting = batcher.n_waiting
+        refused, _, _ = await ask(RefuseWhenFull(many_texts, batcher, PATHS), "/translate")
+        for call in calls:
+            call.cancel()
+        return status, n_waiting, refused
+
+    assert asyncio.run(scenario()) == (200, 8, 503)

@@ -5,6 +5,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,37 @@ class _Call:
     work: Work
     arrived: float
     items: deque[_Item] = field(default_factory=deque)
+
+
+class Admission:
+    """A request on its way into the queue. Once its first sentences are in, its others find room, too."""
+
+    def __init__(self, on_the_way: set["Admission"]) -> None:
+        """on_the_way: the requests whose texts are about to come."""
+        self._on_the_way = on_the_way
+        self._is_in = False
+
+    @property
+    def is_in(self) -> bool:
+        """Whether sentences of it have been let in."""
+        return self._is_in
+
+    def approach(self) -> None:
+        """Note that its texts have arrived."""
+        if not self._is_in:
+            self._on_the_way.add(self)
+
+    def enter(self) -> None:
+        """Let it in."""
+        self._is_in = True
+        self._on_the_way.discard(self)
+
+    def end(self) -> None:
+        """Forget it."""
+        self._on_the_way.discard(self)
+
+
+admission: ContextVar[Admission | None] = ContextVar("admission", default=None)  # of the request that is being answered
 
 
 class Batcher:
@@ -72,12 +104,16 @@ class Batcher:
     async def run(self, work: Work, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
         """Return the results of items, in order. sizes: characters of each.
 
-        A call that is cancelled takes its waiting items with it. Raises Busy if the queue is full, BadRequest if the
-        items cannot be done.
+        A call that is cancelled takes its waiting items with it. Raises Busy if the queue is full, unless other items
+        of the same request have been let in; BadRequest if the items cannot be done.
         """
         if not items:
             return []
-        self.check_room(len(items))
+        request = admission.get()
+        if request is None or not request.is_in:
+            self.check_room(len(items))
+        if request is not None:
+            request.enter()
         loop = asyncio.get_running_loop()
         call = _Call(work, time.monotonic())
         for content, size in zip(items, sizes, strict=True):
