@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from asyncio import TimerHandle
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -160,11 +160,16 @@ class Documents:
             self._folder = None
 
     async def _make_room(self, caller: Caller) -> None:
-        """Forget the caller's oldest job that has ended if there are too many jobs. Raises Busy if it has none."""
+        """If there are too many jobs, forget an ended one: the oldest of who has most. Raises Busy if none has ended.
+
+        The caller counts as having one more, so that nobody loses a result to somebody with as many.
+        """
         while len(self._jobs) >= self._limits.max_documents:
-            ended = (job for job in self._jobs.values() if job.caller.name == caller.name and job.ended.is_set())
-            oldest = next(ended, None)
-            if oldest is None:
+            n_jobs = Counter(job.caller.name for job in self._jobs.values())
+            n_jobs[caller.name] += 1
+            ended = (job for job in self._jobs.values() if job.ended.is_set())
+            oldest = max(ended, key=lambda job: n_jobs[job.caller.name], default=None)
+            if oldest is None or n_jobs[oldest.caller.name] < n_jobs[caller.name]:
                 raise Busy(f"{len(self._jobs)} documents are kept or wait: try again later", retry_after_s=60)
             await self.remove(oldest)
 

@@ -235,6 +235,20 @@ def test_too_many_documents_are_refused_until_there_is_room():
     assert run(scenario, max_documents=2) == (b"HELD", b"THIRD")
 
 
+def test_who_keeps_most_documents_makes_room_for_others():
+    async def scenario(jobs, service):
+        service.go.set()
+        kept = [await submit(jobs, f"text {number}".encode(), ANN) for number in range(2)]
+        for job in kept:
+            await job.finished()
+        await (await submit(jobs, b"text", BOB)).finished()
+        with pytest.raises(NotFound):
+            jobs.get(kept[0].id, ANN)
+        return jobs.get(kept[1].id, ANN).result
+
+    assert run(scenario, max_documents=2) == b"TEXT 1"
+
+
 def test_a_removed_document_is_no_longer_worked_on():
     async def scenario(jobs, service):
         first, _, waiting, last = [await submit(jobs, f"held {n}".encode()) for n in range(4)]
