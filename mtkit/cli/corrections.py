@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -43,7 +44,12 @@ def print_list(
     print("id", "state", "languages", "caller", "source", "suggestion", "translation", "reasons", sep="\t")
     for one in found:
         cells = (one.source, one.suggestion, one.translation or "", one.reasons.replace("\n", "; "))
-        print(one.id, one.state, f"{one.src}-{one.tgt}", one.caller, *map(serving.key_of, cells), sep="\t")
+        print(one.id, one.state, f"{one.src}-{one.tgt}", one.caller, *map(_shown, cells), sep="\t")
+
+
+def _shown(text: str) -> str:
+    """Return a text for a terminal, on one line: control characters, which could change what is shown, as escapes."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", serving.key_of(text))
 
 
 def accept(

@@ -75,6 +75,14 @@ def test_a_doubtful_suggestion_waits_with_its_reasons(file):
     assert "numbers" in kept.reasons
 
 
+def test_the_list_cannot_be_changed_by_what_it_shows(file):
+    suggest(opened(file), suggestion="Il neige.\x1b[2J\x9b31m")
+    code, shown = command("list", "--file", file)
+    assert code == 0
+    assert r"Il neige.\x1b[2J\x9b31m" in shown
+    assert not {"\x1b", "\x9b"} & set(shown)
+
+
 def test_white_space_and_composition_do_not_matter(file):
     corrections = opened(file)
     suggest(corrections, "The cafe\u0301  is open.", "Le café est ouvert.")
