@@ -267,6 +267,8 @@ class _Dialect:
         target = self._code(values.target)
         sources, detected = self._sources(texts, values.source)
         terms = [*values.terms.items()] if isinstance(values.terms, dict) else [*(values.terms or ())]
+        if len(terms) > self._limits.max_terms:
+            raise BadRequest(f"Invalid request: {len(terms)} terms are more than {self._limits.max_terms}")
         results = await unless_left(
             request,
             all_of(
