@@ -46,10 +46,21 @@ def serve(cfg: ServeConfig) -> None:
 async def _serve(backend: Backend, settings: uvicorn.Config) -> None:
     server = _Server(settings)
     with suppress(NotImplementedError, AttributeError):  # not on Windows
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(backend.service.reload()))
-    await server.serve()
+        reloading: set[asyncio.Task[None]] = set()  # the loop alone would let go of them
+
+        def reload() -> None:
+            reloading.add(task := asyncio.get_running_loop().create_task(backend.service.reload()))
+            task.add_done_callback(reloading.discard)
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
+    await backend.service.start()  # here, as uvicorn would answer a failure by a traceback
+    try:
+        await server.serve()
+    except SystemExit:  # by uvicorn, which could not listen, or by a signal
+        if server.started:
+            raise
     if not server.started:
+        await backend.service.close()
         raise MtkitError(f"the service did not start; is the port {settings.port} of {settings.host} free?")
 
 
