@@ -27,7 +27,9 @@ class QueueConfig(Section):
     """How sentences wait and are put into batches."""
 
     max_sentences: int = Field(512, ge=1, description="sentences that wait; beyond them requests are refused by 503")
-    batch_tokens: int = Field(2_048, ge=1, description="tokens in one batch, estimated by 4 characters each")
+    batch_tokens: int = Field(
+        512, ge=1, description="tokens in one batch, estimated by 4 characters each; short requests wait for a batch"
+    )
     linger_ms: float = Field(
         5,
         ge=0,
