@@ -130,7 +130,8 @@ def read_models(folders: Sequence[Path], decode: Mapping[str, object]) -> Served
     Raises BundleError, ConfigError or UsageError that says which folder cannot be served, and why.
     """
     overrides = decode_overrides(decode)
-    bundles = [find_model(path) for path in folders] or [find_model()]
+    # resolved: workers load what a symbolic link led to when we looked, also if it leads elsewhere by then
+    bundles = [path.resolve() for path in ([find_model(path) for path in folders] or [find_model()])]
     return ServedModels([_model_of(read_bundle(folder, overrides)) for folder in bundles])
 
 

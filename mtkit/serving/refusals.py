@@ -60,10 +60,14 @@ class Busy(Refusal):
     status = 503
 
 
-class EndsWorkers(Refusal):
-    """Workers die of this text: it is not tried again."""
+class Unready(Refusal):
+    """A model's folder is being replaced; whether that ends, nobody knows."""
 
     status = 503
+
+
+class EndsWorkers(Refusal):
+    """Workers die of this text. Clients send again what is answered by 5xx, so the status is another one."""
 
 
 class TooLate(Refusal):

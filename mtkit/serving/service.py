@@ -19,9 +19,9 @@ from mtkit.errors import MtkitError
 from mtkit.serving.caller import NOBODY, Caller
 from mtkit.serving.models import Model, ServedModels, read_models
 from mtkit.serving.pivoting import through
-from mtkit.serving.refusals import BadRequest, Busy, Forbidden, TooLarge, TooLate
+from mtkit.serving.refusals import BadRequest, Busy, Forbidden, Refusal, TooLarge, TooLate, Unready
 from mtkit.serving.workers.batcher import Batcher
-from mtkit.serving.workers.pool import Pool, Worker
+from mtkit.serving.workers.pool import Pool, Worker, WorkerDied
 from mtkit.serving.workers.work import ModelVersion, Work
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ Reader = Callable[[str], Document]  # raises DataError for a text that it cannot
 TermLine = tuple[str, str]  # source, target
 
 _TRIAL = "1"  # what each model translates before it is served
-_LOADING_S = 300.0  # that a model may take to load, and a batch to translate
+_LOADING_S = 300.0  # that a model may take to load, and its first batch to translate
+_WORKING_S = 30.0  # that another batch may take, unless requests may take longer
 _MOST_RETIRED = 100  # versions that each message to a worker names
 _LARGE = 20_000  # characters of a text that another thread reads
 _WINDOW = 64  # sentences of a text in the queue at a time, if they are sent one by one
@@ -88,7 +89,7 @@ class Service:
         self.cfg = cfg
         self.corrections = corrections
         self.models: ServedModels = read_models(cfg.models, cfg.decode)
-        self.batcher = Batcher(cfg.queue, _LOADING_S)
+        self.batcher = Batcher(cfg.queue, max(_WORKING_S, cfg.limits.deadline_s), _LOADING_S)
         n_workers = cfg.workers or usable_cores()
         most_bytes = None if cfg.memory_mb is None else cfg.memory_mb * 1_000_000 // n_workers
         self.pool = Pool(n_workers, {"decode": cfg.decode, "most_bytes": most_bytes}, self.batcher.wake)
@@ -97,7 +98,9 @@ class Service:
         self._versions = {model.version for model in self.models.models}  # that workers may have loaded
 
     async def start(self) -> None:
-        """Start the workers, and have each model tried. Raises MtkitError if one fails."""
+        """Start the workers, unless they are started, and have each model tried. Raises MtkitError if one fails."""
+        if self.pool.workers:
+            return
         await self.pool.start()
         try:  # before the batcher hands out work, so that each worker loads each model
             await asyncio.gather(*map(self._try_all, self.pool.workers))
@@ -109,9 +112,13 @@ class Service:
     async def _try_all(self, worker: Worker) -> None:
         for model in self.models.models:
             message = {"work": Work("translate", model.version).as_json(), "items": [[_TRIAL, False]]}
-            answer = await self.pool.ask(worker, message, _LOADING_S)
+            try:
+                answer = await self.pool.ask(worker, message, _LOADING_S)
+            except WorkerDied as error:
+                raise MtkitError(f"{model.version.folder}: {error} while it loaded this model") from None
             if "error" in answer:
                 raise MtkitError(answer["message"])
+            worker.done.add((model.version, "translate", False))
 
     async def close(self) -> None:
         """Finish what has been accepted, then end the workers."""
@@ -134,8 +141,8 @@ class Service:
                 models = await asyncio.to_thread(read_models, self.cfg.models, self.cfg.decode)
                 changed = [model for model in models.models if model.version not in before]
                 for model in changed:
-                    await self.batcher.run(Work("translate", model.version), [[_TRIAL, False]], [1])
-            except (MtkitError, BadRequest, Busy) as error:
+                    await self.batcher.run(Work("translate", model.version), [[_TRIAL, False]], [1], also_if_full=True)
+            except (MtkitError, Refusal) as error:
                 log.error(f"the models stay as they were: {error}")
                 return
             self.models = models
@@ -256,7 +263,7 @@ class Service:
         if not self.models.path(src, tgt):
             raise BadRequest("the source and the target are the same language")
         translation = None
-        with suppress(Busy, TooLate):  # the suggestion counts more than what it corrects
+        with suppress(Busy, TooLate, Unready):  # the suggestion counts more than what it corrects
             translation = (await self.translate(text, src, tgt, caller=caller, correct=False)).text
         return await self.corrections.suggest(src, tgt, text, suggestion, caller, translation)
 
@@ -304,11 +311,11 @@ class Service:
         """Return the probability of each word of translations of sentences, pairs of source and translation."""
         for pair in pairs:
             self.check_text("".join(pair))
-        async with self.deadline():
-            model = self._single_model(src, tgt)
-            return await self.batcher.run(
-                Work("words", model.version), [list(pair) for pair in pairs], [len(src + tgt) for src, tgt in pairs]
-            )
+        with self.using(src, tgt) as path:
+            work = Work("words", self._single_model(path, src, tgt).version)
+            async with self.deadline():
+                sizes = [len(source + translation) for source, translation in pairs]
+                return await self.batcher.run(work, [list(pair) for pair in pairs], sizes)
 
     async def other_words(self, sentence: str, translation: str, position: int, src: str, tgt: str) -> dict[str, Any]:
         """Return what could stand at a word of a translation: see `mtkit.scoring.alternatives.Alternatives`.
@@ -316,16 +323,15 @@ class Service:
         position: of the word, from 1.
         """
         self.check_text(sentence + translation)
-        async with self.deadline():
-            work = Work("alternatives", self._single_model(src, tgt).version)
+        with self.using(src, tgt) as path:
+            work = Work("alternatives", self._single_model(path, src, tgt).version)
             n = max(1, self.cfg.limits.max_alternatives)
-            [result] = await self.batcher.run(
-                work, [[sentence, translation, position, n]], [len(sentence + translation)]
-            )
+            async with self.deadline():
+                item = [sentence, translation, position, n]
+                [result] = await self.batcher.run(work, [item], [len(sentence + translation)])
             return dict(result)
 
-    def _single_model(self, src: str, tgt: str) -> Model:
-        path = self.models.path(src, tgt)
+    def _single_model(self, path: Sequence[Model], src: str, tgt: str) -> Model:
         if len(path) != 1:
             raise BadRequest(f"no single model translates {src} into {tgt}")
         return path[0]

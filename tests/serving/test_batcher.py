@@ -30,9 +30,10 @@ class FakePool:
     """Workers that answer by a coroutine; a worker that dies is replaced at once."""
 
     def __init__(self, n_workers: int, answer: Answer, batcher: Batcher) -> None:
-        self.workers: list[Any] = [SimpleNamespace(is_busy=False) for _ in range(n_workers)]
+        self.workers: list[Any] = [SimpleNamespace(is_busy=False, done=set()) for _ in range(n_workers)]
         self._answer, self._batcher = answer, batcher
         self.batches: list[list[Any]] = []
+        self.timeouts_s: list[float] = []
 
     @property
     def idle(self):
@@ -40,6 +41,7 @@ class FakePool:
 
     async def ask(self, worker, message, timeout_s):
         self.batches.append(message["items"])
+        self.timeouts_s.append(timeout_s)
         try:
             return await self._answer(message)
         finally:
@@ -301,3 +303,31 @@ def test_while_others_are_open_a_request_waits_for_company():
         return pool.batches
 
     assert ["one", "two"] in asyncio.run(scenario())
+
+
+def test_only_the_first_batch_of_a_kind_may_take_as_long_as_loading():
+    async def scenario():
+        batcher = Batcher(QueueConfig(), 10.0, 300.0)
+        pool = FakePool(1, translated, batcher)
+        batcher.start(pool)  # type: ignore[arg-type]
+        for text in ("one", "two", "three"):
+            await run(batcher, [text])
+        return pool.timeouts_s
+
+    assert asyncio.run(scenario()) == [300.0, 10.0, 10.0]
+
+
+def test_a_trial_finds_room_in_a_full_queue():
+    async def scenario():
+        batcher = Batcher(QueueConfig(max_sentences=1), 10.0)
+        waiting = asyncio.ensure_future(batcher.run(EN_FR, ["a"], [1]))
+        trial = asyncio.ensure_future(batcher.run(EN_FR, ["b"], [1], also_if_full=True))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy):
+            await batcher.run(EN_FR, ["c"], [1])
+        n_waiting = batcher.n_waiting
+        for task in (waiting, trial):
+            task.cancel()
+        return n_waiting
+
+    assert asyncio.run(scenario()) == 2

@@ -1,6 +1,7 @@
 """Which model translates what."""
 
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from tiny_models import save_tiny_bundle
@@ -88,3 +89,15 @@ def test_a_damaged_bundle_is_refused_by_name(tmp_path):
     (tmp_path / "model" / "src.spm").write_bytes(b"broken")
     with pytest.raises(BundleError, match=r"src\.spm has changed"):
         read_models([tmp_path / "model"], {})
+
+
+def test_a_symbolic_link_is_followed_when_it_is_read(tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "current").symlink_to(tmp_path / "old")
+    with (
+        patch("mtkit.serving.models.find_model", lambda path: path),
+        patch("mtkit.serving.models.read_bundle", lambda folder, _: folder),
+        patch("mtkit.serving.models._model_of", lambda folder: Model(ModelVersion(folder, "1"), "en", "fr", 4)),
+    ):
+        [model] = read_models([tmp_path / "current"], {}).models
+    assert model.version.folder == (tmp_path / "old").resolve()

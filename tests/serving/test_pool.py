@@ -92,6 +92,26 @@ def test_a_worker_that_hangs_is_killed_and_replaced():
     assert with_pool(scenario) == "fault"
 
 
+def test_a_worker_that_cannot_be_started_is_tried_again(monkeypatch):
+    monkeypatch.setattr(pools, "_FIRST_PAUSE_S", 0.01)
+    start, failures = pools.start_worker, iter([OSError("too many open files"), OSError("no memory")])
+
+    async def start_later(*arguments):
+        for failure in failures:
+            raise failure
+        return await start(*arguments)
+
+    async def scenario(pool):
+        [worker] = pool.workers
+        await pool.ask(worker, BAD, 30)
+        monkeypatch.setattr(pools, "start_worker", start_later)
+        os.kill(worker.pid, signal.SIGKILL)
+        new = await replaced(pool, worker)
+        return (await pool.ask(new, BAD, 30))["error"]
+
+    assert with_pool(scenario) == "fault"
+
+
 def test_a_worker_that_dies_before_its_first_answer_is_replaced_more_and_more_slowly(monkeypatch):
     monkeypatch.setattr(pools, "_FIRST_PAUSE_S", 0.2)
 

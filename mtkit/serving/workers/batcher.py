@@ -11,7 +11,7 @@ from typing import Any
 
 from mtkit.config.serving import QueueConfig
 from mtkit.console import log
-from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault, Refusal
+from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault, Refusal, Unready
 from mtkit.serving.workers.pool import Pool, Worker, WorkerDied
 from mtkit.serving.workers.work import ModelVersion, Work
 
@@ -76,10 +76,14 @@ class Batcher:
     Requests take turns, a sentence each, so that a long one does not hold up the short ones behind it.
     """
 
-    def __init__(self, cfg: QueueConfig, batch_timeout_s: float) -> None:
-        """batch_timeout_s: after which a worker counts as hung, and is replaced."""
+    def __init__(self, cfg: QueueConfig, batch_timeout_s: float, first_timeout_s: float | None = None) -> None:
+        """batch_timeout_s: after which a worker counts as hung, and is replaced.
+
+        first_timeout_s: the same for the first batch of its kind, for which a worker may have to load a model.
+        """
         self._cfg = cfg
         self._batch_timeout_s = batch_timeout_s
+        self._first_timeout_s = first_timeout_s or batch_timeout_s
         self._waiting: OrderedDict[_Call, None] = OrderedDict()  # in the order of their turns
         self._wake = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
@@ -101,7 +105,9 @@ class Batcher:
         """Look for a worker and for work; the pool calls it when a worker is free."""
         self._wake.set()
 
-    async def run(self, work: Work, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    async def run(
+        self, work: Work, items: Sequence[Any], sizes: Sequence[int], *, also_if_full: bool = False
+    ) -> list[Any]:
         """Return the results of items, in order. sizes: characters of each.
 
         A call that is cancelled takes its waiting items with it. Raises Busy if the queue is full, unless other items
@@ -110,7 +116,7 @@ class Batcher:
         if not items:
             return []
         request = admission.get()
-        if request is None or not request.is_in:
+        if not also_if_full and (request is None or not request.is_in):
             self.check_room(len(items))
         if request is not None:
             request.enter()
@@ -228,8 +234,10 @@ class Batcher:
         if self.retired:
             message["retired"] = [version.as_json() for version in self.retired]
         start = time.monotonic()
+        kind = work.model, work.task, bool(work.terms)
         try:
-            answer = await self._pool.ask(worker, message, self._batch_timeout_s)
+            timeout_s = self._batch_timeout_s if kind in worker.done else self._first_timeout_s
+            answer = await self._pool.ask(worker, message, timeout_s)
         except WorkerDied as error:
             self._put_back(work, batch, error)
             return
@@ -239,6 +247,7 @@ class Batcher:
         self.n_batches += 1
         self.n_items += len(batch)
         if "error" not in answer:
+            worker.done.add(kind)
             for item, result in zip(batch, answer["results"], strict=True):
                 if not item.result.done():
                     item.result.set_result(result)
@@ -294,6 +303,6 @@ def _problem(answer: dict[str, Any]) -> Refusal:
         return BadRequest(answer["message"])
     if answer["error"] == "bundle":
         log.error(answer["message"])
-        return Busy("the model is being replaced: try again", retry_after_s=1)
+        return Unready("the model is being replaced: try again", retry_after_s=1)
     log.error(f"a worker failed: {answer['message']}")
     return Fault("the service failed on this text; its log says why")

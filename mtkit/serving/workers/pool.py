@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -27,6 +27,7 @@ class Worker:
         self._process = process
         self.is_busy = False
         self.has_answered = False
+        self.done: set[Hashable] = set()  # the kinds of work that it has done, and loaded what they need
 
     @property
     def pid(self) -> int:
@@ -144,11 +145,21 @@ class Pool:
         self.n_deaths += 1
         log.warning(f"{error}; starting another worker")
         if not worker.has_answered:  # it may die again and again: of a damaged installation, or too little memory
-            await asyncio.sleep(self._pause_s)
-            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
-        if not self._is_closed:
-            self.workers.append(await self._new())
+            await self._pause()
+        while not self._is_closed:
+            try:
+                self.workers.append(await self._new())
+            except OSError as problem:  # no memory, process or file descriptor is left
+                log.error(f"another worker cannot be started: {problem}; trying again")
+                await self._pause()
+                continue
             self._when_idle()
+            return
+
+    async def _pause(self) -> None:
+        """Wait before another attempt, each time longer."""
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
     async def close(self) -> None:
         """End the processes; those that are busy after some seconds are killed."""

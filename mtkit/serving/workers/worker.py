@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtkit.bundle import load_model, read_bundle
+from mtkit.bundle import BundleFiles, load_model, read_bundle
 from mtkit.config.overrides import decode_overrides
 from mtkit.console import log
 from mtkit.cores import let_threads_sleep
@@ -40,10 +40,17 @@ class LoadedModel:
     def __init__(self, version: ModelVersion, overrides: Sequence[str]) -> None:
         """Read and verify the bundle. Raises BundleError if it is damaged, or not of this version any more."""
         self._overrides = overrides
-        self.files = read_bundle(version.folder, [*overrides, "decode.workers=1"])
-        if fingerprint(self.files.manifest) != version.fingerprint:
-            raise BundleError(f"{version.folder}: the bundle has changed since the service looked at it; reload it")
+        self._version = version
+        self.files = self._read()
         self._terminologies: OrderedDict[tuple[str, ...], Terminology] = OrderedDict()
+
+    def _read(self, *overrides: str) -> BundleFiles:
+        files = read_bundle(self._version.folder, [*self._overrides, "decode.workers=1", *overrides])
+        if fingerprint(files.manifest) != self._version.fingerprint:
+            raise BundleError(
+                f"{self._version.folder}: the bundle has changed since the service looked at it; reload it"
+            )
+        return files
 
     @cached_property
     def translator(self) -> Translator:
@@ -55,8 +62,7 @@ class LoadedModel:
         """The translator with every control, for terminologies and alternatives."""
         if self.translator.engine.name == "native":
             return self.translator
-        overrides = [*self._overrides, "decode.workers=1", "decode.engine=native"]
-        return Translator.from_bundles([read_bundle(self.files.folder, overrides)], device="auto", threads=1)
+        return Translator.from_bundles([self._read("decode.engine=native")], device="auto", threads=1)
 
     @cached_property
     def scorer(self) -> "Scorer":
