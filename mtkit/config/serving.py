@@ -31,7 +31,7 @@ class QueueConfig(Section):
         512, ge=1, description="tokens in one batch, estimated by 4 characters each; short requests wait for a batch"
     )
     linger_ms: float = Field(
-        5,
+        10,
         ge=0,
         le=100,
         description="longest wait for a fuller batch; only while other requests are open, so one client never waits",

@@ -111,14 +111,15 @@ class Service:
 
     async def _try_all(self, worker: Worker) -> None:
         for model in self.models.models:
-            message = {"work": Work("translate", model.version).as_json(), "items": [[_TRIAL, False]]}
+            trial = Work("translate", model.version)
+            message = {"work": trial.as_json(), "items": [[_TRIAL, False]]}
             try:
                 answer = await self.pool.ask(worker, message, _LOADING_S)
             except WorkerDied as error:
                 raise MtkitError(f"{model.version.folder}: {error} while it loaded this model") from None
             if "error" in answer:
                 raise MtkitError(answer["message"])
-            worker.done.add((model.version, "translate", False))
+            worker.done.add(trial.kind)
 
     async def close(self) -> None:
         """Finish what has been accepted, then end the workers."""

@@ -30,7 +30,7 @@ class FakePool:
     """Workers that answer by a coroutine; a worker that dies is replaced at once."""
 
     def __init__(self, n_workers: int, answer: Answer, batcher: Batcher) -> None:
-        self.workers: list[Any] = [SimpleNamespace(is_busy=False, done=set()) for _ in range(n_workers)]
+        self.workers: list[Any] = [SimpleNamespace(is_busy=False, idle_since=0.0, done=set()) for _ in range(n_workers)]
         self._answer, self._batcher = answer, batcher
         self.batches: list[list[Any]] = []
         self.timeouts_s: list[float] = []
@@ -46,6 +46,7 @@ class FakePool:
             return await self._answer(message)
         finally:
             worker.is_busy = False
+            worker.idle_since = asyncio.get_running_loop().time()
             self._batcher.wake()
 
 
@@ -290,10 +291,10 @@ def test_while_others_are_open_a_request_waits_for_company():
 
     async def scenario():
         batcher, pool = started(first_is_held, n_workers=2, linger_ms=50)
-        pool.workers[1].is_busy = True  # so that the first worker takes all four
+        second = pool.workers.pop()  # so that the first worker takes all four
         others = [asyncio.ensure_future(run(batcher, ["held"])) for _ in range(4)]
         await asyncio.sleep(0.01)
-        pool.workers[1].is_busy = False
+        pool.workers.append(second)
         one = asyncio.ensure_future(run(batcher, ["one"]))
         await asyncio.sleep(0.01)
         two = asyncio.ensure_future(run(batcher, ["two"]))
@@ -303,6 +304,58 @@ def test_while_others_are_open_a_request_waits_for_company():
         return pool.batches
 
     assert ["one", "two"] in asyncio.run(scenario())
+
+
+def test_a_worker_that_has_just_answered_waits_for_its_clients_to_come_back():
+    hold = {name: asyncio.Event() for name in ("long", "short")}
+
+    async def held(message):
+        if (event := hold.get(message["items"][0])) is not None:
+            await event.wait()
+        return await translated(message)
+
+    async def scenario():
+        batcher, pool = started(held, n_workers=2, linger_ms=100)
+        second = pool.workers.pop()
+        others = [asyncio.ensure_future(run(batcher, ["long"])) for _ in range(4)]
+        await asyncio.sleep(0.01)
+        pool.workers.append(second)
+        others.append(asyncio.ensure_future(run(batcher, ["short"])))
+        await asyncio.sleep(0.12)
+        others.append(asyncio.ensure_future(run(batcher, ["old"])))
+        await asyncio.sleep(0.15)
+        hold["short"].set()
+        await asyncio.sleep(0.05)
+        await run(batcher, ["new"])
+        hold["long"].set()
+        await asyncio.gather(*others)
+        return pool.batches
+
+    assert ["old", "new"] in asyncio.run(scenario())
+
+
+def test_no_worker_takes_more_than_its_share_of_all_that_is_asked():
+    hold = asyncio.Event()
+
+    async def held(message):
+        await hold.wait()
+        return await translated(message)
+
+    async def scenario():
+        batcher, pool = started(held, n_workers=2, linger_ms=0)
+        second = pool.workers.pop()
+        asked = [asyncio.ensure_future(run(batcher, ["first"])) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        asked += [asyncio.ensure_future(run(batcher, ["next"])) for _ in range(6)]
+        pool.workers.append(second)
+        batcher.wake()
+        await asyncio.sleep(0.01)
+        sizes = [len(batch) for batch in pool.batches]
+        hold.set()
+        await asyncio.gather(*asked)
+        return sizes
+
+    assert asyncio.run(scenario()) == [2, 4]
 
 
 def test_only_the_first_batch_of_a_kind_may_take_as_long_as_loading():

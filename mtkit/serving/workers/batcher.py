@@ -1,6 +1,7 @@
 """Sentences of many requests in, batches for the workers out: bounded, fair between requests, undone when abandoned."""
 
 import asyncio
+import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
@@ -93,6 +94,7 @@ class Batcher:
         self._s_per_item = 0.05  # averaged; of all workers together
         self.retired: list[ModelVersion] = []  # versions that workers should drop
         self.n_waiting = 0
+        self._n_working = 0  # items that workers have
         self.n_batches = 0
         self.n_items = 0
 
@@ -166,6 +168,7 @@ class Batcher:
                     continue
                 worker = idle[0]
                 worker.is_busy = True
+                self._n_working += len(batch)
                 task = asyncio.get_running_loop().create_task(self._do(worker, work, batch))
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
@@ -173,14 +176,16 @@ class Batcher:
     def _pause_s(self) -> float:
         """Return how long to wait for a fuller batch: until a worker's share of the open requests waits.
 
-        A single client never waits; of many, those whose answers have just gone out are about to come back.
+        A single client never waits; of many, those whose answers have just gone out are about to come back, so the
+        time counts from when a worker became idle.
         """
         assert self._pool is not None
         share = self.n_open // max(1, len(self._pool.workers))
         if self.n_waiting >= share or self._is_full():
             return 0.0
         oldest = min(call.arrived for call in self._waiting)
-        return oldest + self._cfg.linger_ms / 1000 - time.monotonic()
+        idle_since = min(worker.idle_since for worker in self._pool.idle)
+        return max(oldest, idle_since) + self._cfg.linger_ms / 1000 - time.monotonic()
 
     def _is_full(self) -> bool:
         n_tokens = 0
@@ -201,12 +206,16 @@ class Batcher:
     def _take(self, n_idle: int) -> tuple[Work, list[_Item]]:
         """Take the next batch: of the work whose turn it is, a sentence of each request in turn.
 
-        The idle workers share what waits, so that none gets everything while another has nothing to do.
+        The idle workers share what waits, so that none gets everything while another has nothing to do. Nor does one
+        get more than a worker's share of all that waits or is being done: clients that send their next sentence when
+        they have an answer would come back to it all together, and leave small batches to the others.
         """
+        assert self._pool is not None
         work = next(iter(self._waiting)).work
         alike = [call for call in self._waiting if call.work == work]
         n_items = sum(len(call.items) for call in alike)
-        most = -(-n_items // n_idle)
+        share = math.ceil((self.n_waiting + self._n_working) / max(1, len(self._pool.workers)))
+        most = min(math.ceil(n_items / n_idle), share)
         batch: list[_Item] = []
         n_tokens = 0
         while alike and len(batch) < most and (not batch or n_tokens < self._cfg.batch_tokens):
@@ -234,20 +243,21 @@ class Batcher:
         if self.retired:
             message["retired"] = [version.as_json() for version in self.retired]
         start = time.monotonic()
-        kind = work.model, work.task, bool(work.terms)
         try:
-            timeout_s = self._batch_timeout_s if kind in worker.done else self._first_timeout_s
+            timeout_s = self._batch_timeout_s if work.kind in worker.done else self._first_timeout_s
             answer = await self._pool.ask(worker, message, timeout_s)
         except WorkerDied as error:
             self._put_back(work, batch, error)
             return
+        finally:
+            self._n_working -= len(batch)
         n_workers = max(1, len(self._pool.workers))
         s_per_item = (time.monotonic() - start) / max(1, len(batch)) / n_workers
         self._s_per_item = _SPEED_MEMORY * self._s_per_item + (1 - _SPEED_MEMORY) * s_per_item
         self.n_batches += 1
         self.n_items += len(batch)
         if "error" not in answer:
-            worker.done.add(kind)
+            worker.done.add(work.kind)
             for item, result in zip(batch, answer["results"], strict=True):
                 if not item.result.done():
                     item.result.set_result(result)

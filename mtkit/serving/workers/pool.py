@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from contextlib import suppress
@@ -26,6 +27,7 @@ class Worker:
     def __init__(self, process: Process) -> None:
         self._process = process
         self.is_busy = False
+        self.idle_since = 0.0  # on the clock of `time.monotonic`
         self.has_answered = False
         self.done: set[Hashable] = set()  # the kinds of work that it has done, and loaded what they need
 
@@ -129,6 +131,7 @@ class Pool:
             self._start_task(self._replace(worker, error))
             raise
         worker.is_busy = False
+        worker.idle_since = time.monotonic()
         self._pause_s = _FIRST_PAUSE_S
         self._when_idle()
         return answer

@@ -51,6 +51,11 @@ class Work:
     patterns: tuple[str, ...] = ()  # of what is kept exactly
     terms: tuple[str, ...] = ()  # the lines of a terminology file
 
+    @property
+    def kind(self) -> tuple[ModelVersion, Task, bool]:
+        """What a worker must have loaded for it; terms need another engine than texts."""
+        return self.model, self.task, bool(self.terms)
+
     def as_json(self) -> dict[str, Any]:
         """Return the work for a message to a worker."""
         return {**vars(self), "model": self.model.as_json()}
