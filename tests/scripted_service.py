@@ -88,6 +88,8 @@ class ScriptedService(Service):
         self.script = Script()
         self.batcher = self.script
 
+    is_alive = True
+
     async def start(self) -> None:
         """Start nothing."""
 

@@ -33,6 +33,8 @@ from mtkit.serving.workers.work import ModelVersion
 class LoudService(Service):
     """Translates each sentence into upper case; "wait" once `go` is set; "fail" is refused."""
 
+    is_alive = True
+
     def __init__(self, cfg: ServeConfig, pairs: tuple[tuple[str, str], ...]) -> None:
         self.cfg = cfg
         self.models = ServedModels([Model(ModelVersion(Path(f"{src}-{tgt}"), "1"), src, tgt, 4) for src, tgt in pairs])
@@ -103,7 +105,7 @@ class KeptCorrections:
         if max(len(source), len(suggestion)) > MOST_CHARS:
             raise TooLarge(f"a correction has at most {MOST_CHARS} characters")
         self.kept.append((src, tgt, source, suggestion, caller, translation))
-        return Verdict(len(suggestion) > len(source), ["is dull"])
+        return Verdict(len(suggestion) > len(source), ["is dull"], acts=False)
 
 
 @dataclass(frozen=True)

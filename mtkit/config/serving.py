@@ -1,5 +1,6 @@
 """What `mtkit serve` reads: which models to serve, where, to whom, and within which limits."""
 
+from ipaddress import ip_address
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -125,3 +126,11 @@ class ServeConfig(Section):
     )
     page: bool = Field(True, description="serve the page for people at /")
     log_text: bool = Field(False, description="write texts and translations to the log")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nothing but programs of this machine can reach the service, unless a proxy lets others in."""
+        try:
+            return self.host == "localhost" or ip_address(self.host).is_loopback
+        except ValueError:
+            return False

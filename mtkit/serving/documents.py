@@ -18,7 +18,7 @@ from mtkit.console import log
 from mtkit.documents.reading import FORMATS, Options, format_named
 from mtkit.documents.sentences import Sentence, Translated
 from mtkit.serving.caller import Caller
-from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge
+from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge, TooLate, Unready
 from mtkit.serving.service import Service, TermLine
 from mtkit.serving.workers.pool import WorkerDied, start_worker
 
@@ -48,9 +48,14 @@ class DocumentJob:
     n_done: int = 0  # sentences
     n_total: int = 0  # sentences, each different one once; 0 until the document has been read
     n_chars: int = 0  # of its text
-    error: str | None = None  # for the caller
+    refusal: Refusal | None = None  # why there is no translation
     started: float = 0.0  # time, by the monotonic clock
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def error(self) -> str | None:
+        """What the caller is told if there is no translation."""
+        return None if self.refusal is None else str(self.refusal)
 
     @property
     def source_path(self) -> Path:
@@ -160,9 +165,10 @@ class Documents:
             self._folder = None
 
     async def _make_room(self, caller: Caller) -> None:
-        """If there are too many jobs, forget an ended one: the oldest of who has most. Raises Busy if none has ended.
+        """If there are too many jobs, forget an ended one: the oldest of who has most.
 
-        The caller counts as having one more, so that nobody loses a result to somebody with as many.
+        The caller counts as having one more, so that nobody loses a result to somebody with as many. Raises Busy if
+        none has ended but of callers with fewer.
         """
         while len(self._jobs) >= self._limits.max_documents:
             n_jobs = Counter(job.caller.name for job in self._jobs.values())
@@ -190,19 +196,19 @@ class Documents:
                 await self._translate(job)
             job.status = "done"
         except TimeoutError:
-            job.error = f"not done within {seconds:g} s: divide the document"
+            job.refusal = TooLate(f"not done within {seconds:g} s: divide the document")
         except Refusal as error:
-            job.error = str(error)
+            job.refusal = error
         except OSError as error:
             log.error(f"a document could not be kept: {error}")
-            job.error = "the service has no room for documents now; send it again later"
+            job.refusal = Busy("the service has no room for documents now; send it again later", retry_after_s=60)
         except Exception:
             log.exception("a document could not be translated")
-            job.error = _FAULT
+            job.refusal = Fault(_FAULT)
         finally:
             if job.status != "done":
                 job.status = "error"
-                job.error = job.error or _STOPPED
+                job.refusal = job.refusal or Unready(_STOPPED)
             self._tasks.pop(job, None)
             job.source_path.unlink(missing_ok=True)
             job.ended.set()
@@ -279,7 +285,7 @@ class Documents:
             if not of_caller:
                 del self._waiting[job.caller.name]
         if not job.ended.is_set():
-            job.status, job.error = "error", job.error or _STOPPED
+            job.status, job.refusal = "error", job.refusal or Unready(_STOPPED)
             job.ended.set()
         for path in (job.source_path, job.result_path):
             path.unlink(missing_ok=True)

@@ -17,7 +17,6 @@ from mtkit.console import log
 from mtkit.serving.dialects.errors import refusal_answer
 from mtkit.serving.refusals import Fault, Forbidden, Refusal, TooLarge, TooSlow, WrongHost
 
-_LOOPBACK = "localhost", "127.0.0.1", "::1"
 _SAFE_METHODS = "GET", "HEAD", "OPTIONS"
 _SLOWEST = 10_000  # bytes a second that a body must come with, once the deadline of a request has passed
 _DISCARD_S = 10.0  # how long we read on what we have refused, so that the client reads why
@@ -105,6 +104,7 @@ class _Body:
         self._until = time.monotonic() + seconds  # the clock of asyncio
         self._n_bytes = 0
         self._is_read = False
+        self._is_late = False
         self.is_cut = False
 
     def refusal(self) -> Refusal | None:
@@ -120,7 +120,7 @@ class _Body:
             async with asyncio.timeout_at(self._until + self._n_bytes / _SLOWEST):
                 message = await self._receive()
         except TimeoutError:
-            self.is_cut = True
+            self.is_cut = self._is_late = True
             raise TooSlow(f"the request did not arrive within {self._seconds:g} s") from None
         self._n_bytes += len(message.get("body", b""))
         self._is_read = not message.get("more_body", False)
@@ -135,9 +135,9 @@ class _Body:
     async def discard(self) -> None:
         """Read what is left of a body that was refused, for a while: clients read no answer before they have sent all.
 
-        One that waits for our consent (Expect: 100-continue) sends nothing.
+        One that waits for our consent (Expect: 100-continue) sends nothing; nor, probably, does one that was too slow.
         """
-        if not self.is_cut or "expect" in self._headers:
+        if not self.is_cut or self._is_late or "expect" in self._headers:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(_DISCARD_S):
@@ -160,7 +160,7 @@ def _known_hosts(cfg: ServeConfig) -> Callable[[str], bool]:
     the Host header. Addresses are safe, as they cannot be made to mean another machine.
     """
     names = {name.lower() for name in cfg.hosts}
-    if "*" in names or (not names and cfg.host not in _LOOPBACK):
+    if "*" in names or (not names and not cfg.is_local):
         return lambda host: True
     names |= {"", "localhost", cfg.host.lower()}  # "": old clients send none; browsers always do
 

@@ -121,6 +121,11 @@ class Service:
                 raise MtkitError(answer["message"])
             worker.done.add(trial.kind)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a worker."""
+        return bool(self.pool.workers)
+
     async def close(self) -> None:
         """Finish what has been accepted, then end the workers."""
         try:
@@ -308,22 +313,26 @@ class Service:
 
     # One word of a translation
 
-    async def word_probabilities(self, pairs: Sequence[tuple[str, str]], src: str, tgt: str) -> list[list[float]]:
+    async def word_probabilities(
+        self, pairs: Sequence[tuple[str, str]], src: str, tgt: str, *, caller: Caller = NOBODY
+    ) -> list[list[float]]:
         """Return the probability of each word of translations of sentences, pairs of source and translation."""
         for pair in pairs:
-            self.check_text("".join(pair))
+            self.check_text("".join(pair), caller)
         with self.using(src, tgt) as path:
             work = Work("words", self._single_model(path, src, tgt).version)
             async with self.deadline():
                 sizes = [len(source + translation) for source, translation in pairs]
                 return await self.batcher.run(work, [list(pair) for pair in pairs], sizes)
 
-    async def other_words(self, sentence: str, translation: str, position: int, src: str, tgt: str) -> dict[str, Any]:
+    async def other_words(
+        self, sentence: str, translation: str, position: int, src: str, tgt: str, *, caller: Caller = NOBODY
+    ) -> dict[str, Any]:
         """Return what could stand at a word of a translation: see `mtkit.scoring.alternatives.Alternatives`.
 
         position: of the word, from 1.
         """
-        self.check_text(sentence + translation)
+        self.check_text(sentence + translation, caller)
         with self.using(src, tgt) as path:
             work = Work("alternatives", self._single_model(path, src, tgt).version)
             n = max(1, self.cfg.limits.max_alternatives)

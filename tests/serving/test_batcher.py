@@ -201,6 +201,7 @@ def test_an_item_that_ends_every_worker_fails_alone():
     assert (first, last) == (["en-fr: a"], ["en-fr: b"])
     assert isinstance(poisoned, EndsWorkers)
     assert "ended 3 workers" in str(poisoned)
+    assert poisoned.status == 400  # clients send again what is answered by 5xx
 
 
 def test_an_item_that_the_worker_refuses_fails_alone():

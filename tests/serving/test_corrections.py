@@ -118,7 +118,8 @@ def test_corrections_outlive_the_service(file):
 )
 def test_callers_without_a_key_act_on_each_other_only_on_their_own_machine(file, settings, acts):
     corrections = opened(file, **settings)
-    assert suggest(corrections, caller=NOBODY).accepted
+    verdict = suggest(corrections, caller=NOBODY)
+    assert (verdict.accepted, verdict.acts) == (True, acts)
     assert lookup(corrections, caller=NOBODY) == (WISHED if acts else None)
     suggest(corrections)
     assert lookup(corrections) == WISHED  # a key tells whose it is
@@ -126,7 +127,7 @@ def test_callers_without_a_key_act_on_each_other_only_on_their_own_machine(file,
 
 def test_with_apply_accepted_nothing_acts_before_it_is_accepted(file):
     corrections = opened(file, "accepted")
-    suggest(corrections)
+    assert not suggest(corrections).acts
     assert lookup(corrections) is None
     assert command("accept", 1, "--file", file)[0] == 0
     assert lookup(opened(file, "accepted"), caller=BEN) == WISHED

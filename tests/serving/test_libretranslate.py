@@ -7,8 +7,9 @@ import pytest
 from tiny_server import KeptCorrections, ask, client_of, loud_backend
 
 from mtkit.serving.caller import Caller
+from mtkit.serving.documents import Documents
 from mtkit.serving.records.key_file import add_key
-from mtkit.serving.refusals import Busy, TooLate
+from mtkit.serving.refusals import Busy, Fault, TooLate
 
 EN_FR = {"source": "en", "target": "fr"}
 
@@ -44,6 +45,15 @@ def test_raw_utf_8_in_a_form_is_read():
     body = "q=él&source=en&target=fr".encode()
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert ask("POST", "/translate", content=body, headers=form).json() == {"translatedText": "ÉL"}
+
+
+def test_json_that_says_it_is_a_form_is_told_so():
+    form = {"Content-Type": "application/x-www-form-urlencoded"}  # as `curl -d` sends it
+    answer = ask("POST", "/translate", content=json.dumps({"q": "one", **EN_FR}), headers=form)
+    assert error_of(answer) == (
+        400,
+        "Invalid request: the body looks like JSON; send it with the header Content-Type: application/json",
+    )
 
 
 def test_a_list_of_texts_gives_a_list():
@@ -255,6 +265,16 @@ def test_settings_say_what_a_page_needs(tmp_path):
 
 def test_health():
     assert ask("GET", "/health").json() == {"status": "ok"}
+    head = ask("HEAD", "/health")
+    assert (head.status_code, head.content) == (200, b"")
+
+
+def test_without_workers_the_service_is_not_healthy():
+    backend = loud_backend()
+    backend.service.is_alive = False
+    answer = ask("GET", "/health", backend)
+    assert error_of(answer) == (503, "no worker is alive; another one is being started")
+    assert answer.headers["retry-after"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -273,6 +293,24 @@ def test_files_that_are_wrong_are_refused(files, data, message):
     status, found = error_of(ask("POST", "/translate_file", files=files or None, data=data))
     assert status == 400
     assert message in found
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"), [(None, 503), (TooLate("not done in time"), 504), (Fault("its log says why"), 500)]
+)
+def test_a_document_that_fails_tells_whose_fault_it_is(monkeypatch, refusal, status):
+    async def failing(self, job):
+        raise refusal or OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Documents, "_translate", failing)
+    answer = ask("POST", "/translate_file", files={"file": ("a.txt", b"one")}, data=EN_FR)
+    assert answer.status_code == status
+
+
+def test_terms_are_limited():
+    backend = loud_backend(limits={"max_terms": 2})
+    terms = {str(number): "x" for number in range(3)}
+    assert error_of(translate(backend, q="one", terms=terms)) == (400, "Invalid request: 3 terms are more than 2")
 
 
 @pytest.mark.parametrize("name", ["x", "..%2f..%2fetc%2fpasswd", "%00", "a" * 5000, "%ff", "0.a_fr.txt"])

@@ -3,6 +3,7 @@
 import json
 import time
 from http.client import HTTPConnection
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -293,7 +294,7 @@ def test_a_correction_is_used_from_then_on(tmp_path):
         client = Client(backend, script, address)
         values = {"source": "en", "target": "fr"}
         status, verdict = client.post("/api/corrections", text="It rains.", translation="Il pleut.", **values)
-        assert (status, verdict) == (200, {"accepted": True, "reasons": []})
+        assert (status, verdict) == (200, {"accepted": True, "acts": True, "reasons": []})
         _, result = client.post("/api/translate", text="It rains. Dogs run.", **values)
         assert [(sentence["tgt"], sentence["is_correction"]) for sentence in result["sentences"]] == [
             ("Il pleut.", True),
@@ -316,6 +317,14 @@ def test_a_key_has_its_own_documents_and_limits(tmp_path):
         values = {"text": "It rains. Dogs run. It rains.", "source": "en", "target": "fr"}
         statuses = [client.ask("POST", "/api/stream", values, key=key)[0].status for key in (None, "x", anna, ben)]
         assert statuses == [403, 403, 413, 200]
+        src, tgt = "It rains today.", "Il pleut."
+        asked: dict[str, dict[str, Any]] = {
+            "words": {"sentences": [{"src": src, "tgt": tgt}]},
+            "alternatives": {"sentence": src, "translation": tgt, "position": 1},
+        }
+        for name, more in asked.items():
+            sent = {"source": "en", "target": "fr", **more}
+            assert [client.ask("POST", f"/api/{name}", sent, key=key)[0].status for key in (anna, ben)] == [413, 200]
         _, job = client.send_document(b"It rains.", "a.txt", key=anna, source="en", target="fr")
         path = f"/api/documents/{job['id']}"
         for method, place in [("GET", path), ("GET", f"{path}/result"), ("DELETE", path)]:

@@ -70,7 +70,7 @@ def test_a_worker_that_is_killed_at_work_is_replaced():
         await pool.ask(worker, BAD, 30)
         worker.is_busy = True
         os.kill(worker.pid, signal.SIGKILL)
-        with pytest.raises(WorkerDied, match="ended"):
+        with pytest.raises(WorkerDied, match=r"ended \(killed by SIGKILL\)"):
             await pool.ask(worker, BAD, 30)
         new = await replaced(pool, worker)
         return (await pool.ask(new, BAD, 30))["error"], pool.n_deaths

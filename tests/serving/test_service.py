@@ -7,18 +7,22 @@ import signal
 import threading
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tiny_models import SENTENCES, tiny_bundle, tiny_config, tiny_tokenizer
 
 import mtkit
+from mtkit.bundle import read_bundle
 from mtkit.config.schema import Config
 from mtkit.config.serving import LimitsConfig, ServeConfig
-from mtkit.errors import MtkitError
+from mtkit.errors import BundleError, MtkitError
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.corrections import Corrections
 from mtkit.serving.refusals import BadRequest, TooLarge, TooLate
 from mtkit.serving.service import Service, TranslatedSentence, TranslatedText
+from mtkit.serving.workers.work import ModelVersion, fingerprint
+from mtkit.serving.workers.worker import LoadedModel
 
 TEXT = "I love oranges. It rains, it rains.\n\nDo you see the big house?  The cat sleeps under the table."
 
@@ -280,6 +284,17 @@ def test_a_new_version_of_a_bundle_is_served_after_a_reload(tmp_path):
         assert [version.folder for version in running.service.batcher.retired] == [folder]
     finally:
         running.end()
+
+
+def test_what_a_worker_loads_later_is_of_the_same_version(tmp_path):
+    folder = bundle_of(tmp_path / "served" / "model", "en", "fr")
+    model = LoadedModel(ModelVersion(folder, fingerprint(read_bundle(folder).manifest)), [])
+    translator = SimpleNamespace(engine=SimpleNamespace(name="ctranslate2"))  # beside it, terms need the native engine
+    model.__dict__["translator"] = translator
+    shutil.rmtree(folder)
+    shutil.copytree(bundle_of(tmp_path / "new" / "model", "en", "fr", d_ff=48), folder)
+    with pytest.raises(BundleError, match="the bundle has changed since the service looked at it; reload it"):
+        _ = model.native
 
 
 def test_a_damaged_new_version_is_not_served(tmp_path, caplog):

@@ -303,8 +303,8 @@ def _status(job: DocumentJob) -> DocumentStatus:
 
 
 def _download(job: DocumentJob) -> Response:
-    if job.error is not None:
-        raise BadRequest(job.error)
+    if job.refusal is not None:
+        raise job.refusal.with_traceback(None)  # it may be asked for again and again
     if (result := job.result) is None:
         raise Busy("the document is not translated yet: ask again later", retry_after_s=_SOON_S)
     disposition = f"attachment; filename*=utf-8''{quote(job.name, safe='')}"

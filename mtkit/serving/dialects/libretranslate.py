@@ -37,7 +37,7 @@ from mtkit.serving.dialects.values import (
     read_form,
     read_values,
 )
-from mtkit.serving.refusals import BadRequest, Forbidden, NotFound, TooLarge
+from mtkit.serving.refusals import BadRequest, Forbidden, NotFound, TooLarge, Unready
 from mtkit.serving.service import TermLine, TranslatedText
 
 _AUTO = "auto"
@@ -230,9 +230,12 @@ def router(backend: Backend) -> APIRouter:
         await dialect.suggest(request)
         return JSONResponse({"success": True})
 
-    @routes.get("/health", responses={200: {"model": Health}, **refusals()})
+    @routes.head("/health", include_in_schema=False)
+    @routes.get("/health", responses={200: {"model": Health}, **refusals(503)})
     async def health() -> Response:
-        """Say that the service works."""
+        """Say whether the service works: it answers 503 while no worker lives."""
+        if not backend.service.is_alive:
+            raise Unready("no worker is alive; another one is being started", retry_after_s=1)
         return JSONResponse({"status": "ok"})
 
     @routes.get("/frontend/settings", responses={200: {"model": FrontendSettings}, **refusals()})
@@ -376,8 +379,8 @@ class _Dialect:
         except BaseException:
             await documents.remove(job)
             raise
-        if job.error is not None:
-            raise BadRequest(job.error)
+        if job.refusal is not None:
+            raise job.refusal
         self._owners[job.id] = caller
         if len(self._owners) > self._limits.max_documents:
             self._owners.popitem(last=False)

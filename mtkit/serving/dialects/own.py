@@ -93,6 +93,7 @@ def router(backend: Backend) -> APIRouter:
 
     by: Any = Depends(without_key if backend.cfg.keys.file is None else with_key)
     _add_texts(routes, backend, by)
+    _add_words(routes, backend, by)
     _add_documents(routes, backend, by)
     if not backend.cfg.keys.required:
         for route in routes.routes:
@@ -156,14 +157,28 @@ def _add_texts(routes: APIRouter, backend: Backend, by: Any) -> None:
         first = await unless_left(request, _next(results))  # so that the status says what is wrong with the request
         return _stream(_events(StartEvent(path=codes, detected=detected), first, results))
 
+    @routes.post("/corrections", responses=refusals(400, 403, 408, 413, 422, 429, 503))
+    async def correct(wanted: CorrectionRequest, caller: Caller = by) -> CorrectionReply:
+        """Suggest a better translation of a text or a sentence."""
+        service.check_text(wanted.translation, caller)
+        verdict = await service.suggest(wanted.source, wanted.target, wanted.text, wanted.translation, caller)
+        return CorrectionReply(accepted=verdict.accepted, acts=verdict.acts, reasons=verdict.reasons)
+
+
+def _add_words(routes: APIRouter, backend: Backend, by: Any) -> None:
+    """Add the routes of single words of translations. by: depends on who asks."""
+    service = backend.service
+
     @routes.post("/words", responses=refusals(400, 403, 408, 413, 422, 429, 503, 504))
     async def words(request: Request, wanted: WordsRequest, caller: Caller = by) -> WordsReply:
         """Tell how probable each word of translations is: which words deserve a look."""
         pairs = [(pair.src, pair.tgt) for pair in wanted.sentences]
-        most, n_chars = _MOST_TEXTS * backend.cfg.limits.max_chars, sum(len(src + tgt) for src, tgt in pairs)
-        if n_chars > most:
+        most = _MOST_TEXTS * (caller.max_chars or backend.cfg.limits.max_chars)
+        if (n_chars := sum(len(src + tgt) for src, tgt in pairs)) > most:
             raise TooLarge(f"the sentences have {n_chars} characters; the limit is {most}")
-        found = await unless_left(request, service.word_probabilities(pairs, wanted.source, wanted.target))
+        found = await unless_left(
+            request, service.word_probabilities(pairs, wanted.source, wanted.target, caller=caller)
+        )
         return WordsReply(
             sentences=[
                 JudgedSentence(
@@ -179,20 +194,15 @@ def _add_texts(routes: APIRouter, backend: Backend, by: Any) -> None:
         """Find the words that could stand at a position of a translation, and how each would go on."""
         found = await unless_left(
             request,
-            service.other_words(wanted.sentence, wanted.translation, wanted.position, wanted.source, wanted.target),
+            service.other_words(
+                *(wanted.sentence, wanted.translation, wanted.position, wanted.source, wanted.target), caller=caller
+            ),
         )
         others = [
             OtherWord(word=other["word"], probability=other["probability"], translation=other["text"])
             for other in found["others"]
         ]
         return OtherWordsReply(word=found["word"], probability=found["probability"], others=others)
-
-    @routes.post("/corrections", responses=refusals(400, 403, 408, 413, 422, 429, 503))
-    async def correct(wanted: CorrectionRequest, caller: Caller = by) -> CorrectionReply:
-        """Suggest a better translation of a text or a sentence."""
-        service.check_text(wanted.translation, caller)
-        verdict = await service.suggest(wanted.source, wanted.target, wanted.text, wanted.translation, caller)
-        return CorrectionReply(accepted=verdict.accepted, reasons=verdict.reasons)
 
 
 def _add_documents(routes: APIRouter, backend: Backend, by: Any) -> None:

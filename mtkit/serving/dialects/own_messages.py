@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from mtkit.serving.dialects.openapi import ALTERNATIVES, CORRECTION, NO_NUL, SOURCE, SOURCE_OR_AUTO, TARGET, TEXT
 from mtkit.serving.service import Format
 
+_MOST_SENTENCES = 2_000  # whose words one request may have judged
 AUTO = "auto"  # as the source: find out which language it is
 
 
@@ -59,7 +60,7 @@ class WordsRequest(BaseModel):
 
     source: Source
     target: Target
-    sentences: Sequence[SentencePair]
+    sentences: Sequence[SentencePair] = Field(max_length=_MOST_SENTENCES)
 
 
 class OtherWordsRequest(BaseModel):
@@ -232,5 +233,9 @@ class DocumentReply(BaseModel):
 class CorrectionReply(BaseModel):
     """What became of a correction. It is kept in any case."""
 
-    accepted: bool = Field(description="it is used from now on")
+    accepted: bool = Field(description="nothing is wrong with it")
+    acts: bool = Field(
+        description="it is used from now on for who gave it; if it is accepted and does not act, the operator of the "
+        "service has to accept it, too"
+    )
     reasons: Sequence[str] = Field(description="why it waits for the operator")

@@ -32,7 +32,10 @@ async def read_values(request: Request, model: type[_Values]) -> _Values:
             return model.model_validate_json(body, strict=True)
     values = _fields(request.scope["query_string"])
     if kind == FORM:
-        values |= _fields(await request.body())
+        body = await request.body()
+        if body.lstrip().startswith(b"{"):  # curl says that JSON is a form, unless it is told otherwise
+            raise BadRequest(f"Invalid request: the body looks like JSON; send it with the header Content-Type: {JSON}")
+        values |= _fields(body)
     elif kind == MULTIPART:
         values |= await read_form(request)
     return read_fields(model, values)

@@ -8,7 +8,6 @@ for a person, unless nobody but this machine's own users can reach the service.
 """
 
 import asyncio
-import ipaddress
 import sqlite3
 import time
 import unicodedata
@@ -61,8 +60,9 @@ _COLUMNS = "id, state, reasons, src, tgt, source, translation, suggestion, calle
 class Verdict:
     """What the vetting says of a suggestion."""
 
-    accepted: bool  # nothing is wrong with it; it need not act yet
+    accepted: bool  # nothing is wrong with it
     reasons: Sequence[str]  # why a person should look at it
+    acts: bool  # from now on, for who gave it
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Corrections:
         assert cfg.corrections.file is not None
         self._file = CorrectionFile(cfg.corrections.file)
         self._vetted_act = cfg.corrections.apply == "vetted"
-        self._is_private = _is_loopback(cfg.host) and not cfg.proxies
+        self._is_private = cfg.is_local and not cfg.proxies
         self._accepted: dict[tuple[str, str, str], str] = {}  # suggestion by src, tgt and key
         self._vetted: dict[tuple[str, str, str, str], str] = {}  # by src, tgt, key and caller
         self._version: int | None = None  # SQLite's count of what others have changed
@@ -196,7 +196,7 @@ class Corrections:
         self._vetted.pop(place, None)
         if not doubts:
             self._vetted[place] = suggestion
-        return Verdict(not doubts, doubts)
+        return Verdict(not doubts, doubts, not doubts and self._acts_at_once(caller))
 
     def lookup(self, src: str, tgt: str, text: str, caller: Caller) -> str | None:
         """Return the correction that acts on a text, or sentence, for this caller; None if there is none.
@@ -208,7 +208,7 @@ class Corrections:
             return None
         place = src, tgt, key_of(text)
         own = None
-        if self._vetted_act and (caller.name or self._is_private):
+        if self._acts_at_once(caller):
             own = self._vetted.get((*place, caller.name))
         suggestion = own or self._accepted.get(place)
         if suggestion is None:
@@ -216,6 +216,10 @@ class Corrections:
         bare = text.strip()
         start = text.index(bare)
         return text[:start] + suggestion.strip() + text[start + len(bare) :]
+
+    def _acts_at_once(self, caller: Caller) -> bool:
+        """Return whether this caller's suggestions act before somebody accepts them. Strangers' do not."""
+        return self._vetted_act and bool(caller.name or self._is_private)
 
     def close(self) -> None:
         """Close the file."""
@@ -276,10 +280,3 @@ def key_of(text: str) -> str:
 
 def _is_surrogate(character: str) -> bool:
     return "\ud800" <= character <= "\udfff"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

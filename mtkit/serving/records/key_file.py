@@ -43,7 +43,8 @@ def add_key(path: Path, name: str, *, requests_per_minute: int | None = None, ma
     with _to_change(path):
         entries = read_keys(path) if path.exists() else []
         if any(entry.name == name for entry in entries):
-            raise UsageError(f"{path}: {name} has a key; to replace it, first run: mtkit keys remove {name}")
+            command = f"mtkit keys remove {name} --file {path}"
+            raise UsageError(f"{path}: {name} has a key; to replace it, first run: {command}")
         limits = {"requests_per_minute": requests_per_minute, "max_chars": max_chars}
         values = {"name": name, "sha256": checksum(key), "created": time.strftime("%Y-%m-%d"), **limits}
         try:

@@ -46,21 +46,16 @@ class Admission:
     def __init__(self, on_the_way: set["Admission"]) -> None:
         """on_the_way: the requests whose texts are about to come."""
         self._on_the_way = on_the_way
-        self._is_in = False
-
-    @property
-    def is_in(self) -> bool:
-        """Whether sentences of it have been let in."""
-        return self._is_in
+        self.is_in = False  # whether sentences of it have been let in
 
     def approach(self) -> None:
         """Note that its texts have arrived."""
-        if not self._is_in:
+        if not self.is_in:
             self._on_the_way.add(self)
 
     def enter(self) -> None:
         """Let it in."""
-        self._is_in = True
+        self.is_in = True
         self._on_the_way.discard(self)
 
     def end(self) -> None:

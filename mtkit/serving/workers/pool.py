@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
@@ -14,6 +15,7 @@ from mtkit.console import log
 from mtkit.serving.workers import frames
 
 _STOP_S = 5.0  # how long a worker may take to end before we kill it
+_END_S = 1.0  # how long the end of a process may come after that of its output
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a worker is started again that died before it had answered
 
 
@@ -46,14 +48,23 @@ class Worker:
                 answer: dict[str, Any] = await frames.read(self._process.stdout)
         except TimeoutError:  # first, because it is an OSError, too
             raise WorkerDied(f"worker {self.pid} did not answer within {timeout_s:g} s") from None
-        except (asyncio.IncompleteReadError, OSError, ValueError) as error:
-            raise WorkerDied(f"worker {self.pid} ended: {type(error).__name__}") from None
+        except (asyncio.IncompleteReadError, OSError, ValueError):
+            raise WorkerDied(f"worker {self.pid} ended ({await self._ended_or_killed()})") from None
         self.has_answered = True
         return answer
 
-    async def ended(self) -> None:
-        """Wait until the process has ended."""
-        await self._process.wait()
+    async def ended(self) -> str:
+        """Wait until the process has ended; return how."""
+        code = await self._process.wait()
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+    async def _ended_or_killed(self) -> str:
+        try:
+            async with asyncio.timeout(_END_S):
+                return await self.ended()
+        except TimeoutError:  # it lives, but says something strange, or has closed its output
+            self._kill()
+            return await self.ended()
 
     async def end(self, *, at_once: bool = False) -> None:
         """End the process; at_once: without waiting for its batch."""
@@ -111,10 +122,10 @@ class Pool:
 
     async def _watch(self, worker: Worker) -> None:
         """Replace a worker that dies while it is idle; one that is asked is missed by who asks."""
-        await worker.ended()
+        how = await worker.ended()
         if worker in self.workers and not worker.is_busy and not self._is_closed:
             self.workers.remove(worker)
-            await self._replace(worker, WorkerDied(f"worker {worker.pid} ended"))
+            await self._replace(worker, WorkerDied(f"worker {worker.pid} ended ({how})"))
 
     @property
     def idle(self) -> list[Worker]:

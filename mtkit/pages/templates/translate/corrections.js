@@ -27,9 +27,10 @@ async function sendCorrections(event) {
   for (const [field, part] of changed) {
     const verdict = field.nextElementSibling;
     try {
-      const {accepted, reasons} = await suggest(part.sentence.src, field.value);
+      const {accepted, acts, reasons} = await suggest(part.sentence.src, field.value);
+      const waits = accepted ? "the operator of this service looks at it first" : reasons.join("; ");
       verdict.className = "verdict good";
-      verdict.textContent = accepted ? "✓ Used from now on. Thank you." : `✓ Kept, but not used yet: ${reasons.join("; ")}.`;
+      verdict.textContent = acts ? "✓ Used from now on. Thank you." : `✓ Kept, but not used yet: ${waits}.`;
       correctPart(field, part);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
