@@ -60,8 +60,7 @@ async def _serve(backend: Backend, settings: uvicorn.Config) -> None:
     except SystemExit:  # by uvicorn, which could not listen, or by a signal
         if server.started:
             raise
-    if not server.started:
-        await backend.service.close()
+    if not server.started:  # uvicorn has ended what `create_app` started
         raise MtkitError(f"the service did not start; is the port {settings.port} of {settings.host} free?")
 
 
