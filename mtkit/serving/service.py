@@ -89,7 +89,9 @@ class Service:
         self.cfg = cfg
         self.corrections = corrections
         self.models: ServedModels = read_models(cfg.models, cfg.decode)
-        self.batcher = Batcher(cfg.queue, max(_WORKING_S, cfg.limits.deadline_s), _LOADING_S)
+        # Under a cap on memory any batch may have to load its model again.
+        working_s = max(_WORKING_S, cfg.limits.deadline_s) if cfg.memory_mb is None else _LOADING_S
+        self.batcher = Batcher(cfg.queue, working_s, _LOADING_S)
         n_workers = cfg.workers or usable_cores()
         most_bytes = None if cfg.memory_mb is None else cfg.memory_mb * 1_000_000 // n_workers
         self.pool = Pool(n_workers, {"decode": cfg.decode, "most_bytes": most_bytes}, self.batcher.wake)
