@@ -11,7 +11,9 @@ from typing import Any
 
 import httpx
 import uvicorn
+from tiny_models import tiny_bundle, tiny_config, tiny_tokenizer
 
+from mtkit.config.schema import Config
 from mtkit.config.serving import ServeConfig
 from mtkit.documents.sentences import Translated
 from mtkit.serving.app import create_app
@@ -28,6 +30,17 @@ from mtkit.serving.service import Service, _Result
 from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.pool import Pool
 from mtkit.serving.workers.work import ModelVersion
+
+
+def bundle_of(folder: Path, src: str, tgt: str, d_ff: int = 32) -> Path:
+    """The bundle of a random model; another d_ff makes another one."""
+    values = tiny_config({"d_ff": d_ff}).model_dump(mode="json")
+    values["data"] |= {"src_lang": src, "tgt_lang": tgt}
+    values["decode"]["max_len_constant"] = 30  # room for terms
+    cfg = Config.model_validate(values)
+    folder.mkdir(parents=True)
+    tiny_bundle(folder, tiny_tokenizer(folder.parent, cfg), cfg)
+    return folder
 
 
 class LoudService(Service):

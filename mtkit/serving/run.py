@@ -40,12 +40,16 @@ def serve(cfg: ServeConfig) -> None:
         proxy_headers=bool(cfg.proxies),
         forwarded_allow_ips=cfg.proxies,
     )
-    with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # that of uvloop, if it is installed
-        runner.run(_serve(backend, settings))
-
-
-async def _serve(backend: Backend, settings: uvicorn.Config) -> None:
     server = _Server(settings)
+    with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # that of uvloop, if it is installed
+        try:
+            runner.run(_serve(backend, server))
+        except KeyboardInterrupt:
+            if not server.started:  # else it has ended as it should, and uvicorn has raised the signal again
+                raise
+
+
+async def _serve(backend: Backend, server: "_Server") -> None:
     with suppress(NotImplementedError, AttributeError):  # not on Windows
         reloading: set[asyncio.Task[None]] = set()  # the loop alone would let go of them
 
@@ -61,7 +65,8 @@ async def _serve(backend: Backend, settings: uvicorn.Config) -> None:
         if server.started:
             raise
     if not server.started:  # uvicorn has ended what `create_app` started
-        raise MtkitError(f"the service did not start; is the port {settings.port} of {settings.host} free?")
+        cfg = backend.cfg
+        raise MtkitError(f"the service did not start; is the port {cfg.port} of {cfg.host} free?")
 
 
 class _Server(uvicorn.Server):

@@ -1,7 +1,8 @@
 """Corrections in the service, around a tiny random model: whole texts first, then sentences."""
 
 import pytest
-from serving.test_service import Running, bundle_of
+from serving.test_service import Running
+from tiny_server import bundle_of
 
 from mtkit.config.serving import CorrectionsConfig, ServeConfig
 from mtkit.documents.sentences import Sentence

@@ -6,15 +6,14 @@ import shutil
 import signal
 import threading
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tiny_models import SENTENCES, tiny_bundle, tiny_config, tiny_tokenizer
+from tiny_models import SENTENCES
+from tiny_server import bundle_of
 
 import mtkit
 from mtkit.bundle import read_bundle
-from mtkit.config.schema import Config
 from mtkit.config.serving import LimitsConfig, ServeConfig
 from mtkit.errors import BundleError, MtkitError
 from mtkit.serving.caller import Caller
@@ -25,17 +24,6 @@ from mtkit.serving.workers.work import ModelVersion, fingerprint
 from mtkit.serving.workers.worker import LoadedModel
 
 TEXT = "I love oranges. It rains, it rains.\n\nDo you see the big house?  The cat sleeps under the table."
-
-
-def bundle_of(folder: Path, src: str, tgt: str, d_ff: int = 32) -> Path:
-    """The bundle of a random model; another d_ff makes another one."""
-    values = tiny_config({"d_ff": d_ff}).model_dump(mode="json")
-    values["data"] |= {"src_lang": src, "tgt_lang": tgt}
-    values["decode"]["max_len_constant"] = 30  # room for terms
-    cfg = Config.model_validate(values)
-    folder.mkdir(parents=True)
-    tiny_bundle(folder, tiny_tokenizer(folder.parent, cfg), cfg)
-    return folder
 
 
 class Running:

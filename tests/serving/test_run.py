@@ -1,0 +1,84 @@
+"""The service as a process: how it ends, and what it says if it cannot start."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tiny_server import bundle_of
+
+_ANSWER_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return bundle_of(tmp_path_factory.mktemp("run") / "model", "en", "fr")
+
+
+@contextmanager
+def served(model: Path, log: Path, port: int = 0) -> Iterator[subprocess.Popen[bytes]]:
+    """A service of its own, which is gone afterwards."""
+    command = [sys.executable, "-m", "mtkit", "serve", "--model", str(model), "--port", str(port), "--set", "workers=1"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(condition):
+    """Wait until it holds; return it."""
+    until = time.monotonic() + _ANSWER_S
+    while not (found := condition()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return found
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_that_is_told_to_end_ends_well(model, tmp_path, signal_number):
+    log = tmp_path / "log"
+    with served(model, log) as process:
+        wait_for(lambda: b"serving at" in log.read_bytes())
+        process.send_signal(signal_number)
+        assert process.wait(_ANSWER_S) == 0
+    assert log.read_bytes().count(b"\n") == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes as Linux shows them")
+def test_ctrl_c_while_models_load_leaves_no_process(model, tmp_path):
+    with served(model, tmp_path / "log") as process:
+        workers = wait_for(lambda: children_of(process.pid))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(_ANSWER_S) == 130
+        wait_for(lambda: not any(map(is_running, workers)))
+    assert (tmp_path / "log").read_text("utf-8") == "mtkit: interrupted\n"
+
+
+def test_a_port_in_use_is_named(model, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with served(model, tmp_path / "log", port) as process:
+            assert process.wait(_ANSWER_S) == 1
+    last = (tmp_path / "log").read_text("utf-8").splitlines()[-1]
+    assert last == f"mtkit: the service did not start; is the port {port} of 127.0.0.1 free?"
