@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,11 +25,20 @@ async def translated(message):
     return {"results": [f"{message['work']['model'][0]}: {item}" for item in message["items"]]}
 
 
+class FakeWorker:
+    """A worker that has nothing to do."""
+
+    def __init__(self) -> None:
+        self.is_busy = False
+        self.idle_since = 0.0
+        self.done: set[Any] = set()
+
+
 class FakePool:
     """Workers that answer by a coroutine; a worker that dies is replaced at once."""
 
     def __init__(self, n_workers: int, answer: Answer, batcher: Batcher) -> None:
-        self.workers: list[Any] = [SimpleNamespace(is_busy=False, idle_since=0.0, done=set()) for _ in range(n_workers)]
+        self.workers: list[Any] = [FakeWorker() for _ in range(n_workers)]
         self._answer, self._batcher = answer, batcher
         self.batches: list[list[Any]] = []
         self.timeouts_s: list[float] = []
@@ -333,6 +341,62 @@ def test_a_worker_that_has_just_answered_waits_for_its_clients_to_come_back():
         return pool.batches
 
     assert ["old", "new"] in asyncio.run(scenario())
+
+
+def test_workers_that_have_long_been_at_work_leave_their_share_to_others():
+    hold = asyncio.Event()
+
+    async def held(message):
+        await (hold.wait() if "long" in message["items"] else asyncio.sleep(0.001))
+        return await translated(message)
+
+    async def scenario():
+        batcher, pool = started(held, n_workers=4, linger_ms=0)
+        for _ in range(60):
+            await run(batcher, ["short"])  # so that it is known how long a batch takes
+        asked = [asyncio.ensure_future(run(batcher, ["long"])) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        asked += [asyncio.ensure_future(run(batcher, ["next"])) for _ in range(8)]
+        await asyncio.sleep(0.05)
+        hold.set()
+        await asyncio.gather(*asked)
+        return [len(batch) for batch in pool.batches if "next" in batch]
+
+    assert asyncio.run(scenario()) == [8]
+
+
+def test_a_batch_that_fails_in_an_unforeseen_way_is_answered(caplog):
+    async def failing(message):
+        raise RuntimeError(message["items"][0])
+
+    async def scenario():
+        batcher, _ = started(failing)
+        return await asyncio.gather(run(batcher, ["what the user wrote"]), return_exceptions=True)
+
+    [fault] = asyncio.run(scenario())
+    assert isinstance(fault, Fault)
+    assert "RuntimeError" in caplog.text and "what the user wrote" not in caplog.text
+
+
+def test_a_text_that_was_in_a_refused_batch_outlives_a_worker():
+    n_deaths = 0
+
+    async def answer(message):
+        nonlocal n_deaths
+        if "bad" in message["items"]:
+            return {"error": "data", "message": "bad"}
+        if n_deaths == 0:
+            n_deaths += 1
+            raise WorkerDied("killed")
+        return await translated(message)
+
+    async def scenario():
+        batcher, _ = started(answer)
+        return await asyncio.gather(run(batcher, ["good"]), run(batcher, ["bad"]), return_exceptions=True)
+
+    good, bad = asyncio.run(scenario())
+    assert good == ["en-fr: good"]
+    assert isinstance(bad, BadRequest)
 
 
 def test_no_worker_takes_more_than_its_share_of_all_that_is_asked():

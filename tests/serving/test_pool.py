@@ -15,7 +15,7 @@ BAD = {"work": None}  # which a worker answers by a fault, without any model
 SETTINGS: dict[str, Any] = {"decode": {}, "most_bytes": None}
 
 
-def with_pool(scenario, n_workers=1):
+def with_pool(scenario, n_workers=1, new_loop=asyncio.new_event_loop):
     """What scenario(pool) returns; the pool ends after it."""
 
     async def run():
@@ -26,7 +26,8 @@ def with_pool(scenario, n_workers=1):
         finally:
             await pool.close()
 
-    return asyncio.run(run())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(run())
 
 
 async def replaced(pool, worker):
@@ -72,6 +73,45 @@ def test_a_worker_that_is_killed_at_work_is_replaced():
         os.kill(worker.pid, signal.SIGKILL)
         with pytest.raises(WorkerDied, match=r"ended \(killed by SIGKILL\)"):
             await pool.ask(worker, BAD, 30)
+        new = await replaced(pool, worker)
+        return (await pool.ask(new, BAD, 30))["error"], pool.n_deaths
+
+    assert with_pool(scenario) == ("fault", 1)
+
+
+def test_a_worker_whose_end_the_loop_has_seen_is_replaced():
+    uvloop = pytest.importorskip("uvloop")  # it closes the pipe, and refuses to write into it in a way of its own
+
+    async def scenario(pool):
+        [worker] = pool.workers
+        await pool.ask(worker, BAD, 30)
+        worker.is_busy = True  # as a batch is on its way to it
+        os.kill(worker.pid, signal.SIGKILL)
+        await worker.ended()
+        await asyncio.sleep(0.1)
+        with pytest.raises(WorkerDied, match=r"ended \(killed by SIGKILL\)"):
+            await pool.ask(worker, BAD, 30)
+        new = await replaced(pool, worker)
+        return (await pool.ask(new, BAD, 30))["error"]
+
+    assert with_pool(scenario, new_loop=uvloop.new_event_loop) == "fault"
+
+
+def test_a_worker_that_ends_after_its_answer_is_replaced(monkeypatch):
+    async def scenario(pool):
+        [worker] = pool.workers
+        await pool.ask(worker, BAD, 30)
+        ask = worker.ask
+
+        async def ask_and_die(message, timeout_s):
+            answer = await ask(message, timeout_s)
+            os.kill(worker.pid, signal.SIGKILL)
+            await worker.ended()
+            await asyncio.sleep(0.05)
+            return answer
+
+        monkeypatch.setattr(worker, "ask", ask_and_die)
+        assert (await pool.ask(worker, BAD, 30))["error"] == "fault"
         new = await replaced(pool, worker)
         return (await pool.ask(new, BAD, 30))["error"], pool.n_deaths
 

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+import traceback
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,9 +17,10 @@ from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault, Refusal
 from mtkit.serving.workers.pool import Pool, Worker, WorkerDied
 from mtkit.serving.workers.work import ModelVersion, Work
 
-_MOST_ATTEMPTS = 3  # of an item whose workers die; the last one is without company
+_MOST_DEATHS = 3  # of workers that had an item; the last of them had nothing else
 _CHARS_A_TOKEN = 4
-_SPEED_MEMORY = 0.9  # weight of the past in the average of seconds a sentence
+_FAULT = "the service failed on this text; its log says why"
+_MEMORY = 0.9  # weight of the past in averages
 
 
 @dataclass(eq=False)
@@ -28,7 +30,8 @@ class _Item:
     content: Any
     n_tokens: int
     result: asyncio.Future[Any]
-    attempts: int = 0
+    n_deaths: int = 0  # of workers that had it
+    is_alone: bool = False  # in its batch, as it may be what is wrong with it
 
 
 @dataclass(eq=False)
@@ -89,7 +92,8 @@ class Batcher:
         self._s_per_item = 0.05  # averaged; of all workers together
         self.retired: list[ModelVersion] = []  # versions that workers should drop
         self.n_waiting = 0
-        self._n_working = 0  # items that workers have
+        self._working: dict[Worker, tuple[int, float]] = {}  # how many items they have, and since when
+        self._s_per_batch = 0.1  # averaged
         self.n_batches = 0
         self.n_items = 0
 
@@ -107,7 +111,8 @@ class Batcher:
     ) -> list[Any]:
         """Return the results of items, in order. sizes: characters of each.
 
-        A call that is cancelled takes its waiting items with it. Raises Busy if the queue is full, unless other items
+        A call that is cancelled takes its waiting items with it; those that wait again, as their worker has died, are
+        dropped at their turn. Raises Busy if the queue is full, unless other items
         of the same request have been let in; BadRequest if the items cannot be done.
         """
         if not items:
@@ -163,7 +168,7 @@ class Batcher:
                     continue
                 worker = idle[0]
                 worker.is_busy = True
-                self._n_working += len(batch)
+                self._working[worker] = len(batch), time.monotonic()
                 task = asyncio.get_running_loop().create_task(self._do(worker, work, batch))
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
@@ -201,22 +206,18 @@ class Batcher:
     def _take(self, n_idle: int) -> tuple[Work, list[_Item]]:
         """Take the next batch: of the work whose turn it is, a sentence of each request in turn.
 
-        The idle workers share what waits, so that none gets everything while another has nothing to do. Nor does one
-        get more than a worker's share of all that waits or is being done: clients that send their next sentence when
-        they have an answer would come back to it all together, and leave small batches to the others.
+        The idle workers share what waits, so that none gets everything while another has nothing to do.
         """
-        assert self._pool is not None
         work = next(iter(self._waiting)).work
         alike = [call for call in self._waiting if call.work == work]
         n_items = sum(len(call.items) for call in alike)
-        share = math.ceil((self.n_waiting + self._n_working) / max(1, len(self._pool.workers)))
-        most = min(math.ceil(n_items / n_idle), share)
+        most = min(math.ceil(n_items / n_idle), self._share(n_idle))
         batch: list[_Item] = []
         n_tokens = 0
         while alike and len(batch) < most and (not batch or n_tokens < self._cfg.batch_tokens):
             call = alike.pop(0)
-            if batch and call.items[0].attempts >= _MOST_ATTEMPTS - 1:
-                break  # it may have killed its workers: let it be alone
+            if batch and call.items[0].is_alone:
+                break
             item = call.items.popleft()
             self.n_waiting -= 1
             self._waiting.pop(call)
@@ -227,9 +228,19 @@ class Batcher:
                 continue
             batch.append(item)
             n_tokens += item.n_tokens
-            if item.attempts >= _MOST_ATTEMPTS - 1:
+            if item.is_alone:
                 break
         return work, batch
+
+    def _share(self, n_idle: int) -> int:
+        """Return how many items are an equal part for each worker, of those that wait and those that are being done.
+
+        Clients that send their next sentence when they have an answer would otherwise come back to one worker all
+        together, and leave small batches to the others. Workers that have been at work for long do not count.
+        """
+        begun = time.monotonic() - 2 * self._s_per_batch
+        recent = [n_items for n_items, since in self._working.values() if since > begun]
+        return math.ceil((self.n_waiting + sum(recent)) / (n_idle + len(recent)))
 
     async def _do(self, worker: Worker, work: Work, batch: list[_Item]) -> None:
         """Have a worker do a batch, and hand out the results; if it dies, put the batch back."""
@@ -244,11 +255,17 @@ class Batcher:
         except WorkerDied as error:
             self._put_back(work, batch, error)
             return
+        except Exception as error:
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            log.error(f"a batch failed: {type(error).__name__}\n{frames}")  # what it says may hold a user's text
+            _fail(batch, Fault(_FAULT))
+            return
         finally:
-            self._n_working -= len(batch)
-        n_workers = max(1, len(self._pool.workers))
-        s_per_item = (time.monotonic() - start) / max(1, len(batch)) / n_workers
-        self._s_per_item = _SPEED_MEMORY * self._s_per_item + (1 - _SPEED_MEMORY) * s_per_item
+            del self._working[worker]
+        seconds = time.monotonic() - start
+        s_per_item = seconds / max(1, len(batch)) / max(1, len(self._pool.workers))
+        self._s_per_item = _MEMORY * self._s_per_item + (1 - _MEMORY) * s_per_item
+        self._s_per_batch = _MEMORY * self._s_per_batch + (1 - _MEMORY) * seconds
         self.n_batches += 1
         self.n_items += len(batch)
         if "error" not in answer:
@@ -259,29 +276,27 @@ class Batcher:
             return
         if len(batch) > 1 and answer["error"] in ("data", "request"):  # one may be wrong: let each fail by itself
             for item in batch:
-                item.attempts = _MOST_ATTEMPTS - 1
+                item.is_alone = True
             self._wait_again(work, batch)
             return
-        problem = _problem(answer)
-        for item in batch:
-            if not item.result.done():
-                item.result.set_exception(problem)
+        _fail(batch, _problem(answer))
 
     def _put_back(self, work: Work, batch: list[_Item], error: WorkerDied) -> None:
         again = []
         for item in batch:
-            item.attempts += 1
-            if item.result.done():
-                continue
-            if item.attempts < _MOST_ATTEMPTS:
+            item.n_deaths += 1
+            item.is_alone |= item.n_deaths == _MOST_DEATHS - 1
+            if item.n_deaths < _MOST_DEATHS:
                 again.append(item)
             else:
-                item.result.set_exception(EndsWorkers(f"this text ended {item.attempts} workers: {error}"))
+                _fail([item], EndsWorkers(f"this text ended {item.n_deaths} workers: {error}"))
         self._wait_again(work, again)
 
     def _wait_again(self, work: Work, items: Sequence[_Item]) -> None:
         """Put items in front of all that wait."""
         for item in reversed(items):
+            if item.result.done():  # abandoned
+                continue
             call = _Call(work, time.monotonic(), deque([item]))
             self._waiting[call] = None
             self._waiting.move_to_end(call, last=False)
@@ -302,12 +317,18 @@ class Batcher:
         await asyncio.gather(*self._running, return_exceptions=True)
 
 
+def _fail(items: Sequence[_Item], refusal: Refusal) -> None:
+    for item in items:
+        if not item.result.done():
+            item.result.set_exception(refusal)
+
+
 def _problem(answer: dict[str, Any]) -> Refusal:
     """Return the error that a worker's answer stands for."""
     if answer["error"] in ("data", "request"):
         return BadRequest(answer["message"])
     if answer["error"] == "bundle":
         log.error(answer["message"])
-        return Unready("the model is being replaced: try again", retry_after_s=1)
+        return Unready("the model's folder is damaged, or being replaced: try again later", retry_after_s=1)
     log.error(f"a worker failed: {answer['message']}")
-    return Fault("the service failed on this text; its log says why")
+    return Fault(_FAULT)

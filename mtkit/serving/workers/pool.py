@@ -48,10 +48,15 @@ class Worker:
                 answer: dict[str, Any] = await frames.read(self._process.stdout)
         except TimeoutError:  # first, because it is an OSError, too
             raise WorkerDied(f"worker {self.pid} did not answer within {timeout_s:g} s") from None
-        except (asyncio.IncompleteReadError, OSError, ValueError):
+        except (asyncio.IncompleteReadError, OSError, ValueError, RuntimeError):  # RuntimeError: uvloop's closed pipe
             raise WorkerDied(f"worker {self.pid} ended ({await self._ended_or_killed()})") from None
         self.has_answered = True
         return answer
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.returncode is not None
 
     async def ended(self) -> str:
         """Wait until the process has ended; return how."""
@@ -141,6 +146,10 @@ class Pool:
             self.workers.remove(worker)
             self._start_task(self._replace(worker, error))
             raise
+        if worker.has_ended:  # since its answer; `_watch` took it for busy
+            self.workers.remove(worker)
+            self._start_task(self._replace(worker, WorkerDied(f"worker {worker.pid} ended")))
+            return answer
         worker.is_busy = False
         worker.idle_since = time.monotonic()
         self._pause_s = _FIRST_PAUSE_S
