@@ -9,7 +9,7 @@ import typer
 
 from mtkit.config import loading
 from mtkit.config import overrides as config_overrides
-from mtkit.serving import run
+from mtkit.errors import MtkitError
 
 
 def serve(
@@ -40,4 +40,8 @@ def serve(
         *(overrides or []),
         *(config_overrides.setting(key, value) for key, value in given.items() if value is not None),
     ]
+    try:
+        from mtkit.serving import run
+    except ModuleNotFoundError as error:
+        raise MtkitError(f"a service needs the package {error.name}: pip install 'mtkit[serve]'") from None
     run.serve(loading.load_serve_config(config, settings))

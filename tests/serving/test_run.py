@@ -75,10 +75,23 @@ def test_ctrl_c_while_models_load_leaves_no_process(model, tmp_path):
     assert (tmp_path / "log").read_text("utf-8") == "mtkit: interrupted\n"
 
 
+def test_a_missing_extra_is_named():
+    code = (
+        "import sys; sys.modules['uvicorn'] = None; sys.argv = ['mtkit', 'serve']; from mtkit.cli import main; main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=_ANSWER_S, check=False)
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "mtkit: a service needs the package uvicorn: pip install 'mtkit[serve]'\n",
+    )
+
+
 def test_a_port_in_use_is_named(model, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with served(model, tmp_path / "log", port) as process:
             assert process.wait(_ANSWER_S) == 1
     last = (tmp_path / "log").read_text("utf-8").splitlines()[-1]
-    assert last == f"mtkit: the service did not start; is the port {port} of 127.0.0.1 free?"
+    assert (
+        last == f"mtkit: the service did not start; is 127.0.0.1 an address of this machine, and its port {port} free?"
+    )
