@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import traceback
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -21,6 +22,12 @@ class _AroundProgressBars(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
         tqdm.write(prefix + record.getMessage(), file=sys.stderr)
+
+
+def log_fault(what: str, error: Exception, *, with_text: bool = False) -> None:
+    """Log what failed, and where. with_text: also what the error says, which may hold a user's text."""
+    name = f"{type(error).__name__}: {error}" if with_text else type(error).__name__
+    log.error(f"{what}: {name}\n{''.join(traceback.format_tb(error.__traceback__))}")
 
 
 def set_up_logging(quiet: bool) -> None:

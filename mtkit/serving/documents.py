@@ -14,7 +14,7 @@ from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, Literal
 
 from mtkit.config.serving import LimitsConfig
-from mtkit.console import log
+from mtkit.console import log, log_fault
 from mtkit.documents.reading import FORMATS, Options, format_named
 from mtkit.documents.sentences import Sentence, Translated
 from mtkit.serving.caller import Caller
@@ -202,8 +202,8 @@ class Documents:
         except OSError as error:
             log.error(f"a document could not be kept: {error}")
             job.refusal = Busy("the service has no room for documents now; send it again later", retry_after_s=60)
-        except Exception:
-            log.exception("a document could not be translated")
+        except Exception as error:
+            log_fault("a document could not be translated", error)
             job.refusal = Fault(_FAULT)
         finally:
             if job.status != "done":

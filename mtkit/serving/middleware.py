@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -13,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mtkit.config.serving import ServeConfig
-from mtkit.console import log
+from mtkit.console import log_fault
 from mtkit.serving.dialects.errors import refusal_answer
 from mtkit.serving.refusals import Fault, Forbidden, Refusal, TooLarge, TooSlow, WrongHost
 
@@ -62,7 +61,7 @@ class Door:
             else:
                 await self._app(scope, body.receive, send_with_headers)
         except Exception as error:
-            self._report(error)
+            log_fault("a request failed", error, with_text=self._cfg.log_text)
             if is_started:
                 raise RuntimeError("the answer broke off") from None  # the server closes the connection
             fault = Fault("the service failed; its log says why")
@@ -89,11 +88,6 @@ class Door:
         except ValueError:
             return False
         return netloc == host if scheme in ("http", "https") else origin != "null"
-
-    def _report(self, error: Exception) -> None:
-        """Log where an error happened. What it says may hold a user's text."""
-        what = str(error) if self._cfg.log_text else type(error).__name__
-        log.error(f"a request failed: {what}\n{''.join(traceback.format_tb(error.__traceback__))}")
 
 
 class _Body:

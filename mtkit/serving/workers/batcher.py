@@ -3,7 +3,6 @@
 import asyncio
 import math
 import time
-import traceback
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mtkit.config.serving import QueueConfig
-from mtkit.console import log
+from mtkit.console import log, log_fault
 from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault, Refusal, Unready
 from mtkit.serving.workers.pool import Pool, Worker, WorkerDied
 from mtkit.serving.workers.work import ModelVersion, Work
@@ -256,8 +255,7 @@ class Batcher:
             self._put_back(work, batch, error)
             return
         except Exception as error:
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            log.error(f"a batch failed: {type(error).__name__}\n{frames}")  # what it says may hold a user's text
+            log_fault("a batch failed", error)
             _fail(batch, Fault(_FAULT))
             return
         finally:
