@@ -134,17 +134,16 @@ def test_with_apply_accepted_nothing_acts_before_it_is_accepted(file):
 
 
 def test_a_running_service_takes_what_is_accepted_and_rejected(file, monkeypatch):
-    monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
     corrections = opened(file)
 
     async def seen_by_ben():
-        corrections.lookup("en", "fr", SOURCE, BEN)  # begins to look
-        await corrections._looking
+        await asyncio.sleep(0.3)  # nobody asks meanwhile
         return corrections.lookup("en", "fr", SOURCE, BEN)
 
     async def run():
         await corrections.suggest("en", "fr", SOURCE, WISHED, ANNE)
-        assert await seen_by_ben() is None
+        assert corrections.lookup("en", "fr", SOURCE, BEN) is None
         CorrectionFile(file).decide("accepted", [1])
         assert await seen_by_ben() == WISHED
         CorrectionFile(file).decide("rejected", [1])

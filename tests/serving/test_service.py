@@ -44,12 +44,19 @@ class Running:
         await service.start()
         return service
 
+    async def _cancel_tasks(self):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def call(self, coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
     def end(self):
         if hasattr(self, "service"):
             self.call(self.service.close())
+            self.call(self._cancel_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

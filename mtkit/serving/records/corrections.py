@@ -9,7 +9,6 @@ for a person, unless nobody but this machine's own users can reach the service.
 
 import asyncio
 import sqlite3
-import time
 import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -173,7 +172,6 @@ class Corrections:
         self._accepted: dict[tuple[str, str, str], str] = {}  # suggestion by src, tgt and key
         self._vetted: dict[tuple[str, str, str, str], str] = {}  # by src, tgt, key and caller
         self._version: int | None = None  # SQLite's count of what others have changed
-        self._looked = time.monotonic()
         self._looking: asyncio.Task[None] | None = None
         self._read(self._file.list(("vetted", "accepted")))
 
@@ -228,11 +226,14 @@ class Corrections:
         self._file.close()
 
     def _look(self) -> None:
-        """Begin to look, every now and then, whether `mtkit corrections` has changed the file."""
-        now = time.monotonic()
-        if now - self._looked >= _LOOK_EVERY_S and (self._looking is None or self._looking.done()):
-            self._looked = now
-            self._looking = asyncio.get_running_loop().create_task(self._look_now())
+        """From the first request on, look every second whether `mtkit corrections` has changed the file."""
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await self._look_now()
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _look_now(self) -> None:
         def version(connection: sqlite3.Connection) -> int:
