@@ -1,5 +1,6 @@
 """What `mtkit serve` reads: which models to serve, where, to whom, and within which limits."""
 
+import socket
 from ipaddress import ip_address
 from typing import Literal, Self
 
@@ -35,7 +36,8 @@ class QueueConfig(Section):
         10,
         ge=0,
         le=100,
-        description="longest wait for a fuller batch; only while other requests are open, so one client never waits",
+        description="longest wait for a fuller batch, since the oldest sentence came and a worker became idle; only "
+        "while other requests are open, so one client never waits",
     )
 
 
@@ -131,6 +133,7 @@ class ServeConfig(Section):
     def is_local(self) -> bool:
         """Whether nothing but programs of this machine can reach the service, unless a proxy lets others in."""
         try:
-            return self.host == "localhost" or ip_address(self.host).is_loopback
-        except ValueError:
+            found = socket.getaddrinfo(self.host, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):  # it cannot be listened to, either
             return False
+        return all(ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)

@@ -7,6 +7,7 @@ import pytest
 from tiny_server import KeptCorrections, ask, client_of, loud_backend
 
 from mtkit.serving.caller import Caller
+from mtkit.serving.dialects.values import FORM
 from mtkit.serving.documents import Documents
 from mtkit.serving.records.key_file import add_key
 from mtkit.serving.refusals import Busy, Fault, TooLate
@@ -47,9 +48,9 @@ def test_raw_utf_8_in_a_form_is_read():
     assert ask("POST", "/translate", content=body, headers=form).json() == {"translatedText": "ÉL"}
 
 
-def test_json_that_says_it_is_a_form_is_told_so():
-    form = {"Content-Type": "application/x-www-form-urlencoded"}  # as `curl -d` sends it
-    answer = ask("POST", "/translate", content=json.dumps({"q": "one", **EN_FR}), headers=form)
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": FORM}])  # FORM: `curl -d`
+def test_json_that_is_not_said_to_be_json_is_told_so(headers):
+    answer = ask("POST", "/translate", content=json.dumps({"q": "one", **EN_FR}), headers=headers)
     assert error_of(answer) == (
         400,
         "Invalid request: the body looks like JSON; send it with the header Content-Type: application/json",

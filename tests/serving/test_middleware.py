@@ -42,6 +42,8 @@ def ask(method="GET", path="/health", *, settings=None, host="localhost:5000", *
         ({"hosts": ["*"]}, "evil.example", 200),
         ({"host": "127.0.0.2"}, "evil.example", 421),
         ({"host": "127.0.0.2"}, "127.0.0.2:5000", 200),
+        ({"host": "127.1"}, "evil.example", 421),
+        ({"host": "LOCALHOST"}, "evil.example", 421),
         ({"host": "0.0.0.0"}, "anything.example", 200),
         ({"host": "0.0.0.0", "hosts": ["mt.example"]}, "evil.example", 421),
     ],

@@ -31,13 +31,12 @@ async def read_values(request: Request, model: type[_Values]) -> _Values:
             # its parser, unlike `json.loads`, refuses lone surrogates, which could not be sent back, and deep nesting
             return model.model_validate_json(body, strict=True)
     values = _fields(request.scope["query_string"])
-    if kind == FORM:
-        body = await request.body()
-        if body.lstrip().startswith(b"{"):  # curl says that JSON is a form, unless it is told otherwise
-            raise BadRequest(f"Invalid request: the body looks like JSON; send it with the header Content-Type: {JSON}")
-        values |= _fields(body)
-    elif kind == MULTIPART:
+    if kind == MULTIPART:
         values |= await read_form(request)
+    elif (body := await request.body()).lstrip()[:1] in (b"{", b"["):  # curl, for one, takes it for a form
+        raise BadRequest(f"Invalid request: the body looks like JSON; send it with the header Content-Type: {JSON}")
+    elif kind == FORM:
+        values |= _fields(body)
     return read_fields(model, values)
 
 
