@@ -520,6 +520,17 @@ def test_the_progress_of_a_document_is_shown(site):
         page.wait_for_selector("#jobs a")
 
 
+def test_a_document_may_come_before_the_page_knows_the_service(site):
+    slowly = (
+        "const now = fetch; fetch = (...all) => new Promise(done => setTimeout(done, 500)).then(() => now(...all));"
+    )
+    with site.open() as page:
+        page.add_init_script(slowly)
+        page.reload()
+        page.set_input_files("#files", as_file("a.exe"))
+        assert page.locator("#jobs .bad").inner_text() == "Files that end in .exe cannot be translated."
+
+
 def test_a_document_that_cannot_be_translated_says_why(make_site):
     site = make_site(limits={"max_file_mb": 0.001})
     with site.open() as page:

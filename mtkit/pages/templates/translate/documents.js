@@ -16,6 +16,7 @@ function sendFiles(files) {
 
 async function sendFile(file) {
   const job = jobRow(file.name), ending = file.name.match(/\.[^.]*$/)?.[0].toLowerCase() ?? "";
+  await known; // somebody may be faster than the page's beginning
   if (!offer.endings.includes(ending)) return job.fail(`Files that end in ${ending || "nothing"} cannot be translated.`);
   if (file.size > 1e6 * offer.limits.max_file_mb)
     return job.fail(`The file has ${(file.size / 1e6).toFixed(1)} MB; at most ${offer.limits.max_file_mb} MB can be translated.`);

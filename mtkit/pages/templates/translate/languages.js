@@ -2,6 +2,8 @@
 
 const AUTO = "auto";
 let offer = null; // what the service does
+let sayKnown = null; // to be called once that is known
+const known = new Promise(resolve => { sayKnown = resolve; });
 let detected = null; // code of the text's language, if the service was asked
 
 const nameOf = code => offer.languages.find(language => language.code === code)?.name ?? code;

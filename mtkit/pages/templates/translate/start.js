@@ -24,6 +24,7 @@ async function start() {
   drawTerms();
   noteDocuments();
   noteText();
+  sayKnown();
   translateSoon(0); // a browser may have kept the text
 }
 
