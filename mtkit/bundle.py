@@ -151,6 +151,12 @@ def add_to_bundle(folder: Path, name: str, write: Callable[[Path], object]) -> N
     write_text(folder / MANIFEST, _as_text({**manifest, "sha256": {**others, **checksums}}))
 
 
+def verify_bundle(folder: Path) -> None:
+    """Verify all files that a bundle's manifest names. Raises BundleError if one is missing or differs."""
+    for name, checksum in _read_manifest(folder)["sha256"].items():
+        _verify(folder / name, checksum)
+
+
 def bundle_file(files: BundleFiles, name: str) -> Path | None:
     """Verify a file or folder that was added to the bundle and return its path; None if there is none.
 

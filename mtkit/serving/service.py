@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from mtkit.bundle import verify_bundle
 from mtkit.config.serving import ServeConfig
 from mtkit.console import counted, log
 from mtkit.cores import usable_cores
@@ -141,12 +142,14 @@ class Service:
     async def reload(self) -> None:
         """Look at the bundles again; serve those that have changed, once each has been tried.
 
-        If one cannot be served, all stay as they were. Requests that have begun finish with the models they began with.
+        If one is damaged or cannot be served, all stay as they were. Requests finish with the models they began with.
         """
         async with self._reloading:
             before = {model.version for model in self.models.models}
             try:
                 models = await asyncio.to_thread(read_models, self.cfg.models, self.cfg.decode)
+                for model in models.models:
+                    await asyncio.to_thread(verify_bundle, model.version.folder)
                 changed = [model for model in models.models if model.version not in before]
                 for model in changed:
                     await self.batcher.run(Work("translate", model.version), [[_TRIAL, False]], [1], also_if_full=True)

@@ -292,14 +292,16 @@ def test_what_a_worker_loads_later_is_of_the_same_version(tmp_path):
         _ = model.native
 
 
-def test_a_damaged_new_version_is_not_served(tmp_path, caplog):
+@pytest.mark.parametrize("name", ["src.spm", "model.safetensors"])  # both of the manifest that is served
+def test_a_damaged_model_is_named_and_stays_as_it_is_loaded(tmp_path, caplog, name):
     folder = bundle_of(tmp_path / "model", "en", "fr")
     running = Running(ServeConfig(models=[folder], workers=1))
     try:
         before = translate(running).text
-        (folder / "src.spm").write_bytes(b"broken")
+        (folder / name).write_bytes(b"broken")
         running.call(running.service.reload())
         assert translate(running).text == before
+        assert f"the models stay as they were: {folder / name}: {name} has changed" in caplog.text
     finally:
         running.end()
 
