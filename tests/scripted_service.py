@@ -83,12 +83,12 @@ class Script(Batcher):
 class ScriptedService(Service):
     """A service without worker processes."""
 
+    is_alive = True
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.script = Script()
         self.batcher = self.script
-
-    is_alive = True
 
     async def start(self) -> None:
         """Start nothing."""

@@ -1,6 +1,7 @@
 """Services for tests of HTTP: one that translates into upper case, without workers; and whole servers in threads."""
 
 import asyncio
+import os
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -41,6 +42,15 @@ def bundle_of(folder: Path, src: str, tgt: str, d_ff: int = 32) -> Path:
     folder.mkdir(parents=True)
     tiny_bundle(folder, tiny_tokenizer(folder.parent, cfg), cfg)
     return folder
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class LoudService(Service):

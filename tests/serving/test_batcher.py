@@ -25,6 +25,16 @@ async def translated(message):
     return {"results": [f"{message['work']['model'][0]}: {item}" for item in message["items"]]}
 
 
+def translated_after(hold: asyncio.Event) -> Answer:
+    """What a worker answers that waits for an event."""
+
+    async def answer(message):
+        await hold.wait()
+        return await translated(message)
+
+    return answer
+
+
 class FakeWorker:
     """A worker that has nothing to do."""
 
@@ -148,12 +158,8 @@ def test_idle_workers_share_what_waits():
 def test_a_full_queue_refuses_and_says_when_to_come_back():
     hold = asyncio.Event()
 
-    async def held(message):
-        await hold.wait()
-        return await translated(message)
-
     async def scenario():
-        batcher, _ = started(held, max_sentences=3, linger_ms=0)
+        batcher, _ = started(translated_after(hold), max_sentences=3, linger_ms=0)
         first = asyncio.ensure_future(run(batcher, ["in work"]))
         await asyncio.sleep(0.01)
         waiting = asyncio.ensure_future(run(batcher, ["1", "2"]))
@@ -402,12 +408,8 @@ def test_a_text_that_was_in_a_refused_batch_outlives_a_worker():
 def test_no_worker_takes_more_than_its_share_of_all_that_is_asked():
     hold = asyncio.Event()
 
-    async def held(message):
-        await hold.wait()
-        return await translated(message)
-
     async def scenario():
-        batcher, pool = started(held, n_workers=2, linger_ms=0)
+        batcher, pool = started(translated_after(hold), n_workers=2, linger_ms=0)
         second = pool.workers.pop()
         asked = [asyncio.ensure_future(run(batcher, ["first"])) for _ in range(2)]
         await asyncio.sleep(0.01)

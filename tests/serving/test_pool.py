@@ -7,6 +7,7 @@ import signal
 from typing import Any
 
 import pytest
+from tiny_server import is_running
 
 from mtkit.serving.workers import pool as pools
 from mtkit.serving.workers.pool import Pool, WorkerDied
@@ -34,14 +35,6 @@ async def replaced(pool, worker):
     while worker in pool.workers or not pool.workers:
         await asyncio.sleep(0.01)
     return pool.workers[0]
-
-
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_a_worker_survives_a_message_that_it_does_not_understand():

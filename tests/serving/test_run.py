@@ -1,6 +1,5 @@
 """The service as a process: how it ends, and what it says if it cannot start."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tiny_server import bundle_of
+from tiny_server import bundle_of, is_running
 
 _ANSWER_S = 60.0
 
@@ -45,14 +44,6 @@ def wait_for(condition):
 
 def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])

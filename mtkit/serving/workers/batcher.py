@@ -111,8 +111,8 @@ class Batcher:
         """Return the results of items, in order. sizes: characters of each.
 
         A call that is cancelled takes its waiting items with it; those that wait again, as their worker has died, are
-        dropped at their turn. Raises Busy if the queue is full, unless other items
-        of the same request have been let in; BadRequest if the items cannot be done.
+        dropped at their turn. Raises Busy if the queue is full, unless other items of the same request have been let
+        in; BadRequest if the items cannot be done.
         """
         if not items:
             return []
@@ -247,7 +247,6 @@ class Batcher:
         message: dict[str, Any] = {"work": work.as_json(), "items": [item.content for item in batch]}
         if self.retired:
             message["retired"] = [version.as_json() for version in self.retired]
-        start = time.monotonic()
         try:
             timeout_s = self._batch_timeout_s if work.kind in worker.done else self._first_timeout_s
             answer = await self._pool.ask(worker, message, timeout_s)
@@ -259,8 +258,8 @@ class Batcher:
             _fail(batch, Fault(_FAULT))
             return
         finally:
-            del self._working[worker]
-        seconds = time.monotonic() - start
+            _, since = self._working.pop(worker)
+        seconds = time.monotonic() - since
         s_per_item = seconds / max(1, len(batch)) / max(1, len(self._pool.workers))
         self._s_per_item = _MEMORY * self._s_per_item + (1 - _MEMORY) * s_per_item
         self._s_per_batch = _MEMORY * self._s_per_batch + (1 - _MEMORY) * seconds

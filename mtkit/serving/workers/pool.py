@@ -129,8 +129,7 @@ class Pool:
         """Replace a worker that dies while it is idle; one that is asked is missed by who asks."""
         how = await worker.ended()
         if worker in self.workers and not worker.is_busy and not self._is_closed:
-            self.workers.remove(worker)
-            await self._replace(worker, WorkerDied(f"worker {worker.pid} ended ({how})"))
+            self._lose(worker, WorkerDied(f"worker {worker.pid} ended ({how})"))
 
     @property
     def idle(self) -> list[Worker]:
@@ -143,18 +142,21 @@ class Pool:
         try:
             answer = await worker.ask(message, timeout_s)
         except BaseException as error:  # also when we are cancelled: its answer would be taken for the next one's
-            self.workers.remove(worker)
-            self._start_task(self._replace(worker, error))
+            self._lose(worker, error)
             raise
         if worker.has_ended:  # since its answer; `_watch` took it for busy
-            self.workers.remove(worker)
-            self._start_task(self._replace(worker, WorkerDied(f"worker {worker.pid} ended")))
+            self._lose(worker, WorkerDied(f"worker {worker.pid} ended ({await worker.ended()})"))
             return answer
         worker.is_busy = False
         worker.idle_since = time.monotonic()
         self._pause_s = _FIRST_PAUSE_S
         self._when_idle()
         return answer
+
+    def _lose(self, worker: Worker, error: BaseException) -> None:
+        """Give a worker no more work, and begin to replace it."""
+        self.workers.remove(worker)
+        self._start_task(self._replace(worker, error))
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
