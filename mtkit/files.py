@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
+from mtkit.console import log
 from mtkit.errors import MtkitError, TrainingError
 
 # Endings of hidden names: a file or folder being written, and a folder being replaced.
@@ -47,7 +48,8 @@ def sync(path: Path) -> None:
 def atomic_file(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary path beside path to write to, and move it to path at the end of the block.
 
-    mode: who may read and write the file, as for chmod, before the umask.
+    A file that exists keeps its owner, group and mode; a warning is logged if this user may not keep the owner.
+    mode: who may read and write a new file, as for chmod, before the umask.
     If the block raises, for example because the disk is full, path stays as it was and the temporary file is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,13 +59,32 @@ def atomic_file(path: Path, mode: int = 0o666) -> Iterator[Path]:
     try:
         with full_disk_named(path):
             yield temporary
-            os.chmod(temporary, mode & ~_umask())
+            _copy_access(path, temporary, mode & ~_umask())
             sync(temporary)
             os.replace(temporary, path)
             sync(path.parent)
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _copy_access(path: Path, temporary: Path, mode: int) -> None:
+    """Give a temporary file the owner, group and mode of the file that it will replace; without one, this mode."""
+    try:
+        old = path.stat()
+    except FileNotFoundError:
+        os.chmod(temporary, mode)
+        return
+    new = temporary.stat()
+    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        try:
+            os.chown(temporary, old.st_uid, old.st_gid)
+        except OSError as error:
+            log.warning(
+                f"{path}: cannot keep the owner of the file ({error.strerror}), so its reader may lose access to it; "
+                f"run as root: chown {old.st_uid}:{old.st_gid} {path}"
+            )
+    os.chmod(temporary, old.st_mode & 0o777)
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +90,48 @@ def test_files_and_folders_get_the_usual_permissions(tmp_path):
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
     assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o750
     assert (tmp_path / "folder" / "text").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path):
+    path = tmp_path / "file"
+    path.touch()
+    path.chmod(0o604)
+    with atomic_file(path) as temporary:
+        temporary.write_text("new")
+    assert path.stat().st_mode & 0o777 == 0o604
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may change owners")
+def test_a_file_that_is_replaced_keeps_its_owner(tmp_path):
+    path = tmp_path / "file"
+    path.touch()
+    os.chown(path, 1234, 2345)
+    with atomic_file(path) as temporary:
+        temporary.write_text("new")
+    assert (path.stat().st_uid, path.stat().st_gid, path.read_text()) == (1234, 2345, "new")
+
+
+def test_a_warning_names_the_owner_that_a_file_cannot_keep(tmp_path, monkeypatch, caplog):
+    path = tmp_path / "file"
+    path.touch()
+    real = Path.stat
+
+    def foreign(self, **options):
+        found = real(self, **options)
+        values = list(found)
+        if self == path:
+            values[stat.ST_UID], values[stat.ST_GID] = 1234, 2345
+        return os.stat_result(values)
+
+    def refuse(*arguments):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "stat", foreign)
+    monkeypatch.setattr(os, "chown", refuse)
+    with atomic_file(path) as temporary:
+        temporary.write_text("new")
+    assert path.read_text() == "new"
+    assert f"chown 1234:2345 {path}" in caplog.text
 
 
 def test_a_folder_is_replaced_as_a_whole(tmp_path):

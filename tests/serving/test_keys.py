@@ -2,8 +2,12 @@
 
 import os
 import stat
+import sys
 import time
 from hashlib import sha256
+from pathlib import Path
+from subprocess import PIPE, Popen
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,12 +17,23 @@ from mtkit.serving import keys as keys_module
 from mtkit.serving.caller import Caller
 from mtkit.serving.keys import Gate
 from mtkit.serving.records.key_file import Keys, add_key, read_keys, remove_key
-from mtkit.serving.refusals import Forbidden, TooManyRequests
+from mtkit.serving.refusals import Forbidden, TooManyRequests, Unready
+
+as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may change owners")
 
 
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "keys.yaml"
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user can enter, as those of pytest cannot be."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 def gate_of(path=None, *, required=False, per_minute=None):
@@ -90,12 +105,69 @@ def test_a_key_counts_from_when_it_is_added_until_it_is_removed(path):
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.write_text("keys: ["), lambda path: path.unlink()])
-def test_keys_stay_as_they_were_if_the_file_is_damaged(path, damage, caplog):
+def test_no_key_is_valid_while_the_file_cannot_be_read(path, damage, caplog):
     key = add_key(path, "ann")
-    keys = Keys(path)
+    keys, intact = Keys(path), path.read_text()
     damage(path)
-    assert keys.find(key) is not None
-    assert "the keys stay as they were" in caplog.text
+    for _ in range(2):
+        with pytest.raises(Unready, match="cannot read its API keys"):
+            keys.find(key)
+    assert [str(path) in record.getMessage() for record in caplog.records] == [True]  # logged once, not at each request
+    path.write_text(intact)
+    path.chmod(0o600)
+    assert keys.find(key).name == "ann"
+
+
+@as_root
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_a_file_changed_by_root_stays_that_of_the_services_user(path, mode):
+    add_key(path, "ann")
+    add_key(path, "bob")
+    os.chown(path, 1234, 2345)
+    path.chmod(mode)
+    remove_key(path, "ann")
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 2345, mode)
+
+
+@as_root
+def test_a_service_refuses_all_keys_once_its_user_may_not_read_the_file(open_folder):
+    """A child process is the service's user: root may read everything."""
+    path = open_folder / "keys.yaml"
+    key = add_key(path, "ann")
+    os.chown(path, 1234, 2345)
+    code = """
+import os, sys
+from pathlib import Path
+from mtkit.serving.records.key_file import Keys
+from mtkit.serving.refusals import Unready
+path, key = sys.argv[1:]
+keys = Keys(Path(path))
+os.setgid(2345)
+os.setuid(1234)
+for line in sys.stdin:
+    try:
+        print(keys.find(key) is not None, flush=True)
+    except Unready:
+        print("refused", flush=True)
+"""
+    with Popen(
+        [sys.executable, "-c", code, str(path), key], stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True
+    ) as service:
+
+        def answer():
+            service.stdin.write("?\n")
+            service.stdin.flush()
+            return service.stdout.readline().strip()
+
+        assert answer() == "True"
+        os.chown(path, 0, 0)
+        assert answer() == "refused"
+        os.chown(path, 1234, 2345)
+        assert answer() == "True"
+        _, errors = service.communicate()
+    assert "Permission denied" in errors
+    assert "keys.yaml" in errors
 
 
 def test_removing_an_unknown_key_names_those_that_there_are(path):

@@ -20,10 +20,12 @@ from mtkit.config.yaml_text import format_yaml
 from mtkit.console import log
 from mtkit.errors import ConfigError, MtkitError, UsageError
 from mtkit.files import atomic_file, open_locked
+from mtkit.serving.refusals import Unready
 
 _PREFIX = "mtk_"  # so that searches for leaked secrets can recognise a key
 _N_BYTES = 32
 _OTHERS_MAY_WRITE = 0o022
+_RETRY_S = 10  # after which a client may ask again while the file cannot be used
 
 
 def read_keys(path: Path) -> list[KeyEntry]:
@@ -86,45 +88,52 @@ def _to_change(path: Path) -> Iterator[None]:
 
 def _write(path: Path, entries: Sequence[KeyEntry]) -> None:
     values = [entry.model_dump(exclude_defaults=True) for entry in entries]
-    with atomic_file(path, mode=0o600) as temporary:
+    with atomic_file(path.resolve(), mode=0o600) as temporary:
         temporary.write_text(format_yaml({"keys": values}), encoding="utf-8")
 
 
 class Keys:
-    """The keys of a file, as it is now: what is changed in the file counts from the next request on."""
+    """The keys of a file, as it is now: a change to the file takes effect at the next request."""
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigError if the file cannot be used."""
         self._path = path
-        self._seen: tuple[int, int, int] | None = _state(path)
-        self._by_checksum = _by_checksum(read_keys(path))
+        self._state = _state(path)
+        self._by_checksum: dict[str, KeyEntry] | None = _by_checksum(read_keys(path))  # None: the file cannot be used
+        self._problem = ""  # that was logged last
 
     def find(self, key: str) -> KeyEntry | None:
         """Return the entry of a key; None for an unknown one.
 
-        The search is among checksums: how long it takes tells nothing about a valid key.
+        The search is among checksums: how long it takes reveals nothing about a valid key.
+        Raises Unready while the file cannot be used: a key that was valid before may have been removed.
         """
         self._read_again_if_changed()
+        if self._by_checksum is None:
+            raise Unready("the service cannot read its API keys; its log says why", retry_after_s=_RETRY_S)
         return self._by_checksum.get(checksum(key))
 
     def _read_again_if_changed(self) -> None:
         state = _state(self._path)
-        if state == self._seen:
+        if state == self._state and self._by_checksum is not None:
             return
-        self._seen = state
+        self._state = state
         try:
-            self._by_checksum = _by_checksum(read_keys(self._path))
+            self._by_checksum, problem = _by_checksum(read_keys(self._path)), ""
         except (ConfigError, OSError) as error:
-            log.error(f"the keys stay as they were: {error}")
+            self._by_checksum, problem = None, f"every API key is refused until the file can be read: {error}"
+        if problem and problem != self._problem:
+            log.error(problem)
+        self._problem = problem
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
-    """Return what differs once a file has been replaced or written to; None if there is none."""
+def _state(path: Path) -> tuple[int, int, int, int] | None:
+    """Return values that change when the file, its owner or its mode changes; None if there is no file."""
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 def _by_checksum(entries: Sequence[KeyEntry]) -> dict[str, KeyEntry]:
