@@ -20,7 +20,7 @@ from corpus_files import DATA, copy_verified, download, is_complete, run, write_
 
 from mtkit.console import log
 from mtkit.errors import DataError
-from mtkit.formats.compression import open_output
+from mtkit.pair_files.compression import open_output
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"
 N_HELD_OUT = 2000  # pairs in dev, and in test

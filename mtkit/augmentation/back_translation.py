@@ -25,10 +25,10 @@ from mtkit.console import counted, progress_bar
 from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import UsageError
 from mtkit.files import parse_json, sha256_file
-from mtkit.formats.compression import open_output
-from mtkit.formats.lines import as_column, read_lines
 from mtkit.jobs.line_job import LineJobResult, Text, Work, run_line_job
 from mtkit.languages import WITHOUT_SPACES, primary_code
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.lines import as_column, read_lines
 from mtkit.quality.faults import find_faults
 from mtkit.translation.candidates import Candidate, Translation
 from mtkit.translation.direction import check_source_text

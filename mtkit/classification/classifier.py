@@ -10,7 +10,7 @@ from mtkit.console import counted, log
 from mtkit.data.labelled import joined, most_tokens_read
 from mtkit.engines.labels import LabelEngine, label_engine
 from mtkit.errors import DataError
-from mtkit.formats.lines import check_text, windows
+from mtkit.pair_files.lines import check_text, windows
 
 _BATCHES_A_WINDOW = 16
 

@@ -28,8 +28,8 @@ from mtkit.console import counted, log
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.behaviour import report
 from mtkit.evaluation.behaviour import suite as suites
-from mtkit.formats import compression
-from mtkit.formats import lines as text_lines
+from mtkit.pair_files import compression
+from mtkit.pair_files import lines as text_lines
 
 SuiteArgument = Annotated[
     Path, typer.Argument(metavar="SUITE", help="YAML file of checks; see configs/sample-suite.yaml.")

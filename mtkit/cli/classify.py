@@ -17,7 +17,7 @@ from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import OUTPUT, DecodeSetOption, DeviceOption, InputOption, ModelOption, OutputOption, valid_text
 from mtkit.console import log, progress_bar
 from mtkit.errors import DataError, UsageError
-from mtkit.formats import lines as text_lines
+from mtkit.pair_files import lines as text_lines
 
 TextArgument = Annotated[
     list[str] | None,

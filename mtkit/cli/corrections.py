@@ -13,7 +13,7 @@ import typer
 from mtkit.cli.options import JsonOption
 from mtkit.console import counted, log
 from mtkit.errors import UsageError
-from mtkit.formats import compression
+from mtkit.pair_files import compression
 from mtkit.serving.records import corrections as serving
 
 FileOption = Annotated[

@@ -16,7 +16,7 @@ from mtkit.cli.options import MODEL, OUTPUT, TEXT, DecodeSetOption, DeviceOption
 from mtkit.console import counted, log, progress_bar
 from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
-from mtkit.formats import lines as text_lines
+from mtkit.pair_files import lines as text_lines
 from mtkit.runs import replay
 from mtkit.translation import consistency
 

@@ -12,7 +12,7 @@ from mtkit.config import loading
 from mtkit.console import log, progress_bar
 from mtkit.errors import UsageError
 from mtkit.evaluation import labelled, labelled_views
-from mtkit.formats import lines
+from mtkit.pair_files import lines
 from mtkit.runs import report
 
 

@@ -16,10 +16,10 @@ from mtkit.console import counted, log, progress_bar
 from mtkit.data import corpus as corpora
 from mtkit.data import dev_text
 from mtkit.errors import DataError, UsageError
-from mtkit.formats import lines as text_lines
 from mtkit.interop import ctranslate2, handover, huggingface, marian
 from mtkit.interop import parity as parities
 from mtkit.interop.support import Quantization, Target
+from mtkit.pair_files import lines as text_lines
 
 _T = TypeVar("_T")
 COMPARISON = "Comparison of a CTranslate2 model with the original"

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mtkit.errors import UsageError
-from mtkit.formats import compression
-from mtkit.formats import lines as text_lines
+from mtkit.pair_files import compression
+from mtkit.pair_files import lines as text_lines
 
 _CHUNK_BYTES = 1 << 16
 

@@ -25,8 +25,8 @@ from mtkit.config.data import CorpusFiles
 from mtkit.console import log, progress_bar
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
-from mtkit.formats import lines as text_lines
 from mtkit.jobs import line_job
+from mtkit.pair_files import lines as text_lines
 from mtkit.scoring import scoring
 
 SrcOption = Annotated[

@@ -15,7 +15,7 @@ from mtkit.cli.options import InputOption, OutputOption
 from mtkit.config import loading
 from mtkit.data import tokenizer as tokenizers
 from mtkit.errors import BundleError, DataError
-from mtkit.formats import lines as text_lines
+from mtkit.pair_files import lines as text_lines
 
 _WINDOW_LINES = 4096
 

@@ -38,8 +38,8 @@ from mtkit.cli.translating import load_shared_translator, load_translator, model
 from mtkit.console import log, progress_bar
 from mtkit.data import unseen_characters
 from mtkit.errors import UsageError
-from mtkit.formats import lines as text_lines
 from mtkit.jobs import line_job
+from mtkit.pair_files import lines as text_lines
 from mtkit.translation import direction, streaming
 from mtkit.translation import translator as translators
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import mtkit
 from mtkit.cli.rendering import Rendering
 from mtkit.documents import marked_lines
-from mtkit.formats.lines import read_lines
 from mtkit.jobs import line_job
+from mtkit.pair_files.lines import read_lines
 from mtkit.translation import direction
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from mtkit.corpora.repair import check_steps, repair
 from mtkit.corpora.rules import RULES, Verdicts, active_rules
 from mtkit.corpora.sources import UNNAMED
 from mtkit.corpora.window import Lines, Window
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.pairs import Pair
 
 # Characters of a side: what is longer is no sentence, and to judge it would take seconds.
 LONGEST_JUDGED = 20_000

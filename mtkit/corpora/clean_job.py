@@ -24,13 +24,13 @@ from mtkit.corpora.repeats import Repeats, find_repeats, write_keys
 from mtkit.corpora.rules import active_rules
 from mtkit.corpora.translations import Translations, find_translations, write_sources
 from mtkit.errors import DataError
-from mtkit.formats.compression import open_output, pack, packing
-from mtkit.formats.lines import as_column
-from mtkit.formats.pairs import Pair, place_of
-from mtkit.formats.scores import read_scores
 from mtkit.jobs.executors import Executor
 from mtkit.jobs.job import Counts, Job, Share, Stage, run_job
 from mtkit.jobs.shards import shard_folder
+from mtkit.pair_files.compression import open_output, pack, packing
+from mtkit.pair_files.lines import as_column
+from mtkit.pair_files.pairs import Pair, place_of
+from mtkit.pair_files.scores import read_scores
 
 WINDOW_PAIRS = 5 * 4096  # of a shard: a multiple of the blocks of `language`
 _AT_ONCE = 4096  # pairs that are judged together

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mtkit.config.data import CorpusFiles
 from mtkit.errors import UsageError
-from mtkit.formats.compression import packing
+from mtkit.pair_files.compression import packing
 
 _REJECTED = ".rejected.tsv.gz"
 

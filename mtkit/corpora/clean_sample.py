@@ -12,8 +12,8 @@ from mtkit.corpora.clean import Judged, judge
 from mtkit.corpora.language import BLOCK
 from mtkit.corpora.rules import active_rules
 from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs
-from mtkit.formats.lines import windows
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.lines import windows
+from mtkit.pair_files.pairs import Pair
 
 SAMPLE_PAIRS = 20_000
 _AT_ONCE = 256 * BLOCK

@@ -7,8 +7,8 @@ from mtkit.config.data import CorpusFiles
 from mtkit.console import progress_bar
 from mtkit.data.corpus import corpus_name, log_remark, read_corpus
 from mtkit.errors import DataError
-from mtkit.formats.corpus_files import check_distinct, check_outputs, writing
-from mtkit.formats.pairs import EMPTY, Languages, Tally
+from mtkit.pair_files.corpus_files import check_distinct, check_outputs, writing
+from mtkit.pair_files.pairs import EMPTY, Languages, Tally
 
 _SHOWN_EVERY = 1000  # pairs
 

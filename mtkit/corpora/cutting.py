@@ -12,11 +12,11 @@ from typing import BinaryIO, NamedTuple
 
 from mtkit.config.data import CorpusFiles
 from mtkit.data.corpus import corpus_name, log_remark, read_corpus, read_pairs
-from mtkit.formats.compression import MAGIC, reading
-from mtkit.formats.lines import LINE_FRAME, decode_line, max_line_bytes
-from mtkit.formats.pairs import Pair, Tally, counts_units
 from mtkit.jobs.job import Job, Stage
 from mtkit.jobs.shards import shard_folder
+from mtkit.pair_files.compression import MAGIC, reading
+from mtkit.pair_files.lines import LINE_FRAME, decode_line, max_line_bytes
+from mtkit.pair_files.pairs import Pair, Tally, counts_units
 
 WINDOW_PAIRS = 50_000
 _WINDOW_BYTES = 1 << 25  # a window of very long lines has fewer pairs

@@ -11,10 +11,10 @@ from mtkit.corpora.alignment.beads import Beads, Priors
 from mtkit.corpora.alignment.moved import find_moved, merge_beads, not_covered, without_lines
 from mtkit.corpora.alignment.words import Vocabulary
 from mtkit.errors import DataError, UsageError
-from mtkit.formats import corpus_files
-from mtkit.formats.compression import open_output
-from mtkit.formats.lines import read_lines
-from mtkit.formats.pairs import Languages, segment
+from mtkit.pair_files import corpus_files
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.lines import read_lines
+from mtkit.pair_files.pairs import Languages, segment
 from mtkit.translation.segments import sentences
 
 # Gale and Church 1993, table 5, has 2.3, 4.4 and 4.5 for each line of a gap. These, with which words weigh more against

@@ -17,9 +17,9 @@ from mtkit.data.corpus import count_pairs, read_pairs
 from mtkit.data.near import loose_keys
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder
-from mtkit.formats.compression import open_output
-from mtkit.formats.lines import as_column, windows
-from mtkit.formats.pairs import Languages, Pair
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.lines import as_column, windows
+from mtkit.pair_files.pairs import Languages, Pair
 
 TRAIN, DEV = "train.tsv.gz", "dev.tsv.gz"
 _JUDGED_AT_ONCE = 4096

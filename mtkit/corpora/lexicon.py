@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.corpora.alignment.words import ranges
-from mtkit.formats.pairs import Languages
 from mtkit.languages import WITHOUT_SPACES, primary_code
+from mtkit.pair_files.pairs import Languages
 from mtkit.quality.negation import has_negation
 from mtkit.quality.numbers import lost_numbers
 

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from mtkit.formats.pairs import Languages
 from mtkit.languages import WITHOUT_SPACES, primary_code
+from mtkit.pair_files.pairs import Languages
 from mtkit.quality.negation import without_negation
 
 Texts = tuple[str, str]  # source and target

@@ -25,7 +25,7 @@ from mtkit.data.corpus import text_checksums
 from mtkit.data.examples import Example, read_examples
 from mtkit.errors import ConfigError, UsageError
 from mtkit.files import locked, parse_json, write_text
-from mtkit.formats.pairs import Languages
+from mtkit.pair_files.pairs import Languages
 from mtkit.version import __version__
 
 CONFIG = "filter.yaml"

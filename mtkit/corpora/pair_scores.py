@@ -25,11 +25,11 @@ from mtkit.corpora.repair import check_steps, repair
 from mtkit.corpora.sources import UNNAMED, find_corpora
 from mtkit.data.corpus import corpus_name, read_corpus
 from mtkit.errors import BundleError, UsageError
-from mtkit.formats.compression import open_output, pack, packing
-from mtkit.formats.pairs import Languages, Pair, Tally
 from mtkit.jobs.executors import Executor
 from mtkit.jobs.job import Job, Share, Stage, run_job
 from mtkit.languages import are_one_language
+from mtkit.pair_files.compression import open_output, pack, packing
+from mtkit.pair_files.pairs import Languages, Pair, Tally
 
 N_BINS = 10
 _WINDOW_PAIRS = 5 * 4096  # of a shard: some seconds of work

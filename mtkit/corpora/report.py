@@ -25,9 +25,9 @@ from mtkit.corpora.repair import repair
 from mtkit.data.corpus import evenly_spaced
 from mtkit.data.near import squeezed
 from mtkit.data.overlap import LIKENESSES, find_overlaps
-from mtkit.formats.lines import windows
-from mtkit.formats.pairs import SIDES, Pair
 from mtkit.languages import WITHOUT_SPACES, primary_code
+from mtkit.pair_files.lines import windows
+from mtkit.pair_files.pairs import SIDES, Pair
 from mtkit.quality.faults import words_of
 
 ReadPairs = Callable[[], Iterator[Pair]]

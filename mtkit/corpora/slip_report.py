@@ -7,10 +7,10 @@ from pathlib import Path
 
 from mtkit.corpora.slips import Diagnosis, Slip, Span
 from mtkit.errors import DataError
-from mtkit.formats import corpus_files
-from mtkit.formats.compression import open_output
-from mtkit.formats.lines import count_lines, read_lines
-from mtkit.formats.pairs import Languages, segment
+from mtkit.pair_files import corpus_files
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.lines import count_lines, read_lines
+from mtkit.pair_files.pairs import Languages, segment
 
 _SHOWN = 3  # lines of a block
 _LONGEST = 90  # characters of a line

@@ -7,10 +7,6 @@ from mtkit.config.data import CorpusFiles
 from mtkit.config.loading import load_config
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
-from mtkit.formats.corpus_files import own_languages
-from mtkit.formats.lines import require_regular
-from mtkit.formats.one_file import ENDINGS, ending
-from mtkit.formats.pairs import Languages
 from mtkit.languages import (
     are_one_language,
     codes_like,
@@ -20,6 +16,10 @@ from mtkit.languages import (
     may_be_code,
     normal_code,
 )
+from mtkit.pair_files.corpus_files import own_languages
+from mtkit.pair_files.lines import require_regular
+from mtkit.pair_files.one_file import ENDINGS, ending
+from mtkit.pair_files.pairs import Languages
 
 UNNAMED: Languages = ("src", "tgt")  # as in a config whose languages are not known
 _LONGEST_SHOWN = 70  # characters of --langs

@@ -21,9 +21,9 @@ from mtkit.console import progress_bar
 from mtkit.data.near import MOST_TEXTS, NearTexts, loose_keys, squeezed
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, write_text
-from mtkit.formats.compression import open_output
-from mtkit.formats.lines import as_column, as_one_line, windows
-from mtkit.formats.pairs import SIDES, Pair
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.lines import as_column, as_one_line, windows
+from mtkit.pair_files.pairs import SIDES, Pair
 
 HeldOutPart = Literal["test", "dev"]
 Reason = Literal["source", "target", "near source", "near target"]

@@ -9,7 +9,7 @@ from mtkit.config.data import CorpusFiles, DataConfig, DevCorpus
 from mtkit.console import counted
 from mtkit.data.corpus import evenly_spaced, read_pairs, require_files
 from mtkit.errors import DataError, UsageError
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.pairs import Pair
 
 Split = Literal["test", "dev"]
 

@@ -24,7 +24,7 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, sha256_file
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.pairs import Pair
 
 _FORMAT_VERSION = 2  # raise it whenever the files or the meaning of the filters change
 _CHUNK_PAIRS, _CHUNK_CHARACTERS = 10_000, 5_000_000  # encoded at a time: bounds the memory, some 50 bytes a character

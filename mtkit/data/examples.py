@@ -11,7 +11,7 @@ from mtkit.config.data import CorpusFiles, DataConfig
 from mtkit.console import log
 from mtkit.data.corpus import require_files
 from mtkit.errors import DataError
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 
 _N_LISTED = 10
 

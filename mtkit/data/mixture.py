@@ -15,8 +15,8 @@ from mtkit.console import counted
 from mtkit.data.corpus import checksum, corpus_name, count_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, Lengths
 from mtkit.errors import DataError
-from mtkit.formats.lines import require_regular
-from mtkit.formats.scores import read_scores
+from mtkit.pair_files.lines import require_regular
+from mtkit.pair_files.scores import read_scores
 
 Scores = npt.NDArray[np.float64]
 Eligible = npt.NDArray[np.bool_]

@@ -5,7 +5,7 @@ import hashlib
 from pathlib import Path
 
 from mtkit.errors import DataError
-from mtkit.formats.compression import open_output
+from mtkit.pair_files.compression import open_output
 
 SAMPLE_FILE = Path(__file__).with_name("sample.tsv.gz")  # columns: part, English, French
 SAMPLE_SHA256 = "9f2ebe0df9c2f99a21fbf0731f04a7aed154a41786b90126230c129231493488"  # of the file's bytes

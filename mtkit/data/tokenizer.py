@@ -19,7 +19,7 @@ from mtkit.data.sentencepiece_file import PieceType, parse
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import write_bytes
-from mtkit.formats.pairs import SIDES
+from mtkit.pair_files.pairs import SIDES
 
 SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
 _RECORD = "tokenizers.json"

@@ -9,8 +9,8 @@ from pathlib import Path
 from mtkit.console import counted
 from mtkit.documents.filling import CHECK, LEFT, PLACED, TranslatedDocument
 from mtkit.files import write_text
-from mtkit.formats.pairs import Languages
 from mtkit.pages.page import thousands, write_page
+from mtkit.pair_files.pairs import Languages
 
 _MOST_LISTED = 10  # notes on stderr
 _TITLES = {

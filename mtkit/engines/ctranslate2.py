@@ -17,7 +17,7 @@ from mtkit.cores import usable_cores
 from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.errors import BundleError, MtkitError
 from mtkit.files import parse_json
-from mtkit.formats.lines import windows
+from mtkit.pair_files.lines import windows
 from mtkit.search.hypothesis import Hypothesis, Segment, length_divisor
 
 ABOUT = "export.json"  # beside CTranslate2's files: facts about the model that these do not hold

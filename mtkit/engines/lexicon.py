@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from mtkit.data.special_ids import PAD_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.shortlist import Shortlist
-from mtkit.formats.lines import windows
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.lines import windows
+from mtkit.pair_files.pairs import Pair
 
 EMPTY_WORD = PAD_ID  # begins every source sentence; no text contains PAD
 _MAX_PAIRS = 300_000  # sentence pairs to read

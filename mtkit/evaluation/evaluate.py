@@ -36,9 +36,9 @@ from mtkit.evaluation.metrics import significance
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.evaluation.metrics.settings import METRICS, MetricName, MetricSettings, TokenizerName, tokenizer_for
 from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, Chance, SeedScores, SystemScores
-from mtkit.formats.compression import open_output
-from mtkit.formats.lines import read_lines
 from mtkit.languages import language_in_name
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.lines import read_lines
 from mtkit.translation.translator import Translator
 
 Paths = str | Path | Sequence[str | Path]

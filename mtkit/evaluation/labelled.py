@@ -15,7 +15,7 @@ from mtkit.data.examples import Example, Labelling, label_id, label_ids, read_ex
 from mtkit.errors import DataError
 from mtkit.evaluation.metrics import classification as metrics
 from mtkit.evaluation.metrics.scores import MetricScore
-from mtkit.formats.lines import windows
+from mtkit.pair_files.lines import windows
 
 _MOST_MISTAKES = 10  # examples to read
 

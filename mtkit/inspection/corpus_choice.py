@@ -8,8 +8,8 @@ from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log, progress_bar
 from mtkit.data.corpus import count_pairs, read_pairs
 from mtkit.errors import UsageError
-from mtkit.formats.lines import windows
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.lines import windows
+from mtkit.pair_files.pairs import Pair
 
 SAMPLE = 20_000  # pairs: enough to see what kind of noise a corpus has, in a minute or two
 _WINDOW_PAIRS = 512

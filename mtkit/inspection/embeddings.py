@@ -13,8 +13,8 @@ from mtkit.data.sentencepiece_file import PieceType, parse
 from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.errors import DataError, MtkitError
-from mtkit.formats.pairs import Side
 from mtkit.model.transformer import Transformer
+from mtkit.pair_files.pairs import Side
 
 _TEXT_TYPES = (PieceType.NORMAL, PieceType.USER_DEFINED)  # the others are bytes and special tokens
 _N_SUGGESTED = 5

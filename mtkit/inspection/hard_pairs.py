@@ -11,8 +11,8 @@ import torch
 from mtkit.bundle import Bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.engines.native import NativeEngine
-from mtkit.formats.pairs import Pair
 from mtkit.inspection.corpus_choice import Skipped, windows_of
+from mtkit.pair_files.pairs import Pair
 from mtkit.scoring.scoring import PairScore, Scorer
 from mtkit.translation.translator import Translator
 

@@ -18,13 +18,13 @@ from mtkit.data.corpus import first_missing
 from mtkit.data.examples import with_found_labels
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import ConfigError, UsageError
-from mtkit.formats.lines import as_one_line
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout
 from mtkit.model.network import Network
 from mtkit.model.networks import new_network
 from mtkit.model.positions import NoPositions
 from mtkit.model.transformer import Transformer
+from mtkit.pair_files.lines import as_one_line
 
 Shape = tuple[int, ...]
 PARTS = (

@@ -15,10 +15,10 @@ from mtkit.data.special_ids import EOS_ID, PAD_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import pad
 from mtkit.errors import UsageError
-from mtkit.formats.lines import as_one_line
-from mtkit.formats.pairs import Pair
 from mtkit.inspection.corpus_choice import Skipped, windows_of
 from mtkit.model.transformer import Transformer
+from mtkit.pair_files.lines import as_one_line
+from mtkit.pair_files.pairs import Pair
 from mtkit.scoring.scoring import BLANK
 
 _BATCH_TOKENS = 4096  # sentences times longest sentence

@@ -13,7 +13,7 @@ from mtkit.data.tokenizer import Tokenizer
 from mtkit.data.unseen_characters import UnknownCharacters
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import DataError, MtkitError, UsageError
-from mtkit.formats.lines import as_one_line
+from mtkit.pair_files.lines import as_one_line
 from mtkit.translation.translator import Translator
 
 _SPECIAL = {PAD_ID: "<pad>", UNK_ID: "<unk>", BOS_ID: "<start>", EOS_ID: "<end>"}

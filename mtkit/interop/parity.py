@@ -11,8 +11,8 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.engines.ctranslate2 import CTranslate2Engine
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
-from mtkit.formats.lines import windows
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.lines import windows
+from mtkit.pair_files.pairs import Pair
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.translator import Translator

@@ -15,11 +15,11 @@ from typing import Any
 
 from mtkit.console import log
 from mtkit.errors import UsageError
-from mtkit.formats.compression import pack, packing, unpacked
-from mtkit.formats.lines import read_lines, windows
 from mtkit.jobs.executors import Executor, InProcess, Processes
 from mtkit.jobs.identity import stamp
 from mtkit.jobs.job import Job, Share, Stage, run_job
+from mtkit.pair_files.compression import pack, packing, unpacked
+from mtkit.pair_files.lines import read_lines, windows
 
 _MOST_SHARDS = 10_000  # each is a folder; a longer text has several windows a shard
 _LINES = "lines"

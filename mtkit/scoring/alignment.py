@@ -19,8 +19,8 @@ from torch import Tensor
 
 from mtkit.console import counted, log
 from mtkit.data.tokenizer import SPACE, Tokenizer
-from mtkit.formats.lines import as_one_line
 from mtkit.model.transformer import Transformer
+from mtkit.pair_files.lines import as_one_line
 from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.scoring.scoring import ForcedPair, explain_out_of_memory, forced_batches
 

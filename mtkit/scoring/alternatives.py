@@ -13,7 +13,7 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.engines.native import pad
 from mtkit.errors import MtkitError
-from mtkit.formats.lines import as_one_line
+from mtkit.pair_files.lines import as_one_line
 from mtkit.scoring.alignment import piece_words
 from mtkit.scoring.scoring import native_models
 from mtkit.translation.translator import Translator

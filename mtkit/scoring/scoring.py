@@ -17,8 +17,8 @@ from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import NativeEngine, pad
 from mtkit.errors import MtkitError
-from mtkit.formats.lines import as_one_line
 from mtkit.model.transformer import Transformer
+from mtkit.pair_files.lines import as_one_line
 from mtkit.runtime import is_out_of_memory
 from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.search.hypothesis import Engine

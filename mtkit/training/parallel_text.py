@@ -21,8 +21,8 @@ from mtkit.data.tokenizer_report import TokenizerReport, report_by_counts
 from mtkit.errors import DataError
 from mtkit.evaluation.behaviour.suite import Suite, load_suite
 from mtkit.evaluation.metrics.scores import evaluate
-from mtkit.formats.pairs import SIDES, Pair
 from mtkit.model.network import Network
+from mtkit.pair_files.pairs import SIDES, Pair
 from mtkit.runtime import Precision
 from mtkit.scoring.alignment_lexicon import FILE as ALIGNMENT_FILE
 from mtkit.scoring.alignment_lexicon import AlignmentLexicon

@@ -17,7 +17,7 @@ from mtkit.data.placeholders import TOKENS, Placeholders
 from mtkit.data.tokenizer import Tokenizer, learn_model, load_tokenizers, sample
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import parse_json, sha256_file, write_bytes, write_text
-from mtkit.formats.pairs import SIDES, Side
+from mtkit.pair_files.pairs import SIDES, Side
 
 _RECORD = "tokenizers.json"
 

@@ -15,9 +15,9 @@ from mtkit.evaluation.behaviour.report import SuiteResult, run_suite
 from mtkit.evaluation.behaviour.suite import Suite
 from mtkit.evaluation.metrics.scores import MetricScore, corpus_bleu, corpus_chrf, evaluate
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
-from mtkit.formats.pairs import Pair
 from mtkit.model.network import Network
 from mtkit.model.transformer import Transformer
+from mtkit.pair_files.pairs import Pair
 from mtkit.runtime import Precision
 from mtkit.training.validation import DevScores, Sample, dev_loss
 from mtkit.translation.translator import Translator

@@ -14,8 +14,8 @@ from mtkit.data.special_ids import EOS_ID
 from mtkit.engines.native import NativeEngine, pad
 from mtkit.engines.steps import LocalVocabulary, log_probs_to_choose_from
 from mtkit.errors import UsageError
-from mtkit.formats.lines import as_one_line, windows
 from mtkit.model.transformer import Transformer
+from mtkit.pair_files.lines import as_one_line, windows
 from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.step import DecodeStep
 from mtkit.translation.translator import Translator

@@ -7,7 +7,7 @@ from mtkit.config.data import DataConfig
 from mtkit.console import log
 from mtkit.data.sides import FEW_WORDS, FILE, Resemblance, Sides, Verdict, load_counts
 from mtkit.errors import DataError
-from mtkit.formats.lines import windows
+from mtkit.pair_files.lines import windows
 
 _WARN_MARGIN = 3  # three words of the target language and none of the source
 _REFUSE_MARGIN = 20

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from mtkit.data.placeholders import fill, restore
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
-from mtkit.formats.lines import as_one_line
+from mtkit.pair_files.lines import as_one_line
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.translation.translator import Translator
 

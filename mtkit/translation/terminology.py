@@ -12,7 +12,7 @@ from mtkit.console import counted
 from mtkit.data.special_ids import UNK_ID
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 from mtkit.search.constraints import (
     Constraints,
     Matcher,

@@ -19,7 +19,7 @@ from mtkit.data.sides import Sides
 from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
-from mtkit.formats.lines import as_one_line, check_text, windows
+from mtkit.pair_files.lines import as_one_line, check_text, windows
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 from mtkit.translation import mbr
 from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from mtkit.evaluation.metrics.scores import corpus_bleu
-from mtkit.formats.lines import read_lines
 from mtkit.interop.bergamot import import_model
+from mtkit.pair_files.lines import read_lines
 from mtkit.translation.translator import Translator
 
 PEER = """

@@ -231,7 +231,7 @@ def _commands(arguments: argparse.Namespace, scratch: Path) -> Iterator[int]:
 
 
 def _lines(path: Path) -> list[str]:
-    from mtkit.formats.lines import read_lines
+    from mtkit.pair_files.lines import read_lines
 
     return list(read_lines(path))
 

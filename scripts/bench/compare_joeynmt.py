@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 
 _SHAPE = {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_layers": 3, "vocab_size": 6000}
 _FIRST_ID = 4  # after the special ids of either

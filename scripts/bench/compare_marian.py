@@ -30,8 +30,8 @@ from mtkit.data.corpus import read_pairs
 from mtkit.errors import MtkitError
 from mtkit.evaluation.metrics.scores import MetricScore, evaluate
 from mtkit.evaluation.metrics.settings import MetricName
-from mtkit.formats.compression import open_output
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.lines import read_lines
 
 _LENGTH_PENALTIES = (0.6, 1.0)  # Marian's example and Marian's presets (--normalize): dev decides which one counts
 _METRICS: tuple[MetricName, ...] = ("BLEU", "chrF2")

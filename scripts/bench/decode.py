@@ -28,7 +28,7 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.cores import usable_cores
 from mtkit.engines.parallel import NativeInWorker, ParallelEngine
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 from mtkit.search.hypothesis import Engine, Segment
 
 _SYSTEMS = "native-fp32 native-bf16 native-int8 ctranslate2-float32 ctranslate2-int8 library-float32 library-int8"

@@ -20,7 +20,7 @@ from pathlib import Path
 from mtkit.corpora.language import Identifier
 from mtkit.data.sides import Side
 from mtkit.data.tokenizer import Tokenizer
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 from mtkit.serving.detection import Detector
 
 Answer = Callable[[str], str | None]

@@ -19,7 +19,7 @@ from typing import Any
 from mtkit.config.loading import load_config
 from mtkit.console import set_up_logging
 from mtkit.files import write_text
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 from mtkit.runs.train import train
 
 WAYS = {  # name -> data.temperature, weight of the general corpus, weight of the in-domain corpus

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sacrebleu
 
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 
 PATTERNS = [r"\{\w+\}", r"%(?:\d\$)?[sd]", r"https?://\S*[\w/]", r"\d+(?:[.:]\d+)?"]
 _ANY = re.compile("|".join(PATTERNS))

@@ -25,7 +25,7 @@ from mtkit.config.schema import Config
 from mtkit.console import set_up_logging
 from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.files import write_text
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 from mtkit.runs.train import train
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.prepare import prepare

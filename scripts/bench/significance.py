@@ -30,7 +30,7 @@ from mtkit.evaluation.metrics.significance import (
 )
 from mtkit.evaluation.metrics.statistics import Statistics, extract
 from mtkit.evaluation.metrics.sums import scores_of_sums
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 
 TESTS: dict[str, Callable[[PairedDifference], float | None]] = {
     "mtkit": lambda one: one.p,

@@ -16,7 +16,7 @@ from pathlib import Path
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 from mtkit.translation.terminology import Terminology, TermReport
 from mtkit.translation.translator import Translator
 

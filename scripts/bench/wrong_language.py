@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.sides import FEW_WORDS, Resemblance, Sides
 from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.formats.lines import read_lines, windows
+from mtkit.pair_files.lines import read_lines, windows
 
 LINES_A_FILE = 100
 TYPED, FILE = 3, 20  # margins of mtkit.translation.direction

@@ -16,9 +16,9 @@ from mtkit.corpora import clean_job, translations
 from mtkit.corpora.clean_outputs import one_output
 from mtkit.corpora.translations import find_translations, write_sources
 from mtkit.errors import DataError, MtkitError
-from mtkit.formats.lines import read_lines
 from mtkit.jobs.executors import InProcess, Processes
 from mtkit.jobs.job import Job, Stage, run_job
+from mtkit.pair_files.lines import read_lines
 
 PAIRS = [
     ("Good morning.", "Guten Morgen."),

@@ -12,7 +12,7 @@ from mtkit.corpora.distinct import DistinctCount, hashes_of
 from mtkit.corpora.even_sample import EvenSample, sampled_share, wilson
 from mtkit.corpora.report import report_corpus
 from mtkit.corpora.report_words import as_json, is_unusual, text_table, write_report_page
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.pairs import Pair
 
 ENGLISH = [
     "the",

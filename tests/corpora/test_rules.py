@@ -10,7 +10,7 @@ from mtkit.corpora.repair import repair
 from mtkit.corpora.rules import RULES, active_rules
 from mtkit.corpora.scripts import scripts_of
 from mtkit.corpora.window import Lines
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.pairs import Pair
 from mtkit.quality.faults import find_loop, n_letters
 
 ALL = CleanConfig().repair

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mtkit.corpora.split import LEFT_OUT, REPORT, _unlike_each_other, split
 from mtkit.data import near
 from mtkit.errors import DataError
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.pairs import Pair
 
 LANGUAGES = "en", "de"
 

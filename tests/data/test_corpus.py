@@ -10,7 +10,7 @@ from mtkit.config.data import CorpusFiles
 from mtkit.data import corpus
 from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, read_side, require_files, text_checksums
 from mtkit.errors import DataError
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.pairs import Pair
 
 
 def write(path: Path, content: bytes) -> Path:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mtkit.config.data import CorpusFiles
 from mtkit.data import overlap
 from mtkit.data.overlap import find_overlaps, known_overlap, overlap_file, overlaps_of
-from mtkit.formats.pairs import Pair
+from mtkit.pair_files.pairs import Pair
 
 WORDS = ["the", "cat", "dog", "a", "house", "sees", "Tom", "walks", "to", "river", "by", "3", "17", ",", ".", "Don't"]
 sentences = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)

@@ -30,7 +30,7 @@ from mtkit.cli import app
 from mtkit.config.loading import load_config
 from mtkit.console import log
 from mtkit.data.sample import read_sample
-from mtkit.formats.compression import open_output
+from mtkit.pair_files.compression import open_output
 from mtkit.runs.train import train
 
 ROOT = Path(__file__).parents[2]

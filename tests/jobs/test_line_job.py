@@ -18,12 +18,12 @@ import pytest
 import zstandard
 
 from mtkit.errors import DataError, MtkitError, UsageError
-from mtkit.formats.compression import open_output
-from mtkit.formats.lines import read_lines
 from mtkit.jobs import job, line_job
 from mtkit.jobs.executors import Processes
 from mtkit.jobs.job import Share
 from mtkit.jobs.line_job import Sharing, Text, can_be_a_job, run_line_job
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.lines import read_lines
 
 KILLED_JOBS = Path(__file__).with_name("killed_jobs.py")
 LINES = [f"ligne {i} " + "é" * (i % 7) for i in range(1, 19)]  # 18: four windows of 4, and one of 2

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

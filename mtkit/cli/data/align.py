@@ -15,7 +15,7 @@ from mtkit.cli.translating import load_translator, with_bar
 from mtkit.console import counted, log
 from mtkit.corpora import documents, sources
 from mtkit.errors import DataError
-from mtkit.formats import corpus_files
+from mtkit.pair_files import corpus_files
 
 
 def align(

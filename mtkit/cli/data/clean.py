@@ -30,7 +30,7 @@ from mtkit.cores import usable_cores
 from mtkit.corpora import clean as cleaning
 from mtkit.corpora import clean_job, clean_outputs, clean_sample, sources
 from mtkit.errors import UsageError
-from mtkit.formats import corpus_files
+from mtkit.pair_files import corpus_files
 
 
 def clean(

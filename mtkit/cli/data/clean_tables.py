@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.config import durations
 from mtkit.console import counted
-from mtkit.formats.pairs import place_of
+from mtkit.pair_files.pairs import place_of
 
 if TYPE_CHECKING:
     from mtkit.config.cleaning import CleanConfig

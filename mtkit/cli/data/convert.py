@@ -10,7 +10,7 @@ from mtkit.cli.data.shared import CorporaArgument, LangsOption, OutputsOption
 from mtkit.console import log
 from mtkit.corpora import convert as conversion
 from mtkit.corpora import sources
-from mtkit.formats import encodings
+from mtkit.pair_files import encodings
 
 
 def convert(

@@ -15,8 +15,8 @@ from mtkit.cli.options import OUTPUT, JsonOption, file_named
 from mtkit.console import counted, log
 from mtkit.corpora import slip_report, slips, sources
 from mtkit.errors import DataError, UsageError
-from mtkit.formats import corpus_files
-from mtkit.formats.pairs import Languages
+from mtkit.pair_files import corpus_files
+from mtkit.pair_files.pairs import Languages
 
 
 def doctor(

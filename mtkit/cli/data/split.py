@@ -17,7 +17,7 @@ from mtkit.corpora import sources
 from mtkit.corpora import split as splitting
 from mtkit.data import corpus as corpus_files
 from mtkit.errors import DataError, UsageError
-from mtkit.formats import lines
+from mtkit.pair_files import lines
 
 _DEFAULT_PAIRS, _DEFAULT_SHARE = 2000, 0.05
 _PARTS = ("dev", "test")

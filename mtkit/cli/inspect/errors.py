@@ -26,8 +26,8 @@ from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log
 from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
-from mtkit.formats import lines as text_lines
 from mtkit.inspection import corpus_choice, hard_pairs, neighbours
+from mtkit.pair_files import lines as text_lines
 
 if TYPE_CHECKING:
     from mtkit.bundle import BundleFiles

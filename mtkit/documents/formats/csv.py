@@ -12,8 +12,8 @@ from mtkit.documents.messages.table_cells import Cell, column_names, dialect_of
 from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import Options, line_of, text_part
 from mtkit.errors import DataError
-from mtkit.formats.units import language_of_column
 from mtkit.languages import are_one_language
+from mtkit.pair_files.units import language_of_column
 from mtkit.quality.faults import CHARACTER_WORDS
 
 _LOOKED_AT = 1000  # rows, to see which columns hold text

@@ -14,7 +14,7 @@ from mtkit.documents.messages.message_text import PLACEHOLDER, Message, message_
 from mtkit.documents.messages.po_entries import Entry, Field, entries_of, is_wrapped, quoted
 from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import Options, line_of, text_part
-from mtkit.formats.po import header_fields
+from mtkit.pair_files.po import header_fields
 
 _CHARSET = re.compile(rb'^[^#\n]*Content-Type:[^"\n]{0,200}?charset=([\w.-]+)', re.MULTILINE | re.IGNORECASE)
 _MESSAGE = re.compile(rb"^[ \t]*msgid\b", re.MULTILINE)

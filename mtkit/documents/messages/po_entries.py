@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mtkit.documents.document import Edit
 from mtkit.documents.reading import line_of
 from mtkit.errors import DataError
-from mtkit.formats.po import KEYWORD, unescape
+from mtkit.pair_files.po import KEYWORD, unescape
 
 _LINE = re.compile(r"[^\n]*\n?")
 _ENTRY = re.compile(KEYWORD + r'((?:"(?:[^"\\]|\\.)*+"\s*)++)')

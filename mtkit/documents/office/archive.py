@@ -11,7 +11,7 @@ from functools import partial
 from mtkit.documents.document import Document, Part
 from mtkit.documents.reading import MOST_BYTES
 from mtkit.errors import DataError
-from mtkit.formats.compression import DAMAGE
+from mtkit.pair_files.compression import DAMAGE
 
 MOST_UNPACKED = 5 * MOST_BYTES  # pictures and films count, too; they are never all in memory
 _MOST_RATIO = 200  # the XML of documents becomes 5 to 50 times larger

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from mtkit.config.section import ConfigPath, Section
 from mtkit.evaluation.metrics.scores import sentence_scores
-from mtkit.formats.lines import as_one_line
+from mtkit.pair_files.lines import as_one_line
 from mtkit.quality.faults import FaultKind, find_faults, n_letters
 from mtkit.quality.negation import LANGUAGES, has_negation
 from mtkit.quality.number_words import numbers_in_words

@@ -32,7 +32,7 @@ from mtkit.evaluation.behaviour.checks import (
     SoundCheck,
     one_line,
 )
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 
 KINDS: dict[str, type[Check]] = {
     "sound": SoundCheck,

@@ -16,7 +16,7 @@ from mtkit.data.corpus import read_pairs
 from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.metrics.settings import METRICS
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 
 if TYPE_CHECKING:
     from mtkit.data.tokenizer import Tokenizer

@@ -27,7 +27,7 @@ from mtkit.config.data import CorpusFiles
 from mtkit.data.corpus import read_pairs
 from mtkit.documents.marked_lines import MarkedLines
 from mtkit.documents.transfer import words_of
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 from mtkit.translation.translator import Translator
 
 _TAG = re.compile(r"</?[a-c]>")

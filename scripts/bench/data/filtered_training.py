@@ -24,7 +24,7 @@ from sacrebleu.metrics.bleu import BLEU
 from mtkit.config.loading import load_config
 from mtkit.console import set_up_logging
 from mtkit.files import write_text
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 from mtkit.runs.train import train
 from mtkit.translation.translator import Translator
 

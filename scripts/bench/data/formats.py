@@ -16,16 +16,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from mtkit.formats.compression import open_output
-from mtkit.formats.corpus_files import read_one_file, writing
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.corpus_files import read_one_file, writing
 
 LANGS = "en", "de"
 WRITTEN = ("p.tsv", "p.csv", "p.jsonl", "p.tmx", "p.tsv.gz", "p.tsv.zst", "p.tmx.gz")
 READ = """
 import re, sys, time
 from pathlib import Path
-from mtkit.formats.corpus_files import read_one_file, read_two_files
-from mtkit.formats.pairs import Tally
+from mtkit.pair_files.corpus_files import read_one_file, read_two_files
+from mtkit.pair_files.pairs import Tally
 path = Path(sys.argv[1])
 begin = time.perf_counter()
 two = path, path.with_suffix(".de"), Tally()

@@ -27,10 +27,10 @@ from mtkit.config.data import CorpusFiles
 from mtkit.corpora.cutting import Windows, cut
 from mtkit.data.corpus import read_pairs
 from mtkit.files import sha256_file
-from mtkit.formats.pairs import Pair
 from mtkit.jobs.executors import Executor, InProcess, Processes
 from mtkit.jobs.job import Job, Share, Stage, run_job
 from mtkit.jobs.on_ray import OnRay
+from mtkit.pair_files.pairs import Pair
 from mtkit.quality.faults import find_faults
 from mtkit.quality.numbers import lost_numbers
 

@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from mtkit.corpora.language import Identifier
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 
 # Returns the best language of each line, and whether that is sure.
 Identify = Callable[[Sequence[str]], list[tuple[str, bool]]]

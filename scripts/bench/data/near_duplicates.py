@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mtkit.corpora.near_duplicates import MOST_PAIRS, find_repeats, sketch
 from mtkit.data.near import loose_keys, squeezed
-from mtkit.formats.lines import windows
+from mtkit.pair_files.lines import windows
 
 Pair = tuple[str, str]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import CorpusFiles
 from mtkit.data.corpus import read_pairs
-from mtkit.formats.lines import windows
 from mtkit.languages import language_in_name
+from mtkit.pair_files.lines import windows
 
 Sides = tuple[str, str]
 Plant = Callable[[str, str, random.Random, "Other"], Sides | None]  # None: this pair has nowhere to plant it
@@ -157,7 +157,7 @@ def _write(out: str, langs: Sides, planted: Sequence[tuple[str, str, str]]) -> N
 
 def _print_found(planted: Sequence[tuple[str, str, str]], langs: Sides) -> None:
     from mtkit.corpora.clean import judge
-    from mtkit.formats.pairs import Pair
+    from mtkit.pair_files.pairs import Pair
 
     rules: dict[str, Counter[str]] = defaultdict(Counter)
     n_of_kind = Counter(kind for _, _, kind in planted)

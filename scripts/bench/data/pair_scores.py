@@ -29,8 +29,8 @@ from mtkit.config.data import CorpusFiles
 from mtkit.corpora import negatives
 from mtkit.corpora.pair_judge import Regression
 from mtkit.data.corpus import read_pairs
-from mtkit.formats.lines import read_lines
 from mtkit.languages import language_in_name
+from mtkit.pair_files.lines import read_lines
 
 Sides = tuple[str, str]
 Floats = npt.NDArray[np.float64]

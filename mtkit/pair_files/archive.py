@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from mtkit.errors import DataError
-from mtkit.formats import moses, one_file
-from mtkit.formats.compression import DAMAGE, unpacked
-from mtkit.formats.pairs import Languages, Pair, Tally
 from mtkit.languages import are_one_language, language_in_name, languages_in_name
+from mtkit.pair_files import moses, one_file
+from mtkit.pair_files.compression import DAMAGE, unpacked
+from mtkit.pair_files.pairs import Languages, Pair, Tally
 
 _MOST_RATIO = 200  # text becomes 3 to 10 times larger
 _MAC_FOLDER = "__MACOSX/"  # of macOS: a file of attributes for each file

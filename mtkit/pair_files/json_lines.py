@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, TextIO
 
 from mtkit.errors import DataError
-from mtkit.formats.lines import lines_of
-from mtkit.formats.pairs import Languages, Tally
-from mtkit.formats.units import Unit, language_of_column, names_of_columns
+from mtkit.pair_files.lines import lines_of
+from mtkit.pair_files.pairs import Languages, Tally
+from mtkit.pair_files.units import Unit, language_of_column, names_of_columns
 
 
 def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.formats.corpus_files import own_languages, read_one_file, read_two_files
-from mtkit.formats.pairs import Pair, Tally
+from mtkit.pair_files.corpus_files import own_languages, read_one_file, read_two_files
+from mtkit.pair_files.pairs import Pair, Tally
 
 
 def write(tmp_path, name, text):

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from mtkit.errors import DataError
-from mtkit.formats.compression import packed_unnoticed
-from mtkit.formats.lines import max_line_bytes, raw_lines
-from mtkit.formats.pairs import Tally
-from mtkit.formats.units import ANY, Unit
+from mtkit.pair_files.compression import packed_unnoticed
+from mtkit.pair_files.lines import max_line_bytes, raw_lines
+from mtkit.pair_files.pairs import Tally
+from mtkit.pair_files.units import ANY, Unit
 
 KEYWORD = r"(?:(msgctxt|msgid_plural|msgid|domain|msgstr(?:\[\d{1,3}\])?)\s*)?"  # at the beginning of a line
 _ENTRY = re.compile(KEYWORD.encode() + rb'"(.*)"$', re.DOTALL)

@@ -1,8 +1,8 @@
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.formats.corpus_files import own_languages, read_one_file
-from mtkit.formats.pairs import Pair, Tally
+from mtkit.pair_files.corpus_files import own_languages, read_one_file
+from mtkit.pair_files.pairs import Pair, Tally
 
 TWELVE = """<?xml version="1.0"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:sdl="x">

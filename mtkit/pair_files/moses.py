@@ -6,8 +6,8 @@ from typing import BinaryIO, TextIO
 
 from mtkit.console import counted
 from mtkit.errors import DataError
-from mtkit.formats.lines import lines_of
-from mtkit.formats.pairs import Pair, Tally
+from mtkit.pair_files.lines import lines_of
+from mtkit.pair_files.pairs import Pair, Tally
 
 
 def pairs(src_file: BinaryIO, src_name: str, tgt_file: BinaryIO, tgt_name: str, tally: Tally) -> Iterator[Pair]:

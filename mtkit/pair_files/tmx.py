@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import BinaryIO, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
-from mtkit.formats.pairs import Languages, Tally
-from mtkit.formats.units import Unit
-from mtkit.formats.xml_units import XmlUnits
+from mtkit.pair_files.pairs import Languages, Tally
+from mtkit.pair_files.units import Unit
+from mtkit.pair_files.xml_units import XmlUnits
 from mtkit.version import __version__
 
 

@@ -9,9 +9,9 @@ import zipfile
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.formats import one_file
-from mtkit.formats.corpus_files import own_languages, read_one_file
-from mtkit.formats.pairs import Pair, Tally
+from mtkit.pair_files import one_file
+from mtkit.pair_files.corpus_files import own_languages, read_one_file
+from mtkit.pair_files.pairs import Pair, Tally
 
 HEADER = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="en"/><body>\n'
 END = "</body></tmx>\n"
@@ -252,8 +252,8 @@ def test_what_has_no_end_is_refused_in_bounded_memory(monkeypatch, case):
 def test_a_file_of_any_size_is_read_in_the_same_memory(tmp_path):
     code = f"""
 import io, resource, tracemalloc
-from mtkit.formats import one_file
-from mtkit.formats.pairs import Tally
+from mtkit.pair_files import one_file
+from mtkit.pair_files.pairs import Tally
 class File(io.RawIOBase):
     n = 0
     def read(self, size):

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mtkit.errors import DataError
-from mtkit.formats import csv_table, json_lines, po, tmx, tsv, units, xliff
-from mtkit.formats.compression import MAGIC
-from mtkit.formats.pairs import Languages, Pair, Tally
+from mtkit.pair_files import csv_table, json_lines, po, tmx, tsv, units, xliff
+from mtkit.pair_files.compression import MAGIC
+from mtkit.pair_files.pairs import Languages, Pair, Tally
 
 _UNITS: dict[str, Callable[[BinaryIO, str, Tally], Iterator[units.Unit]]] = {
     ".csv": csv_table.units,

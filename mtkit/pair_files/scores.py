@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mtkit.errors import DataError
-from mtkit.formats.lines import read_lines
+from mtkit.pair_files.lines import read_lines
 
 
 def read_scores(path: Path) -> Iterator[float]:

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from mtkit.errors import UsageError
-from mtkit.formats.corpus_files import check_outputs, own_languages, read_one_file, read_two_files, writing
-from mtkit.formats.pairs import Tally, segment
+from mtkit.pair_files.corpus_files import check_outputs, own_languages, read_one_file, read_two_files, writing
+from mtkit.pair_files.pairs import Tally, segment
 
 # Without what XML cannot hold, what ends a line or a column, and U+FEFF, which at the beginning of a file is a BOM.
 TEXT = st.text(

@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError
-from mtkit.formats.corpus_files import own_languages, read_one_file
-from mtkit.formats.pairs import Pair, Tally
+from mtkit.pair_files.corpus_files import own_languages, read_one_file
+from mtkit.pair_files.pairs import Pair, Tally
 
 polib = pytest.importorskip("polib")
 

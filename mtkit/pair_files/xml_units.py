@@ -7,10 +7,10 @@ from xml.parsers import expat
 
 from mtkit.console import counted
 from mtkit.errors import DataError
-from mtkit.formats.compression import packed_unnoticed
-from mtkit.formats.lines import max_line_bytes
-from mtkit.formats.pairs import Tally
-from mtkit.formats.units import Unit
+from mtkit.pair_files.compression import packed_unnoticed
+from mtkit.pair_files.lines import max_line_bytes
+from mtkit.pair_files.pairs import Tally
+from mtkit.pair_files.units import Unit
 
 _CHUNK_BYTES = 1 << 16
 _MOST_LEVELS = 200

@@ -1,11 +1,11 @@
 import pytest
 
 from mtkit.errors import DataError, UsageError
-from mtkit.formats.compression import pack
-from mtkit.formats.corpus_files import read_one_file, read_two_files
-from mtkit.formats.encodings import check_encodings, likely_encoding
-from mtkit.formats.lines import read_lines
-from mtkit.formats.pairs import Tally
+from mtkit.pair_files.compression import pack
+from mtkit.pair_files.corpus_files import read_one_file, read_two_files
+from mtkit.pair_files.encodings import check_encodings, likely_encoding
+from mtkit.pair_files.lines import read_lines
+from mtkit.pair_files.pairs import Tally
 
 
 @pytest.mark.parametrize(

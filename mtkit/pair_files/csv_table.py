@@ -9,9 +9,9 @@ from typing import BinaryIO, TextIO
 
 from mtkit.console import counted
 from mtkit.errors import DataError
-from mtkit.formats.lines import lines_of, max_line_bytes
-from mtkit.formats.pairs import Languages, Tally
-from mtkit.formats.units import Unit, header_of, is_like_header, names_of_columns
+from mtkit.pair_files.lines import lines_of, max_line_bytes
+from mtkit.pair_files.pairs import Languages, Tally
+from mtkit.pair_files.units import Unit, header_of, is_like_header, names_of_columns
 
 _DELIMITERS = ",;\t"
 

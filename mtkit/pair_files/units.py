@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mtkit.errors import DataError
-from mtkit.formats.pairs import Languages, Pair, Tally, segment
 from mtkit.languages import (
     CHINESE,
     are_one_language,
@@ -18,6 +17,7 @@ from mtkit.languages import (
     normal_code,
     primary_code,
 )
+from mtkit.pair_files.pairs import Languages, Pair, Tally, segment
 
 ANY = "*"  # the code of a text whose language the file does not tell
 _IDENTIFIER = re.compile(r"(?=.*\d)\S+|")

@@ -11,8 +11,8 @@ import pytest
 import zstandard
 
 from mtkit.errors import DataError, MtkitError
-from mtkit.formats.compression import open_output
-from mtkit.formats.lines import count_lines, read_lines
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.lines import count_lines, read_lines
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,

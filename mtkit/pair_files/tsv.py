@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import BinaryIO, TextIO
 
 from mtkit.errors import DataError
-from mtkit.formats.lines import lines_of
-from mtkit.formats.pairs import Languages, Pair
-from mtkit.formats.units import header_of
+from mtkit.pair_files.lines import lines_of
+from mtkit.pair_files.pairs import Languages, Pair
+from mtkit.pair_files.units import header_of
 
 TAB = "\t"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mtkit.errors import UsageError
-from mtkit.formats import archive, csv_table, json_lines, moses, one_file, tmx, tsv
-from mtkit.formats.compression import open_output, reading
-from mtkit.formats.encodings import as_utf8
-from mtkit.formats.pairs import Languages, Pair, Tally, segment
 from mtkit.languages import are_one_language, language_in_name
+from mtkit.pair_files import archive, csv_table, json_lines, moses, one_file, tmx, tsv
+from mtkit.pair_files.compression import open_output, reading
+from mtkit.pair_files.encodings import as_utf8
+from mtkit.pair_files.pairs import Languages, Pair, Tally, segment
 
 _WRITERS = {".csv": csv_table.writing, ".jsonl": json_lines.writing, ".tmx": tmx.writing, ".tsv": tsv.writing}
 

@@ -14,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError, UsageError
-from mtkit.formats.compression import open_output
-from mtkit.formats.lines import count_lines, max_line_bytes, read_lines
+from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.lines import count_lines, max_line_bytes, read_lines
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -117,7 +117,7 @@ def test_one_line_that_never_ends_fills_no_memory(tmp_path, name):
     code = """
 import resource, sys
 from pathlib import Path
-from mtkit.formats.lines import count_lines, read_lines
+from mtkit.pair_files.lines import count_lines, read_lines
 from mtkit.errors import DataError
 now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + (48 << 20), resource.RLIM_INFINITY))

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
-from mtkit.formats.pairs import Tally
-from mtkit.formats.units import ANY, Unit
-from mtkit.formats.xml_units import XmlUnits
+from mtkit.pair_files.pairs import Tally
+from mtkit.pair_files.units import ANY, Unit
+from mtkit.pair_files.xml_units import XmlUnits
 
 # States of a target that is not a translation yet: often a copy of the source.
 _UNTRANSLATED = frozenset(("new", "needs-translation", "needs-adaptation", "needs-l10n", "initial"))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from mtkit.errors import DataError, UsageError
-from mtkit.formats.compression import packed_unnoticed, reading
-from mtkit.formats.encodings import likely_encoding
+from mtkit.pair_files.compression import packed_unnoticed, reading
+from mtkit.pair_files.encodings import likely_encoding
 
 _BOM = b"\xef\xbb\xbf"
 LINE_FRAME = len(_BOM + b"\r\n")  # bytes around the text of a line
