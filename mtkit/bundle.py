@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mtkit.config.loading import dump_config, load_config
 from mtkit.config.problems import Override
 from mtkit.config.schema import Config
-from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import BundleError, UsageError
 from mtkit.files import atomic_file, atomic_folder, parse_json, sha256_file, write_text
+from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers
 from mtkit.version import __version__
 
 if TYPE_CHECKING:

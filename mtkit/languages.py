@@ -1,9 +1,12 @@
-"""Language codes, as in configs and file names."""
+"""Language codes, as in configs and file names, and the two sides of a translation."""
 
 import difflib
 import re
 from pathlib import Path
+from typing import Literal
 
+Side = Literal["src", "tgt"]
+SIDES: tuple[Side, Side] = ("src", "tgt")
 CHINESE = frozenset({"zh", "zho", "cmn", "yue", "wuu", "lzh"})
 _OTHERS = frozenset({"ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"})
 WITHOUT_SPACES = CHINESE | _OTHERS  # languages written without spaces between words

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.data.placeholders import Placeholders
 from mtkit.documents.document import Document
 from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
 from mtkit.documents.messages.message_text import PLACEHOLDER
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Translated
 from mtkit.documents.transfer import words_of
+from mtkit.tokens.placeholders import Placeholders
 
 
 def same(text: str) -> str:

@@ -9,10 +9,10 @@ import torch
 
 from mtkit.bundle import Bundle, BundleFiles, load_bundle, read_bundle, save_bundle
 from mtkit.config.schema import Config
-from mtkit.data.special_ids import EOS_ID
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.model.networks import new_network
 from mtkit.model.transformer import Transformer
+from mtkit.tokens.special_ids import EOS_ID
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house?", "It rains, it rains."]
 # A test set, with a blank line.

@@ -10,9 +10,9 @@ from torch import Tensor
 from mtkit.config.model import ModelConfig
 from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.training.update import Updater
 from mtkit.training.warm_start import freeze
 

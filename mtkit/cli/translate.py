@@ -36,10 +36,10 @@ from mtkit.cli.sharing import (
 from mtkit.cli.translate_file import Form, Markup, translate_file
 from mtkit.cli.translating import load_shared_translator, load_translator, model_folders, option_overrides
 from mtkit.console import log, progress_bar
-from mtkit.data import unseen_characters
 from mtkit.errors import UsageError
 from mtkit.jobs import line_job
 from mtkit.pair_files import lines as text_lines
+from mtkit.tokens import unseen_characters
 from mtkit.translation import direction, streaming
 from mtkit.translation import translator as translators
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from mtkit.config.cleaning import CleanConfig
 from mtkit.console import log
-from mtkit.corpora.language import knows
 from mtkit.corpora.repair import check_steps, repair
 from mtkit.corpora.rules import RULES, Verdicts, active_rules
 from mtkit.corpora.sources import UNNAMED
 from mtkit.corpora.window import Lines, Window
 from mtkit.pair_files.pairs import Pair
+from mtkit.quality.language import knows
 
 # Characters of a side: what is longer is no sentence, and to judge it would take seconds.
 LONGEST_JUDGED = 20_000

@@ -9,11 +9,11 @@ from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import CorpusFiles
 from mtkit.console import progress_bar
 from mtkit.corpora.clean import Judged, judge
-from mtkit.corpora.language import BLOCK
 from mtkit.corpora.rules import active_rules
 from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs
 from mtkit.pair_files.lines import windows
 from mtkit.pair_files.pairs import Pair
+from mtkit.quality.language import BLOCK
 
 SAMPLE_PAIRS = 20_000
 _AT_ONCE = 256 * BLOCK

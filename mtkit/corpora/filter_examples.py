@@ -14,12 +14,12 @@ from mtkit.corpora.even_sample import EvenSample
 from mtkit.corpora.negatives import Mistakes, Texts
 from mtkit.corpora.pair_judge import GOOD
 from mtkit.data.corpus import count_pairs, read_pairs
-from mtkit.data.near import loose_keys
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder
 from mtkit.pair_files.compression import open_output
 from mtkit.pair_files.lines import as_column, windows
 from mtkit.pair_files.pairs import Languages, Pair
+from mtkit.text.near_texts import loose_keys
 
 TRAIN, DEV = "train.tsv.gz", "dev.tsv.gz"
 _JUDGED_AT_ONCE = 4096

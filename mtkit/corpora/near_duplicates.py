@@ -1,7 +1,7 @@
 """Find pairs that nearly repeat an earlier pair: a window of pairs to sketches, a partition of their keys to repeats.
 
 Two pairs are nearly the same if they share 80 % of the character 4-grams of both sides, without case and punctuation
-and with every number as 0 (`mtkit.data.near`); at 70 % short pairs may differ in a word that matters, such as a name.
+and with every number as 0 (`text.near_texts`); at 70 % short pairs may differ in a word that matters, such as a name.
 The keys are bands of MinHash values (Broder 1997; Indyk and Motwani 1998): of two pairs that share 80 %, 99 % have a
 key in common, and of unrelated ones next to none. Pairs with a key in common are then compared by their odd sketches
 (Mitzenmacher, Pagh and Pham 2014), which tell how many 4-grams only one of them has: the share is known to about 3
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.data.near import distinct, is_near, loose_keys, ngram_hashes, squeezed
+from mtkit.text.near_texts import distinct, is_near, loose_keys, ngram_hashes, squeezed
 
 N_KEYS = 16  # of a pair
 _N_VALUES = 6  # MinHash values that make one key

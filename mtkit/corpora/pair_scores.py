@@ -19,7 +19,6 @@ from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log
 from mtkit.corpora.clean import LONGEST_JUDGED
 from mtkit.corpora.cutting import Windows, cut
-from mtkit.corpora.language import foreign_lines
 from mtkit.corpora.pair_judge import FILE, GOOD, PairJudge, lexicon_file
 from mtkit.corpora.repair import check_steps, repair
 from mtkit.corpora.sources import UNNAMED, find_corpora
@@ -30,6 +29,7 @@ from mtkit.jobs.job import Job, Share, Stage, run_job
 from mtkit.languages import are_one_language
 from mtkit.pair_files.compression import open_output, pack, packing
 from mtkit.pair_files.pairs import Languages, Pair, Tally
+from mtkit.quality.language import foreign_lines
 
 N_BINS = 10
 _WINDOW_PAIRS = 5 * 4096  # of a shard: some seconds of work

@@ -23,12 +23,12 @@ from mtkit.corpora.even_sample import EvenSample, Share, sampled_share
 from mtkit.corpora.near_duplicates import MOST_PAIRS, Indices, Sketches, find_repeats_among, sketch
 from mtkit.corpora.repair import repair
 from mtkit.data.corpus import evenly_spaced
-from mtkit.data.near import squeezed
 from mtkit.data.overlap import LIKENESSES, find_overlaps
-from mtkit.languages import WITHOUT_SPACES, primary_code
+from mtkit.languages import SIDES, WITHOUT_SPACES, primary_code
 from mtkit.pair_files.lines import windows
-from mtkit.pair_files.pairs import SIDES, Pair
+from mtkit.pair_files.pairs import Pair
 from mtkit.quality.faults import words_of
+from mtkit.text.near_texts import squeezed
 
 ReadPairs = Callable[[], Iterator[Pair]]
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from mtkit.config.cleaning import CleanConfig
-from mtkit.corpora.language import foreign_lines
-from mtkit.corpora.scripts import DIGIT, LETTER, SPACE, scripts_of
 from mtkit.corpora.window import Lines, Window
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_loop, is_copy, lost_urls, without_urls, words_of
+from mtkit.quality.language import foreign_lines
 from mtkit.quality.numbers import lost_numbers
+from mtkit.text.scripts import DIGIT, LETTER, SPACE, scripts_of
 
 Verdicts = Mapping[int, str]  # by index of each pair that the rule would drop: the value, as a person reads it
 Rule = Callable[[Window, CleanConfig], Verdicts]

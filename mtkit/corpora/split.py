@@ -1,7 +1,7 @@
 """Split a corpus into train, dev and test that share no sentence; what is too like dev or test goes into neither.
 
 Two sentences are the same if they are equal but for case, punctuation and numbers, and nearly the same if they share
-70 % of their character 4-grams (`mtkit.data.near`). No source of dev or test is the same as, or nearly, one of train,
+70 % of their character 4-grams (`text.near_texts`). No source of dev or test is the same as, or nearly, one of train,
 and no target either; nor are those of dev and test. dev and test are chosen by hashes of the sentences and the seed, so
 they are the same whatever the order of the corpus, and most of them stay when text is added.
 """
@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TextIO, get_args
 
 from mtkit.console import progress_bar
-from mtkit.data.near import MOST_TEXTS, NearTexts, loose_keys, squeezed
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, write_text
+from mtkit.languages import SIDES
 from mtkit.pair_files.compression import open_output
 from mtkit.pair_files.lines import as_column, as_one_line, windows
-from mtkit.pair_files.pairs import SIDES, Pair
+from mtkit.pair_files.pairs import Pair
+from mtkit.text.near_texts import MOST_TEXTS, NearTexts, loose_keys, squeezed
 
 HeldOutPart = Literal["test", "dev"]
 Reason = Literal["source", "target", "near source", "near target"]

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.corpora import scripts
-from mtkit.corpora.scripts import BROKEN, LETTER, SPACE
 from mtkit.quality.faults import MOST_REPEATED, repeated_share, words_of
+from mtkit.text import scripts
+from mtkit.text.scripts import BROKEN, LETTER, SPACE
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mtkit.data.encoded import EncodedPairs, Lengths
-from mtkit.data.special_ids import EOS_ID, PAD_ID
+from mtkit.tokens.special_ids import EOS_ID, PAD_ID
 
 BATCH_ORDER = 2  # raise it whenever the same seed begins to give other batches
 # Neighbouring differences of length that are mixed with each other. More mixing means more padding

@@ -12,12 +12,13 @@ from mtkit.config.data import CorpusFiles
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.errors import DataError
+from mtkit.languages import Side
 from mtkit.pair_files.compression import reading
 from mtkit.pair_files.corpus_files import read_one_file, read_tsv, read_two_files
 from mtkit.pair_files.lines import count_lines, read_lines, require_regular
 from mtkit.pair_files.moses import unequal
 from mtkit.pair_files.one_file import check_ending, ending
-from mtkit.pair_files.pairs import EMPTY, Pair, Side, Tally
+from mtkit.pair_files.pairs import EMPTY, Pair, Tally
 
 _CHUNK_BYTES = 1 << 20
 _SETTLED_NS = 2_000_000_000  # a file changed more recently may change again within the resolution of its time stamp

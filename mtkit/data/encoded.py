@@ -20,11 +20,11 @@ from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, text_checksums
 from mtkit.data.prefetcher import Prefetcher
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, sha256_file
 from mtkit.pair_files.pairs import Pair
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.tokens.tokenizer import Tokenizer
 
 _FORMAT_VERSION = 2  # raise it whenever the files or the meaning of the filters change
 _CHUNK_PAIRS, _CHUNK_CHARACTERS = 10_000, 5_000_000  # encoded at a time: bounds the memory, some 50 bytes a character

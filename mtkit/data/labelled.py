@@ -10,9 +10,9 @@ from mtkit.config.data import CorpusFiles
 from mtkit.config.schema import Config
 from mtkit.data.encoded import Chunk, EncodedCorpus, Labels, Words, id_dtype, in_chunks, lengths_of
 from mtkit.data.examples import Labelling, label_id, label_ids, read_examples
-from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.files import sha256_file
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID
+from mtkit.tokens.tokenizer import Tokenizer
 
 EXAMPLES = Words("example", "with a blank text", "example")
 

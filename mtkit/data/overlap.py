@@ -10,10 +10,10 @@ from typing import Any, Literal, get_args
 from mtkit.config.data import CorpusFiles
 from mtkit.console import log, progress_bar
 from mtkit.data.corpus import read_pairs, text_checksums
-from mtkit.data.near import MOST_TEXTS, NearTexts, loose_keys, squeezed
 from mtkit.files import parse_json, write_text
 from mtkit.pair_files.lines import windows
 from mtkit.pair_files.pairs import Pair
+from mtkit.text.near_texts import MOST_TEXTS, NearTexts, loose_keys, squeezed
 
 MANY = 0.01  # of the pairs of a text; in large corpora fewer are greetings and the like
 _VERSION = 1  # of the kept result

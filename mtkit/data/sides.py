@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.data.arrays import read_arrays
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.quality.faults import words_of
+from mtkit.tokens.tokenizer import Tokenizer
 
 Verdict = Literal["src", "tgt", "neither", "unclear"]
 Counts = npt.NDArray[np.int64]

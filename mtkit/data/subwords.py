@@ -8,7 +8,8 @@ import numpy.typing as npt
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.data.encoded import EncodedPairs, EncodedSide, Ids, PairsInMemory, concatenate
-from mtkit.data.segmentation import (
+from mtkit.errors import ConfigError
+from mtkit.tokens.segmentation import (
     BpeSegmentation,
     Int64s,
     Keys,
@@ -16,9 +17,8 @@ from mtkit.data.segmentation import (
     UnigramSegmentation,
     derived_keys,
 )
-from mtkit.data.sentencepiece_file import Piece, PieceType, parse
-from mtkit.data.tokenizer import Tokenizer
-from mtkit.errors import ConfigError
+from mtkit.tokens.sentencepiece_file import Piece, PieceType, parse
+from mtkit.tokens.tokenizer import Tokenizer
 
 _NO_CHARACTER = 0x110000  # one more than the last code point
 _CODE_POINT_BITS = 21

@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 from mtkit.config.schema import Config
 from mtkit.data.corpus import count_pairs, read_side
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from mtkit.data.tokenizer import Tokenizer, sample
+from mtkit.languages import SIDES
 from mtkit.pair_files.lines import windows
-from mtkit.pair_files.pairs import SIDES
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from mtkit.tokens.tokenizer import Tokenizer, sample
 
 _CHUNK_LINES = 10_000
 # A model learns pieces with fewer occurrences in training poorly (Gowda and May 2020, section 5).

@@ -21,10 +21,10 @@ from torch.nn.parallel import DistributedDataParallel
 from mtkit.config.training import TrainConfig
 from mtkit.cores import usable_cores
 from mtkit.data.batching import Batch
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.distributed.communicator import Communicator, check_names
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.network import Network
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 if TYPE_CHECKING:
     from mtkit.distributed.communicator import BatchLoss

@@ -14,10 +14,10 @@ import numpy as np
 
 from mtkit.bundle import load_model
 from mtkit.console import log
-from mtkit.data.placeholders import Placeholders
 from mtkit.documents.inline import Code, Inline, Part, inline_of
 from mtkit.documents.transfer import Floats, Interval, Words, transfer, words_of
 from mtkit.errors import UsageError
+from mtkit.tokens.placeholders import Placeholders
 from mtkit.translation.candidates import Translation
 from mtkit.translation.segments import sentences
 from mtkit.translation.translator import Translator

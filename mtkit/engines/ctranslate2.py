@@ -14,11 +14,11 @@ import numpy as np
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.cores import usable_cores
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.errors import BundleError, MtkitError
 from mtkit.files import parse_json
 from mtkit.pair_files.lines import windows
 from mtkit.search.hypothesis import Hypothesis, Segment, length_divisor
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 ABOUT = "export.json"  # beside CTranslate2's files: facts about the model that these do not hold
 # The search ends at this x beam_size finished hypotheses (Kasai et al. 2022), and returns as many. In float32, 2 misses

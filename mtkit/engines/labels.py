@@ -10,13 +10,13 @@ import torch
 from mtkit.bundle import BundleFiles, load_network
 from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log
-from mtkit.data.special_ids import EOS_ID
 from mtkit.engines.native import pad
 from mtkit.engines.side_by_side import in_threads
 from mtkit.errors import MtkitError
 from mtkit.model.network import Network
 from mtkit.model.quantization import quantize, supported_precision
 from mtkit.runtime import bound_kernel_stores, choose_device, is_out_of_memory, set_threads
+from mtkit.tokens.special_ids import EOS_ID
 
 DECIMALS = 4  # of a probability
 # Of the difference of two logits, relative to the largest such difference. Batches of other sizes changed it by up to

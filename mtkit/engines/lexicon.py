@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.data.special_ids import PAD_ID
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.shortlist import Shortlist
 from mtkit.pair_files.lines import windows
 from mtkit.pair_files.pairs import Pair
+from mtkit.tokens.special_ids import PAD_ID
+from mtkit.tokens.tokenizer import Tokenizer
 
 EMPTY_WORD = PAD_ID  # begins every source sentence; no text contains PAD
 _MAX_PAIRS = 300_000  # sentence pairs to read

@@ -11,7 +11,6 @@ from torch import Tensor
 from mtkit.bundle import BundleFiles, load_model
 from mtkit.config.decoding import DecodeConfig
 from mtkit.console import counted, log
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.engines.shortlist import Shortlist, shortlist_of
 from mtkit.engines.side_by_side import in_one_thread, in_threads
 from mtkit.engines.steps import EnsembleStep, LocalVocabulary, ModelStep, ShortlistedStep
@@ -27,6 +26,7 @@ from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.rules import Rules, make_rules
 from mtkit.search.sampling import Truncation, sample, uniform_numbers
 from mtkit.search.step import DecodeStep, SearchConfig, SearchResult
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 # A choice won by less than this many nats might be lost in another batch: shapes decide how sums are rounded.
 # Between batches, the log-probability of the same sentence differed by up to 4e-6 (measured).

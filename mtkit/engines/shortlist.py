@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mtkit.bundle import BundleFiles, bundle_file
 from mtkit.data.arrays import read_arrays
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.errors import BundleError
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SHORTLIST = "shortlist.npz"  # the file's name in a bundle
 _SPECIAL_IDS = (PAD_ID, UNK_ID, BOS_ID, EOS_ID)

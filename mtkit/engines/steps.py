@@ -8,11 +8,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.engines.shortlist import Shortlist
 from mtkit.model.inference import Decoder
 from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.step import DecodeStep
+from mtkit.tokens.special_ids import BOS_ID, PAD_ID
 
 
 def log_probs_to_choose_from(logits: Tensor) -> Tensor:

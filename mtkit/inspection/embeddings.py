@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.bundle import Bundle, find_model, load_bundle
-from mtkit.data.sentencepiece_file import PieceType, parse
-from mtkit.data.special_ids import BOS_ID, PAD_ID
-from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.errors import DataError, MtkitError
+from mtkit.languages import Side
 from mtkit.model.transformer import Transformer
-from mtkit.pair_files.pairs import Side
+from mtkit.tokens.sentencepiece_file import PieceType, parse
+from mtkit.tokens.special_ids import BOS_ID, PAD_ID
+from mtkit.tokens.tokenizer import SPACE, Tokenizer
 
 _TEXT_TYPES = (PieceType.NORMAL, PieceType.USER_DEFINED)  # the others are bytes and special tokens
 _N_SUGGESTED = 5

@@ -16,7 +16,6 @@ from mtkit.bundle import BundleFiles
 from mtkit.config.schema import Config, Task
 from mtkit.data.corpus import first_missing
 from mtkit.data.examples import with_found_labels
-from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import ConfigError, UsageError
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.dropout import Dropout
@@ -25,6 +24,7 @@ from mtkit.model.networks import new_network
 from mtkit.model.positions import NoPositions
 from mtkit.model.transformer import Transformer
 from mtkit.pair_files.lines import as_one_line
+from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers
 
 Shape = tuple[int, ...]
 PARTS = (

@@ -11,8 +11,6 @@ from torch import Tensor
 from mtkit.bundle import Bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.data.batching import plan_epoch
-from mtkit.data.special_ids import EOS_ID, PAD_ID
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import pad
 from mtkit.errors import UsageError
 from mtkit.inspection.corpus_choice import Skipped, windows_of
@@ -20,6 +18,8 @@ from mtkit.model.transformer import Transformer
 from mtkit.pair_files.lines import as_one_line
 from mtkit.pair_files.pairs import Pair
 from mtkit.scoring.scoring import BLANK
+from mtkit.tokens.special_ids import EOS_ID, PAD_ID
+from mtkit.tokens.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 4096  # sentences times longest sentence
 _MAX_PAIRS_SHOWN = 5

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.console import log
-from mtkit.data.tokenizer import SPACE
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_file
+from mtkit.tokens.tokenizer import SPACE
 
 
 def new_figure(path: Path, width: float, height: float, **options: Any) -> Any:

@@ -18,7 +18,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from mtkit.data.special_ids import PAD_ID, UNK_ID
 from mtkit.engines.native import pad
 from mtkit.errors import UsageError
 from mtkit.inspection.pictures import axis_names, new_figure, save_figure
@@ -28,6 +27,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.pages.page import write_page
 from mtkit.scoring.alignment import align, attention_weights
 from mtkit.scoring.scoring import ForcedPair
+from mtkit.tokens.special_ids import PAD_ID, UNK_ID
 
 Erasure = Literal["pad", "unk", "omit"]
 SENTENCES = 16  # sources with an erased token that are computed together

@@ -8,12 +8,12 @@ import torch
 from mtkit.bundle import Bundle, BundleFiles, load_network
 from mtkit.console import log
 from mtkit.data.labelled import joined, most_tokens_read
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from mtkit.data.tokenizer import Tokenizer
-from mtkit.data.unseen_characters import UnknownCharacters
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.pair_files.lines import as_one_line
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.tokens.unseen_characters import UnknownCharacters
 from mtkit.translation.translator import Translator
 
 _SPECIAL = {PAD_ID: "<pad>", UNK_ID: "<unk>", BOS_ID: "<start>", EOS_ID: "<end>"}

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from mtkit.bundle import add_to_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.yaml_text import yaml_value
-from mtkit.data.special_ids import UNK_ID
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import DataError
 from mtkit.interop.imported import Languages, Origin, checked, number, save_imported
@@ -25,6 +24,7 @@ from mtkit.interop.marian import to_state
 from mtkit.interop.marian_binary import MarianModel, read_marian_binary
 from mtkit.interop.marian_options import model_config
 from mtkit.interop.vocabulary import BANNED, Layout, import_state, names_of, read_spm, spm_layout, tgt_tokenizer
+from mtkit.tokens.special_ids import UNK_ID
 
 FORMAT = "bergamot"
 _ACTIVATIONS = "_QuantMultA"  # the end of the names of the activations' multipliers

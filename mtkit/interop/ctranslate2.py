@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from mtkit.bundle import BundleFiles, add_to_bundle, load_model
 from mtkit.config.model import ModelConfig
-from mtkit.data.special_ids import BOS_ID, EOS_ID, UNK_ID
 from mtkit.engines.ctranslate2 import ABOUT, CTranslate2Engine, ctranslate2_library
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
@@ -28,6 +27,7 @@ from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.layers import FeedForward
 from mtkit.model.positions import LinearBiases, NoPositions
 from mtkit.model.transformer import Transformer
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, UNK_ID
 from mtkit.translation.translator import Translator
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from mtkit.bundle import Bundle, load_bundle
 from mtkit.config.model import ModelConfig
-from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import huggingface_vocabulary
@@ -27,6 +26,7 @@ from mtkit.interop.imported import Languages, Origin, save_imported
 from mtkit.interop.vocabulary import BANNED, Vocabularies, export_state, import_state
 from mtkit.model.positions import sinusoid_table
 from mtkit.model.transformer import Transformer
+from mtkit.tokens.special_ids import BOS_ID, PAD_ID
 
 FORMAT = "huggingface marian"
 _WEIGHTS, _OLD_WEIGHTS = "model.safetensors", "pytorch_model.bin"

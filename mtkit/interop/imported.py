@@ -15,10 +15,10 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.config.schema import Config
 from mtkit.config.tokenizer import TokenizerConfig
-from mtkit.data.sentencepiece_file import parse
 from mtkit.errors import DataError
 from mtkit.files import sha256_file
 from mtkit.interop.vocabulary import Layout
+from mtkit.tokens.sentencepiece_file import parse
 
 _Section = TypeVar("_Section", bound=BaseModel)
 _NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")

@@ -21,7 +21,6 @@ from mtkit.bundle import Bundle, load_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.data.arrays import read_arrays
-from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import marian_vocabulary
@@ -31,6 +30,7 @@ from mtkit.interop.marian_options import DESCRIPTION, model_config, model_option
 from mtkit.interop.support import export_problems
 from mtkit.interop.vocabulary import BANNED, export_state, import_state
 from mtkit.model.transformer import Transformer
+from mtkit.tokens.special_ids import UNK_ID
 
 FORMAT = "marian npz"
 Parameters = Mapping[str, NDArray[Any]]

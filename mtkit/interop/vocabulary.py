@@ -14,10 +14,10 @@ import sentencepiece
 import torch
 from torch import Tensor
 
-from mtkit.data.sentencepiece_file import Piece, PieceType, SentencePieceModel, parse
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from mtkit.data.tokenizer import SPACE
 from mtkit.errors import BundleError, DataError
+from mtkit.tokens.sentencepiece_file import Piece, PieceType, SentencePieceModel, parse
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from mtkit.tokens.tokenizer import SPACE
 
 # The output bias of a row that the other system lacks: its probability is exactly 0. Finite in fp16, too.
 BANNED = -30000.0

@@ -4,12 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from mtkit.console import counted
 
-Side = Literal["src", "tgt"]
-SIDES: tuple[Side, Side] = ("src", "tgt")
 _IN_UNITS = re.compile(r"\.(tmx|xlf|xliff)(\.(gz|xz|zst))?$", re.IGNORECASE)
 EMPTY = "the corpus is empty: no line, no unit"
 Languages = tuple[str, str]  # codes of source and target

@@ -10,7 +10,7 @@ from mtkit.bundle import BundleFiles, load_network, read_bundle, save_bundle
 from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
 from mtkit.console import log
-from mtkit.data.tokenizer import load_tokenizers
+from mtkit.tokens.tokenizer import load_tokenizers
 from mtkit.distributed.communicator import ALONE
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.networks import new_network

@@ -22,7 +22,7 @@ from mtkit.cores import CpuTime, use_of_others
 from mtkit.data.encoded import PAIRS, Words
 from mtkit.data.labelled import EXAMPLES
 from mtkit.data.mixture import CorpusUse
-from mtkit.data.special_ids import UNK_ID
+from mtkit.tokens.special_ids import UNK_ID
 from mtkit.distributed.communicator import ALONE
 from mtkit.files import disk_full_explained
 from mtkit.runs.curves import plot_curves

@@ -14,7 +14,7 @@ from mtkit.data.corpus import evenly_spaced
 from mtkit.data.mixture import Draw, uses
 from mtkit.data.tokenizer_report import RARE_BELOW
 from mtkit.evaluation.metrics.scores import MetricScore
-from mtkit.pair_files.pairs import SIDES
+from mtkit.languages import SIDES
 from mtkit.pages.charts import Series, line_chart
 from mtkit.pages.page import duration, thousands, write_page
 from mtkit.runs import classifier_words, report_words

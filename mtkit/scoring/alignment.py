@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from mtkit.console import counted, log
-from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.model.transformer import Transformer
 from mtkit.pair_files.lines import as_one_line
 from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.scoring.scoring import ForcedPair, explain_out_of_memory, forced_batches
+from mtkit.tokens.tokenizer import SPACE, Tokenizer
 
 Interval = tuple[int, int]  # characters of a text: from, up to
 _LEXICON_SHARE = 0.7  # of the weights; the rest is attention's

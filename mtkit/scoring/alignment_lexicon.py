@@ -17,9 +17,9 @@ from torch import Tensor
 from mtkit.bundle import BundleFiles, bundle_file
 from mtkit.data.arrays import read_arrays
 from mtkit.data.encoded import EncodedSide
-from mtkit.data.special_ids import EOS_ID, PAD_ID
 from mtkit.engines.lexicon import EMPTY_SHARE, EMPTY_WORD, Model1, even_sample
 from mtkit.errors import BundleError
+from mtkit.tokens.special_ids import EOS_ID, PAD_ID
 
 _TENSION = 4.0  # of links to the diagonal (Dyer et al. 2013, section 3.2)
 _LEAST = 0.5  # probability of a link (Liang et al. 2006, section 4: the mean of both directions)

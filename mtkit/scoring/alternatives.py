@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from mtkit.console import counted
-from mtkit.data.placeholders import fill
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.data.tokenizer import SPACE, Tokenizer
 from mtkit.engines.native import pad
 from mtkit.errors import MtkitError
 from mtkit.pair_files.lines import as_one_line
 from mtkit.scoring.alignment import piece_words
 from mtkit.scoring.scoring import native_models
+from mtkit.tokens.placeholders import fill
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.tokens.tokenizer import SPACE, Tokenizer
 from mtkit.translation.translator import Translator
 
 _LEAST = math.log(1e-4)  # of the log-probability of an alternative

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from mtkit.console import counted, log
 from mtkit.data.batching import plan_epoch
-from mtkit.data.special_ids import BOS_ID, EOS_ID
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import NativeEngine, pad
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
@@ -22,6 +20,8 @@ from mtkit.pair_files.lines import as_one_line
 from mtkit.runtime import is_out_of_memory
 from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.search.hypothesis import Engine
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID
+from mtkit.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from mtkit.translation.candidates import Translation

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from mtkit.data.tokenizer import SPACE, Tokenizer
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from mtkit.tokens.tokenizer import SPACE, Tokenizer
 
 # Marked text has this before and after each word, and around every other character. A phrase, marked in the same way,
 # is in the text as whole words exactly if it is a substring.

@@ -10,10 +10,10 @@ from typing import Self
 
 import numpy as np
 
-from mtkit.corpora.language import INTRUDERS, Floats, Identifier, known_code, softmax
 from mtkit.data.sides import Side
 from mtkit.documents.html_text import TAG
 from mtkit.quality.faults import without_urls, words_of
+from mtkit.quality.language import INTRUDERS, Floats, Identifier, known_code, softmax
 from mtkit.serving.models import ServedModels
 
 # scripts/bench/detection.py chose these on one half of its text: of two or three words, some 2 % of those in a

@@ -12,7 +12,6 @@ from torch import Tensor
 from mtkit.config.decoding import DecodeConfig
 from mtkit.data.batching import Indices, make_batch
 from mtkit.data.encoded import EncodedCorpus
-from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine
 from mtkit.evaluation.metrics.scores import corpus_bleu, corpus_chrf
 from mtkit.model.network import Network
@@ -21,6 +20,7 @@ from mtkit.runtime import Precision
 from mtkit.search.beam import search
 from mtkit.search.hypothesis import Segment
 from mtkit.search.step import DecodeStep, SearchConfig
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 from mtkit.training.translation_validation import TranslationValidator
 from mtkit.training.update import batch_loss
 

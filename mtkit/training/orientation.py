@@ -7,9 +7,9 @@ from mtkit.config.schema import Config
 from mtkit.data.corpus import corpus_name, read_side
 from mtkit.data.encoded import EncodedCorpus, EncodedSide
 from mtkit.data.sides import Resemblance, Sides
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import ConfigError, DataError
 from mtkit.languages import are_one_language, language_in_name
+from mtkit.tokens.tokenizer import Tokenizer
 
 _MARGIN = 20  # words
 

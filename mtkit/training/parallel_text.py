@@ -16,16 +16,17 @@ from mtkit.data.mixture import require_scores
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.data.sides import Sides, save_counts
 from mtkit.data.subwords import SubwordSampler
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.data.tokenizer_report import TokenizerReport, report_by_counts
 from mtkit.errors import DataError
 from mtkit.evaluation.behaviour.suite import Suite, load_suite
 from mtkit.evaluation.metrics.scores import evaluate
+from mtkit.languages import SIDES
 from mtkit.model.network import Network
-from mtkit.pair_files.pairs import SIDES, Pair
+from mtkit.pair_files.pairs import Pair
 from mtkit.runtime import Precision
 from mtkit.scoring.alignment_lexicon import FILE as ALIGNMENT_FILE
 from mtkit.scoring.alignment_lexicon import AlignmentLexicon
+from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.dev_sets import parts_of, validator_of
 from mtkit.training.forecast import ValidationCost, forecast_validation
 from mtkit.training.orientation import check_texts

@@ -13,11 +13,11 @@ from mtkit.config.tags import tags_of
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.console import counted, log
 from mtkit.data.corpus import count_pairs, read_side, text_checksums
-from mtkit.data.placeholders import TOKENS, Placeholders
-from mtkit.data.tokenizer import Tokenizer, learn_model, load_tokenizers, sample
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import parse_json, sha256_file, write_bytes, write_text
-from mtkit.pair_files.pairs import SIDES, Side
+from mtkit.languages import SIDES, Side
+from mtkit.tokens.placeholders import TOKENS, Placeholders
+from mtkit.tokens.tokenizer import Tokenizer, learn_model, load_tokenizers, sample
 
 _RECORD = "tokenizers.json"
 

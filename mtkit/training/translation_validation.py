@@ -9,7 +9,6 @@ from mtkit.console import counted
 from mtkit.data.batching import plan_epoch
 from mtkit.data.corpus import evenly_spaced
 from mtkit.data.encoded import EncodedCorpus
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import NativeEngine
 from mtkit.evaluation.behaviour.report import SuiteResult, run_suite
 from mtkit.evaluation.behaviour.suite import Suite
@@ -19,6 +18,7 @@ from mtkit.model.network import Network
 from mtkit.model.transformer import Transformer
 from mtkit.pair_files.pairs import Pair
 from mtkit.runtime import Precision
+from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.validation import DevScores, Sample, dev_loss
 from mtkit.translation.translator import Translator
 

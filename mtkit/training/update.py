@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
-from mtkit.data.special_ids import PAD_ID
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import TrainingError
 from mtkit.model.network import Network
@@ -22,6 +21,7 @@ from mtkit.model.ssru import SSRU
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
 from mtkit.scoring.alignment_lexicon import AlignmentLexicon
+from mtkit.tokens.special_ids import PAD_ID
 from mtkit.training.divergence import Divergence
 from mtkit.training.guided_alignment import Guidance
 from mtkit.training.loss import smoothed_cross_entropy_sum

@@ -14,15 +14,15 @@ from mtkit.config.loading import load_config
 from mtkit.config.problems import explain, report
 from mtkit.config.schema import Config
 from mtkit.console import log
-from mtkit.data.special_ids import BOS_ID
-from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import atomic_file, sha256_file
+from mtkit.languages import SIDES, Side
 from mtkit.model.classifier import EncoderClassifier
 from mtkit.model.network import Network
 from mtkit.model.networks import new_network
 from mtkit.model.transformer import Transformer
-from mtkit.pair_files.pairs import SIDES, Side
+from mtkit.tokens.special_ids import BOS_ID
+from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.run_tokenizers import train_tokenizers
 

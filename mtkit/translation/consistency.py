@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from mtkit.bundle import Bundle
-from mtkit.data.special_ids import EOS_ID
 from mtkit.engines.native import NativeEngine, pad
 from mtkit.engines.steps import LocalVocabulary, log_probs_to_choose_from
 from mtkit.errors import UsageError
@@ -18,6 +17,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.pair_files.lines import as_one_line, windows
 from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.step import DecodeStep
+from mtkit.tokens.special_ids import EOS_ID
 from mtkit.translation.translator import Translator
 
 CHECKS = ("batch", "order", "cache", "n-best")

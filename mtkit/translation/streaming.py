@@ -3,11 +3,11 @@
 import itertools
 from collections.abc import Callable, Sequence
 
-from mtkit.data.placeholders import fill, restore
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.pair_files.lines import as_one_line
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.tokens.placeholders import fill, restore
 from mtkit.translation.translator import Translator
 
 _INCOMPLETE = "\ufffd"  # how decoding shows the first bytes of a character whose last bytes are still to come

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mtkit.config.decoding import DecodeConfig
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.quality.faults import find_faults
 from mtkit.search.constraints import Constraints, Requirement
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
+from mtkit.tokens.tokenizer import Tokenizer
 
 _MOST_LOST = 0.8  # nats for each token of the plain translation
 _MOST_TRIED = 8  # terms of one segment that are tried one after the other

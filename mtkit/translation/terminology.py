@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.console import counted
-from mtkit.data.special_ids import UNK_ID
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.pair_files.lines import read_lines
 from mtkit.search.constraints import (
@@ -24,6 +22,8 @@ from mtkit.search.constraints import (
     chunks,
     folded,
 )
+from mtkit.tokens.special_ids import UNK_ID
+from mtkit.tokens.tokenizer import Tokenizer
 
 COLUMNS = ("source", "target", "forbidden")
 EVERYWHERE = "*"  # as a source: applies to every sentence

@@ -36,12 +36,12 @@ from mtkit.console import set_up_logging
 from mtkit.data.batching import Batch
 from mtkit.data.corpus import read_pairs
 from mtkit.data.sample import write_sample
-from mtkit.data.special_ids import PAD_ID
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.engines.native import NativeEngine
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision
+from mtkit.tokens.special_ids import PAD_ID
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 from mtkit.training.schedule import learning_rate
 from mtkit.training.update import Updater, batch_loss
 from mtkit.translation.translator import Translator

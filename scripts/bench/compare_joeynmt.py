@@ -93,10 +93,10 @@ def measure_native(task: dict[str, Any], precision: str) -> dict[str, float]:
 
     from mtkit.config.decoding import DecodeConfig
     from mtkit.config.model import ModelConfig
-    from mtkit.data.special_ids import EOS_ID
     from mtkit.engines.native import NativeEngine
     from mtkit.model.transformer import Transformer
     from mtkit.search.hypothesis import Segment
+    from mtkit.tokens.special_ids import EOS_ID
 
     torch.set_num_threads(1)
     torch.manual_seed(1)

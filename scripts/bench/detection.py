@@ -17,11 +17,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mtkit.corpora.language import Identifier
 from mtkit.data.sides import Side
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.pair_files.lines import read_lines
+from mtkit.quality.language import Identifier
 from mtkit.serving.detection import Detector
+from mtkit.tokens.tokenizer import Tokenizer
 
 Answer = Callable[[str], str | None]
 _MOST = 1000  # texts of a language and a length

@@ -25,7 +25,6 @@ from gpu_training import SYSTEMS, Training, as_line, is_main, train
 from synthetic import SHAPES, Shape, now, random_lengths, source
 from torch import Tensor
 
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.distributed.communicator import Communicator
 from mtkit.distributed.launch import processes_of_job
 from mtkit.engines.steps import ModelStep
@@ -35,6 +34,7 @@ from mtkit.runtime import Precision, autocast, choose_device
 from mtkit.search.beam import search
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.step import SearchConfig
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 # Largest difference to the CPU's fp32 logits, in standard deviations of them: rounding of the sums, of the inputs.
 _TOLERANCE: dict[Precision, float] = {"fp32": 1e-3, "bf16": 0.15, "fp16": 0.03}

@@ -15,10 +15,10 @@ from torch import nn
 
 from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.training.update import Updater, make_optimizer
 
 SYSTEMS = ("mtkit", "mtkit-compiled", "marianmt")

@@ -16,7 +16,7 @@ from mtkit.config.loading import load_config
 from mtkit.data import batching
 from mtkit.data.batching import Indices, padding_share, plan_epoch
 from mtkit.data.encoded import Lengths, encode_corpus
-from mtkit.data.tokenizer import load_tokenizers
+from mtkit.tokens.tokenizer import load_tokenizers
 
 Plan = Callable[[int], list[Indices]]  # the batches of an epoch
 

@@ -10,10 +10,10 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from mtkit.config.schema import Config
 from mtkit.data.batching import Batch, plan_epoch
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.data.tokenizer import load_tokenizers
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, keep_freed_memory, set_threads
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.tokens.tokenizer import load_tokenizers
 from mtkit.training.update import Updater
 
 _WARM_UP, _PROFILED = 3, 8  # updates

@@ -23,11 +23,11 @@ import torch
 from mtkit.bundle import load_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log, set_up_logging
-from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.errors import MtkitError
 from mtkit.interop import huggingface
 from mtkit.interop import marian as marian_npz
 from mtkit.pair_files.lines import read_lines
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 from mtkit.translation.translator import Translator
 
 _REQUIREMENTS = ("transformers==5.23.0", "torch==2.13.0", "sentencepiece==0.2.3")

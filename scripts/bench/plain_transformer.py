@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtkit.data.special_ids import PAD_ID
 from mtkit.model.transformer import Transformer
+from mtkit.tokens.special_ids import PAD_ID
 
 _COMMON = {
     "self_attention.qkv_proj.": "self_attn.in_proj_",

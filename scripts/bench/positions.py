@@ -23,10 +23,10 @@ from sacrebleu.metrics.bleu import BLEU
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.console import set_up_logging
-from mtkit.data.tokenizer import Tokenizer, load_tokenizers
 from mtkit.files import write_text
 from mtkit.pair_files.lines import read_lines
 from mtkit.runs.train import train
+from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.prepare import prepare
 from mtkit.training.trainer import Trainer

@@ -11,7 +11,7 @@ from torch import Tensor
 from mtkit.config.model import ModelConfig
 from mtkit.data.batching import Batch, plan_epoch
 from mtkit.data.encoded import Lengths
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 _FIRST_ID = EOS_ID + 1
 _MEAN_LENGTH, _LONGEST = 26, 100  # tokens: those of news text in a vocabulary of 37,000

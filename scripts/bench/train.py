@@ -33,8 +33,8 @@ from mtkit.config.schema import Config
 from mtkit.console import log, set_up_logging
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import read_pairs
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import MtkitError
+from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.run_tokenizers import train_tokenizers
 
 _SYSTEMS = ("mtkit-fp32", "mtkit-bf16", "marian", "joeynmt", "joeynmt-ordered")

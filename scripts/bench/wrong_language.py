@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.sides import FEW_WORDS, Resemblance, Sides
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.pair_files.lines import read_lines, windows
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 LINES_A_FILE = 100
 TYPED, FILE = 3, 20  # margins of mtkit.translation.direction

@@ -18,9 +18,9 @@ from mtkit.bundle import add_to_bundle, read_bundle
 from mtkit.cli import app
 from mtkit.config.data import TrainCorpus
 from mtkit.config.yaml_text import parse_yaml
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.tokens.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 

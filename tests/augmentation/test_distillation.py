@@ -21,13 +21,13 @@ from mtkit.config.loading import dump_config, load_config
 from mtkit.config.schema import Config
 from mtkit.config.tags import tags_of
 from mtkit.config.yaml_text import parse_yaml
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import BundleError, ConfigError, DataError, MtkitError
 from mtkit.jobs.job import Share
 from mtkit.jobs.line_job import Sharing
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 MEANINGS = {"red": "rouge", "cats": "chats", "sleep": "dorment", "dogs": "chiens", "run": "courent", "now": "ici"}
 SOURCES = ["red cats sleep", "dogs run now", "", "red dogs sleep now"]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import bundle_file, load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
-from mtkit.data.special_ids import EOS_ID
+from mtkit.tokens.special_ids import EOS_ID
 from mtkit.translation.confidence import CONFIDENCE_FILE, Calibration
 from mtkit.translation.translator import Translator
 

@@ -14,12 +14,12 @@ from mtkit.bundle import save_bundle
 from mtkit.cli import app
 from mtkit.config.schema import Config
 from mtkit.config.tokenizer import TokenizerConfig
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.data.tokenizer import train_tokenizer
 from mtkit.errors import BundleError, MtkitError
 from mtkit.files import sha256_file
 from mtkit.interop.parity import Parity, SearchParity, Tolerance, token_agreement
 from mtkit.model.transformer import Transformer
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.tokens.tokenizer import train_tokenizer
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.translator import Translator
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.data.tokenizer import Tokenizer
+from mtkit.tokens.tokenizer import Tokenizer
 
 CONFIG = """\
 run_dir: run

@@ -100,7 +100,7 @@ def test_two_models_are_an_ensemble(run, shared_bundle, second_bundle):
 def test_models_with_different_target_tokenizers_cannot_be_an_ensemble(run, shared_bundle, tmp_path):
     from mtkit.bundle import load_bundle, save_bundle
     from mtkit.config.tokenizer import TokenizerConfig
-    from mtkit.data.tokenizer import train_tokenizer
+    from mtkit.tokens.tokenizer import train_tokenizer
 
     bundle = load_bundle(shared_bundle)
     other = tmp_path / "other.spm"

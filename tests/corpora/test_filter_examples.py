@@ -8,8 +8,8 @@ from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import CorpusFiles
 from mtkit.corpora.filter_examples import write_examples
 from mtkit.corpora.negatives import KINDS
-from mtkit.data.near import loose_keys
 from mtkit.errors import DataError
+from mtkit.text.near_texts import loose_keys
 
 NOUNS = ["house", "tree", "river", "garden", "street", "table", "window", "kitchen", "bridge", "castle"]
 HAEUSER = ["Haus", "Baum", "Fluss", "Garten", "Weg", "Tisch", "Fenster", "Raum", "Steg", "Schloss"]

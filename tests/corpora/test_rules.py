@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 
 from mtkit.config.cleaning import CleanConfig
 from mtkit.corpora.clean import judge
-from mtkit.corpora.language import BLOCK
 from mtkit.corpora.repair import repair
 from mtkit.corpora.rules import RULES, active_rules
-from mtkit.corpora.scripts import scripts_of
 from mtkit.corpora.window import Lines
 from mtkit.pair_files.pairs import Pair
 from mtkit.quality.faults import find_loop, n_letters
+from mtkit.quality.language import BLOCK
+from mtkit.text.scripts import scripts_of
 
 ALL = CleanConfig().repair
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.corpora.split import LEFT_OUT, REPORT, _unlike_each_other, split
-from mtkit.data import near
 from mtkit.errors import DataError
 from mtkit.pair_files.pairs import Pair
+from mtkit.text import near_texts as near
 
 LANGUAGES = "en", "de"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mtkit.data.batching import make_batch, padding_share, plan_epoch
 from mtkit.data.encoded import EncodedSide
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), max_size=200)
 

@@ -11,9 +11,9 @@ from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data import encoded as encoded_module
 from mtkit.data.corpus import read_pairs
 from mtkit.data.encoded import EncodeCounts, concatenate, encode_corpus
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
 from mtkit.files import sha256_file
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from tiny_corpus import WORDS
 
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.sides import Resemblance, Sides, load_counts, save_counts
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 ENGLISH, FRENCH = list(WORDS), list(WORDS.values())
 

@@ -16,11 +16,11 @@ import sentencepiece
 from mtkit.config.schema import Config
 from mtkit.config.tokenizer import TokenizerConfig, TokenizersConfig
 from mtkit.data.encoded import EncodedSide, PairsInMemory
-from mtkit.data.segmentation import UnigramSegmentation
-from mtkit.data.sentencepiece_file import Piece
 from mtkit.data.subwords import SubwordSampler
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import ConfigError
+from mtkit.tokens.segmentation import UnigramSegmentation
+from mtkit.tokens.sentencepiece_file import Piece
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 LINES = ["low lower lowest", "new newer newest", "wide wider widest", "a slow widow knew the wind", "es tut weh"] * 8
 
@@ -126,7 +126,7 @@ def test_a_unigram_draw_does_not_depend_on_earlier_text(monkeypatch):
     keys = np.zeros(len(near), np.uint64)
     draws = []
     for segmentation in (fresh, old):
-        monkeypatch.setattr("mtkit.data.segmentation._uniform", lambda keys, step: near[: len(keys)])
+        monkeypatch.setattr("mtkit.tokens.segmentation._uniform", lambda keys, step: near[: len(keys)])
         draws.append(segmentation.sample(stretch, np.zeros(len(near), np.int64), keys))
     assert len(np.unique(draws[0][0])) > 2
     for first, second in zip(*draws, strict=True):
@@ -209,8 +209,8 @@ def test_another_process_draws_the_same(tokenizer, request):
 def test_the_cache_between_calls_changes_nothing(tokenizer, monkeypatch):
     pairs = corpus(tokenizer, LINES)
     expected = sentences(sampler(tokenizer).sample(pairs, everything(40), epoch=1).src)
-    monkeypatch.setattr("mtkit.data.segmentation._MOST_NODES", 0)
-    monkeypatch.setattr("mtkit.data.segmentation._MOST_SEGMENTATIONS", 0)
+    monkeypatch.setattr("mtkit.tokens.segmentation._MOST_NODES", 0)
+    monkeypatch.setattr("mtkit.tokens.segmentation._MOST_SEGMENTATIONS", 0)
     forgetful = sampler(tokenizer)
     forgetful.sample(pairs, everything(40), epoch=0)
     assert sentences(forgetful.sample(pairs, everything(40), epoch=1).src) == expected

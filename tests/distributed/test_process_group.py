@@ -16,7 +16,6 @@ from safetensors.torch import load_file
 from mtkit.config.loading import dump_config
 from mtkit.config.model import ModelConfig
 from mtkit.config.training import TrainConfig
-from mtkit.data.special_ids import BOS_ID, PAD_ID
 from mtkit.distributed import sharding
 from mtkit.distributed.communicator import Communicator
 from mtkit.distributed.launch import processes_of_job
@@ -25,6 +24,7 @@ from mtkit.distributed.sharding import Sharding
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
+from mtkit.tokens.special_ids import BOS_ID, PAD_ID
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.prepare import prepare

@@ -12,11 +12,11 @@ from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.loading import load_config
 from mtkit.config.schema import Config
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import ConfigError, DataError
 from mtkit.interop.parity import measure_parity
 from mtkit.runs.train import train
 from mtkit.scoring.alignment import align
+from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation import confidence
 from mtkit.translation.translator import Translator
 

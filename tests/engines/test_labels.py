@@ -8,9 +8,9 @@ import torch
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
-from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.labels import LabelEngine
 from mtkit.model.classifier import EncoderClassifier
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 
 N_EXAMPLES, VOCAB_SIZE = 400, 50
 

@@ -15,12 +15,12 @@ from torch import Tensor
 from mtkit.bundle import read_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
-from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines import native
 from mtkit.engines.native import NativeEngine, native_engine
 from mtkit.engines.steps import EnsembleStep, ModelStep
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Segment
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 
 VOCAB_SIZE = 40
 SEGMENTS = [Segment([5 + n, 9, 12 + n % 3, *range(20, 20 + n % 7)], max_len=14) for n in range(12)]

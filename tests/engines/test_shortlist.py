@@ -10,7 +10,6 @@ import torch
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.engines.lexicon import Model1, learn_lexicon
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import Shortlist
@@ -18,6 +17,7 @@ from mtkit.errors import BundleError
 from mtkit.model.quantization import quantize
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis, Segment
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SPECIAL = [PAD_ID, UNK_ID, BOS_ID, EOS_ID]
 N_SRC, N_TGT = 20, 40

@@ -9,7 +9,6 @@ import torch
 
 from mtkit.bundle import MANIFEST, load_bundle
 from mtkit.config.tokenizer import TokenizerConfig
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
 from mtkit.files import sha256_file
 from mtkit.inspection.embeddings import (
@@ -24,6 +23,7 @@ from mtkit.inspection.embeddings import (
     nearest_of,
     views_of,
 )
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.prepare import prepare
 

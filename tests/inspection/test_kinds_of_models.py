@@ -8,14 +8,14 @@ import torch
 from mtkit.bundle import Bundle, load_bundle, save_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.schema import Config
-from mtkit.data.special_ids import EOS_ID
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import UsageError
 from mtkit.inspection.embeddings import CHANGE, drawn_model, views_of
 from mtkit.inspection.hard_pairs import rank_pairs, with_own_translations
 from mtkit.inspection.neighbours import mean_states, nearest_sentences
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.scoring import Scorer
+from mtkit.tokens.special_ids import EOS_ID
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 CPU = torch.device("cpu")
 LINES = ["red cat", "one dog sees two red cats", "blue", "two"]

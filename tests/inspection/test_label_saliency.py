@@ -10,10 +10,10 @@ from tiny_models import LABELS, SHAPES, tiny_classifier, tiny_classifier_config
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.data.special_ids import BOS_ID, EOS_ID, UNK_ID
 from mtkit.errors import UsageError
 from mtkit.inspection.label_saliency import erase_for_label, label_gradient_times_input, measure_label_saliency
 from mtkit.inspection.sentence_pair import ClassifierSubject
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, UNK_ID
 
 TEXT, SECOND = "Do you see oranges?", "It rains."
 

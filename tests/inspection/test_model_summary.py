@@ -21,12 +21,12 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.config.loading import dump_config
 from mtkit.config.schema import Config
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import ConfigError, UsageError
 from mtkit.inspection.model_summary import Architecture, part_of, summarize
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.networks import new_network
 from mtkit.model.transformer import Transformer
+from mtkit.tokens.tokenizer import Tokenizer
 
 V, S, T = 300, 7, 5
 

@@ -5,10 +5,10 @@ import torch
 
 from mtkit.bundle import load_bundle
 from mtkit.config.data import CorpusFiles
-from mtkit.data.special_ids import EOS_ID
 from mtkit.errors import DataError, UsageError
 from mtkit.inspection.neighbours import mean_states, nearest_sentences
 from mtkit.scoring.scoring import BLANK
+from mtkit.tokens.special_ids import EOS_ID
 
 CPU = torch.device("cpu")
 

@@ -12,13 +12,13 @@ from tiny_models import SENTENCES, SHAPES, tiny_bundle, tiny_config, tiny_tokeni
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import DataError, MtkitError
 from mtkit.inspection.sentence_pair import Subject
 from mtkit.inspection.steps import TOLERANCE, decoding_steps, shown_probability, write_steps_page
 from mtkit.model import transformer
 from mtkit.search.hypothesis import Segment
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 SENTENCE = SENTENCES[0]
 

@@ -10,13 +10,13 @@ import torch
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.engines.ctranslate2 import CTranslate2Engine, unsupported
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import BundleError, MtkitError
 from mtkit.interop.support import Quantization, export_problems
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Hypothesis, Segment
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 pytest.importorskip("ctranslate2", reason="the extra `fast` is not installed")
 

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from mtkit.config.model import ModelConfig
-from mtkit.data.special_ids import BOS_ID
 from mtkit.interop.support import export_problems
 from mtkit.model.transformer import Transformer
+from mtkit.tokens.special_ids import BOS_ID
 
 PAPER = {"norm_position": "post", "positions": "sinusoidal", "activation": "relu"}  # Vaswani et al. 2017
 

@@ -6,8 +6,6 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.data.sentencepiece_file import Piece, PieceType, parse
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.errors import DataError
 from mtkit.interop.vocabulary import (
     BANNED,
@@ -25,6 +23,8 @@ from mtkit.interop.vocabulary import (
     text_spm,
     tgt_tokenizer,
 )
+from mtkit.tokens.sentencepiece_file import Piece, PieceType, parse
+from mtkit.tokens.tokenizer import Tokenizer
 
 LINES = ["the cat sleeps", "the cats sleep there", "these are the others", "ça va très bien", "où est-il ?"] * 4
 TEXTS = st.text(st.sampled_from("thecasl pérçaù?- 𝔣☃\u2581"), max_size=30)

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from mtkit.bundle import load_bundle
-from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.alternatives import find_alternatives
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 from mtkit.translation.translator import Translator
 
 SRC = "The cat sleeps."

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from mtkit.bundle import load_bundle
-from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
@@ -26,6 +25,7 @@ from mtkit.scoring.scoring import (
     token_log_probs,
 )
 from mtkit.search.hypothesis import Engine
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 from mtkit.translation.translator import Translator
 
 LINES = ["I love oranges.", "Do you see the big house?", "It rains", "The cat sleeps under the table, it rains.", "cat"]

@@ -4,8 +4,8 @@ import pytest
 from tiny_models import tiny_config, tiny_tokenizer
 
 from mtkit.data.sides import Side
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.serving.detection import Detector
+from mtkit.tokens.tokenizer import Tokenizer
 
 pytest.importorskip("py3langid")
 

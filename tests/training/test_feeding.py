@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from mtkit.data import feed
-from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import TrainingError
 from mtkit.runs.train import train
+from mtkit.tokens.special_ids import PAD_ID
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.prepare import prepare

@@ -10,10 +10,10 @@ import torch
 from tiny_updates import batch_of, random_pairs, updater_of
 
 from mtkit.data.encoded import EncodedSide
-from mtkit.data.special_ids import EOS_ID, PAD_ID
 from mtkit.engines.lexicon import EMPTY_SHARE, EMPTY_WORD, Model1
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.alignment_lexicon import AlignmentLexicon
+from mtkit.tokens.special_ids import EOS_ID, PAD_ID
 from mtkit.training.guided_alignment import Guidance
 
 TENSION = 4.0

@@ -6,9 +6,9 @@ import pytest
 
 from mtkit.config.schema import Config
 from mtkit.config.tokenizer import TokenizerConfig
-from mtkit.data.tokenizer import load_tokenizers, train_tokenizer
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import write_bytes
+from mtkit.tokens.tokenizer import load_tokenizers, train_tokenizer
 from mtkit.training import run_tokenizers
 from mtkit.training.run_tokenizers import train_tokenizers
 

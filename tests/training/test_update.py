@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from tiny_updates import gradient, weights
 
 from mtkit.config.model import ModelConfig
-from mtkit.data.special_ids import PAD_ID
 from mtkit.errors import TrainingError
 from mtkit.model.transformer import Transformer
+from mtkit.tokens.special_ids import PAD_ID
 from mtkit.training.update import batch_loss, compile_layers, make_optimizer
 
 VOCAB_SIZE = 12

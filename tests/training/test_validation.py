@@ -4,10 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import TrainingError
 from mtkit.evaluation.metrics.scores import corpus_bleu
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.prepare import prepare
 from mtkit.training.trainer import Trainer

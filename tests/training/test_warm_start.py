@@ -15,10 +15,10 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.config.loading import load_config
 from mtkit.config.model import ModelConfig
 from mtkit.config.schema import Config
-from mtkit.data.special_ids import BOS_ID
 from mtkit.errors import BundleError, ConfigError
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
+from mtkit.tokens.special_ids import BOS_ID
 from mtkit.training.prepare import check_early
 from mtkit.training.update import Updater
 from mtkit.training.warm_start import freeze, inherit, load_start

@@ -9,12 +9,12 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import Bundle, load_bundle
 from mtkit.cli import app
-from mtkit.data.special_ids import BOS_ID, EOS_ID
 from mtkit.engines.native import NativeEngine, pad
 from mtkit.engines.steps import ModelStep
 from mtkit.model import ops
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.step import DecodeStep
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 from mtkit.translation.consistency import CHECKS, Comparison, UncachedStep, examine, n_decoded
 
 LINES = ["I love it.", "The cat sleeps.", "", "It rains.", "You see?", "It sees.", "I sleep.", "It loves you. " * 4]

@@ -11,9 +11,9 @@ from mtkit.bundle import add_to_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.sides import FILE, save_counts
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
 from mtkit.model.transformer import Transformer
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 from mtkit.translation.direction import check_source_text, sides_of
 from mtkit.translation.translator import Translator
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from mtkit.config.decoding import DecodeConfig
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.search.constraints import Constraints, Phrase, Requirement, Spelling
 from mtkit.search.hypothesis import Hypothesis, Segment
+from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.term_search import TermSearch
 
 SRC = "Where are my keys?"

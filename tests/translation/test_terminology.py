@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from mtkit.config.tokenizer import TokenizerConfig
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
 from mtkit.errors import DataError
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 from mtkit.translation.terminology import Terminology, TermReport
 
 

@@ -15,14 +15,14 @@ from mtkit.cli.translating import load_translator
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.cores import usable_cores
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.data.tokenizer import Tokenizer
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.steps import ModelStep
 from mtkit.errors import DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.search.greedy import greedy
 from mtkit.search.step import SearchConfig
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
+from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.translator import Translator
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?\n\u2028"

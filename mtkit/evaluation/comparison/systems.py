@@ -13,13 +13,13 @@ from mtkit.config.differences import differences
 from mtkit.config.loading import load_config
 from mtkit.console import counted, log, progress_bar
 from mtkit.data.corpus import read_pairs
-from mtkit.data.special_ids import UNK_ID
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.metrics.settings import METRICS
 from mtkit.pair_files.lines import read_lines
+from mtkit.tokens.special_ids import UNK_ID
 
 if TYPE_CHECKING:
-    from mtkit.data.tokenizer import Tokenizer
+    from mtkit.tokens.tokenizer import Tokenizer
     from mtkit.translation.translator import Translator
 
 

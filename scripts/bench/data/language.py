@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 
-from mtkit.corpora.language import Identifier
 from mtkit.pair_files.lines import read_lines
+from mtkit.quality.language import Identifier
 
 # Returns the best language of each line, and whether that is sure.
 Identify = Callable[[Sequence[str]], list[tuple[str, bool]]]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mtkit.corpora.near_duplicates import MOST_PAIRS, find_repeats, sketch
-from mtkit.data.near import loose_keys, squeezed
 from mtkit.pair_files.lines import windows
+from mtkit.text.near_texts import loose_keys, squeezed
 
 Pair = tuple[str, str]
 

@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 from mtkit.bundle import add_to_bundle
-from mtkit.data.special_ids import UNK_ID
 from mtkit.evaluation.comparison.comparison import diagnose, faults_of, untranslated_share
 from mtkit.evaluation.comparison.systems import System, UnknownPieces, translate_system
 from mtkit.evaluation.metrics.buckets import CountedSentences
+from mtkit.tokens.special_ids import UNK_ID
 from mtkit.translation.confidence import CONFIDENCE_FILE, calibrate
 from mtkit.translation.translator import Translator
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from mtkit.corpora.language import BLOCK, UNSURE, Identifier, candidates, foreign_lines, knows
+from mtkit.quality.language import BLOCK, UNSURE, Identifier, candidates, foreign_lines, knows
 
 GERMAN = ["Der Zug nach Berlin fährt heute leider später ab.", "Wir haben gestern ein neues Fahrrad gekauft."]
 DUTCH = ["De trein naar Berlijn vertrekt vandaag helaas later.", "Wij hebben gisteren een nieuwe fiets gekocht."]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.tokenizer import TokenizerConfig
-from mtkit.data.tokenizer import Tokenizer, train_tokenizer
-from mtkit.data.unseen_characters import UnknownCharacters, characters, table
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
+from mtkit.tokens.unseen_characters import UnknownCharacters, characters, table
 
 TEXT = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house? Café, it rains 12 days!"]
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.tokenizer import TokenizerConfig
-from mtkit.data.placeholders import TOKENS, Placeholders, fill, restore
-from mtkit.data.tokenizer import train_tokenizer
 from mtkit.errors import DataError
+from mtkit.tokens.placeholders import TOKENS, Placeholders, fill, restore
+from mtkit.tokens.tokenizer import train_tokenizer
 
 PATTERNS = [r"\{\w+\}", r"%[sd]", r"\d+(?:\.\d+)?", r"https?://\S+"]
 PARTS = [
@@ -170,7 +170,7 @@ def test_what_a_model_loses_comes_last_and_what_it_doubles_goes():
 
 
 def test_a_pattern_that_takes_for_ever_is_stopped_and_named(monkeypatch):
-    monkeypatch.setattr("mtkit.data.placeholders._LIMIT_S", 0.2)
+    monkeypatch.setattr("mtkit.tokens.placeholders._LIMIT_S", 0.2)
     began = time.monotonic()
     with pytest.raises(DataError, match=r"data\.placeholders: '\(\?:a\|aa\)\+\$' takes more than .* of 101 characters"):
         Placeholders([r"(?:a|aa)+$"]).replace("a" * 100 + "b")

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.data.sentencepiece_file import Piece, PieceType
+from mtkit.tokens.sentencepiece_file import Piece, PieceType
 
 Int64s = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]

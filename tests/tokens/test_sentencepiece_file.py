@@ -3,8 +3,8 @@
 import pytest
 import sentencepiece
 
-from mtkit.data.sentencepiece_file import Piece, PieceType, parse
 from mtkit.errors import DataError
+from mtkit.tokens.sentencepiece_file import Piece, PieceType, parse
 
 
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe", "word", "char"])

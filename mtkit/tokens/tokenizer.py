@@ -14,12 +14,12 @@ import sentencepiece
 from mtkit.config.tags import tags_of
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.console import log
-from mtkit.data.placeholders import TOKENS, Placeholders, Replaced
-from mtkit.data.sentencepiece_file import PieceType, parse
-from mtkit.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import write_bytes
-from mtkit.pair_files.pairs import SIDES
+from mtkit.languages import SIDES
+from mtkit.tokens.placeholders import TOKENS, Placeholders, Replaced
+from mtkit.tokens.sentencepiece_file import PieceType, parse
+from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
 _RECORD = "tokenizers.json"

@@ -11,9 +11,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.corpora.scripts import scripts_of
 from mtkit.errors import UsageError
 from mtkit.languages import primary_code
+from mtkit.text.scripts import scripts_of
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]

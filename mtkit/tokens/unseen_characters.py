@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from mtkit.data.special_ids import UNK_ID
-from mtkit.data.tokenizer import Tokenizer
+from mtkit.tokens.special_ids import UNK_ID
+from mtkit.tokens.tokenizer import Tokenizer
 
 Treatment = Literal["unknown", "bytes", "dropped", "changed"]
 _TREATMENTS: tuple[Treatment, ...] = get_args(Treatment)  # the worst first

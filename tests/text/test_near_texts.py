@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from mtkit.data import near
-from mtkit.data.near import NearTexts, loose_keys
+from mtkit.text import near_texts as near
+from mtkit.text.near_texts import NearTexts, loose_keys
 
 
 def ngrams(text: str) -> set[str]:
