@@ -9,7 +9,7 @@ from mtkit.version import __version__
 
 if TYPE_CHECKING:
     from mtkit.classification.classifier import Classification, Classifier
-    from mtkit.config.loading import load_config
+    from mtkit.config.reading.loading import load_config
     from mtkit.config.schema import Config
     from mtkit.documents.filling import Note, TranslatedDocument
     from mtkit.documents.translate import translate_document, translate_text
@@ -53,7 +53,7 @@ _MODULES = {
     "Translation": "mtkit.translation.candidates",
     "Translator": "mtkit.translation.translator",
     "evaluate": "mtkit.evaluation.evaluate",
-    "load_config": "mtkit.config.loading",
+    "load_config": "mtkit.config.reading.loading",
     "train": "mtkit.runs.train",
     "translate_document": "mtkit.documents.translate",
     "translate_text": "mtkit.documents.translate",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from mtkit.config.loading import dump_config, load_config
-from mtkit.config.problems import Override
+from mtkit.config.reading.loading import dump_config, load_config
+from mtkit.config.reading.problems import Override
 from mtkit.config.schema import Config
 from mtkit.errors import BundleError, UsageError
 from mtkit.files import atomic_file, atomic_folder, parse_json, sha256_file, write_text

@@ -17,7 +17,7 @@ import mtkit
 from mtkit.cli import app
 from mtkit.cli.commands import CommandGroup
 from mtkit.cli.help import Command
-from mtkit.config.loading import json_schema
+from mtkit.config.reading.loading import json_schema
 from mtkit.config.serving import ServeConfig
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

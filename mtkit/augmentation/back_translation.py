@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 from mtkit.bundle import SHAPING_FILES, BundleFiles
 from mtkit.config.data import CorpusFiles, TrainCorpus
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.yaml_text import format_yaml
+from mtkit.config.reading.yaml_text import format_yaml
 from mtkit.console import counted, progress_bar
 from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import UsageError

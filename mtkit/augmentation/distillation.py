@@ -24,8 +24,8 @@ from mtkit.augmentation.back_translation import (
 from mtkit.bundle import BundleFiles, find_model, read_bundle
 from mtkit.config.data import TrainCorpus
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.differences import differences
 from mtkit.config.distillation import DistillConfig
+from mtkit.config.reading.differences import differences
 from mtkit.config.schema import Config
 from mtkit.config.tags import tags_of
 from mtkit.console import log

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, find_model, read_bundle
-from mtkit.config.overrides import decode_overrides
+from mtkit.config.reading.overrides import decode_overrides
 from mtkit.console import counted, log
 from mtkit.data.labelled import joined, most_tokens_read
 from mtkit.engines.labels import LabelEngine, label_engine

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import SetOption, load_run_config
-from mtkit.config import loading
+from mtkit.config.reading import loading
 from mtkit.errors import UsageError
 
 

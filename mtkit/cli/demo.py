@@ -9,7 +9,7 @@ import mtkit
 from mtkit import runtime
 from mtkit.cli.options import SetOption
 from mtkit.cli.translating import with_bar
-from mtkit.config import loading
+from mtkit.config.reading import loading
 from mtkit.console import log
 from mtkit.data import corpus, sample
 from mtkit.errors import MtkitError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from mtkit.config import loading, problems
+from mtkit.config.reading import loading, problems
 from mtkit.errors import DataError, UsageError
 from mtkit.training import warm_start
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.config import loading
-from mtkit.config import overrides as config_overrides
+from mtkit.config.reading import loading
+from mtkit.config.reading import overrides as config_overrides
 from mtkit.errors import MtkitError
 
 

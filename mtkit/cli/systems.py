@@ -13,7 +13,7 @@ import typer
 import mtkit
 from mtkit.cli.options import TEXT
 from mtkit.cli.translating import load_translator, option_overrides
-from mtkit.config import loading
+from mtkit.config.reading import loading
 from mtkit.errors import UsageError
 from mtkit.evaluation.metrics.settings import TokenizerName
 

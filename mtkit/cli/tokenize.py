@@ -12,7 +12,7 @@ import typer
 from mtkit import bundle
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import InputOption, OutputOption
-from mtkit.config import loading
+from mtkit.config.reading import loading
 from mtkit.errors import BundleError, DataError
 from mtkit.pair_files import lines as text_lines
 from mtkit.tokens import tokenizer as tokenizers

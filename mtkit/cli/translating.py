@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import mtkit
 from mtkit import bundle, runtime
-from mtkit.config import overrides as config_overrides
-from mtkit.config import problems
+from mtkit.config.reading import overrides as config_overrides
+from mtkit.config.reading import problems
 from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.translation import loading

@@ -1,6 +1,6 @@
 """Define the config file: a key per section, each a class in the module of its name beside this one.
 
-Nothing here reads or writes files; `mtkit.config.loading` turns YAML into a `Config`.
+Nothing here reads or writes files; `mtkit.config.reading.loading` turns YAML into a `Config`.
 """
 
 from typing import Literal, Self

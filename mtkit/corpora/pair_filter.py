@@ -11,10 +11,10 @@ from mtkit.bundle import bundle_file, read_bundle
 from mtkit.classification.classifier import Classifier
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import CorpusFiles
-from mtkit.config.differences import differences
-from mtkit.config.loading import load_config
+from mtkit.config.reading.differences import differences
+from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.yaml_text import format_yaml
 from mtkit.config.schema import Config
-from mtkit.config.yaml_text import format_yaml
 from mtkit.console import counted, log
 from mtkit.corpora.clean import check_rules
 from mtkit.corpora.filter_examples import DEV, TRAIN, write_examples

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mtkit.config.data import CorpusFiles
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
 from mtkit.languages import (

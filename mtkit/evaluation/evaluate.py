@@ -7,8 +7,8 @@ from pathlib import Path
 from mtkit.bundle import find_model
 from mtkit.config.data import CorpusFiles
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.loading import load_config
-from mtkit.config.overrides import decode_overrides
+from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.overrides import decode_overrides
 from mtkit.config.schema import Config
 from mtkit.console import counted, log, progress_bar
 from mtkit.cores import usable_cores

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mtkit.bundle import add_to_bundle
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.yaml_text import yaml_value
+from mtkit.config.reading.yaml_text import yaml_value
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import DataError
 from mtkit.interop.imported import Languages, Origin, checked, number, save_imported

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.config.model import ModelConfig
-from mtkit.config.yaml_text import yaml_value
+from mtkit.config.reading.yaml_text import yaml_value
 from mtkit.console import log
 from mtkit.errors import DataError, MtkitError
 from mtkit.interop.imported import checked

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.bundle import Bundle
-from mtkit.config.yaml_text import yaml_value
+from mtkit.config.reading.yaml_text import yaml_value
 from mtkit.errors import DataError, MtkitError
 from mtkit.files import parse_json
 from mtkit.interop.imported import Origin

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.config.differences import differences
+from mtkit.config.reading.differences import differences
 from mtkit.cores import usable_cores
 from mtkit.errors import MtkitError
 from mtkit.files import parse_json, sha256_file

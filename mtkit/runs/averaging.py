@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from mtkit.bundle import BundleFiles, load_network, read_bundle, save_bundle
-from mtkit.config.differences import differences
-from mtkit.config.loading import load_config
+from mtkit.config.reading.differences import differences
+from mtkit.config.reading.loading import load_config
 from mtkit.console import log
 from mtkit.tokens.tokenizer import load_tokenizers
 from mtkit.distributed.communicator import ALONE

@@ -7,7 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from mtkit.bundle import MANIFEST, load_network, read_bundle, save_bundle
-from mtkit.config.differences import differences
+from mtkit.config.reading.differences import differences
 from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
 from mtkit.console import counted, log

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.bundle import SHAPING_FILES, find_model, read_bundle
-from mtkit.config.differences import differences
-from mtkit.config.loading import dump_config, load_config
+from mtkit.config.reading.differences import differences
+from mtkit.config.reading.loading import dump_config, load_config
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.errors import BundleError, ConfigError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.bundle import MANIFEST
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.files import parse_json, write_text

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.console import counted, log, progress_bar
 from mtkit.errors import CheckpointError, ConfigError, MtkitError

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from mtkit.config.loading import dump_config
+from mtkit.config.reading.loading import dump_config
 from mtkit.console import log
 from mtkit.data.corpus import evenly_spaced
 from mtkit.data.mixture import Draw, uses

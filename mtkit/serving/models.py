@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, find_model, read_bundle
-from mtkit.config.overrides import decode_overrides
+from mtkit.config.reading.overrides import decode_overrides
 from mtkit.data.sides import Side, Sides
 from mtkit.errors import BundleError, UsageError
 from mtkit.languages import english_name, normal_code

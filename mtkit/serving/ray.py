@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 from ray import serve
 
-from mtkit.config.loading import load_serve_config
+from mtkit.config.reading.loading import load_serve_config
 from mtkit.serving.app import create_app
 from mtkit.serving.backend import Backend
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.config.data import CorpusFiles
-from mtkit.config.differences import differences
+from mtkit.config.reading.differences import differences
 from mtkit.config.schema import Config
 from mtkit.config.tags import tags_of
 from mtkit.config.tokenizer import TokenizerConfig

@@ -9,9 +9,9 @@ import torch
 from pydantic import ValidationError
 
 from mtkit.bundle import find_model, load_network, read_bundle
-from mtkit.config.differences import differences
-from mtkit.config.loading import load_config
-from mtkit.config.problems import explain, report
+from mtkit.config.reading.differences import differences
+from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.problems import explain, report
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.errors import ConfigError, DataError

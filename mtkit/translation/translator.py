@@ -12,7 +12,7 @@ from typing import Any
 
 from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.overrides import decode_overrides
+from mtkit.config.reading.overrides import decode_overrides
 from mtkit.console import counted, log
 from mtkit.data.sides import Sides
 from mtkit.engines.choose import choose_engine

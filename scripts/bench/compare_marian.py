@@ -23,7 +23,7 @@ import marian
 
 from mtkit.config.data import CorpusFiles
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.console import log, set_up_logging
 from mtkit.data.corpus import read_pairs

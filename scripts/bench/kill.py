@@ -27,7 +27,7 @@ from typing import Any
 
 from sample_part import write_sample_part
 
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.config.training import TrainConfig
 
 PHASES = {"training": 5, "validation": 3, "saving": 3, "start": 1, "model": 1}  # and how often each is aimed at

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.console import set_up_logging
 from mtkit.files import write_text
 from mtkit.pair_files.lines import read_lines

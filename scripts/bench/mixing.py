@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.data import batching
 from mtkit.data.batching import Indices, padding_share, plan_epoch
 from mtkit.data.encoded import Lengths, encode_corpus

@@ -28,7 +28,7 @@ import marian
 import numpy as np
 import training_peers as peers
 
-from mtkit.config.loading import dump_config
+from mtkit.config.reading.loading import dump_config
 from mtkit.config.schema import Config
 from mtkit.console import log, set_up_logging
 from mtkit.cores import usable_cores

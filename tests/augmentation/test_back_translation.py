@@ -17,7 +17,7 @@ from mtkit.augmentation.back_translation import identity_of, noised
 from mtkit.bundle import add_to_bundle, read_bundle
 from mtkit.cli import app
 from mtkit.config.data import TrainCorpus
-from mtkit.config.yaml_text import parse_yaml
+from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.tokens.tokenizer import Tokenizer

@@ -17,10 +17,10 @@ from mtkit.bundle import save_bundle
 from mtkit.cli import app
 from mtkit.config.data import TrainCorpus
 from mtkit.config.distillation import DistillConfig
-from mtkit.config.loading import dump_config, load_config
+from mtkit.config.reading.loading import dump_config, load_config
+from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.config.schema import Config
 from mtkit.config.tags import tags_of
-from mtkit.config.yaml_text import parse_yaml
 from mtkit.errors import BundleError, ConfigError, DataError, MtkitError
 from mtkit.jobs.job import Share
 from mtkit.jobs.line_job import Sharing

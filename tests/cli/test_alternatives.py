@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.scoring.alternatives import find_alternatives
 from mtkit.translation.translator import Translator
 

@@ -42,7 +42,7 @@ def failing_with(monkeypatch, error: BaseException):
     def fail(*args):
         raise error
 
-    monkeypatch.setattr("mtkit.config.loading.load_config", fail)
+    monkeypatch.setattr("mtkit.config.reading.loading.load_config", fail)
     return run("config", "x.yaml")
 
 
@@ -159,8 +159,8 @@ def test_quiet_may_be_anywhere(args):
 def test_quiet_after_two_dashes_is_an_argument(monkeypatch):
     seen = []
     config = SimpleNamespace(train=SimpleNamespace(init_from=None))
-    monkeypatch.setattr("mtkit.config.loading.load_config", lambda path, overrides: seen.append(path) or config)
-    monkeypatch.setattr("mtkit.config.loading.dump_config", lambda config: "")
+    monkeypatch.setattr("mtkit.config.reading.loading.load_config", lambda path, overrides: seen.append(path) or config)
+    monkeypatch.setattr("mtkit.config.reading.loading.dump_config", lambda config: "")
     assert run("config", "--", "--quiet").exit_code == 0
     assert seen == [Path("--quiet")]
 

@@ -7,7 +7,7 @@ import pytest
 import typer.main
 
 from mtkit.cli import app
-from mtkit.config.problems import field_at
+from mtkit.config.reading.problems import field_at
 from mtkit.config.schema import Config
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from mtkit.config.data import CorpusFiles, DevCorpus, TrainCorpus
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
-from mtkit.config.yaml_text import parse_yaml
 
 FOLDER = Path(__file__).parents[2] / "configs"
 CLASSIFIER = FOLDER / "sample-questions.yaml"  # sets what matters for a classifier, and no more

@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mtkit.config.loading import dump_config
 from mtkit.config.model import ModelConfig
+from mtkit.config.reading.loading import dump_config
 from mtkit.config.training import TrainConfig
 from mtkit.distributed import sharding
 from mtkit.distributed.communicator import Communicator

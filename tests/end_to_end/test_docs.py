@@ -27,7 +27,7 @@ from make_questions import sample_rows
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.console import log
 from mtkit.data.sample import read_sample
 from mtkit.pair_files.compression import open_output

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.errors import ConfigError, DataError
 from mtkit.interop.parity import measure_parity

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.console import set_up_logging
 from mtkit.files import sha256_file
 from mtkit.runs import finish

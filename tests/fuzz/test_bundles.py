@@ -6,7 +6,7 @@ import shutil
 import pytest
 from fuzz.mutations import mutated, seal, with_a_nasty_value
 
-from mtkit.config.yaml_text import format_yaml, parse_yaml
+from mtkit.config.reading.yaml_text import format_yaml, parse_yaml
 from mtkit.errors import MtkitError
 from mtkit.files import parse_json
 from mtkit.translation.translator import Translator

@@ -5,8 +5,8 @@ import random
 import pytest
 from fuzz.mutations import NASTY_VALUES, mutated, with_a_nasty_value
 
-from mtkit.config.loading import dump_config, load_config
-from mtkit.config.yaml_text import format_yaml, parse_yaml
+from mtkit.config.reading.loading import dump_config, load_config
+from mtkit.config.reading.yaml_text import format_yaml, parse_yaml
 from mtkit.errors import ConfigError
 
 OVERRIDDEN = ["decode.beam_size", "data.train.0.src", "train", "data.train.7", "x.y"]

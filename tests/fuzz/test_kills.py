@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.config.loading import dump_config
+from mtkit.config.reading.loading import dump_config
 
 TESTS = Path(__file__).parents[1]
 

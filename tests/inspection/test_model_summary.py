@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.loading import dump_config
+from mtkit.config.reading.loading import dump_config
 from mtkit.config.schema import Config
 from mtkit.errors import ConfigError, UsageError
 from mtkit.inspection.model_summary import Architecture, part_of, summarize

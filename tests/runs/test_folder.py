@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.errors import ConfigError
 from mtkit.runs.folder import check_run, write_config
 

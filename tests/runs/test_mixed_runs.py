@@ -11,7 +11,7 @@ from tiny_corpus import write_corpus
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.loading import dump_config, load_config
+from mtkit.config.reading.loading import dump_config, load_config
 from mtkit.errors import ConfigError, DataError
 from mtkit.runs.plan import make_plan
 from mtkit.runs.replay import replay

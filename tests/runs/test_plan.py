@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.loading import dump_config
+from mtkit.config.reading.loading import dump_config
 from mtkit.config.schema import Config
 from mtkit.errors import BundleError, DataError
 from mtkit.model.transformer import Transformer

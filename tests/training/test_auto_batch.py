@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.data.batching import plan_epoch
 from mtkit.data.encoded import EncodedCorpus, EncodedSide
 from mtkit.errors import TrainingError

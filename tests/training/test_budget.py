@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from mtkit.config.durations import seconds_of
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
 from mtkit.errors import TrainingError

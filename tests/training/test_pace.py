@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.data.mixture import uniform
 from mtkit.runs.train import train

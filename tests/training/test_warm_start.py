@@ -12,8 +12,8 @@ from torch import Tensor
 
 from mtkit.bundle import add_to_bundle, find_model, load_bundle, save_bundle
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.loading import load_config
 from mtkit.config.model import ModelConfig
+from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.errors import BundleError, ConfigError
 from mtkit.model.transformer import Transformer

@@ -23,8 +23,8 @@ from mtkit.cli.sharing import (
     executor_of,
     share_of,
 )
-from mtkit.config import loading
 from mtkit.config.data import CorpusFiles, TrainCorpus
+from mtkit.config.reading import loading
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.corpora import clean as cleaning

@@ -10,7 +10,7 @@ import typer
 
 from mtkit.cli.data.shared import CorporaArgument, LangsOption
 from mtkit.cli.options import OUTPUT, JsonOption, file_named
-from mtkit.config import loading
+from mtkit.config.reading import loading
 from mtkit.console import log
 from mtkit.corpora import report as reporting
 from mtkit.corpora import report_words, sources

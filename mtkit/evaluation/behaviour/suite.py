@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from mtkit.config.loading import read_yaml
-from mtkit.config.problems import Origin, Problem, explain, report
+from mtkit.config.reading.loading import read_yaml
+from mtkit.config.reading.problems import Origin, Problem, explain, report
+from mtkit.config.reading.yaml_text import KeyPath, ParsedYaml
 from mtkit.config.section import Section
-from mtkit.config.yaml_text import KeyPath, ParsedYaml
 from mtkit.data.corpus import evenly_spaced
 from mtkit.errors import ConfigError, DataError
 from mtkit.evaluation.behaviour.checks import (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from mtkit.bundle import find_model
 from mtkit.config.data import CorpusFiles
-from mtkit.config.differences import differences
-from mtkit.config.loading import load_config
+from mtkit.config.reading.differences import differences
+from mtkit.config.reading.loading import load_config
 from mtkit.console import counted, log, progress_bar
 from mtkit.data.corpus import read_pairs
 from mtkit.errors import DataError, UsageError

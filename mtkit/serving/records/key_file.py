@@ -14,9 +14,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from mtkit.config.loading import load_key_file
+from mtkit.config.reading.loading import load_key_file
+from mtkit.config.reading.yaml_text import format_yaml
 from mtkit.config.serving import KeyEntry
-from mtkit.config.yaml_text import format_yaml
 from mtkit.console import log
 from mtkit.errors import ConfigError, MtkitError, UsageError
 from mtkit.files import atomic_file, open_locked

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.bundle import BundleFiles, load_model, read_bundle
-from mtkit.config.overrides import decode_overrides
+from mtkit.config.reading.overrides import decode_overrides
 from mtkit.console import log
 from mtkit.cores import let_threads_sleep
 from mtkit.documents.sentences import Sentence, SentenceTranslator

@@ -21,7 +21,7 @@ from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 from mtkit.console import set_up_logging
 from mtkit.files import write_text
 from mtkit.pair_files.lines import read_lines

@@ -7,7 +7,7 @@ from tiny_corpus import write_corpus
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.loading import load_config
+from mtkit.config.reading.loading import load_config
 
 
 def run(*args):

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.data import DataConfig, TrainCorpus
-from mtkit.config.loading import dump_config, json_schema, load_config
-from mtkit.config.problems import _NAMES_ELSEWHERE, Setting, _leaf_keys, describe_values, field_at
+from mtkit.config.reading.loading import dump_config, json_schema, load_config
+from mtkit.config.reading.problems import _NAMES_ELSEWHERE, Setting, _leaf_keys, describe_values, field_at
+from mtkit.config.reading.yaml_text import format_yaml, parse_yaml
 from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
-from mtkit.config.yaml_text import format_yaml, parse_yaml
 from mtkit.errors import ConfigError
 
 MINIMAL = """\

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mtkit.config.problems import Origin, Override, Problem, Setting, field_at, is_path
+from mtkit.config.reading.problems import Origin, Override, Problem, Setting, field_at, is_path
+from mtkit.config.reading.yaml_text import KeyPath, YamlSyntaxError, dotted, parse_yaml
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
-from mtkit.config.yaml_text import KeyPath, YamlSyntaxError, dotted, parse_yaml
 
 
 def apply_override(

@@ -13,9 +13,9 @@ from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from mtkit.config.reading.yaml_text import KeyPath, dotted
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
-from mtkit.config.yaml_text import KeyPath, dotted
 
 
 class Setting(str):

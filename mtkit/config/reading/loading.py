@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from mtkit.config.cleaning import CleanConfig
-from mtkit.config.overrides import apply_override
-from mtkit.config.problems import Origin, Override, Problem, explain, report
+from mtkit.config.reading.overrides import apply_override
+from mtkit.config.reading.problems import Origin, Override, Problem, explain, report
+from mtkit.config.reading.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, format_yaml, parse_yaml
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
 from mtkit.config.serving import KeyFile, ServeConfig
-from mtkit.config.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, format_yaml, parse_yaml
 from mtkit.errors import ConfigError
 
 _Root = TypeVar("_Root", bound=Section)
