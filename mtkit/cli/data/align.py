@@ -13,7 +13,8 @@ from mtkit.cli.data.shared import LangsOption, OutputsOption, plain_text
 from mtkit.cli.options import file_named
 from mtkit.cli.translating import load_translator, with_bar
 from mtkit.console import counted, log
-from mtkit.corpora import documents, sources
+from mtkit.corpora.alignment import document_pairs as documents
+from mtkit.corpora.cleaning import sources
 from mtkit.errors import DataError
 from mtkit.pair_files import corpus_files
 

@@ -27,8 +27,11 @@ from mtkit.config.data import CorpusFiles, TrainCorpus
 from mtkit.config.reading import loading
 from mtkit.console import log
 from mtkit.cores import usable_cores
-from mtkit.corpora import clean as cleaning
-from mtkit.corpora import clean_job, clean_outputs, clean_sample, sources
+from mtkit.corpora.cleaning import clean as cleaning
+from mtkit.corpora.cleaning import job as clean_job
+from mtkit.corpora.cleaning import outputs as clean_outputs
+from mtkit.corpora.cleaning import sample as clean_sample
+from mtkit.corpora.cleaning import sources
 from mtkit.errors import UsageError
 from mtkit.pair_files import corpus_files
 

@@ -11,8 +11,8 @@ from mtkit.pair_files.pairs import place_of
 
 if TYPE_CHECKING:
     from mtkit.config.cleaning import CleanConfig
-    from mtkit.corpora.clean_job import CleanResult
-    from mtkit.corpora.clean_sample import SampleResult
+    from mtkit.corpora.cleaning.job import CleanResult
+    from mtkit.corpora.cleaning.sample import SampleResult
 
 _LOUD = 0.2  # share of the pairs from which a rule's toll is worth a warning
 _HINTS = {

@@ -9,7 +9,7 @@ import typer
 from mtkit.cli.data.shared import CorporaArgument, LangsOption, OutputsOption
 from mtkit.console import log
 from mtkit.corpora import convert as conversion
-from mtkit.corpora import sources
+from mtkit.corpora.cleaning import sources
 from mtkit.pair_files import encodings
 
 

@@ -13,7 +13,8 @@ import typer
 from mtkit.cli.data.shared import LangsOption, files_named, plain_text
 from mtkit.cli.options import OUTPUT, JsonOption, file_named
 from mtkit.console import counted, log
-from mtkit.corpora import slip_report, slips, sources
+from mtkit.corpora.alignment import slip_report, slips
+from mtkit.corpora.cleaning import sources
 from mtkit.errors import DataError, UsageError
 from mtkit.pair_files import corpus_files
 from mtkit.pair_files.pairs import Languages

@@ -13,7 +13,8 @@ from mtkit.cli.options import OUTPUT, JsonOption, file_named
 from mtkit.config.reading import loading
 from mtkit.console import log
 from mtkit.corpora import report as reporting
-from mtkit.corpora import report_words, sources
+from mtkit.corpora import report_words
+from mtkit.corpora.cleaning import sources
 from mtkit.data import corpus as corpus_files
 from mtkit.errors import DataError
 

@@ -22,7 +22,8 @@ from mtkit.cli.sharing import (
     share_of,
 )
 from mtkit.console import log
-from mtkit.corpora import pair_scores, sources
+from mtkit.corpora.cleaning import sources
+from mtkit.corpora.filter import pair_scores
 
 
 def score(

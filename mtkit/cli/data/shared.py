@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import file_named
-from mtkit.corpora import sources
+from mtkit.corpora.cleaning import sources
 
 CorporaArgument = Annotated[
     list[Path],

@@ -13,8 +13,8 @@ import typer
 from mtkit.cli.data.shared import CorporaArgument, LangsOption
 from mtkit.cli.options import OUTPUT, JsonOption
 from mtkit.console import log
-from mtkit.corpora import sources
 from mtkit.corpora import split as splitting
+from mtkit.corpora.cleaning import sources
 from mtkit.data import corpus as corpus_files
 from mtkit.errors import DataError, UsageError
 from mtkit.pair_files import lines

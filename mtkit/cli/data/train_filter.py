@@ -12,7 +12,8 @@ from mtkit.cli.data.shared import CorporaArgument, LangsOption
 from mtkit.cli.options import SetOption
 from mtkit.config import durations
 from mtkit.console import log
-from mtkit.corpora import pair_filter, sources
+from mtkit.corpora.cleaning import sources
+from mtkit.corpora.filter import pair_filter
 from mtkit.errors import UsageError
 from mtkit.runs import train as training
 

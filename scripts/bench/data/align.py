@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from mtkit.corpora.documents import align_documents
+from mtkit.corpora.alignment.document_pairs import align_documents
 from mtkit.translation.segments import sentences
 from mtkit.translation.translator import Translator
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from large_data import write_corpus
 
 from mtkit.config.data import CorpusFiles
-from mtkit.corpora.cutting import Windows, cut
+from mtkit.corpora.cleaning.cutting import Windows, cut
 from mtkit.data.corpus import read_pairs
 from mtkit.files import sha256_file
 from mtkit.jobs.executors import Executor, InProcess, Processes

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mtkit.corpora.near_duplicates import MOST_PAIRS, find_repeats, sketch
+from mtkit.corpora.cleaning.near_duplicates import MOST_PAIRS, find_repeats, sketch
 from mtkit.pair_files.lines import windows
 from mtkit.text.near_texts import loose_keys, squeezed
 

@@ -156,7 +156,7 @@ def _write(out: str, langs: Sides, planted: Sequence[tuple[str, str, str]]) -> N
 
 
 def _print_found(planted: Sequence[tuple[str, str, str]], langs: Sides) -> None:
-    from mtkit.corpora.clean import judge
+    from mtkit.corpora.cleaning.clean import judge
     from mtkit.pair_files.pairs import Pair
 
     rules: dict[str, Counter[str]] = defaultdict(Counter)

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.config.data import CorpusFiles
-from mtkit.corpora import negatives
-from mtkit.corpora.pair_judge import Regression
+from mtkit.corpora.filter import negatives
+from mtkit.corpora.filter.pair_judge import Regression
 from mtkit.data.corpus import read_pairs
 from mtkit.languages import language_in_name
 from mtkit.pair_files.lines import read_lines

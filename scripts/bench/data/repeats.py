@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.config.data import CorpusFiles
-from mtkit.corpora.cutting import Windows, cut
-from mtkit.corpora.repeats import Repeats, find_repeats, write_keys
+from mtkit.corpora.cleaning.cutting import Windows, cut
+from mtkit.corpora.cleaning.repeats import Repeats, find_repeats, write_keys
 from mtkit.jobs.executors import Executor, InProcess, Processes
 from mtkit.jobs.job import Job, Stage, run_job
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import noise
 
-from mtkit.corpora.slips import Diagnosis, Slip, diagnose
+from mtkit.corpora.alignment.slips import Diagnosis, Slip, diagnose
 
 KINDS = ("missing", "added", "merged", "moved", "swapped")
 BLOCKS = (1, 1, 1, 2, 5, 20, 100)  # lines of a slip, by chance

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mtkit.cli import app
-from mtkit.corpora.documents import read_sentences
+from mtkit.corpora.alignment.document_pairs import read_sentences
 from mtkit.data.sample import read_sample
 from mtkit.translation.segments import sentences
 

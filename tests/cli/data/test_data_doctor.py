@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mtkit.cli import app
-from mtkit.corpora.slip_report import TwoFiles, describe
-from mtkit.corpora.slips import Slip
+from mtkit.corpora.alignment.slip_report import TwoFiles, describe
+from mtkit.corpora.alignment.slips import Slip
 from mtkit.data.sample import read_sample
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.corpora import pair_scores
+from mtkit.corpora.filter import pair_scores
 
 WORDS = {
     **{"house": "Haus", "tree": "Baum", "river": "Fluss", "garden": "Garten", "street": "Strasse", "table": "Tisch"},

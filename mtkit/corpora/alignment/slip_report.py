@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.corpora.slips import Diagnosis, Slip, Span
+from mtkit.corpora.alignment.slips import Diagnosis, Slip, Span
 from mtkit.errors import DataError
 from mtkit.pair_files import corpus_files
 from mtkit.pair_files.compression import open_output

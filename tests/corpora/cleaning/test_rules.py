@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.cleaning import CleanConfig
-from mtkit.corpora.clean import judge
-from mtkit.corpora.repair import repair
-from mtkit.corpora.rules import RULES, active_rules
-from mtkit.corpora.window import Lines
+from mtkit.corpora.cleaning.clean import judge
+from mtkit.corpora.cleaning.repair import repair
+from mtkit.corpora.cleaning.rules import RULES, active_rules
+from mtkit.corpora.cleaning.window import Lines
 from mtkit.pair_files.pairs import Pair
 from mtkit.quality.faults import find_loop, n_letters
 from mtkit.quality.language import BLOCK

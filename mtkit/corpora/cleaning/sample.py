@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import CorpusFiles
 from mtkit.console import progress_bar
-from mtkit.corpora.clean import Judged, judge
-from mtkit.corpora.rules import active_rules
+from mtkit.corpora.cleaning.clean import Judged, judge
+from mtkit.corpora.cleaning.rules import active_rules
 from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs
 from mtkit.pair_files.lines import windows
 from mtkit.pair_files.pairs import Pair

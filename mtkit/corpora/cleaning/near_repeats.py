@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.corpora.near_duplicates import (
+from mtkit.corpora.cleaning.near_duplicates import (
     MOST_PAIRS,
     N_KEYS,
     SKETCH_WIDTH,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtkit.corpora.pair_judge import Regression
+from mtkit.corpora.filter.pair_judge import Regression
 
 
 def columns(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import CorpusFiles
-from mtkit.corpora import clean_job, translations
-from mtkit.corpora.clean_outputs import one_output
-from mtkit.corpora.translations import find_translations, write_sources
+from mtkit.corpora.cleaning import job as clean_job
+from mtkit.corpora.cleaning import translations
+from mtkit.corpora.cleaning.outputs import one_output
+from mtkit.corpora.cleaning.translations import find_translations, write_sources
 from mtkit.errors import DataError, MtkitError
 from mtkit.jobs.executors import InProcess, Processes
 from mtkit.jobs.job import Job, Stage, run_job

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mtkit.corpora.lexicon import N_FEATURES, Lexicon
+from mtkit.corpora.filter.lexicon import N_FEATURES, Lexicon
 
 FOUR = [("red dog", "rot Hund"), ("red dog", "rot Hund"), ("red cat", "rot Katze"), ("red cat", "rot Katze")]
 SRC_MIN, TGT_MIN, SRC_ALONE = 1, 6, 3  # columns: the worst word of each side, share of words without a partner
@@ -22,7 +22,7 @@ def test_words_belong_together_as_far_as_they_occur_together():
 
 
 def test_of_too_many_pairs_the_first_ones_alone_count(monkeypatch):
-    monkeypatch.setattr("mtkit.corpora.lexicon._MOST_LINKS", 17)  # each pair has 4
+    monkeypatch.setattr("mtkit.corpora.filter.lexicon._MOST_LINKS", 17)  # each pair has 4
     learned = Lexicon.learn([*FOUR, *[("red fox", "Fuchs rot")] * 50], ("en", "de")).arrays()
     assert {key: values.tolist() for key, values in learned.items()} == {
         key: values.tolist() for key, values in Lexicon.learn(FOUR, ("en", "de")).arrays().items()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.corpora.documents import align_documents, read_sentences, write_pairs, write_unaligned
+from mtkit.corpora.alignment.document_pairs import align_documents, read_sentences, write_pairs, write_unaligned
 from mtkit.data.sample import read_sample
 from mtkit.errors import DataError
 

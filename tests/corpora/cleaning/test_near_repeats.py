@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.corpora import near_repeats
-from mtkit.corpora.near_duplicates import find_repeats
-from mtkit.corpora.near_repeats import NearRepeat, find_near_repeats, write_sketches
+from mtkit.corpora.cleaning import near_repeats
+from mtkit.corpora.cleaning.near_duplicates import find_repeats
+from mtkit.corpora.cleaning.near_repeats import NearRepeat, find_near_repeats, write_sketches
 from mtkit.jobs.executors import InProcess
 from mtkit.jobs.job import Job, Stage, run_job
 

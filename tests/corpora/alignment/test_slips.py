@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from mtkit.corpora.slips import diagnose
+from mtkit.corpora.alignment.slips import diagnose
 from mtkit.data.sample import read_sample
 
 N = 700

@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from mtkit.config.data import CorpusFiles
-from mtkit.corpora import cutting
-from mtkit.corpora.cutting import cut
+from mtkit.corpora.cleaning import cutting
+from mtkit.corpora.cleaning.cutting import cut
 from mtkit.data.corpus import read_pairs
 from mtkit.errors import DataError
 from mtkit.jobs.executors import InProcess

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from mtkit.corpora.negatives import KINDS, Mistakes
+from mtkit.corpora.filter.negatives import KINDS, Mistakes
 from mtkit.quality.negation import has_negation, without_negation
 
 PAIRS = [

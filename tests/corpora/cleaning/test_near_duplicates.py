@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.corpora.near_duplicates import N_KEYS, SKETCH_WIDTH, find_repeats, first_of_each, repeats, sketch
+from mtkit.corpora.cleaning.near_duplicates import N_KEYS, SKETCH_WIDTH, find_repeats, first_of_each, repeats, sketch
 
 WORDS = ["".join(random.Random(n).choices("aeioubcdfglmnprst", k=3 + n % 6)) for n in range(400)]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from mtkit.config.cleaning import CleanConfig
-from mtkit.corpora.window import Lines, Window
+from mtkit.corpora.cleaning.window import Lines, Window
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_loop, is_copy, lost_urls, without_urls, words_of
 from mtkit.quality.language import foreign_lines

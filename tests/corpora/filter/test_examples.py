@@ -6,8 +6,8 @@ import pytest
 
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import CorpusFiles
-from mtkit.corpora.filter_examples import write_examples
-from mtkit.corpora.negatives import KINDS
+from mtkit.corpora.filter.examples import write_examples
+from mtkit.corpora.filter.negatives import KINDS
 from mtkit.errors import DataError
 from mtkit.text.near_texts import loose_keys
 

@@ -16,11 +16,11 @@ from mtkit.config.reading.loading import load_config
 from mtkit.config.reading.yaml_text import format_yaml
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
-from mtkit.corpora.clean import check_rules
-from mtkit.corpora.filter_examples import DEV, TRAIN, write_examples
-from mtkit.corpora.lexicon import Lexicon
-from mtkit.corpora.negatives import KINDS
-from mtkit.corpora.pair_judge import FILE, GOOD, PairJudge
+from mtkit.corpora.cleaning.clean import check_rules
+from mtkit.corpora.filter.examples import DEV, TRAIN, write_examples
+from mtkit.corpora.filter.lexicon import Lexicon
+from mtkit.corpora.filter.negatives import KINDS
+from mtkit.corpora.filter.pair_judge import FILE, GOOD, PairJudge
 from mtkit.data.corpus import text_checksums
 from mtkit.data.examples import Example, read_examples
 from mtkit.errors import ConfigError, UsageError

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from mtkit.config.cleaning import CleanConfig
 from mtkit.console import log
-from mtkit.corpora.repair import check_steps, repair
-from mtkit.corpora.rules import RULES, Verdicts, active_rules
-from mtkit.corpora.sources import UNNAMED
-from mtkit.corpora.window import Lines, Window
+from mtkit.corpora.cleaning.repair import check_steps, repair
+from mtkit.corpora.cleaning.rules import RULES, Verdicts, active_rules
+from mtkit.corpora.cleaning.sources import UNNAMED
+from mtkit.corpora.cleaning.window import Lines, Window
 from mtkit.pair_files.pairs import Pair
 from mtkit.quality.language import knows
 

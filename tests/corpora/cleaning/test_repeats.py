@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.corpora import repeats
-from mtkit.corpora.repeats import Repeat, find_repeats, write_keys
+from mtkit.corpora.cleaning import repeats
+from mtkit.corpora.cleaning.repeats import Repeat, find_repeats, write_keys
 from mtkit.jobs.executors import InProcess
 from mtkit.jobs.job import Job, Stage, run_job
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import CorpusFiles
-from mtkit.corpora.clean import judge
-from mtkit.corpora.clean_outputs import Output
-from mtkit.corpora.cutting import Windows, cut
-from mtkit.corpora.near_repeats import NearRepeats, find_near_repeats, write_sketches
-from mtkit.corpora.repeats import Repeats, find_repeats, write_keys
-from mtkit.corpora.rules import active_rules
-from mtkit.corpora.translations import Translations, find_translations, write_sources
+from mtkit.corpora.cleaning.clean import judge
+from mtkit.corpora.cleaning.cutting import Windows, cut
+from mtkit.corpora.cleaning.near_repeats import NearRepeats, find_near_repeats, write_sketches
+from mtkit.corpora.cleaning.outputs import Output
+from mtkit.corpora.cleaning.repeats import Repeats, find_repeats, write_keys
+from mtkit.corpora.cleaning.rules import active_rules
+from mtkit.corpora.cleaning.translations import Translations, find_translations, write_sources
 from mtkit.errors import DataError
 from mtkit.jobs.executors import Executor
 from mtkit.jobs.job import Counts, Job, Share, Stage, run_job
