@@ -12,8 +12,8 @@ from unittest.mock import patch
 import uvicorn
 
 from mtkit.config.serving import QueueConfig, ServeConfig
-from mtkit.serving.app import create_app
 from mtkit.serving.backend import Backend
+from mtkit.serving.http.app import create_app
 from mtkit.serving.models import Model, ServedModels
 from mtkit.serving.refusals import BadRequest, Refusal
 from mtkit.serving.service import Service

@@ -17,13 +17,13 @@ from tiny_models import tiny_bundle, tiny_config, tiny_tokenizer
 from mtkit.config.schema import Config
 from mtkit.config.serving import ServeConfig
 from mtkit.documents.sentences import Translated
-from mtkit.serving.app import create_app
 from mtkit.serving.backend import Backend
 from mtkit.serving.detection import Detection
 from mtkit.serving.documents import Documents
+from mtkit.serving.http.app import create_app
+from mtkit.serving.http.protocol import BoundedProtocol
 from mtkit.serving.keys import Gate
 from mtkit.serving.models import Model, ServedModels
-from mtkit.serving.protocol import BoundedProtocol
 from mtkit.serving.records.corrections import MOST_CHARS, Verdict
 from mtkit.serving.records.glossaries import Glossaries
 from mtkit.serving.refusals import BadRequest, TooLarge

@@ -41,7 +41,7 @@ def serve(
         *(config_overrides.setting(key, value) for key, value in given.items() if value is not None),
     ]
     try:
-        from mtkit.serving import run
+        from mtkit.serving.http import run
     except ModuleNotFoundError as error:
         raise MtkitError(f"a service needs the package {error.name}: pip install 'mtkit[serve]'") from None
     run.serve(loading.load_serve_config(config, settings))

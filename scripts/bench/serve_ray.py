@@ -42,7 +42,7 @@ def main() -> int:
         expected = library.texts(texts)
     config = args.work.resolve() / "ray.yaml"
     config.write_text(f"models: [{json.dumps(str(model))}]\nworkers: 1\n", "utf-8")
-    command = [str(args.ray), "run", "mtkit.serving.ray:application", f"config={config}", "replicas=2"]
+    command = [str(args.ray), "run", "mtkit.serving.http.ray:application", f"config={config}", "replicas=2"]
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
     with (args.work / "ray.log").open("wb") as log:
         ray = subprocess.Popen(command, stdout=log, stderr=log, env=environment)

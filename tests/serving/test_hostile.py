@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tiny_server import KeptCorrections, loud_backend, running
 
-from mtkit.serving import middleware, protocol
+from mtkit.serving.http import middleware, protocol
 from mtkit.serving.records.key_file import add_key
 
 BENCH = Path(__file__).parents[2] / "scripts" / "bench"

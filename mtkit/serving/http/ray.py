@@ -1,6 +1,6 @@
 """The service on several machines: replicas of the same application under Ray Serve.
 
-    serve run mtkit.serving.ray:application config=/srv/mtkit/serve.yaml replicas=2
+    serve run mtkit.serving.http.ray:application config=/srv/mtkit/serve.yaml replicas=2
 
 Each replica has its own workers, and reads the models from the same place on its machine. Requests have no state but
 what files keep: the keys and, on one machine, the glossaries and corrections. Documents are the exception: a replica
@@ -14,8 +14,8 @@ from fastapi import FastAPI
 from ray import serve
 
 from mtkit.config.reading.loading import load_serve_config
-from mtkit.serving.app import create_app
 from mtkit.serving.backend import Backend
+from mtkit.serving.http.app import create_app
 
 _HEALTH_EVERY_S = 2.0  # a replica that died is missed after this time
 

@@ -11,10 +11,10 @@ import uvicorn
 from mtkit.config.serving import ServeConfig
 from mtkit.console import log
 from mtkit.errors import MtkitError
-from mtkit.serving.accepting import Acceptor
-from mtkit.serving.app import create_app
 from mtkit.serving.backend import Backend
-from mtkit.serving.protocol import BoundedProtocol
+from mtkit.serving.http.accepting import Acceptor
+from mtkit.serving.http.app import create_app
+from mtkit.serving.http.protocol import BoundedProtocol
 
 _BACKLOG = 2048  # connections that the system keeps for us
 _MOST_YOUNG = 10_000  # objects before Python looks for cycles among them

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from tiny_server import loud_backend, running
 
-from mtkit.serving import protocol
+from mtkit.serving.http import protocol
 
 HEAD = b"POST /translate HTTP/1.1\r\nHost: localhost\r\n"
 FORM = b"Content-Type: application/x-www-form-urlencoded\r\n"

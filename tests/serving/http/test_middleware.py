@@ -6,8 +6,8 @@ import httpx
 import pytest
 from tiny_server import loud_backend
 
-from mtkit.serving import middleware
-from mtkit.serving.app import create_app
+from mtkit.serving.http import middleware
+from mtkit.serving.http.app import create_app
 from mtkit.serving.records.key_file import add_key
 
 PAGE = "https://page.example"

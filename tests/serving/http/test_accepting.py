@@ -6,7 +6,7 @@ from typing import cast
 
 import uvloop
 
-from mtkit.serving.accepting import Acceptor
+from mtkit.serving.http.accepting import Acceptor
 
 _N_CLIENTS = 50
 

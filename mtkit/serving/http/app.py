@@ -11,14 +11,14 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from mtkit.serving import page
 from mtkit.serving.backend import Backend
 from mtkit.serving.dialects import deepl, deepl_glossaries, libretranslate, openapi, own
 from mtkit.serving.dialects.errors import error_answer, invalid_answer, refusal_answer
 from mtkit.serving.dialects.leaving import ClientLeft
-from mtkit.serving.metrics import CONTENT_TYPE, Metrics
-from mtkit.serving.middleware import Door
-from mtkit.serving.overload import RefuseWhenFull
+from mtkit.serving.http import page
+from mtkit.serving.http.metrics import CONTENT_TYPE, Metrics
+from mtkit.serving.http.middleware import Door
+from mtkit.serving.http.overload import RefuseWhenFull
 from mtkit.serving.refusals import Refusal
 from mtkit.version import __version__
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.config.serving import QueueConfig
-from mtkit.serving.overload import RefuseWhenFull
+from mtkit.serving.http.overload import RefuseWhenFull
 from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.work import ModelVersion, Work
 
