@@ -13,8 +13,8 @@ from mtkit.data.batching import Batch
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.training.update import Updater
-from mtkit.training.warm_start import freeze
+from mtkit.training.preparation.warm_start import freeze
+from mtkit.training.update.optimizer_step import Updater
 
 Pair = tuple[list[int], list[int]]
 

@@ -12,7 +12,7 @@ import typer
 
 from mtkit.config.reading import loading, problems
 from mtkit.errors import DataError, UsageError
-from mtkit.training import warm_start
+from mtkit.training.preparation import warm_start
 
 if TYPE_CHECKING:
     from mtkit.config.schema import Config

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from mtkit.cli.options import ConfigOption, JsonOption, SetOption, load_run_config
 from mtkit.data import corpus, tokenizer_report
 from mtkit.files import locked
-from mtkit.training import run_tokenizers, warm_start
+from mtkit.training.preparation import run_tokenizers, warm_start
 
 
 def train_tokenizer(

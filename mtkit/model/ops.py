@@ -112,7 +112,7 @@ def cross_entropy(
     r_drop: float,
     with_gradients: bool,
 ) -> tuple[Tensor | float, Tensor | float, Sequence[Tensor], Tensor | None]:
-    """Return the loss of `mtkit.training.loss`, its unsmoothed part, and the gradients by the logits and by the bias.
+    """Return the loss of `training.update.loss`, its unsmoothed part, and the gradients by the logits and by the bias.
 
     x: (P, N or more, D), P = 1 or 2 passes; weight: (V, D), in x's precision; bias: (V,); targets: (N,). The gradients
     by the logits are one tensor a pass, with x's precision and rows (those behind the first N are 0); they come only

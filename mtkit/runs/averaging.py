@@ -14,7 +14,7 @@ from mtkit.tokens.tokenizer import load_tokenizers
 from mtkit.distributed.communicator import ALONE
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.networks import new_network
-from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.update.checkpoint import Checkpoints
 
 
 def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[int]:

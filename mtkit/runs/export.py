@@ -15,8 +15,8 @@ from mtkit.errors import MtkitError
 from mtkit.interop.ctranslate2 import export_bundle
 from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, n_translated
 from mtkit.interop.support import export_problems
-from mtkit.training.parallel_text import translation_validators
-from mtkit.training.prepare import Prepared
+from mtkit.training.preparation.parallel_text import translation_validators
+from mtkit.training.preparation.prepare import Prepared
 
 _LINES = 200  # of all dev sets, to compare both engines on
 # A single near tie that the engines decide differently is no fault; the probabilities must agree as in any export.

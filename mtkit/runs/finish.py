@@ -17,10 +17,10 @@ from mtkit.files import MAKE_ROOM
 from mtkit.model.network import Network
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.report import refresh_report
-from mtkit.training.prepare import Prepared
-from mtkit.training.schedule import limits_reached
-from mtkit.training.state import TrainState
-from mtkit.training.validation import DevScores, plainly_better, quality, scored
+from mtkit.training.preparation.prepare import Prepared
+from mtkit.training.update.schedule import limits_reached
+from mtkit.training.update.state import TrainState
+from mtkit.training.validation.validator import DevScores, plainly_better, quality, scored
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from mtkit.console import counted, log
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
-from mtkit.training.labelled_text import with_labels
-from mtkit.training.pace import DROPOUTS
+from mtkit.training.preparation.labelled_text import with_labels
+from mtkit.training.preparation.pace import DROPOUTS
 
 # Keys (or whole sections) that may change during a run: they say when to stop, when to validate and where to compute.
 # The checkpoint's fingerprints compare the content of the corpora, so files may move; `shaping_differences` compares

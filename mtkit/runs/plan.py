@@ -29,16 +29,16 @@ from mtkit.runs.curves import plot_curves
 from mtkit.runs.export import cost_in_validations
 from mtkit.runs.folder import with_its_choices
 from mtkit.runs.record import parameters_by_part
-from mtkit.training.auto_batch import longest_batch, resident_memory
-from mtkit.training.budget import VALIDATE_EVERY, Timing, expected_ending, expected_validations, shortage
-from mtkit.training.checkpoint import Checkpoints
+from mtkit.training.preparation.auto_batch import longest_batch, resident_memory
+from mtkit.training.update.budget import VALIDATE_EVERY, Timing, expected_ending, expected_validations, shortage
+from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.training.metrics_log import MetricsLog
-from mtkit.training.pace import worth_of
-from mtkit.training.prepare import prepare
-from mtkit.training.schedule import learning_rate, r_drop_shares
+from mtkit.training.preparation.pace import worth_of
+from mtkit.training.preparation.prepare import prepare
+from mtkit.training.update.schedule import learning_rate, r_drop_shares
 from mtkit.training.trainer import Trainer
-from mtkit.training.update import Updater
-from mtkit.training.warm_start import inherit
+from mtkit.training.update.optimizer_step import Updater
+from mtkit.training.preparation.warm_start import inherit
 
 _WARM_UP = 3  # updates before the timing starts
 _TOKENS_COUNTED = 5_000_000  # of each side, for the shares of bytes and unknown tokens

@@ -8,7 +8,7 @@ from mtkit.console import counted
 from mtkit.languages import english_name
 from mtkit.pages.page import thousands
 from mtkit.runs.read import RunFiles, Scores
-from mtkit.training.translation_validation import too_low
+from mtkit.training.validation.translation import too_low
 
 _FEW_SENTENCES = 100  # scores on fewer depend a lot on the choice of sentences
 _MUCH_LEFT_OUT = 0.05  # of the pairs

@@ -19,11 +19,11 @@ from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
 from mtkit.runs.folder import check_run, with_its_choices, write_config
 from mtkit.runs.record import note_start
 from mtkit.runs.report import refresh_report
-from mtkit.training.checkpoint import Checkpoint, Checkpoints
-from mtkit.training.prepare import Prepared, check_early, prepare
+from mtkit.training.update.checkpoint import Checkpoint, Checkpoints
+from mtkit.training.preparation.prepare import Prepared, check_early, prepare
 from mtkit.training.trainer import Observer, Trainer
-from mtkit.training.validation import DevScores
-from mtkit.training.warm_start import inherit
+from mtkit.training.validation.validator import DevScores
+from mtkit.training.preparation.warm_start import inherit
 
 
 def train(

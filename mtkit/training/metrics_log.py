@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from mtkit.console import log
 from mtkit.files import atomic_file, parse_json
-from mtkit.training.divergence import Recovery
-from mtkit.training.validation import Sample
+from mtkit.training.update.divergence import Recovery
+from mtkit.training.validation.validator import Sample
 
 _RECOVERY = "recovery"  # the kind of line that records one
 _SAMPLE_CHARACTERS = 400

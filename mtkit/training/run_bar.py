@@ -6,8 +6,8 @@ from typing import Self
 
 from mtkit.config.training import TrainConfig
 from mtkit.console import progress_bar
-from mtkit.training.schedule import Progress, fraction_done
-from mtkit.training.state import UpdateStats
+from mtkit.training.update.schedule import Progress, fraction_done
+from mtkit.training.update.state import UpdateStats
 
 _REFRESH_S = 0.5
 

@@ -14,17 +14,17 @@ from mtkit.data.mixture import uses
 from mtkit.errors import CheckpointError, ConfigError, TrainingError
 from mtkit.model.network import Network
 from mtkit.runtime import environment, is_out_of_memory
-from mtkit.training.budget import Budget, Timing
-from mtkit.training.checkpoint import Checkpoint, Start, check_fits
-from mtkit.training.divergence import Divergence, Recovery
 from mtkit.training.interruption import StopRequest, stop_request
 from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
-from mtkit.training.pace import Outlook
-from mtkit.training.prepare import Prepared
+from mtkit.training.preparation.pace import Outlook
+from mtkit.training.preparation.prepare import Prepared
 from mtkit.training.run_bar import RunBar, estimated_steps
-from mtkit.training.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
-from mtkit.training.state import Interval, TrainState, UpdateStats
-from mtkit.training.validation import DevScores, rank
+from mtkit.training.update.budget import Budget, Timing
+from mtkit.training.update.checkpoint import Checkpoint, Start, check_fits
+from mtkit.training.update.divergence import Divergence, Recovery
+from mtkit.training.update.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
+from mtkit.training.update.state import Interval, TrainState, UpdateStats
+from mtkit.training.validation.validator import DevScores, rank
 
 
 class Observer:

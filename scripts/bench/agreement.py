@@ -42,8 +42,8 @@ from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision
 from mtkit.tokens.special_ids import PAD_ID
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
-from mtkit.training.schedule import learning_rate
-from mtkit.training.update import Updater, batch_loss
+from mtkit.training.update.optimizer_step import Updater, batch_loss
+from mtkit.training.update.schedule import learning_rate
 from mtkit.translation.translator import Translator
 
 ARMS: dict[str, tuple[bool, Precision]] = {  # whether the path is the plain one, and the precision

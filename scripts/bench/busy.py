@@ -170,9 +170,9 @@ def table(job: str, speeds: dict[str, dict[str, list[float]]], n_cores: int) -> 
 def _training(arguments: argparse.Namespace, scratch: Path, *overrides: str) -> Iterator[int]:
     """Train, and yield the target tokens of each update."""
     from mtkit.config.reading.loading import load_config
-    from mtkit.training.checkpoint import Checkpoints
-    from mtkit.training.prepare import prepare
+    from mtkit.training.preparation.prepare import prepare
     from mtkit.training.trainer import Trainer
+    from mtkit.training.update.checkpoint import Checkpoints
 
     settings = [
         f"run_dir={scratch}",

@@ -19,7 +19,7 @@ from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
-from mtkit.training.update import Updater, make_optimizer
+from mtkit.training.update.optimizer_step import Updater, make_optimizer
 
 SYSTEMS = ("mtkit", "mtkit-compiled", "marianmt")
 _LR = 5e-4

@@ -79,7 +79,7 @@ def generate(folder: Path, n_pairs: int) -> str:
 
 def tokenizers(folder: Path) -> str:
     """Learn the tokenizers, as a run does that has none."""
-    from mtkit.training.run_tokenizers import train_tokenizers
+    from mtkit.training.preparation.run_tokenizers import train_tokenizers
 
     train_tokenizers(config(folder), folder / "run")
     return f"learnt from {_TOKENIZER_LINES:,} lines a side"
@@ -87,8 +87,8 @@ def tokenizers(folder: Path) -> str:
 
 def start(folder: Path) -> str:
     """All that comes before the first update."""
-    from mtkit.training.checkpoint import Checkpoints
-    from mtkit.training.prepare import prepare
+    from mtkit.training.preparation.prepare import prepare
+    from mtkit.training.update.checkpoint import Checkpoints
 
     run = prepare(config(folder), folder / "run", Checkpoints(folder / "run" / "checkpoints"))
     size = sum(path.stat().st_size for path in (folder / "run" / "cache").rglob("*") if path.is_file())
@@ -98,8 +98,8 @@ def start(folder: Path) -> str:
 def feed(folder: Path, seconds: float) -> str:
     """Make updates for some time, with the threads of the feed at work."""
     from mtkit.data.feed import Position
-    from mtkit.training.checkpoint import Checkpoints
-    from mtkit.training.prepare import prepare
+    from mtkit.training.preparation.prepare import prepare
+    from mtkit.training.update.checkpoint import Checkpoints
 
     run = prepare(config(folder), folder / "run", Checkpoints(folder / "run" / "checkpoints"))
     waits: list[float] = []

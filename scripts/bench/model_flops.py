@@ -25,7 +25,7 @@ from torch import Tensor
 
 from mtkit.config.model import ModelConfig
 from mtkit.model.cpu.products import onednn_multiplies, onednn_product
-from mtkit.training.loss import chunk_size
+from mtkit.training.update.loss import chunk_size
 
 _REPEATS = 5
 _LEAST_S = 0.01  # a shape is measured for at least so long each time

@@ -14,7 +14,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, keep_freed_memory, set_threads
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.tokens.tokenizer import load_tokenizers
-from mtkit.training.update import Updater
+from mtkit.training.update.optimizer_step import Updater
 
 _WARM_UP, _PROFILED = 3, 8  # updates
 _LABEL = "group: "  # what this module's own ranges begin with

@@ -27,9 +27,9 @@ from mtkit.files import write_text
 from mtkit.pair_files.lines import read_lines
 from mtkit.runs.train import train
 from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers
-from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.prepare import prepare
+from mtkit.training.preparation.prepare import prepare
 from mtkit.training.trainer import Trainer
+from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.translation.translator import Translator
 
 KINDS = ("sinusoidal", "learned", "rotary", "relative", "alibi")

@@ -35,7 +35,7 @@ from mtkit.cores import usable_cores
 from mtkit.data.corpus import read_pairs
 from mtkit.errors import MtkitError
 from mtkit.tokens.tokenizer import Tokenizer
-from mtkit.training.run_tokenizers import train_tokenizers
+from mtkit.training.preparation.run_tokenizers import train_tokenizers
 
 _SYSTEMS = ("mtkit-fp32", "mtkit-bf16", "marian", "joeynmt", "joeynmt-ordered")
 _PRECISIONS = ("fp32", "bf16")

@@ -25,10 +25,10 @@ from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
 from mtkit.tokens.special_ids import BOS_ID, PAD_ID
-from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
-from mtkit.training.prepare import prepare
-from mtkit.training.update import batch_loss
+from mtkit.training.preparation.prepare import prepare
+from mtkit.training.update.checkpoint import Checkpoints
+from mtkit.training.update.optimizer_step import batch_loss
 
 pytestmark = pytest.mark.skipif(
     not torch.distributed.is_available() or not Path("/proc/self/environ").exists(),

@@ -15,8 +15,8 @@ from torch import nn
 from mtkit.errors import CheckpointError, MtkitError
 from mtkit.files import parse_json
 from mtkit.runs.train import train
-from mtkit.training.checkpoint import Checkpoints, check_fits
-from mtkit.training.state import Scored, TrainState
+from mtkit.training.update.checkpoint import Checkpoints, check_fits
+from mtkit.training.update.state import Scored, TrainState
 
 
 def forge(rng: random.Random, folder) -> None:

@@ -24,8 +24,8 @@ from mtkit.inspection.embeddings import (
     views_of,
 )
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
-from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.prepare import prepare
+from mtkit.training.preparation.prepare import prepare
+from mtkit.training.update.checkpoint import Checkpoints
 
 
 @pytest.fixture(scope="module")

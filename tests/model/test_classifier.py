@@ -10,7 +10,7 @@ from torch import nn
 from mtkit.config.model import ModelConfig
 from mtkit.data.batching import Batch
 from mtkit.model.classifier import EncoderClassifier, count_classifier_weights
-from mtkit.training.update import batch_loss
+from mtkit.training.update.optimizer_step import batch_loss
 
 VOCAB, LABELS, PAD, BOS, EOS = 13, 3, 0, 2, 3
 SIZES = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2}

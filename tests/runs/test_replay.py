@@ -13,9 +13,9 @@ from mtkit.errors import CheckpointError, ConfigError, TrainingError
 from mtkit.files import sha256_file
 from mtkit.runs.replay import first_difference, replay
 from mtkit.runs.train import train
-from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.divergence import Divergence
-from mtkit.training.update import Updater
+from mtkit.training.update.checkpoint import Checkpoints
+from mtkit.training.update.divergence import Divergence
+from mtkit.training.update.optimizer_step import Updater
 
 SAMPLED = {"type": "bpe", "vocab_size": 310, "sampling": 0.1}
 

@@ -26,7 +26,7 @@ from mtkit.runs.report import note_test_scores, refresh_report, thinned, write_r
 from mtkit.runs.train import train
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.trainer import Trainer
-from mtkit.training.validation import Sample
+from mtkit.training.validation.validator import Sample
 
 SCORES = [MetricScore("BLEU", 61.25, "made:up|version:9", 58.5, 64.0, 61.0)]
 

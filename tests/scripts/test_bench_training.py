@@ -18,7 +18,7 @@ from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.model.cpu.products import has_onednn, onednn_multiplies
 from mtkit.model.transformer import Transformer
-from mtkit.training.update import Updater, batch_loss
+from mtkit.training.update.optimizer_step import Updater, batch_loss
 
 BENCH = Path(__file__).parents[2] / "scripts" / "bench"
 MODULES = (

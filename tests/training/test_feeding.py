@@ -10,10 +10,10 @@ from mtkit.data import feed
 from mtkit.errors import TrainingError
 from mtkit.runs.train import train
 from mtkit.tokens.special_ids import PAD_ID
-from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
-from mtkit.training.prepare import prepare
-from mtkit.training.update import Updater
+from mtkit.training.preparation.prepare import prepare
+from mtkit.training.update.checkpoint import Checkpoints
+from mtkit.training.update.optimizer_step import Updater
 
 PIECES = {"type": "unigram", "vocab_size": 285, "sampling": 0.3}
 

@@ -7,10 +7,10 @@ from torch import Tensor
 from mtkit.config.model import ModelConfig
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
-from mtkit.training.checkpoint import Checkpoints
-from mtkit.training.state import Scored, TrainState
-from mtkit.training.translation_validation import TranslationValidator
-from mtkit.training.update import MovingAverage, Updater
+from mtkit.training.update.checkpoint import Checkpoints
+from mtkit.training.update.optimizer_step import MovingAverage, Updater
+from mtkit.training.update.state import Scored, TrainState
+from mtkit.training.validation.translation import TranslationValidator
 
 
 def tiny_model():

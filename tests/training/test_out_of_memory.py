@@ -14,7 +14,7 @@ from tiny_updates import gradient
 
 from mtkit.data.batching import Batch
 from mtkit.errors import TrainingError
-from mtkit.training.micro_batches import parts_of
+from mtkit.training.update.micro_batches import parts_of
 
 VOCAB_SIZE = 12
 ERRORS = {

@@ -4,7 +4,7 @@ import pytest
 
 from mtkit.config.training import TrainConfig
 from mtkit.training.run_bar import estimated_steps
-from mtkit.training.schedule import Progress
+from mtkit.training.update.schedule import Progress
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from mtkit.evaluation.behaviour.report import run_suite
 from mtkit.evaluation.behaviour.suite import load_suite
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
-from mtkit.training import forecast
-from mtkit.training.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
-from mtkit.training.prepare import prepare
+from mtkit.training.preparation.prepare import prepare
 from mtkit.training.trainer import Trainer
-from mtkit.training.translation_validation import TranslationValidator
+from mtkit.training.update.checkpoint import Checkpoints
+from mtkit.training.validation.translation import TranslationValidator
+from mtkit.training.validation.validator import forecast
 from mtkit.translation.translator import Translator
 
 SUITE = """

@@ -26,13 +26,13 @@ from mtkit.files import locked, sha256_file
 from mtkit.runs import finish
 from mtkit.runs.folder import shaping_differences, with_its_choices
 from mtkit.runs.train import train
-from mtkit.training.checkpoint import Checkpoints, Start
 from mtkit.training.metrics_log import MetricsLog, read_metrics
-from mtkit.training.prepare import prepare
-from mtkit.training.state import TrainState
+from mtkit.training.preparation.prepare import prepare
 from mtkit.training.trainer import Trainer
-from mtkit.training.translation_validation import TranslationScores, TranslationValidator
-from mtkit.training.update import Updater
+from mtkit.training.update.checkpoint import Checkpoints, Start
+from mtkit.training.update.optimizer_step import Updater
+from mtkit.training.update.state import TrainState
+from mtkit.training.validation.translation import TranslationScores, TranslationValidator
 from mtkit.translation.translator import Translator
 
 PATIENCE_S = 300  # for a run of a second: other work on the machine must not fail the test

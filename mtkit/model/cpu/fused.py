@@ -66,7 +66,7 @@ def softmax(scores: Tensor, bias: Tensor | None, scale: float, n_heads: int) -> 
 def cross_entropy_(
     logits: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float, r_drop: float
 ) -> tuple[float, float, Tensor]:
-    """Return the summed loss of `mtkit.training.loss`, its unsmoothed part, and the gradient by the bias, (V,).
+    """Return the summed loss of `mtkit.training.update.loss`, its unsmoothed part, and the gradient by the bias, (V,).
 
     logits: (P, N or more, V), without their bias (V,); the first N rows become their own gradients, the others stay as
     they are. targets: (N,). Raises IndexError if a target is not from 0 to V - 1.

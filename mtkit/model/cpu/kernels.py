@@ -269,7 +269,7 @@ def _divergence(one, two, p, q, log_norms, uniform, strength):
 
 @compiled
 def cross_entropy(logits, bias, targets, smoothing, r_drop, by_bias, sums, first, last):
-    """Compute the loss of `mtkit.training.loss` for positions first to last - 1; turn the logits into gradients.
+    """Compute the loss of `mtkit.training.update.loss` for positions first to last - 1; turn the logits into gradients.
 
     logits: (P, N or more, V), of one pass or of two, without their bias (V,); targets: (N,). The gradients by the bias
     are added to by_bias (V,); the loss and its unsmoothed part to sums, (2,) of float64.

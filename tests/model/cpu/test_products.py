@@ -161,7 +161,7 @@ def test_without_bf16_in_the_processor_torch_multiplies():
 import torch
 from mtkit.model.cpu.products import onednn_multiplies
 from mtkit.model.linear import Linear
-from mtkit.training.loss import smoothed_cross_entropy_sum
+from mtkit.training.update.loss import smoothed_cross_entropy_sum
 assert not onednn_multiplies(torch.bfloat16)
 layer = Linear(24, 40)
 with torch.autocast("cpu", dtype=torch.bfloat16):

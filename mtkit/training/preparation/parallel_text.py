@@ -1,0 +1,168 @@
+"""The text of a translator's run: pairs of sentences, encoded, with what depends on them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from mtkit.bundle import add_to_bundle
+from mtkit.config.data import CorpusFiles, DevCorpus
+from mtkit.config.schema import Config
+from mtkit.console import counted, log
+from mtkit.data.corpus import read_pairs, read_side, require_files
+from mtkit.data.encoded import EncodedCorpus, encode_corpus
+from mtkit.data.mixture import require_scores
+from mtkit.data.sides import FILE as SIDES_FILE
+from mtkit.data.sides import Sides, save_counts
+from mtkit.data.subwords import SubwordSampler
+from mtkit.data.tokenizer_report import TokenizerReport, report_by_counts
+from mtkit.errors import DataError
+from mtkit.evaluation.behaviour.suite import Suite, load_suite
+from mtkit.evaluation.metrics.scores import evaluate
+from mtkit.languages import SIDES
+from mtkit.model.network import Network
+from mtkit.pair_files.pairs import Pair
+from mtkit.runtime import Precision
+from mtkit.scoring.alignment_lexicon import FILE as ALIGNMENT_FILE
+from mtkit.scoring.alignment_lexicon import AlignmentLexicon
+from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.training.preparation.orientation import check_texts
+from mtkit.training.preparation.pace import WORTH_OF_TRANSLATOR
+from mtkit.training.preparation.warm_start import run_tokenizers
+from mtkit.training.validation.dev_sets import parts_of, validator_of
+from mtkit.training.validation.forecast import ValidationCost, forecast_validation
+from mtkit.training.validation.translation import TranslationValidator
+from mtkit.training.validation.validator import DevScores, Validator
+
+
+@dataclass(frozen=True)
+class ParallelText:
+    """Sentence pairs. Satisfies `TrainingText`."""
+
+    cfg: Config
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    train: EncodedCorpus
+    dev: list[EncodedCorpus]  # of each dev set
+    dev_pairs: list[list[Pair]]  # the same as text
+    suite: Suite | None
+    worth: Mapping[int, str] = field(default_factory=lambda: WORTH_OF_TRANSLATOR)
+
+    def sampler(self, cfg: Config) -> SubwordSampler | None:
+        """See TrainingText."""
+        return SubwordSampler.from_config(cfg, *self.tokenizers)
+
+    def validator(self, cfg: Config, precision: Precision) -> Validator:
+        """See TrainingText."""
+
+        def make(index: int, n_sentences: int | None) -> TranslationValidator:
+            suite = self.suite if index == 0 else None  # once a validation
+            encoded, pairs, tag = self.dev[index], self.dev_pairs[index], cfg.data.dev[index].tag
+            return TranslationValidator(
+                cfg, encoded, pairs, self.tokenizers, precision, suite, tag=tag, n_sentences=n_sentences
+            )
+
+        return validator_of(cfg, make, list(map(len, self.dev_pairs)))
+
+    def forecast(self, validator: Validator, model: Network, limit_s: float) -> ValidationCost:
+        """See TrainingText."""
+        parts = translation_validators(validator)
+        costs = [forecast_validation(part, model, limit_s / len(parts)) for part in parts]
+        return ValidationCost.of_several(costs, [part.n_sentences for part in parts])
+
+    def rehearse_scores(self, validator: Validator) -> None:
+        """Score translations that are partly right."""
+        for part in translation_validators(validator):
+            evaluate([reference.partition(" ")[2] for reference in part.references], part.references)
+
+    def calibrate(self, model: Network, scores: DevScores) -> tuple[DevScores, dict[str, Any]]:
+        """Leave the model as it is."""
+        return scores, {}
+
+    @cached_property
+    def alignment_lexicon(self) -> AlignmentLexicon:
+        """See TrainingText."""
+        log.info("guided alignment: learning which tokens translate which")
+        src, tgt = self.tokenizers
+        lexicon = AlignmentLexicon.learn(self.train.src, self.train.tgt, src.vocab_size, tgt.vocab_size)
+        self.train.release()
+        return lexicon
+
+    def complete_bundle(self, folder: Path) -> None:
+        """Add the lexicon of guided alignment, and, if the tokenizers do not tell the sides apart, counts that do."""
+        src, tgt = self.tokenizers
+        if self.cfg.train.guided_alignment:
+            add_to_bundle(folder, ALIGNMENT_FILE, self.alignment_lexicon.save)
+        if Sides.from_tokenizers(src, tgt) is None:
+            counts = self.train.src.occurrences(src.vocab_size), self.train.tgt.occurrences(tgt.vocab_size)
+            add_to_bundle(folder, SIDES_FILE, lambda path: save_counts(path, *counts))
+
+    def tokenizer_figures(self) -> dict[str, TokenizerReport]:
+        """See TrainingText."""
+        figures: dict[str, TokenizerReport] = {}
+        for side, tokenizer in zip(SIDES, self.tokenizers, strict=True):
+            encoded = self.train.src if side == "src" else self.train.tgt
+            dev_lines = read_side(self.cfg.data.dev, side)
+            figures[side] = report_by_counts(tokenizer, dev_lines, encoded.occurrences(tokenizer.vocab_size))
+        return figures
+
+
+def prepare_pairs(cfg: Config, run_dir: Path, *, is_verified: bool) -> ParallelText:
+    """Return tokenizers and encoded text, from the run's folder where they exist.
+
+    is_verified: another process of this machine has just verified the encoded text.
+    """
+    data, cache = cfg.data, run_dir / "cache"
+    require_files("data.train", data.train)
+    require_scores(data)
+    dev_pairs = [read_dev(corpus) for corpus in data.dev]  # before the tokenizers, which take minutes
+    require_text("data.train", data.train, read_pairs(data.train))
+    suite = _load_suite(cfg)
+    tokenizers = run_tokenizers(cfg, run_dir)
+    for corpus in data.dev:
+        if corpus.tag is None and all(of_train.tag for of_train in data.train):
+            log.warning(
+                f"{corpus.key} has no tag, but every corpus of data.train has one, so the model never sees text like "
+                f"that of validations; set its tag, for example to {data.train[0].tag}"
+            )
+    encode = partial(encode_corpus, is_verified=is_verified)
+    train = encode(data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio)
+    check_texts(cfg, tokenizers, train)
+    longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
+    dev = [encode([corpus], *tokenizers, cache, max_tokens=longest, max_length_ratio=None) for corpus in data.dev]
+    return ParallelText(cfg, tokenizers, train, dev, dev_pairs, suite)
+
+
+def read_dev(corpus: DevCorpus) -> list[Pair]:
+    """Return the pairs of a dev set. Raises DataError if its files are not there, or have no text."""
+    require_files(corpus.key, [corpus])
+    pairs = list(read_pairs([corpus]))
+    require_text(corpus.key, [corpus], pairs)
+    return pairs
+
+
+def translation_validators(validator: Validator) -> list[TranslationValidator]:
+    """Return the validators of a translator's dev sets."""
+    parts = [part for part in parts_of(validator) if isinstance(part, TranslationValidator)]
+    assert parts, "of a translator's run"
+    return parts
+
+
+def _load_suite(cfg: Config) -> Suite | None:
+    if cfg.train.suite is None:
+        return None
+    suite = load_suite(cfg.train.suite)
+    if warning := suite.languages.warning(cfg.data.src_lang, cfg.data.tgt_lang):
+        log.warning(f"{suite.path}: this run {warning}")
+    return suite
+
+
+def require_text(key: str, corpora: Sequence[CorpusFiles], pairs: Iterable[Pair]) -> None:
+    """Raise DataError, with the config's key and its files, if no pair has text on both sides."""
+    n_read = 0
+    for pair in pairs:
+        if pair.src.strip() and pair.tgt.strip():
+            return
+        n_read += 1
+    files = [str(path) for corpus in corpora for path in corpus.paths]
+    raise DataError(f"{key}: none of the {counted(n_read, 'line')} in {', '.join(files)} has text on both sides")

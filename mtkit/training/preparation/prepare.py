@@ -1,0 +1,317 @@
+"""Prepare a run: tokenizers, encoded text, a model with its optimizer, and a stream of batches."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from mtkit.config.data import CorpusFiles
+from mtkit.config.durations import seconds_of
+from mtkit.config.schema import Config
+from mtkit.console import counted, log
+from mtkit.data.corpus import corpus_name, first_missing
+from mtkit.data.encoded import EncodedCorpus
+from mtkit.data.feed import BatchStream, EpochSize
+from mtkit.data.mixture import CorpusUse, Draw, Mixture, draws_of, mixtures_of, require_scores, scores_fingerprint, uses
+from mtkit.data.overlap import (
+    OF_LABELLED_PAIRS,
+    OF_LABELLED_TEXTS,
+    OF_TRANSLATIONS,
+    Overlap,
+    overlap_file,
+    overlaps_of,
+)
+from mtkit.distributed.communicator import ALONE, Communicator
+from mtkit.errors import TrainingError
+from mtkit.evaluation.behaviour.suite import load_suite
+from mtkit.model.networks import count_network_weights, new_network
+from mtkit.runtime import (
+    bound_kernel_stores,
+    choose_device,
+    choose_precision,
+    keep_freed_memory,
+    log_missing_numba,
+    set_threads,
+)
+from mtkit.scoring.alignment_lexicon import AlignmentLexicon
+from mtkit.training.preparation.auto_batch import available_memory, with_batch_tokens
+from mtkit.training.preparation.labelled_text import prepare_labelled
+from mtkit.training.preparation.orientation import check_file_names
+from mtkit.training.preparation.pace import fit_batches
+from mtkit.training.preparation.parallel_text import prepare_pairs, read_dev
+from mtkit.training.preparation.run_tokenizers import check_tags
+from mtkit.training.preparation.text import TrainingText
+from mtkit.training.preparation.warm_start import check_freeze, check_tags_of_start, freeze, load_start
+from mtkit.training.update.checkpoint import Checkpoints
+from mtkit.training.update.optimizer_step import Updater
+from mtkit.training.validation.validator import Validator
+
+_FOR_UPDATES = 0.8  # of what a budget has left once the text is encoded; the rest is for validations and the end
+_FOR_VALIDATION, _LEAST_SENTENCES = (
+    0.01,
+    200,
+)  # share of a budget for each; BLEU on fewer sentences of a set says little
+_TO_FORECAST = 0.01  # of a budget
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run works with."""
+
+    cfg: Config  # with a number for train.batch_tokens, and with a budget for train.validate_sentences
+    run_dir: Path
+    text: TrainingText
+    feed: BatchStream
+    mixtures: list[Mixture]  # what an epoch draws from the corpora in each stage of the run
+    epoch_sizes: list[EpochSize]  # in each stage
+    overlaps: dict[str, Overlap]  # of dev and test with the training text; only process 0 counts them
+    validator: Validator
+    updater: Updater  # its model has the initial weights
+    checkpoints: Checkpoints
+    n_updates: int | None = None  # that fit into a budget, roughly; None: no budget, or a run that has started
+    validation_s: float = 0.0  # expected seconds of a validation; with a budget only
+    text_s: float = 0.0  # in which this start learnt tokenizers and encoded text; 0 if it found them
+
+    @property
+    def corpus(self) -> EncodedCorpus:
+        """The training text."""
+        return self.text.train
+
+    @property
+    def train_fingerprint(self) -> str:
+        """The checksum of the encoded training text, and of the scores that choose its pairs."""
+        text, scores = self.corpus.fingerprint, scores_fingerprint(self.cfg.data)
+        return hashlib.sha256((text + scores).encode()).hexdigest() if scores else text
+
+    @property
+    def epoch_size(self) -> EpochSize:
+        """The size of an epoch; of several stages the mean, weighted by their shares of the run."""
+        if len(self.epoch_sizes) == 1:
+            return self.epoch_sizes[0]
+        shares = [mixture.end - mixture.begin for mixture in self.mixtures]
+
+        def mean(values: Iterable[float]) -> float:
+            return sum(share * value for share, value in zip(shares, values, strict=True))
+
+        return EpochSize(
+            round(mean(size.n_batches for size in self.epoch_sizes)),
+            max(1, round(mean(size.n_updates for size in self.epoch_sizes))),
+            mean(size.padding_share for size in self.epoch_sizes),
+            is_exact=False,
+        )
+
+    def uses_in(self, n_updates: int, stages: Sequence[int] | None = None) -> list[CorpusUse]:
+        """Return what a run of so many updates draws from each corpus, in these stages or in all."""
+        epochs = [
+            n_updates * (mixture.end - mixture.begin) / max(1, size.n_updates) * (stages is None or stage in stages)
+            for stage, (mixture, size) in enumerate(zip(self.mixtures, self.epoch_sizes, strict=True))
+        ]
+        return uses(list(map(corpus_name, self.cfg.data.train)), self.draws, epochs)
+
+    @cached_property
+    def draws(self) -> list[list[Draw]]:
+        """What an epoch draws from each corpus, by stage."""
+        return [draws_of(mixture, self.corpus) for mixture in self.mixtures]
+
+
+def prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> TrainingText:
+    """Return the text of the config's task; is_verified: another process has just verified what is encoded."""
+    if cfg.task == "classify":
+        return prepare_labelled(cfg, run_dir, is_verified=is_verified)
+    return prepare_pairs(cfg, run_dir, is_verified=is_verified)
+
+
+def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
+    """Raise MtkitError for mistakes that `prepare` would report; call it before hours of other work."""
+    processes.check(cfg.train)
+    choose_precision(cfg.train.precision, choose_device(cfg.train.device))
+    if cfg.train.init_from is None:
+        check_tags(cfg)
+    else:
+        check_tags_of_start(cfg)
+    check_freeze(cfg)
+    check_file_names(cfg)
+    require_scores(cfg.data)
+    for corpus in cfg.data.dev:
+        read_dev(corpus)
+    if cfg.train.suite is not None:
+        load_suite(cfg.train.suite)
+
+
+def prepare(
+    cfg: Config,
+    run_dir: Path,
+    checkpoints: Checkpoints,
+    processes: Communicator = ALONE,
+    since: float | None = None,
+    validation_s: float = 0.0,
+) -> Prepared:
+    """Prepare a run, with random weights from cfg.seed or with those of train.init_from.
+
+    since: the time.monotonic() from which train.budget counts; default: now.
+    validation_s: seconds of a validation as earlier starts of the run have measured them; 0: unknown.
+    Raises MtkitError if the text, the settings or the machine make the run impossible.
+    """
+    since = time.monotonic() if since is None else since
+    processes.check(cfg.train)
+    check_freeze(cfg)
+    check_file_names(cfg)
+    device = processes.device(choose_device(cfg.train.device))
+    precision = choose_precision(cfg.train.precision, device)
+    n_threads = set_threads(cfg.train.threads or processes.threads)
+    bound_kernel_stores(n_threads)
+    text_began, is_prepared = time.monotonic(), overlap_file(run_dir).exists()  # the last that preparation writes
+    with processes.main_first():
+        text = prepare_text(cfg, run_dir, is_verified=not processes.is_first_here)
+    mixtures = mixtures_of(cfg.data, text.train)
+    overlaps = _find_overlaps(cfg, run_dir) if processes.is_main else {}  # which reports them
+    text_s = 0.0 if is_prepared else time.monotonic() - text_began
+    if device.type == "cpu":
+        keep_freed_memory()  # only now, so that memory used for the text is returned to the system
+    sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
+    if device.type == "cpu" and processes.size == 1:
+        _require_memory(cfg, count_network_weights(cfg, *sizes))
+
+    lexicon = _lexicon(cfg, text, device)
+
+    def trial(cfg: Config) -> Updater:
+        return Updater(new_network(cfg, *sizes).to(device), cfg.train, cfg.seed, precision, lexicon=lexicon)
+
+    cfg, n_updates = processes.on_main(
+        lambda: _with_batches(cfg, text.train, mixtures, trial, None if checkpoints.exist() else since, processes.size)
+    )
+    torch.manual_seed(cfg.seed)
+    model = new_network(cfg, *sizes).to(device)
+    if cfg.train.init_from and not checkpoints.exist():
+        load_start(cfg.train.init_from, model, cfg.data.labels)
+    freeze(model, cfg.train.freeze)
+    feed = _make_feed(cfg, text, mixtures, processes)
+    updater = Updater(model, cfg.train, cfg.seed, precision, processes, lexicon)
+    cfg, validator, validation_s = _make_validator(cfg, text, updater, validation_s)
+    run = Prepared(
+        cfg,
+        run_dir,
+        text,
+        feed,
+        mixtures,
+        [feed.epoch_size(stage) for stage in range(len(mixtures))],
+        overlaps,
+        validator,
+        updater,
+        checkpoints,
+        n_updates,
+        validation_s,
+        text_s,
+    )
+    _log_model(run, n_threads)
+    _log_data(run)
+    return run
+
+
+def _with_batches(
+    cfg: Config,
+    corpus: EncodedCorpus,
+    mixtures: Sequence[Mixture],
+    trial: Callable[[Config], Updater],
+    since: float | None,
+    n_processes: int,
+) -> tuple[Config, int | None]:
+    """Return cfg with a number for train.batch_tokens and, with a budget, how many updates to expect.
+
+    since: when the command began; None: the run has started before, and knows its batches.
+    """
+    cfg = with_batch_tokens(cfg, corpus, trial)
+    if cfg.train.budget and since is not None:
+        left_s = seconds_of(cfg.train.budget) - (time.monotonic() - since)
+        return fit_batches(cfg, corpus, trial, max(0.0, _FOR_UPDATES * left_s), n_processes, mixtures)
+    number = {"batch_tokens": cfg.train.n_batch_tokens}
+    return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), None
+
+
+def _lexicon(cfg: Config, text: TrainingText, device: torch.device) -> AlignmentLexicon | None:
+    lexicon = text.alignment_lexicon if cfg.train.guided_alignment else None
+    return None if lexicon is None else lexicon.to(device)
+
+
+def _make_validator(
+    cfg: Config, text: TrainingText, updater: Updater, known_s: float
+) -> tuple[Config, Validator, float]:
+    """Return cfg with a number for train.validate_sentences if there is a budget, its validator, and its seconds.
+
+    known_s: the seconds, if they have been measured.
+    """
+
+    validator = text.validator(cfg, updater.precision)
+    if cfg.train.budget is None:
+        return cfg, validator, 0.0
+    if known_s and cfg.train.validate_sentences is not None:
+        return cfg, validator, known_s
+    budget_s, model = seconds_of(cfg.train.budget), updater.processes.whole(updater.eval_model)
+    cost = updater.processes.on_main(lambda: text.forecast(validator, model, _TO_FORECAST * budget_s))
+    if cfg.train.validate_sentences is None:
+        n_sentences = max(_LEAST_SENTENCES * len(cfg.data.dev), cost.most_sentences(_FOR_VALIDATION * budget_s))
+        number = {"validate_sentences": min(n_sentences, validator.n_sentences)}
+        cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=number)})
+        validator = text.validator(cfg, updater.precision)
+    return cfg, validator, cost.seconds(validator.n_sentences)
+
+
+def _require_memory(cfg: Config, n_weights: int) -> None:
+    """Raise TrainingError if the model cannot fit; where memory is overcommitted, the system would kill the process."""
+    needed, free = 16 * n_weights, available_memory()  # float32: weights, gradients, Adam's two means
+    if needed > free:
+        raise TrainingError(
+            f"the model has {n_weights:,} weights, which take {needed / 2**30:,.1f} GiB in training, but "
+            f"{free / 2**30:,.1f} GiB are free; lower model.d_model={cfg.model.d_model}, model.d_ff={cfg.model.d_ff}, "
+            "the number of layers or tokenizer.*.vocab_size"
+        )
+
+
+def _find_overlaps(cfg: Config, run_dir: Path) -> dict[str, Overlap]:
+    """Count the pairs of each dev set, and of test if it is there, that the training text has, too; log examples."""
+    data = cfg.data
+    held_out: dict[str, CorpusFiles] = {corpus.label: corpus for corpus in data.dev}
+    if data.test is not None and first_missing([data.test]) is None:
+        held_out["test"] = data.test
+    overlaps = overlaps_of(held_out, data.train, overlap_file(run_dir))
+    of_labelled = OF_LABELLED_PAIRS if data.pairs else OF_LABELLED_TEXTS
+    for name, overlap in overlaps.items():
+        overlap.report(f"data.{name}", of_labelled if cfg.task == "classify" else OF_TRANSLATIONS)
+    return overlaps
+
+
+def _make_feed(cfg: Config, text: TrainingText, mixtures: Sequence[Mixture], processes: Communicator) -> BatchStream:
+    """Return this process's share of the batches of the training text."""
+    return BatchStream(
+        text.train,
+        batch_tokens=cfg.train.n_batch_tokens,
+        accumulate=cfg.train.accumulate,
+        seed=cfg.seed,
+        mixtures=mixtures,
+        sampler=text.sampler(cfg),
+        part=(processes.rank, processes.size),
+    )
+
+
+def _log_model(run: Prepared, n_threads: int) -> None:
+    device, train = run.updater.device, run.cfg.train
+    where = f"{device}, {counted(n_threads, 'thread')}" if device.type == "cpu" else str(device)
+    n_weights = sum(parameter.numel() for parameter in run.updater.model.parameters())
+    log.info(f"model: {n_weights / 1e6:.1f} million weights; {run.updater.precision} on {where}")
+    if train.r_drop and not any(value for key, value in run.cfg.model if key.endswith("_dropout")):
+        log.warning(f"train.r_drop={train.r_drop} only doubles the time of a model without dropout")
+    if device.type == "cpu":
+        log_missing_numba("an update about a tenth faster")
+
+
+def _log_data(run: Prepared) -> None:
+    epoch, validator = run.epoch_size, run.validator
+    about = "" if epoch.is_exact else "about "
+    log.info(
+        f"data: {counted(run.corpus.n_pairs, run.corpus.words.one)}; {about}{counted(epoch.n_batches, 'batch')} an "
+        f"epoch, {epoch.padding_share:.1%} of them padding; {validator.describe()}"
+    )

@@ -1,0 +1,222 @@
+"""Start from a trained model: take its settings, tokenizers and weights, and freeze some weights."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from mtkit.bundle import find_model, load_network, read_bundle
+from mtkit.config.reading.differences import differences
+from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.problems import explain, report
+from mtkit.config.schema import Config
+from mtkit.console import log
+from mtkit.errors import ConfigError, DataError
+from mtkit.files import atomic_file, sha256_file
+from mtkit.languages import SIDES, Side
+from mtkit.model.classifier import EncoderClassifier
+from mtkit.model.network import Network
+from mtkit.model.networks import new_network
+from mtkit.model.transformer import Transformer
+from mtkit.tokens.special_ids import BOS_ID
+from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers
+from mtkit.training.preparation.run_tokenizers import train_tokenizers
+from mtkit.training.update.checkpoint import Checkpoints
+
+_SECTIONS = {"model", "tokenizer"}
+# Keys that may differ from the model's: they change neither the shape of the weights nor the meaning of a token id.
+_FREE = (
+    *(f"model.{part}_dropout" for part in ("embedding", "residual", "attention", "ffn", "word")),
+    *(f"tokenizer.{side}.{key}" for side in SIDES for key in ("sampling", "max_sentences")),
+)
+_OF_DECODER = ("model.decoder", "model.n_decoder_layers", "model.tie")  # which a classifier does not have
+# Learned biases are never this low. An imported model has -30000 for tokens that it must not write, and a single such
+# token in the new text would cost 30000 nats. At -30 it stays out of translations, but the model can learn it.
+_LEAST_BIAS = -30.0
+
+
+def inherit(cfg: Config) -> Config:
+    """Return cfg with the keys that its model and tokenizer sections omit taken from the model in train.init_from.
+
+    So is data.placeholders.
+
+    If the run has checkpoints, they come from its own config.yaml, and that model may be gone.
+    Raises ConfigError if cfg sets keys that must be the model's to other values.
+    """
+    origin = cfg.train.init_from
+    if origin is None or cfg.run_dir is None:
+        return cfg
+    started = _has_started(cfg.run_dir)
+    folder = cfg.run_dir if started else find_model(origin)
+    origin_cfg = load_config(folder / "config.yaml")
+    if cfg.task == "translate" and origin_cfg.task != "translate":
+        raise ConfigError(f"train.init_from={origin}: a classifier, which a translator cannot start from")
+    theirs = origin_cfg.model_dump(mode="json", include=_SECTIONS)
+    if cfg.task == "classify":  # which has one tokenizer
+        theirs["tokenizer"]["shared"] = True
+    merged = _merged(theirs, cfg.model_dump(mode="json", include=_SECTIONS, exclude_unset=True))
+    kind = merged["model"]["positions"]
+    unused = [key for key, of in (("max_positions", "learned"), ("max_relative_distance", "relative")) if kind != of]
+    free = (*_FREE, *(f"model.{key}" for key in unused))
+    if cfg.task == "classify":
+        free = (*free, *_OF_DECODER)
+    wrong = [difference for difference in differences(theirs, merged) if difference[0] not in free]
+    if wrong and not started:
+        listed = "\n".join(f"  {key}: {old} there, {new} here" for key, old, new in wrong)
+        raise ConfigError(
+            f"train.init_from={origin} is a model with other settings:\n{listed}\n"
+            "remove these keys, to use the model's, or train from the beginning, without init_from"
+        )
+    values = cfg.model_dump(mode="json") | merged
+    if cfg.task == "translate" and "placeholders" not in cfg.data.model_fields_set:
+        values["data"]["placeholders"] = origin_cfg.data.placeholders
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        problems = [explain(details, values, {}) for details in error.errors(include_url=False)]
+        raise ConfigError(report(f"with the settings of train.init_from={origin}", problems)) from error
+
+
+def run_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
+    """Return the run's tokenizers: copies of those of train.init_from, or trained on the training text.
+
+    Raises ConfigError if the run's folder holds others than those of train.init_from.
+    """
+    if cfg.train.init_from is None:
+        return train_tokenizers(cfg, run_dir)
+    if not _has_started(run_dir):
+        check_tags_of_start(cfg)
+        _check_placeholders_of_start(cfg)
+        _copy_tokenizers(find_model(cfg.train.init_from), run_dir, _sides_to_copy(cfg))
+    return load_tokenizers(run_dir, cfg.data.placeholders)
+
+
+def check_tags_of_start(cfg: Config) -> None:
+    """Raise ConfigError if a corpus, or decode, has a tag that is unknown to the model in train.init_from."""
+    assert cfg.train.init_from is not None
+    tokenizer = Tokenizer.load(find_model(cfg.train.init_from) / "src.spm")
+    test = cfg.data.test
+    asked = {"data.train[]": [corpus.tag for corpus in cfg.data.train]}
+    asked |= {corpus.key: [corpus.tag] for corpus in cfg.data.dev}
+    asked |= {"data.test": [test.tag if test else None], "decode": [cfg.decode.tag]}
+    for section, tags in asked.items():
+        for tag in tags:
+            try:
+                tokenizer.tagged(tag)
+            except DataError as error:
+                raise ConfigError(
+                    f"{section}.tag={tag}: {error}. A trained model cannot get new tokens: remove the tag, or train "
+                    "from the beginning, without train.init_from"
+                ) from None
+
+
+def _check_placeholders_of_start(cfg: Config) -> None:
+    """Raise ConfigError if the run has placeholders, but the model in train.init_from no tokens for them."""
+    assert cfg.train.init_from is not None
+    try:
+        load_tokenizers(find_model(cfg.train.init_from), cfg.data.placeholders)
+    except DataError as error:
+        raise ConfigError(
+            f"{error}. A trained model cannot get new tokens: remove data.placeholders, or train from the beginning, "
+            "without train.init_from"
+        ) from None
+
+
+def load_start(origin: Path, model: Network, labels: Sequence[str] = ()) -> None:
+    """Copy the weights of the bundle or run into the model; into a classifier, those that both have.
+
+    A classifier takes the encoder with its embedding, from a translator or a classifier, and the output of a classifier
+    of the same labels. labels: its own.
+    """
+    bundle = read_bundle(find_model(origin), task="any")
+    weights = load_network(bundle).state_dict()
+    if isinstance(model, EncoderClassifier):
+        own = model.state_dict()
+        has_output = bundle.config.data.labels == list(labels)
+        taken = {n: w for n, w in weights.items() if n in own and (has_output or not n.startswith("output."))}
+        weights = {**own, **taken}
+    model.load_state_dict(weights)
+    if isinstance(model, Transformer):
+        with torch.no_grad():
+            model.output.bias.clamp_(min=_LEAST_BIAS)
+            if model.cfg.positions == "marian":  # the first versions of mtkit trained it
+                model.tgt_embedding.weight[BOS_ID] = 0.0
+    log.info(f"starting from the weights of {bundle.folder}")
+
+
+def freeze(model: Network, prefixes: Sequence[str]) -> None:
+    """Exclude weights from training whose names begin with one of the prefixes; layers.1 does not match layers.10.
+
+    Raises ConfigError like `check_freeze`.
+    """
+    _freeze(model, prefixes)
+    if prefixes:
+        n_trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+        log.info(f"training {n_trained / 1e6:.1f} million weights; the others are frozen (train.freeze)")
+
+
+def check_freeze(cfg: Config) -> None:
+    """Raise ConfigError if a prefix in train.freeze matches no weight, or if no weight is left to train."""
+    with torch.device("meta"):  # weights with names, but without memory
+        _freeze(new_network(cfg, 8, 8), cfg.train.freeze)
+
+
+def _freeze(model: Network, prefixes: Sequence[str]) -> None:
+    weights = dict(model.named_parameters(remove_duplicate=False))  # all names of a shared matrix
+    for prefix in prefixes:
+        chosen = [name for name in weights if name.startswith(prefix) and not name[len(prefix) :][:1].isdigit()]
+        if not prefix or not chosen:
+            parts = dict.fromkeys(name.partition(".")[0] for name in weights)
+            raise ConfigError(
+                f"train.freeze: no weight's name begins with {prefix!r}; they begin with {', '.join(parts)}"
+            )
+        for name in chosen:
+            weights[name].requires_grad_(False)
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise ConfigError(f"train.freeze={list(prefixes)} leaves no weight to train")
+
+
+def _has_started(run_dir: Path) -> bool:
+    return Checkpoints(run_dir / "checkpoints").exist()
+
+
+def _sides_to_copy(cfg: Config) -> dict[Side, Side]:
+    """Return which of the starting model's tokenizers becomes each of the run's.
+
+    Raises ConfigError if a classifier of pairs would start from a model with two different ones.
+    """
+    if cfg.task == "translate":
+        return {side: side for side in SIDES}
+    assert cfg.train.init_from is not None
+    src, tgt = load_tokenizers(find_model(cfg.train.init_from))
+    if cfg.data.pairs and src.fingerprint != tgt.fingerprint:
+        raise ConfigError(
+            f"train.init_from={cfg.train.init_from}: has a tokenizer for each side, but a classifier reads both texts "
+            "of a pair with one; start from a model with tokenizer.shared=true, or without init_from"
+        )
+    return dict.fromkeys(SIDES, "src")  # the encoder's
+
+
+def _copy_tokenizers(bundle: Path, run_dir: Path, sides: Mapping[Side, Side]) -> None:
+    read_bundle(bundle, task="any")  # verified
+    for side, origin_side in sides.items():
+        source, place = bundle / f"{origin_side}.spm", run_dir / f"{side}.spm"
+        if not place.exists():
+            with atomic_file(place) as temporary:
+                shutil.copyfile(source, temporary)
+        elif sha256_file(place) != sha256_file(source):
+            raise ConfigError(
+                f"{place}: not the tokenizer of the model in train.init_from ({source}), which works with no other; "
+                "remove it, or choose another run_dir"
+            )
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of both trees; where both have one, that of `above`."""
+    merged = dict(below)
+    for key, value in above.items():
+        merged[key] = _merged(merged[key], value) if isinstance(value, dict) else value
+    return merged

@@ -1,0 +1,170 @@
+"""Score a classifier on the dev text: loss, accuracy, F1, AUC; calibrate it there."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtkit.config.schema import Config
+from mtkit.console import counted, log
+from mtkit.data.batching import Batch, plan_epoch
+from mtkit.data.encoded import EncodedCorpus
+from mtkit.data.examples import Example
+from mtkit.evaluation.metrics import classification as metrics
+from mtkit.evaluation.metrics.scores import MetricScore
+from mtkit.model.network import Network
+from mtkit.runtime import Precision, autocast
+from mtkit.training.validation.temperature import best_temperature
+from mtkit.training.validation.validator import DevScores, Sample, each_batch
+
+_LITTLE_BETTER = 0.02  # than always giving the most frequent label
+
+
+@dataclass(frozen=True)
+class ClassificationScores:
+    """A classifier's scores on dev, from 0 to 1, but for the loss."""
+
+    loss: float  # nats per example, without label smoothing
+    logits: Tensor  # (N, L), in the order of the text
+    labels: Tensor  # (N,): indices of the right labels
+
+    @property
+    def counts(self) -> metrics.Confusion:
+        """The examples by right and by predicted label."""
+        return metrics.confusion(self.probs, self.labels.numpy())
+
+    @property
+    def probs(self) -> metrics.Probs:
+        """The probability of each label, for each example."""
+        return np.asarray(self.logits.double().softmax(dim=1).numpy())
+
+    def figures(self) -> dict[str, float]:
+        """Return the scores by name."""
+        counts = self.counts
+        figures = {
+            "loss": self.loss,
+            "accuracy": float(metrics.accuracy(counts)),
+            "f1": float(metrics.macro_f1(counts)),
+        }
+        if len(counts) == 2 and counts.sum(axis=1).all():
+            figures["auc"] = metrics.auc(self.probs[:, 1], self.labels.numpy() == 1)
+        return figures
+
+    def finding(self) -> str | None:
+        """Return what to do about a classifier that is little better than a constant answer; None if it is."""
+        counts = self.counts
+        n_right, n_most, n = np.trace(counts), counts.sum(axis=1).max(), counts.sum()
+        if n_right >= n_most + _LITTLE_BETTER * n or n_right == n:
+            return None
+        return (
+            f"An accuracy of {n_right / n:.1%} is hardly better than always giving the most frequent label "
+            f"({n_most / n:.1%}). The model needs more text or longer training, or the labels do not depend on the "
+            "text; if a label is rare, look at F1 and AUC."
+        )
+
+    def __str__(self) -> str:
+        figures = self.figures()
+        shares = f"loss {self.loss:.3f}, accuracy {figures['accuracy']:.2%}, F1 {figures['f1']:.2%}"
+        return shares + (f", AUC {figures['auc']:.4f}" if "auc" in figures else "")
+
+
+class ClassificationValidator:
+    """Scores a classifier on all of a dev set. Satisfies `Validator`."""
+
+    def __init__(
+        self, cfg: Config, corpus: EncodedCorpus, examples: Mapping[int, Example], precision: Precision
+    ) -> None:
+        """corpus: dev as token ids; examples: a few of it by their index, as text, to show what becomes of them."""
+        self.corpus = corpus
+        self.names = cfg.data.labels
+        self.examples = examples
+        self.precision = precision
+        self.plan = plan_epoch(
+            corpus.src_lengths,
+            corpus.tgt_lengths,
+            batch_tokens=cfg.train.n_batch_tokens,
+            seed=cfg.seed,
+            epoch=0,
+            shuffle=False,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """The checksum of dev, as encoded."""
+        return self.corpus.fingerprint
+
+    @property
+    def n_pairs(self) -> int:
+        """How many examples dev has."""
+        return self.corpus.n_pairs
+
+    @property
+    def n_sentences(self) -> int:
+        """How many examples dev has."""
+        return self.corpus.n_pairs
+
+    def run(self, model: Network) -> ClassificationScores:
+        """Score the model, and leave it in evaluation mode."""
+        model.eval()
+        device = next(model.parameters()).device
+
+        def logits_of(batch: Batch) -> Tensor:
+            there = batch.to(device)
+            with autocast(device, self.precision):
+                hidden = model.hidden(there.src, there.tgt_in)
+            output = model.output
+            logits = torch.nn.functional.linear(hidden[:, 0].float(), output.weight, output.bias)
+            return logits.cpu()
+
+        parts = each_batch(self.corpus, self.plan, logits_of)
+        order = np.argsort(np.concatenate(self.plan))
+        logits = torch.cat(parts)[torch.from_numpy(order)]
+        labels = torch.from_numpy(self.corpus.tgt.ids.astype(np.int64)) - model.first_target
+        return scores_of(logits, labels)
+
+    def samples(self, scores: DevScores) -> list[Sample]:
+        """Return a few examples with the label that the model gives them and its probability, always the same ones."""
+        assert isinstance(scores, ClassificationScores)
+        samples = []
+        for index, example in self.examples.items():
+            best = int(scores.probs[index].argmax())
+            found = f"{self.names[best]} ({scores.probs[index, best]:.1%})"
+            samples.append(Sample(" | ".join(example.texts), example.label, found))
+        return samples
+
+    def signed_scores(self, scores: DevScores) -> dict[str, list[MetricScore]]:
+        """Return accuracy and macro F1 with intervals."""
+        assert isinstance(scores, ClassificationScores)
+        return {"dev": metrics.scores_with_intervals(scores.counts)}
+
+    def describe(self) -> str:
+        """Return what a validation scores."""
+        return f"dev: {counted(self.corpus.n_pairs, 'example')} of {len(self.names)} labels"
+
+
+@torch.no_grad()
+def calibrate(model: Network, scores: ClassificationScores) -> tuple[ClassificationScores, dict[str, Any]]:
+    """Scale the model's output so that its probabilities are right on dev; return its scores now, and what was done.
+
+    Only the labels' probabilities change, not their order.
+    """
+    temperature = best_temperature(scores.logits, scores.labels)
+    model.output.weight.div_(temperature)
+    model.output.bias.div_(temperature)
+    scaled = scores_of(scores.logits / temperature, scores.labels)
+    before, after = (metrics.calibration_error(each.probs, each.labels.numpy()) for each in (scores, scaled))
+    log.info(
+        f"calibrated on dev: temperature {temperature:.2f}; the label's probability and how often it is right differ "
+        f"by {after:.1%} on average, before by {before:.1%}"
+    )
+    return scaled, {"temperature": temperature, "calibration_error": {"before": before, "after": after}}
+
+
+def scores_of(logits: Tensor, labels: Tensor) -> ClassificationScores:
+    """Return the scores of these logits (N, L)."""
+    nll = -logits.double().log_softmax(dim=1).gather(1, labels[:, None])
+    return ClassificationScores(math.fsum(nll.flatten().tolist()) / len(labels), logits, labels)

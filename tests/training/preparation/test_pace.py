@@ -1,0 +1,145 @@
+"""How many updates fit into a budget, of which size, and what mtkit says of them."""
+
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from mtkit.config.reading.loading import load_config
+from mtkit.config.schema import Config
+from mtkit.data.mixture import uniform
+from mtkit.runs.train import train
+from mtkit.training.preparation import pace
+from mtkit.training.preparation.pace import Outlook, expectation, fit_batches
+
+# Ten pairs of 2 and 9 tokens: 100 slots an epoch, the ends counted
+TEN_PAIRS = cast(
+    Any,
+    SimpleNamespace(
+        sizes=[8, 2],
+        src_lengths=np.full(10, 2, np.int32),
+        tgt_lengths=np.full(10, 9, np.int32),
+        release=lambda: None,
+    ),
+)
+
+
+@pytest.fixture
+def fitted(make_config, monkeypatch):
+    """Call it with updates a second by batch size, and the seconds for them; returns size and number of updates."""
+
+    def fit(per_second: dict[int, float], training_s: float, **train: Any) -> tuple[int | str | None, int]:
+        def seconds(updater, corpus, n_tokens, n_batches, training_s):
+            return n_batches / per_second[n_tokens]
+
+        monkeypatch.setattr(pace, "_seconds_per_update", seconds)
+        cfg = make_config(max_steps=None, budget="6m", **{"batch_tokens": None, "accumulate": 1, **train})
+        cfg, n_updates = fit_batches(cfg, TEN_PAIRS, cast(Any, lambda cfg: None), training_s, n_processes=1)
+        return cfg.train.batch_tokens, n_updates
+
+    return fit
+
+
+@pytest.mark.parametrize(
+    ("minutes", "size", "n_updates"),
+    [
+        (4, 1024, 1200),  # 5 a second for 240 seconds
+        (40, 1024, 12_000),  # of the next size 7,200
+        (60, 2048, 10_800),
+        (600, 4096, 57_600),  # never more than the default
+    ],
+)
+def test_a_budget_takes_the_largest_batches_that_leave_eight_thousand_updates(fitted, minutes, size, n_updates):
+    assert fitted({1024: 5.0, 2048: 3.0, 4096: 1.6}, 60 * minutes) == (size, n_updates)
+
+
+def test_a_written_size_stands(fitted):
+    assert fitted({300: 10.0}, 60, batch_tokens=300, accumulate=2) == (300, 300)
+
+
+@pytest.mark.parametrize(("n_updates", "d_model", "lr"), [(1999, 256, 2e-3), (2000, 256, 1e-3), (1999, 512, 1e-3)])
+def test_a_narrow_model_with_few_updates_learns_faster(make_config, monkeypatch, n_updates, d_model, lr):
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
+    cfg = make_config(model={"d_model": d_model}, max_steps=None, budget="2h")
+    given, _ = fit_batches(cfg, TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, n_processes=1)
+    assert given.train.lr == 0.01, "a written rate stands"
+    values = cfg.model_dump(mode="json", exclude_unset=True)
+    del values["train"]["lr"]
+    cfg, _ = fit_batches(
+        Config.model_validate(values), TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, n_processes=1
+    )
+    assert cfg.train.lr == lr
+
+
+@pytest.mark.parametrize(
+    ("n_updates", "model", "train", "dropouts"),
+    [
+        (4, {}, {}, (0.0, 0.0)),  # 4 x 20 of 100 slots
+        (5, {}, {}, (0.1, 0.1)),  # exactly an epoch
+        (4, {"residual_dropout": 0.3}, {}, (0.3, 0.0)),  # a written value stands
+        (4, {}, {"accumulate": 2}, (0.1, 0.1)),  # 160 slots
+        (4, {}, {"r_drop": 1.0}, (0.1, 0.1)),  # which needs dropout
+    ],
+)
+def test_less_than_an_epoch_has_no_dropout(make_config, monkeypatch, n_updates, model, train, dropouts):
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
+    cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, model=model, **{"accumulate": 1, **train})
+    values = cfg.model_dump(mode="json", exclude_unset=True)
+    values["model"] = {"d_model": 16, "d_ff": 16, "n_heads": 2, **model}
+    cfg, _ = fit_batches(Config.model_validate(values), TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, 1)
+    assert (cfg.model.residual_dropout, cfg.model.embedding_dropout) == dropouts
+
+
+@pytest.mark.parametrize(("n_updates", "dropout"), [(1, 0.0), (2, 0.1)])
+def test_a_small_corpus_that_repeats_within_the_epoch_keeps_dropout(make_config, monkeypatch, n_updates, dropout):
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
+    cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, accumulate=1)
+    values = cfg.model_dump(mode="json", exclude_unset=True)
+    values["model"] = {"d_model": 16, "d_ff": 16, "n_heads": 2}
+    # 8 pairs once and 2 four times: 160 slots an epoch, the small ones again after 40 of them
+    mixture = uniform([8, 2], [1.0, 4.0])
+    cfg, _ = fit_batches(Config.model_validate(values), TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, 1, [mixture])
+    assert cfg.model.residual_dropout == dropout
+
+
+def test_without_a_budget_the_size_is_the_default_and_recorded(make_config):
+    cfg: Config = make_config(batch_tokens=None, validate_sentences=None, max_steps=1, warmup_steps=0)
+    train(cfg)
+    assert cfg.run_dir is not None
+    recorded = load_config(cfg.run_dir / "config.yaml").train
+    assert (recorded.batch_tokens, recorded.validate_sentences) == (4096, None)
+
+
+def test_the_words_name_updates_epochs_and_worth():
+    assert expectation(66, 0.17).startswith("about 66 updates, 0.2 epochs: expect nothing usable")
+    assert "rough" in expectation(900, 0.6)
+    assert expectation(1300, 0.8) == "about 1,300 updates, 0.8 epochs"
+
+
+def looks(caplog: pytest.LogCaptureFixture, n_expected: int, course: list[tuple[int, float]]) -> list[str]:
+    """The warnings of a run of 1,000 updates an epoch: each step with the share of the run that is over then."""
+    outlook = Outlook(updates_per_epoch=1000)
+    with caplog.at_level(logging.INFO):
+        outlook.begin(n_expected)
+        for step, fraction in course:
+            outlook.look(step, fraction)
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_run_that_turns_out_slower_says_so_once(caplog):
+    steady = [(step, step / 1300) for step in range(0, 1300, 10)]
+    assert looks(caplog, 1300, steady) == []
+    slow = [(step, step / 200) for step in range(0, 200, 10)]
+    [warning] = looks(caplog, 1300, slow)
+    assert "about 200 updates, 0.2 epochs: expect nothing usable" in warning
+
+
+def test_slow_first_updates_are_no_sign(caplog):
+    course = [(step, 0.02 + step / 1300) for step in range(0, 1270, 10)]
+    assert looks(caplog, 1300, course) == []
+
+
+def test_a_short_run_is_a_warning_before_its_first_update(caplog):
+    assert "nothing usable" in looks(caplog, 90, [])[0]
