@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mtkit.console import counted, log
-from mtkit.documents import html_text
+from mtkit.documents.pages import html_text
 from mtkit.documents.transfer import Interval, transfer, words_of
 from mtkit.scoring.alignment import interval_weights
 from mtkit.scoring.alignment_lexicon import alignment_lexicon

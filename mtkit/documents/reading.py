@@ -11,7 +11,7 @@ from mtkit.documents.document import Document, Part, Reading
 from mtkit.errors import DataError, UsageError
 
 MOST_BYTES = 100_000_000  # of a document, unpacked
-FORMATS: Mapping[str, tuple[str, ...]] = {  # the module in `documents.formats`, and the endings of names
+FORMATS: Mapping[str, tuple[str, ...]] = {  # a format's file extensions
     "text": ("txt", "text"),
     "json": ("json", "jsonc", "arb"),
     "yaml": ("yaml", "yml"),
@@ -30,6 +30,13 @@ FORMATS: Mapping[str, tuple[str, ...]] = {  # the module in `documents.formats`,
     "odf": ("odt", "ott", "ods", "ots", "odp", "otp", "odg", "otg", "odm"),
     "epub": ("epub",),
 }
+_ROOMS = {  # where the module of a format's name is
+    "pages": ("text", "html", "markdown", "epub"),
+    "messages": ("json", "yaml", "toml", "properties", "apple", "po", "csv", "xliff"),
+    "office": ("docx", "pptx", "xlsx", "odf"),
+    "subtitles": ("subtitles",),
+}
+_MODULES = {name: f"mtkit.documents.{room}.{name}" for room, names in _ROOMS.items() for name in names}
 _BOMS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark begins it
@@ -89,7 +96,7 @@ def read_document(path: Path, options: Options) -> Document:
 def document_of(raw: bytes, format_name: str, options: Options, name: str = "document") -> Document:
     """Read the bytes of a document. name: for messages."""
     try:
-        read: Read = import_module(f"mtkit.documents.formats.{format_name}").read
+        read: Read = import_module(_MODULES[format_name]).read
     except ModuleNotFoundError as error:
         raise UsageError(
             f"documents in {format_name} need the package {error.name}: pip install 'mtkit[documents]'"

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from mtkit.data.sides import Side
-from mtkit.documents.html_text import TAG
+from mtkit.documents.pages.html_text import TAG
 from mtkit.quality.faults import without_urls, words_of
 from mtkit.quality.language import INTRUDERS, Floats, Identifier, known_code, softmax
 from mtkit.serving.models import ServedModels

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.documents import html_text
+from mtkit.documents.pages import html_text
 from mtkit.documents.paragraphs import assemble, sentences_of
 from mtkit.documents.placeholders import PROSE, STRINGS
 from mtkit.documents.sentences import Alignment, Sentence, SentenceTranslator, Translated, cut

@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mtkit.documents import html_text
 from mtkit.documents.inline import Code, Inline, Kind, inline_of
 from mtkit.documents.messages.access_keys import with_key, without_key
+from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.placeholders import STRINGS
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
 from mtkit.documents.inline import Inline
-from mtkit.documents.messages.language import is_language
+from mtkit.documents.messages.readable import is_language
 from mtkit.documents.messages.values import DAMAGED, Apostrophes, Template, template_of
 from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import line_of, text_part

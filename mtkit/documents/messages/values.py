@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from mtkit.documents import html_text
 from mtkit.documents.messages import icu
 from mtkit.documents.messages.message_text import PLACEHOLDER, Message, message_of
+from mtkit.documents.pages import html_text
 
 Nodes = tuple["str | int", ...]  # characters, and indices of texts that stand between them
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mtkit.config.cleaning import CleanConfig
 from mtkit.corpora.cleaning.rules import RULES, active_rules
 from mtkit.corpora.cleaning.window import Lines, Window
-from mtkit.documents.html_text import TAG
+from mtkit.documents.pages.html_text import TAG
 from mtkit.quality.faults import find_faults
 
 _SETTINGS = CleanConfig()

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from markdown_it.common.utils import normalizeReference
 
-from mtkit.documents import html_text
 from mtkit.documents.inline import Code, Kind
+from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece
 
 _MOST_PARENTHESES = 32  # within each other, in the target of a link; as in cmark

@@ -5,10 +5,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from mtkit.documents import html_text
 from mtkit.documents.document import Document, Reading, Segment, hold_out, without_held_out
-from mtkit.documents.html_text import FoundTag
 from mtkit.documents.inline import Code, Inline, Kind
+from mtkit.documents.pages import html_text
+from mtkit.documents.pages.html_text import FoundTag
 from mtkit.documents.pieces import Markup, Piece, segment_of
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, line_of, text_part

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.inline import Code
-from mtkit.documents.markdown.inline import Mark, marks_of
+from mtkit.documents.pages.markdown_inline import Mark, marks_of
 
 _TEXT = "\U000ffffb"  # private: the punctuation behind it is text
 _SPACE = "\U000ffffa"  # private: a space in a code, where no line ends

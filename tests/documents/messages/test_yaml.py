@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_documents import loud_around_placeholders, translated
 
-from mtkit.documents.formats import yaml as yaml_format
+from mtkit.documents.messages import yaml as yaml_format
 from mtkit.documents.reading import Options, document_of
 from mtkit.errors import DataError
 

@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segment, hold_out
-from mtkit.documents.formats import html as pages
 from mtkit.documents.inline import Inline, Part, inline_of
-from mtkit.documents.markdown.blocks import Block, Blocks, blocks_of
-from mtkit.documents.markdown.inline import Interval, Mark, destination_and_title, marks_of, pieces_of
-from mtkit.documents.markdown.writing import (
+from mtkit.documents.pages import html as pages
+from mtkit.documents.pages.markdown_blocks import Block, Blocks, blocks_of
+from mtkit.documents.pages.markdown_inline import Interval, Mark, destination_and_title, marks_of, pieces_of
+from mtkit.documents.pages.markdown_writing import (
     PRIVATE,
     Surroundings,
     codes_in,

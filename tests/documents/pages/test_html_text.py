@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.documents.html_text import parse, write
+from mtkit.documents.pages.html_text import parse, write
 
 
 def codes(line: str) -> list[str]:

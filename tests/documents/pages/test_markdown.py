@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tiny_documents import loud, translated
 
-from mtkit.documents.markdown.blocks import blocks_of
-from mtkit.documents.markdown.inline import marks_of
+from mtkit.documents.pages.markdown_blocks import blocks_of
+from mtkit.documents.pages.markdown_inline import marks_of
 from mtkit.documents.reading import Options, document_of
 from mtkit.errors import DataError
 
