@@ -20,7 +20,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.runs import plan as planning
 from mtkit.runs.plan import make_plan
 from mtkit.runs.train import train
-from mtkit.training.validation.validator import forecast
+from mtkit.training.validation import forecast
 from mtkit.training.validation.forecast import ValidationCost
 from mtkit.training.update.optimizer_step import Updater
 

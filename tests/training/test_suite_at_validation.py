@@ -16,8 +16,8 @@ from mtkit.training.metrics_log import read_metrics
 from mtkit.training.preparation.prepare import prepare
 from mtkit.training.trainer import Trainer
 from mtkit.training.update.checkpoint import Checkpoints
+from mtkit.training.validation import forecast
 from mtkit.training.validation.translation import TranslationValidator
-from mtkit.training.validation.validator import forecast
 from mtkit.translation.translator import Translator
 
 SUITE = """

@@ -11,8 +11,9 @@ import pytest
 from mtkit.errors import TrainingError
 from mtkit.runs.train import train
 from mtkit.training.metrics_log import MetricsLog, read_metrics
+from mtkit.training.update import divergence
 from mtkit.training.update.divergence import Divergence, DivergenceDetector, Recovery
-from mtkit.training.update.optimizer_step import Updater, divergence
+from mtkit.training.update.optimizer_step import Updater
 
 GUESSING = math.log(1000)
 

@@ -11,8 +11,8 @@ from tiny_updates import gradient, weights
 from mtkit.data.batching import Batch
 from mtkit.errors import TrainingError
 from mtkit.model.ops import attend, seeded_dropout
-from mtkit.training.update.optimizer_step import micro_batches
-from mtkit.training.update.optimizer_step import optimizer_step as update
+from mtkit.training.update import micro_batches
+from mtkit.training.update import optimizer_step as update
 
 VOCAB_SIZE = 30
 CPU = torch.device("cpu")
