@@ -64,7 +64,11 @@ class Decoder(Protocol):
     rounds_by_batch: bool  # whether the last bits of a sentence's logits depend on its batch
 
     def start_decoding(self, src: Tensor, beam_size: int) -> Any:
-        """Encode src (B, S) and return a cache to decode beam_size hypotheses of each sentence."""
+        """Encode src (B, S) and return a cache to decode beam_size hypotheses of each sentence.
+
+        A step lets every hypothesis continue itself, unless the cache was told other parents by `reorder` since the
+        step before.
+        """
         ...
 
     def decode_step(self, last_ids: Tensor, cache: Any) -> Tensor:

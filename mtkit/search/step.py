@@ -30,7 +30,10 @@ class DecodeStep(Protocol):
         ...
 
     def reorder(self, parents: Tensor) -> None:
-        """Let hypothesis k of sentence b continue what was hypothesis parents[b, k] of that sentence; (B, K)."""
+        """Let hypothesis k of sentence b continue what was hypothesis parents[b, k] of that sentence; (B, K).
+
+        A search whose hypotheses keep their places need not call this: each then continues itself.
+        """
         ...
 
     def select(self, sentences: Tensor) -> None:

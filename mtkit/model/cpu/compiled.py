@@ -121,7 +121,7 @@ class CompiledTransformer:
             hidden,
             looked,
         )
-        cache.length += 1
+        cache.has_advanced()
         if cache.attention is not None:
             cache.attention = [torch.from_numpy(looked).view(last_ids.size(0), 1, last_ids.size(1), -1)]
         return hidden
@@ -148,7 +148,8 @@ class CompiledCache:
         self.longest = longest  # source, in tokens
         self.starts, self.cross = starts, cross
         self.slots = np.arange(len(starts) - 1)
-        self.parents = np.zeros((len(self.slots), beam_size), np.int64)
+        self._itself = np.tile(np.arange(beam_size), (len(self.slots), 1))  # the parents of rows that keep their places
+        self.parents = self._itself
         self._cfg, self._is_recurrent, self._beam_size = model.cfg, model.is_recurrent, beam_size
         self._room = 0  # positions
         self.ancestors = np.empty((2, 0, 0, 0), np.int64)
@@ -158,6 +159,11 @@ class CompiledCache:
         """Make room for the next position."""
         if self.length == self._room and not self._is_recurrent:
             self._grow(2 * self._room)
+
+    def has_advanced(self) -> None:
+        """Note that a step has read the parents; without a `reorder`, each hypothesis continues itself at the next."""
+        self.length += 1
+        self.parents = self._itself[: len(self.slots)]
 
     def _grow(self, room: int) -> None:
         n_layers, d_model, n_slots = self._cfg.n_decoder_layers, self._cfg.d_model, len(self.starts) - 1
@@ -172,7 +178,10 @@ class CompiledCache:
         self.ancestors, self.own, self._room = ancestors, own, room
 
     def reorder(self, parents: Tensor) -> None:
-        """Let hypothesis k of sentence b continue the sentence's former hypothesis parents[b, k]; parents: (B, K)."""
+        """Let hypothesis k of sentence b continue the sentence's former hypothesis parents[b, k]; parents: (B, K).
+
+        This holds for the next step only.
+        """
         self.parents = parents.contiguous().numpy()
 
     def select(self, sentences: Tensor) -> None:
