@@ -13,7 +13,7 @@ from mtkit.tokens.special_ids import EOS_ID, PAD_ID
 
 BATCH_ORDER = 2  # raise it whenever the same seed begins to give other batches
 # Neighbouring differences of length that are mixed with each other. More mixing means more padding
-# (scripts/bench/mixing.py).
+# (docs/log.md, "Batches").
 _MIXED = 4
 Indices = npt.NDArray[np.int64]
 

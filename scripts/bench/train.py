@@ -1,7 +1,6 @@
 """How fast do mtkit, Marian and JoeyNMT train, and which share of the machine's arithmetic do they use?
 
     .venv/bin/python scripts/bench/train.py --src data/multi30k/train.en.gz --tgt data/multi30k/train.fr.gz
-    .venv/bin/python scripts/bench/train.py ... --profile fp32     # what an update of mtkit spends its time on
 
 Every system trains the same network on the same pieces with its own command, reading and batch making included, in a
 process of its own, one after the other, several rounds; its own log tells the speed. In each round the matrix products
@@ -101,7 +100,6 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--joeynmt", type=Path, default=Path("build/venv-joeynmt/bin/python"), help="has joeynmt")
     parser.add_argument("--work", type=Path, default=Path("build/bench-train"), help="folder for what is made here")
-    parser.add_argument("--profile", choices=_PRECISIONS, help="only: operators of mtkit's update in this precision")
     parser.add_argument("--json", type=Path, help="write the results here, too")
     return parser.parse_args()
 
@@ -116,11 +114,6 @@ def bench(arguments: argparse.Namespace) -> None:
         f"{len(pieces.src):,} pairs, {shape['tgt_tokens']:,} target tokens; {shape['flops'] / 1e6:.1f} MFLOP per "
         f"target token; a typical batch: {shape['n_pairs']} pairs of {shape['src_len']} and {shape['tgt_len']} tokens"
     )
-    if arguments.profile:
-        from operator_groups import profile_update
-
-        print(profile_update(cfg, arguments.profile))
-        return
     if (load := os.getloadavg()[0]) > 0.3:
         log.warning(f"this machine is not idle (load {load:.1f}): figures will be too low, and shares untrue")
     systems = [make_system(name, arguments, cfg, pieces, work) for name in arguments.systems]
