@@ -19,29 +19,35 @@ from mtkit.cli.help import Command
 
 # name: (module:function in mtkit.cli, what it does in one line)
 COMMANDS = {
-    "demo": ("demo:demo", "Train and try a small English-French translator."),
-    "config": ("config:config", "Check a config file and print it with all defaults."),
-    "train-tokenizer": ("train_tokenizer:train_tokenizer", "Train both tokenizers and report how they cut text."),
-    "tokenize": ("tokenize:tokenize", "Cut lines into the model's pieces."),
-    "detokenize": ("tokenize:detokenize", "Join pieces to text."),
-    "plan": ("plan:print_plan", "Predict what training takes: memory, steps, time, disk."),
-    "train": ("train:train", "Train a translator, or resume an interrupted run."),
-    "average": ("average:average", "Average the weights of checkpoints or models."),
-    "distill": ("distill:distill", "Train a student on its teachers' translations."),
-    "translate": ("translate:translate", "Translate sentences, the lines of a file, or a stream."),
-    "classify": ("classify:classify", "Label sentences or pairs with a classifier."),
-    "back-translate": ("synthetic:back_translate", "Make training pairs from target-language text."),
-    "forward-translate": ("synthetic:forward_translate", "Make training pairs from source-language text."),
-    "evaluate": ("evaluate:evaluate", "Score a model, or files of translations, on a test set."),
-    "compare": ("compare:compare", "Compare systems: which is better, where, how certainly."),
-    "check": ("check:check", "Check how a translator behaves: numbers, names, ..."),
-    "score": ("score:score", "Score given translations by the model's probabilities."),
-    "alternatives": ("alternatives:show_alternatives", "Show other words for one position of a translation."),
-    "calibrate": ("calibrate:calibrate", "Calibrate a model's confidence on dev sentences."),
-    "shortlist": ("shortlist:add_shortlist", "Learn a shortlist of target tokens, for faster decoding."),
-    "serve": ("serve:serve", "Translate for other programs, and for people in a browser."),
-    "export": ("export:export", "Write a model for CTranslate2, Marian or Hugging Face."),
-    "import": ("import_model:import_model", "Make a bundle from another system's model."),
+    "demo": ("training.demo:demo", "Train and try a small English-French translator."),
+    "config": ("training.config:config", "Check a config file and print it with all defaults."),
+    "train-tokenizer": (
+        "training.train_tokenizer:train_tokenizer",
+        "Train both tokenizers and report how they cut text.",
+    ),
+    "tokenize": ("translating.tokenize:tokenize", "Cut lines into the model's pieces."),
+    "detokenize": ("translating.tokenize:detokenize", "Join pieces to text."),
+    "plan": ("training.plan:print_plan", "Predict what training takes: memory, steps, time, disk."),
+    "train": ("training.train:train", "Train a translator, or resume an interrupted run."),
+    "average": ("training.average:average", "Average the weights of checkpoints or models."),
+    "distill": ("training.distill:distill", "Train a student on its teachers' translations."),
+    "translate": ("translating.translate:translate", "Translate sentences, the lines of a file, or a stream."),
+    "classify": ("judging.classify:classify", "Label sentences or pairs with a classifier."),
+    "back-translate": ("training.synthetic:back_translate", "Make training pairs from target-language text."),
+    "forward-translate": ("training.synthetic:forward_translate", "Make training pairs from source-language text."),
+    "evaluate": ("judging.evaluate:evaluate", "Score a model, or files of translations, on a test set."),
+    "compare": ("judging.compare:compare", "Compare systems: which is better, where, how certainly."),
+    "check": ("judging.check:check", "Check how a translator behaves: numbers, names, ..."),
+    "score": ("judging.score:score", "Score given translations by the model's probabilities."),
+    "alternatives": (
+        "translating.alternatives:show_alternatives",
+        "Show other words for one position of a translation.",
+    ),
+    "calibrate": ("judging.calibrate:calibrate", "Calibrate a model's confidence on dev sentences."),
+    "shortlist": ("translating.shortlist:add_shortlist", "Learn a shortlist of target tokens, for faster decoding."),
+    "serve": ("shipping.serve:serve", "Translate for other programs, and for people in a browser."),
+    "export": ("shipping.export:export", "Write a model for CTranslate2, Marian or Hugging Face."),
+    "import": ("shipping.import_model:import_model", "Make a bundle from another system's model."),
 }
 INSPECT = {
     "steps": ("inspect.steps:show_steps", "Show the decoding loop, step by step."),
@@ -64,19 +70,19 @@ DATA = {
     "doctor": ("data.doctor:doctor", "Find where two line-aligned files slip, and repair them."),
 }
 KEYS = {
-    "add": ("keys:add", "Make an API key, and print it."),
-    "list": ("keys:print_list", "List whose keys are valid, since when, and their limits."),
-    "remove": ("keys:remove", "Make an API key invalid, at once."),
+    "add": ("shipping.keys:add", "Make an API key, and print it."),
+    "list": ("shipping.keys:print_list", "List whose keys are valid, since when, and their limits."),
+    "remove": ("shipping.keys:remove", "Make an API key invalid, at once."),
 }
 CORRECTIONS = {
-    "list": ("corrections:print_list", "List what users have suggested, and what became of it."),
-    "accept": ("corrections:accept", "Let suggestions act for everyone."),
-    "reject": ("corrections:reject", "Turn suggestions down, or take accepted ones back."),
-    "export": ("corrections:export", "Write corrections as a corpus to train on."),
+    "list": ("shipping.corrections:print_list", "List what users have suggested, and what became of it."),
+    "accept": ("shipping.corrections:accept", "Let suggestions act for everyone."),
+    "reject": ("shipping.corrections:reject", "Turn suggestions down, or take accepted ones back."),
+    "export": ("shipping.corrections:export", "Write corrections as a corpus to train on."),
 }
 DOCTOR = {
-    "decode": ("doctor:decode", "Decode in several ways, and show any difference."),
-    "resume": ("doctor:resume", "Repeat a run's last steps, and show any difference."),
+    "decode": ("shipping.doctor:decode", "Decode in several ways, and show any difference."),
+    "resume": ("shipping.doctor:resume", "Repeat a run's last steps, and show any difference."),
 }
 
 

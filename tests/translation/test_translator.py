@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from mtkit.bundle import read_bundle
-from mtkit.cli.translating import load_translator
+from mtkit.cli.models import load_translator
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.cores import usable_cores

@@ -10,8 +10,8 @@ import typer
 
 from mtkit import bundle
 from mtkit.cli.data.shared import LangsOption, OutputsOption, plain_text
+from mtkit.cli.models import load_translator, with_bar
 from mtkit.cli.options import file_named
-from mtkit.cli.translating import load_translator, with_bar
 from mtkit.console import counted, log
 from mtkit.corpora.alignment import document_pairs as documents
 from mtkit.corpora.cleaning import sources

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from mtkit import bundle
+from mtkit.cli.models import load_translator
 from mtkit.cli.options import DecodeSetOption, DeviceOption, JsonOption, ModelOption, valid_text
-from mtkit.cli.translating import load_translator
 from mtkit.scoring import alternatives
 
 

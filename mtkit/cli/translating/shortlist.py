@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from mtkit import bundle
+from mtkit.cli.models import with_bar
 from mtkit.cli.options import TEXT, ModelOption
-from mtkit.cli.translating import with_bar
 from mtkit.config.data import CorpusFiles
 from mtkit.console import log
 from mtkit.data import corpus

@@ -10,20 +10,9 @@ from typing import Annotated
 import typer
 
 from mtkit import bundle
-from mtkit.cli import evaluate_labels
-from mtkit.cli.options import (
-    OUTPUT,
-    TEXT,
-    BeamSizeOption,
-    DecodeSetOption,
-    DeviceOption,
-    EngineOption,
-    EnsembleOption,
-    JsonOption,
-    output_option,
-)
-from mtkit.cli.score_tables import as_record, as_text
-from mtkit.cli.systems import (
+from mtkit.cli.judging import evaluate_labels
+from mtkit.cli.judging.score_tables import as_record, as_text
+from mtkit.cli.judging.systems import (
     METRIC,
     DevSetOption,
     ReferencesOption,
@@ -39,7 +28,18 @@ from mtkit.cli.systems import (
     dev_sets,
     print_by_set,
 )
-from mtkit.cli.translating import model_folders
+from mtkit.cli.models import model_folders
+from mtkit.cli.options import (
+    OUTPUT,
+    TEXT,
+    BeamSizeOption,
+    DecodeSetOption,
+    DeviceOption,
+    EngineOption,
+    EnsembleOption,
+    JsonOption,
+    output_option,
+)
 from mtkit.errors import UsageError
 from mtkit.evaluation import evaluate as evaluation
 from mtkit.evaluation.comparison import systems

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mtkit.augmentation import back_translation
+from mtkit.cli.models import load_shared_translator, model_folders, option_overrides
 from mtkit.cli.options import OUTPUT, TEXT, BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption, output_option
 from mtkit.cli.sharing import (
     ExecutorOption,
@@ -17,7 +18,6 @@ from mtkit.cli.sharing import (
     ShardOption,
     Where,
 )
-from mtkit.cli.translating import load_shared_translator, model_folders, option_overrides
 from mtkit.config.data import TrainCorpus
 from mtkit.config.tags import check_tag
 from mtkit.console import log

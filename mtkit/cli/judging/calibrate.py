@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit import bundle
+from mtkit.cli.models import load_translator, with_bar
 from mtkit.cli.options import TEXT, DecodeSetOption, DeviceOption, ModelOption
-from mtkit.cli.translating import load_translator, with_bar
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted
 from mtkit.data import corpus, dev_text

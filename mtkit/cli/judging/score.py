@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from mtkit import bundle
+from mtkit.cli.judging.score_file import WINDOW_PAIRS, Form, LoadScorer, score_files, score_window
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import OUTPUT, TEXT, DecodeSetOption, DeviceOption, ModelOption, OutputOption
-from mtkit.cli.score_file import WINDOW_PAIRS, Form, LoadScorer, score_files, score_window
 from mtkit.cli.sharing import (
     ExecutorOption,
     ModelWorkersOption,

@@ -197,7 +197,7 @@ def test_a_line_comes_out_before_the_next_goes_in(shared_bundle, expected):
         "from mtkit.cli import main; main()"
     )
     command = [sys.executable, "-c", code, "translate", "--model", str(shared_bundle), "--quiet"]
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root}
     ) as process:

@@ -11,7 +11,7 @@ import typer
 from mtkit.augmentation import back_translation, distillation
 from mtkit.cli.options import ConfigOption, SetOption
 from mtkit.cli.sharing import SHARING, ExecutorOption, RayAddressOption, ShardOption, Where
-from mtkit.cli.train import train_run
+from mtkit.cli.training.train import train_run
 from mtkit.config.reading import loading, problems
 from mtkit.errors import UsageError
 from mtkit.files import locked

@@ -11,6 +11,8 @@ import typer
 
 import mtkit
 from mtkit import bundle
+from mtkit.cli.judging.systems import Translating
+from mtkit.cli.models import model_folders, with_bar
 from mtkit.cli.options import (
     OUTPUT,
     TEXT,
@@ -22,8 +24,6 @@ from mtkit.cli.options import (
     JsonOption,
     output_option,
 )
-from mtkit.cli.systems import Translating
-from mtkit.cli.translating import model_folders, with_bar
 from mtkit.console import counted, log
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.behaviour import report

@@ -8,16 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import (
-    OUTPUT,
-    BeamSizeOption,
-    DecodeSetOption,
-    DeviceOption,
-    EngineOption,
-    JsonOption,
-    output_option,
-)
-from mtkit.cli.systems import (
+from mtkit.cli.judging.systems import (
     DevSetOption,
     ReferencesOption,
     ScoresOption,
@@ -28,6 +19,15 @@ from mtkit.cli.systems import (
     TokenizeOption,
     TrainTextOption,
     Translating,
+)
+from mtkit.cli.options import (
+    OUTPUT,
+    BeamSizeOption,
+    DecodeSetOption,
+    DeviceOption,
+    EngineOption,
+    JsonOption,
+    output_option,
 )
 from mtkit.console import log
 from mtkit.errors import MtkitError, UsageError

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 
 import mtkit
+from mtkit.cli.models import load_translator, option_overrides
 from mtkit.cli.options import TEXT
-from mtkit.cli.translating import load_translator, option_overrides
 from mtkit.config.reading import loading
 from mtkit.errors import UsageError
 from mtkit.evaluation.metrics.settings import TokenizerName

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mtkit
 from mtkit.cli.inspect.shared import log_written
-from mtkit.cli.systems import Split, check_single_set, dev_sets, print_by_set
+from mtkit.cli.judging.systems import Split, check_single_set, dev_sets, print_by_set
 from mtkit.config.reading import loading
 from mtkit.console import log, progress_bar
 from mtkit.errors import UsageError

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import typer
 
 import mtkit
-from mtkit.cli import document
 from mtkit.cli.lines import arriving_windows, line_writer
+from mtkit.cli.models import load_shared_translator, load_translator, model_folders, option_overrides
 from mtkit.cli.options import (
     DOCUMENT,
     MODEL,
@@ -33,8 +33,8 @@ from mtkit.cli.sharing import (
     ShardOption,
     Where,
 )
-from mtkit.cli.translate_file import Form, Markup, translate_file
-from mtkit.cli.translating import load_shared_translator, load_translator, model_folders, option_overrides
+from mtkit.cli.translating import document
+from mtkit.cli.translating.translate_file import Form, Markup, translate_file
 from mtkit.console import log, progress_bar
 from mtkit.errors import UsageError
 from mtkit.jobs import line_job

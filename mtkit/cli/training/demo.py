@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import mtkit
 from mtkit import runtime
+from mtkit.cli.models import with_bar
 from mtkit.cli.options import SetOption
-from mtkit.cli.translating import with_bar
 from mtkit.config.reading import loading
 from mtkit.console import log
 from mtkit.data import corpus, sample
@@ -42,7 +42,7 @@ def demo(overrides: SetOption = None) -> None:
 
 def config_file() -> Path:
     """Return the demo's config: configs/sample-en-fr.yaml of a clone, or its copy in an installed package."""
-    package = Path(__file__).parent.parent
+    package = Path(__file__).parents[2]
     places = [package.parent / "configs" / "sample-en-fr.yaml", package / "data" / "sample-en-fr.yaml"]
     for place in places:
         if place.is_file():

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.cli.demo import config_file
+from mtkit.cli.training.demo import config_file
 from mtkit.data.sample import DEMO_PAIRS
 from mtkit.translation.translator import Translator
 
@@ -106,4 +106,4 @@ def test_a_new_model_is_measured_again(world, tmp_path):
 
 
 def test_the_config_is_the_one_that_users_read():
-    assert config_file() == Path(__file__).parents[2] / "configs" / "sample-en-fr.yaml"
+    assert config_file() == Path(__file__).parents[3] / "configs" / "sample-en-fr.yaml"

@@ -105,7 +105,7 @@ def test_tokenize_and_detokenize_are_inverse_up_to_normalisation(folder, side):
 def test_both_work_in_a_pipeline_of_the_shell(folder):
     script = '"$@" tokenize --model run | "$@" detokenize --model run --side src'
     command = ["bash", "-o", "pipefail", "-c", script, "bash", sys.executable, "-m", "mtkit"]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run(
         command, cwd=folder, env=env, input="".join(f"{line}\n" for line in LINES).encode(), capture_output=True
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import mtkit
-from mtkit.cli.rendering import Rendering
+from mtkit.cli.translating.rendering import Rendering
 from mtkit.documents import marked_lines
 from mtkit.jobs import line_job
 from mtkit.pair_files.lines import read_lines

@@ -1,0 +1,1 @@
+"""Commands that judge translations and models."""

@@ -1,0 +1,1 @@
+"""Commands that bring models to other programs and people."""

@@ -1,0 +1,1 @@
+"""Commands that translate, and prepare a model for it."""
