@@ -17,9 +17,9 @@ from mtkit.console import log
 from mtkit.documents.inline import Code, Inline, Part, inline_of
 from mtkit.documents.transfer import Floats, Interval, Words, transfer, words_of
 from mtkit.errors import UsageError
+from mtkit.text.sentences import sentence_spans
 from mtkit.tokens.placeholders import Placeholders
 from mtkit.translation.candidates import Translation
-from mtkit.translation.segments import sentences
 from mtkit.translation.translator import Translator
 
 if TYPE_CHECKING:
@@ -97,14 +97,11 @@ def cut(text: str) -> list[Interval]:
 
 
 def _sentences_of(line: str, offset: int) -> Iterator[Interval]:
-    at = 0
-    for sentence in sentences(line):
-        start = line.index(sentence, at)
-        at = start + len(sentence)
-        stripped = sentence.strip()
+    for start, end in sentence_spans(line):
+        sentence = line[start:end]
         start += len(sentence) - len(sentence.lstrip())
-        if stripped:
-            yield offset + start, offset + start + len(stripped)
+        if sentence.strip():
+            yield offset + start, offset + start + len(sentence.strip())
 
 
 class SentenceTranslator:

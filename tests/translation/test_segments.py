@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.translation.segments import join_segments, sentences, split_long
+from mtkit.translation.segments import join_segments, split_long
 
 
 def at_most(n_characters: int):
@@ -31,50 +31,6 @@ def test_text_that_fits_is_one_segment():
 )
 def test_text_is_cut_at_sentence_ends_then_clauses_then_words_then_anywhere(text, limit, segments):
     assert split_long(text, at_most(limit)) == segments
-
-
-@pytest.mark.parametrize(
-    "heading",
-    [
-        "A.1. Einleitung",
-        "Chapter 1. Welcome",
-        "3.2.1. Booting",
-        "12. Index",
-        "Abbildung 2-1. Partitionen",
-        "VIII. Ende",
-    ],
-)
-def test_the_number_of_a_heading_or_of_a_list_item_stays_with_its_text(heading):
-    assert sentences(heading) == [heading]
-    assert sentences(f"It ends. {heading}")[-1].endswith(heading.split()[-1])
-
-
-def test_a_number_at_the_start_stays_and_one_at_the_end_of_a_sentence_ends_it():
-    assert sentences("1. Buy 2. She left in 1996. 2. Sell it.") == ["1. Buy 2.", "She left in 1996.", "2. Sell it."]
-    assert sentences("Die Antwort ist 42. Sie stimmt.") == ["Die Antwort ist 42.", "Sie stimmt."]
-    assert sentences("I am 20. She is not.") == ["I am 20.", "She is not."]
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "Es erschien am 31. Oktober 1996 in Bonn.",
-        "Im 19. Jahrhundert begann der 2. Umbau am 3. Tag.",
-        "Some (e.g. If you do) and others, eg. Linux, stay.",
-        "Manche (z.B. Falls sie da sind, z. B. Linux, d. h. Unix) bleiben.",
-        "Die S.u.S.E. GmbH liefert, vgl. Anhang und bzw. Prof. Meier.",
-    ],
-)
-def test_a_date_an_ordinal_or_an_abbreviation_does_not_end_a_sentence(sentence):
-    assert sentences(sentence) == [sentence]
-
-
-def test_what_is_short_and_no_abbreviation_ends_a_sentence():
-    assert sentences("It closed at 5 p.m. Then we left the U.S. It rained.") == [
-        "It closed at 5 p.m.",
-        "Then we left the U.S.",
-        "It rained.",
-    ]
 
 
 def test_an_accent_or_an_emoji_is_not_split():

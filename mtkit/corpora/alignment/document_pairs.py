@@ -15,7 +15,7 @@ from mtkit.pair_files import corpus_files
 from mtkit.pair_files.compression import open_output
 from mtkit.pair_files.lines import read_lines
 from mtkit.pair_files.pairs import Languages, segment
-from mtkit.translation.segments import sentences
+from mtkit.text.sentences import sentences
 
 # Gale and Church 1993, table 5, has 2.3, 4.4 and 4.5 for each line of a gap. These, with which words weigh more against
 # merges, were chosen on aptitude's manual in English and French. A gap costs mostly for being opened: chapters miss.

@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 
 from mtkit.corpora.alignment.document_pairs import align_documents
-from mtkit.translation.segments import sentences
+from mtkit.text.sentences import sentences
 from mtkit.translation.translator import Translator
 
 TEXT_BLOCKS = {"p", "li", "dt", "dd", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6", "title"}

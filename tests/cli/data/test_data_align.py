@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from mtkit.cli import app
 from mtkit.corpora.alignment.document_pairs import read_sentences
 from mtkit.data.sample import read_sample
-from mtkit.translation.segments import sentences
+from mtkit.text.sentences import sentences
 
 
 @pytest.fixture
