@@ -1,4 +1,4 @@
-"""Define the tier `unit`, a browser for tests of any folder, and restore logging and signals for each test."""
+"""Define the tier `unit`, hypothesis's profile and a browser; restore logging and signals after each test."""
 
 import shutil
 import signal
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 from mtkit.console import log
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytest_plugins = ["fixtures.bundles", "fixtures.interop", "fixtures.runs", "fixtures.subjects", "fixtures.text"]
+
+hypothesis.settings.register_profile("mtkit", deadline=None)  # a busy machine is slow, and no test is about speed
+hypothesis.settings.load_profile("mtkit")
 
 TESTS = Path(__file__).parent
 # Folders and files whose tests run whole commands or further processes, or compile kernels.

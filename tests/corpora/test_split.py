@@ -71,7 +71,7 @@ SENTENCES = st.lists(
 
 
 @given(texts=st.lists(st.tuples(SENTENCES, SENTENCES), min_size=8, max_size=60), seed=st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nothing_of_dev_or_test_is_in_train_and_nothing_is_lost(tmp_path_factory, texts, seed):
     folder = tmp_path_factory.mktemp("split") / "out"
     try:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.data.batching import make_batch, padding_share, plan_epoch
@@ -29,7 +29,6 @@ def as_lists(plan):
     return [indices.tolist() for indices in plan]
 
 
-@settings(deadline=None)
 @given(pairs=LENGTHS, batch_tokens=st.integers(1, 300), seed=st.integers(0, 9), shuffle=st.booleans())
 def test_each_pair_occurs_once_and_no_batch_exceeds_the_budget(pairs, batch_tokens, seed, shuffle):
     src, tgt = arrays(pairs)
@@ -165,7 +164,6 @@ def test_a_batch_equals_one_written_by_hand():
 SENTENCES = st.lists(st.integers(4, 99), min_size=1, max_size=8)
 
 
-@settings(deadline=None)
 @given(pairs=st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=12), data=st.data())
 def test_the_batch_shifts_tgt_in_against_tgt_out(pairs, data):
     src, tgt = map(list, zip(*pairs, strict=True))

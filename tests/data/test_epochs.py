@@ -2,7 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.data.epochs import cut_into_windows, epoch_pairs
@@ -17,7 +17,6 @@ def test_without_weights_an_epoch_is_every_pair_once_in_order(sizes, seed, epoch
     assert pairs.tolist() == list(range(sum(sizes)))
 
 
-@settings(deadline=None)
 @given(data=st.data(), sizes=SIZES, seed=st.integers(0, 9))
 def test_over_the_epochs_each_pair_of_a_corpus_gets_its_turn(data, sizes, seed):
     weights = data.draw(st.lists(st.sampled_from([0.1, 0.5, 0.7, 1.0, 1.25, 2.0, 3.9]), min_size=4, max_size=4))

@@ -115,7 +115,7 @@ def test_the_next_epoch_groups_other_pairs():
     assert len(batches[0] & batches[1]) < 0.2 * len(batches[0])
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=3),
     window_pairs=st.integers(5, 60),
@@ -177,7 +177,7 @@ def test_the_stage_follows_the_share_of_the_run():
     assert [feed.stage_at(share) for share in (0.0, 0.4999, 0.5, 1.0)] == [0, 0, 1, 1]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(change=st.integers(0, 9), stop=st.integers(0, 12), window_pairs=st.sampled_from([7, 100]))
 def test_a_new_stage_begins_a_new_epoch_also_after_a_stop(change, stop, window_pairs):
     corpus = Corpus(20, 11)

@@ -62,7 +62,7 @@ def ngrams(text: str) -> set[str]:
 
 
 @given(corpora, corpora)
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_the_index_finds_what_comparing_all_pairs_finds(held_out, train):
     expected = {"pair": 0, "source": 0, "near": 0}
     for src, tgt in held_out:

@@ -101,7 +101,7 @@ _PIECES = ["<b>", "</b>", "<p c='d e'>", "</p>", "<br/>", "<!-- f -->", "word", 
            "\n", "é", "<k>", "</k>", "<![CDATA[g]]>"]  # fmt: skip
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     text=st.lists(st.sampled_from(_PIECES), max_size=25).map("".join),
     name=st.sampled_from(["", "k", "p", "b"]),

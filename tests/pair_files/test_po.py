@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError
@@ -78,7 +78,6 @@ LETTERS = st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"], in
 TEXT = st.text(LETTERS, min_size=1).filter(str.strip)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(TEXT, TEXT, max_size=5))
 def test_what_polib_writes_is_read(tmp_path_factory, messages):
     path = tmp_path_factory.mktemp("po") / "x.po"

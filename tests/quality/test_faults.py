@@ -280,7 +280,6 @@ def test_any_tail_repeated_five_times_and_more_is_found(tail, times):
     assert "loop" in kinds(SRC, " ".join(["Alles", "ist", *(tail * times)]))
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcdefg"), max_size=40))
 def test_a_text_that_repeats_just_as_its_source_does_is_not_a_loop(words):
     text = " ".join(words)
@@ -395,7 +394,7 @@ def test_an_abbreviation_is_not_a_url_and_the_numbers_of_a_url_are_not_looked_fo
 # All together
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_two_texts_can_be_compared(src, text):
     assert all(fault.kind for fault in find_faults(src, text))

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -15,7 +15,6 @@ def oracle():
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-@settings(deadline=None)  # the first example loads the model
 @given(st.lists(st.text(st.sampled_from("abcdeABß éя是 .1"), max_size=30), min_size=1, max_size=5))
 def test_probabilities_are_those_of_py3langid(oracle, texts):
     langs = ["en", "de", "ru", "zh", "fr"]

@@ -136,7 +136,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_what_is_allowed(required,
         assert [h.score for h in finished] == pytest.approx([score for score, _ in best])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(seed=st.integers(0, 999), case=st.sampled_from(CASES), beam_size=st.integers(1, 6), max_len=st.integers(1, 9))
 def test_finished_hypotheses_meet_their_constraints_and_none_has_a_forbidden_phrase(seed, case, beam_size, max_len):
     required, forbidden, times = case
@@ -256,7 +256,7 @@ def test_a_likely_forbidden_word_does_not_crowd_out_the_others():
     assert (hypothesis.ids, hypothesis.finished) == ([B, B, B], True)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seeds=st.lists(st.integers(0, 99), min_size=1, max_size=5), data=st.data())
 def test_a_sentence_is_searched_the_same_alone_and_among_others(seeds, data):
     n = len(seeds)

@@ -79,7 +79,7 @@ async def run(batcher: Batcher, items: Sequence[Any], work: Work = EN_FR) -> lis
     return await batcher.run(work, items, [len(str(item)) for item in items])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     requests=st.lists(st.tuples(st.sampled_from([EN_FR, EN_DE]), st.integers(0, 12)), min_size=1, max_size=20),
     n_workers=st.integers(1, 3),

@@ -2,7 +2,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.tokenizer import TokenizerConfig
@@ -55,7 +55,6 @@ def tokenizer(make_lines, tmp_path_factory):
     return train_tokenizer(make_lines("tgt", 200), cfg, path, TOKENS).with_placeholders(PATTERNS)
 
 
-@settings(deadline=None)
 @given(text=TEXTS)
 def test_a_text_comes_back_exactly_from_its_tokens(placeholders, text):
     if len(placeholders.values(text)) <= len(TOKENS):
@@ -64,7 +63,6 @@ def test_a_text_comes_back_exactly_from_its_tokens(placeholders, text):
         assert list(replaced.values.values()) == placeholders.values(text)
 
 
-@settings(deadline=None)
 @given(text=TEXTS)
 def test_the_tokenizer_sees_one_reserved_token_for_each_match_and_no_other(placeholders, tokenizer, text):
     values = placeholders.values(text)
@@ -81,7 +79,6 @@ def _plain(placeholders: Placeholders, text: str) -> str:
     return "".join(values.get(character, character) for character in marked.replace("\u2581", " "))
 
 
-@settings(deadline=None)
 @given(src=TEXTS, tgt=TEXTS)
 def test_a_pair_has_the_same_tokens_on_both_sides(placeholders, src, tgt):
     src_text, tgt_text, agree = placeholders.replace_pair(src, tgt)
@@ -91,7 +88,6 @@ def test_a_pair_has_the_same_tokens_on_both_sides(placeholders, src, tgt):
     assert agree == (sorted(placeholders.values(src)) == sorted(placeholders.values(tgt)))
 
 
-@settings(deadline=None)
 @given(text=TEXTS, values=st.lists(st.text(), max_size=9), n_more=st.integers(0, 3), n_less=st.integers(0, 3))
 def test_whatever_a_model_writes_each_value_is_there_once(text, values, n_more, n_less):
     words = ["x", *TOKENS[n_less : len(values)], *TOKENS[:n_more], "y"]
@@ -104,7 +100,6 @@ def test_whatever_a_model_writes_each_value_is_there_once(text, values, n_more, 
     assert not re.search("<ph[1-9]>", rest) or any("<ph" in value for value in values)
 
 
-@settings(deadline=None)
 @given(src=TEXTS, tgt=TEXTS)
 def test_each_token_tells_its_place_in_the_text_as_it_was(tokenizer, src, tgt):
     values = tokenizer.placeholders.replace(src).values

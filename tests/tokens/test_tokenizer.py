@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 import sentencepiece
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.tokenizer import TokenizerConfig
@@ -40,7 +40,6 @@ def any_tokenizer(make_lines, tmp_path_factory):
     return make
 
 
-@settings(deadline=None)
 @given(text=TEXTS)
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("kind", TYPES)
@@ -52,7 +51,6 @@ def test_encode_then_decode_is_the_normalised_text_for_any_text(any_tokenizer, k
     assert all(0 <= token_id < tokenizer.vocab_size for token_id in ids)
 
 
-@settings(deadline=None)
 @given(text=TEXTS)
 def test_identity_keeps_every_character_but_the_space_mark(any_tokenizer, text):
     assert any_tokenizer("unigram", "identity").normalize(text) == text.replace("▁", " ")

@@ -1,7 +1,7 @@
 """Splitting long text: where it is cut, that every part fits, and that nothing gets lost."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.translation.segments import join_segments, split_long
@@ -40,7 +40,6 @@ def test_an_accent_or_an_emoji_is_not_split():
     assert split_long("x" + family, at_most(5)) == ["x", family]
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab. ,;!?\u0301\u200d。é\n\"'MR", max_size=300), st.integers(1, 40))
 def test_every_segment_fits_and_nothing_but_white_space_is_lost(text, limit):
     segments = split_long(text, at_most(limit))

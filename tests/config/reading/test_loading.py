@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.data import DataConfig, TrainCorpus
@@ -466,7 +466,6 @@ configs = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(configs)
 def test_a_written_config_reads_back_as_the_same_config(tmp_path_factory, config):
     config = config.model_validate(config.model_dump(), context={"base": Path("/")})
@@ -482,7 +481,6 @@ plain_values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(plain_values)
 def test_formatted_yaml_is_parsed_back_to_the_same_value(value):
     parsed = parse_yaml(format_yaml(value))

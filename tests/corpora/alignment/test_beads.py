@@ -83,7 +83,7 @@ def test_the_alignment_has_the_value_of_the_best_of_all(seed):
 
 
 @given(n_src=st.integers(0, 150), n_tgt=st.integers(0, 150), seed=st.integers(0, 9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_every_line_is_in_one_bead_and_the_sides_are_alike(n_src, n_tgt, seed):
     scores = RandomScores(n_src, n_tgt, seed)
     beads = best_alignment(scores, n_src, n_tgt, Band.whole(n_src, n_tgt), PRIORS)

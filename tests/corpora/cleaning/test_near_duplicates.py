@@ -106,7 +106,7 @@ def test_no_pairs_at_all():
 
 
 @given(cuts=st.lists(st.integers(1, 40), min_size=1, max_size=12), n_partitions=st.integers(1, 7), seed=st.integers())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_neither_windows_nor_partitions_change_the_result(cuts, n_partitions, seed):
     rng = random.Random(9)
     base = [pair(rng, 5) for _ in range(40)]

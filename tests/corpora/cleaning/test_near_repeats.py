@@ -57,7 +57,7 @@ def pairs_with_repeats(n: int) -> Shard:
 
 
 @given(cuts=st.lists(st.integers(0, 90), max_size=5), partition_keys=st.sampled_from([50, 400, 1 << 22]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_where_the_corpus_is_cut_changes_nothing(cuts, partition_keys):
     pairs = pairs_with_repeats(90)
     later, earlier = find_repeats([pairs])

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.cleaning import CleanConfig
@@ -191,7 +191,6 @@ WORDS = [
 SIDES = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
 
 
-@settings(deadline=None)  # the first example loads the language model
 @given(st.lists(st.tuples(SIDES, SIDES), max_size=4 * BLOCK), st.integers(0, 3))
 def test_a_window_cut_between_blocks_gives_the_same_verdicts(sides, blocks):
     pairs = [Pair(src, tgt, "a", line) for line, (src, tgt) in enumerate(sides, start=1)]

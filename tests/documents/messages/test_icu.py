@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_documents import loud_around_placeholders
 
@@ -166,7 +166,6 @@ def test_a_damaged_message_is_none(text):
     assert not is_valid(text) or "choice" in text or text.count("{") > 90
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(

@@ -91,7 +91,7 @@ def test_escapes_are_those_that_java_reads_in_the_encoding_of_the_file(raw, want
     assert translated(raw, "properties", loud_around_placeholders).raw == wanted
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.lists(st.sampled_from(["Some ", "words", "\\", "\n", "\t", "=", ":", "#", "!", " ", "é", "😀", "{0}"])).map(

@@ -80,7 +80,7 @@ def test_any_translation_is_read_as_it_is(quoted, risky):
         assert not found.notes or risky == "{"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.dictionaries(
         st.sampled_from(["a", "b c", "é", "x.y", "#", "😀"]),

@@ -148,7 +148,7 @@ def test_any_translation_is_read_as_it_is(style, is_flow, risky):
         assert not found.notes or risky in ("{x", "|", "> x", "&a", "%a", "[a", "x, y]")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.lists(

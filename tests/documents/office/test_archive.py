@@ -6,7 +6,7 @@ import struct
 import zipfile
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_archives import zipped
 
@@ -125,7 +125,6 @@ def test_too_much_in_all_is_refused(monkeypatch):
         Archive(zipped({str(number): bytes(1_000_000) for number in range(3)}), "DOCX")
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_any_damage_is_an_error_that_says_so_or_does_no_harm(data):
     raw = bytearray(rich())

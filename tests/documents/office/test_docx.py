@@ -4,7 +4,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_archives import OFFICE, W, member, types, zipped
 from tiny_documents import loud, translated
@@ -189,7 +189,6 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(_PIECES, max_size=7), max_size=3))
 def test_any_document_comes_back_and_keeps_all_but_its_text(paragraphs):
     raw = docx("".join(paragraph("".join(pieces)) for pieces in paragraphs))

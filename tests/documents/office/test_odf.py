@@ -1,7 +1,7 @@
 """ODT, ODS and ODP: spans, notes, spaces and cells."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_archives import member, zipped
 from tiny_documents import loud, translated
@@ -109,7 +109,6 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(_PIECES, max_size=7), max_size=3))
 def test_any_document_comes_back_and_loses_nothing(paragraphs):
     raw = odt("".join(f"<text:p>{''.join(pieces)}</text:p>" for pieces in paragraphs))

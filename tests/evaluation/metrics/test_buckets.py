@@ -32,7 +32,7 @@ GOOD, POOR = damaged(REFS[0], 0.1, 2), damaged(REFS[0], 0.4, 3)
 
 
 @given(st.lists(st.integers(0, 4), min_size=60, max_size=60), st.integers(1, 2))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_the_counts_of_any_parts_add_up_to_those_behind_the_corpus_score(part_of, n_refs):
     counted = CountedSentences(POOR, REFS[:n_refs])
     parts = [[i for i, part in enumerate(part_of) if part == wanted] for wanted in sorted(set(part_of))]

@@ -82,7 +82,7 @@ def test_scores_worked_out_by_hand():
     assert evaluate(hypotheses, references, metrics=["TER"], n_bootstrap=2)[0].score == pytest.approx(100 / 6)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.lists(st.sampled_from(WORDS), min_size=4, max_size=9).map(" ".join), min_size=1, max_size=5))
 def test_a_perfect_translation_is_perfect_in_every_sample(lines):
     for score, best in zip(evaluate(lines, lines, n_bootstrap=5), (100, 100, 100, 0), strict=True):
