@@ -13,8 +13,8 @@ from mtkit.documents.messages.message_text import refuse_branches
 from mtkit.documents.messages.xliff_text import SourceText, source_text
 from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import Options, line_of, text_part
-from mtkit.documents.xml_text import Token, check, declared_encoding, ends_of, tokens
 from mtkit.errors import DataError
+from mtkit.markup.xml_tokens import Token, check, declared_encoding, ends_of, tokens
 
 _UNTRANSLATED = frozenset(["new", "needs-translation", "initial"])
 _TRANSLATED, _REVIEW, _SUB_STATE = "translated", "needs-review-translation", "mtkit:needs-review"

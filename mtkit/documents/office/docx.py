@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mtkit.documents import xml_text
 from mtkit.documents.document import Document, Reading
 from mtkit.documents.inline import Kind
 from mtkit.documents.office import ooxml
@@ -12,9 +11,10 @@ from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import ALT_ATTRIBUTES, PREFIXES, PROPERTIES, Formats, Names, Reader
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
 from mtkit.documents.office.skeleton import Skeleton
-from mtkit.documents.office.xml_tree import Frame, Xml
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
+from mtkit.markup import xml_tokens
+from mtkit.markup.xml_tree import Frame, Xml
 
 _RUN = Names("w:r", "w:rPr", "w:t")
 _IGNORED_FORMAT = re.compile(
@@ -252,7 +252,7 @@ _SPACES = str.maketrans("\t\r\n", "   ")
 
 def _write(text: str) -> str:
     """Return text as XML; where the translator read a break, a code stands, too."""
-    return xml_text.escape(re.sub(r" *\n+", " ", text))
+    return xml_tokens.escape(re.sub(r" *\n+", " ", text))
 
 
 def _joined(found: Iterator[tuple[Item, _Owner | None]]) -> list[Item]:

@@ -3,17 +3,17 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from mtkit.documents import xml_text
 from mtkit.documents.document import Document, Part, Reading
 from mtkit.documents.inline import Kind
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import add_element, member_part, member_xml
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
 from mtkit.documents.office.skeleton import Skeleton
-from mtkit.documents.office.xml_tree import Frame, Xml
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
 from mtkit.errors import DataError
+from mtkit.markup import xml_tokens
+from mtkit.markup.xml_tree import Frame, Xml
 
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns:"
 _PREFIXES: Mapping[str, str] = {
@@ -195,7 +195,7 @@ class _Content:
 
     def _write(self, text: str) -> str:
         """Return text as XML. A space after another one would not show, so an element says how many there are."""
-        escaped = xml_text.escape(re.sub(r" *\n+", " ", text))
+        escaped = xml_tokens.escape(re.sub(r" *\n+", " ", text))
         return re.sub("(?<= ) +", lambda spaces: f"{self._space} {self._count(len(spaces[0]))}/>", escaped)
 
     def _count(self, n: int) -> str:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from mtkit.documents import xml_text
 from mtkit.documents.document import Part, Reading
 from mtkit.documents.office.archive import Archive, shown
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_text
 from mtkit.documents.office.skeleton import Skeleton
-from mtkit.documents.office.xml_tree import Frame, Xml
 from mtkit.documents.reading import text_part
 from mtkit.errors import DataError
+from mtkit.markup import xml_tokens
+from mtkit.markup.xml_tree import Frame, Xml
 
 _OPEN, _STRICT = "http://schemas.openxmlformats.org/", "http://purl.oclc.org/ooxml/"
 PREFIXES: Mapping[str, str] = {
@@ -99,7 +99,7 @@ def member_part(
     """Return a member as XML text."""
     raw = archive.member(name)
     try:
-        return text_part(raw, partial(_named, name, read), structure, name=name, declared=xml_text.declared_encoding)
+        return text_part(raw, partial(_named, name, read), structure, name=name, declared=xml_tokens.declared_encoding)
     except DataError as error:
         raise DataError(f"{shown(name)}: {error}") from None
 
@@ -126,7 +126,7 @@ def add_alt_text(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
         return
     for name, found in xml.tokens[index].attributes.items():
         if name in ALT_ATTRIBUTES and not _FILE_NAME.fullmatch(found.value):
-            add_text(skeleton, found.start, found.end, found.value, place, xml_text.escape_value)
+            add_text(skeleton, found.start, found.end, found.value, place, xml_tokens.escape_value)
 
 
 ALT_ATTRIBUTES = ("descr", "title", "alt")
@@ -150,7 +150,7 @@ def add_element(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
     """Make all inside an element a segment, if that is text alone."""
     if xml.is_text_only(index):
         start, end = xml.tokens[index].end, xml.tokens[xml.ends[index]].start
-        add_text(skeleton, start, end, xml.content(index), place, xml_text.escape)
+        add_text(skeleton, start, end, xml.content(index), place, xml_tokens.escape)
 
 
 PROPERTIES = Reader(read_properties, Frame(PREFIXES, ()))
@@ -213,7 +213,7 @@ class Formats:
         own = xml.own_prefix(names.run.rpartition(":")[0])
         self._run, self._text = (f"{own}{name.rpartition(':')[2]}" for name in (names.run, names.text))
         self._known: dict[str, str] = {}
-        self.style = RunStyle(self._close, self._write_text, xml_text.escape)
+        self.style = RunStyle(self._close, self._write_text, xml_tokens.escape)
 
     def of(self, run: int) -> str:
         """Return what begins a run of the format of this one."""

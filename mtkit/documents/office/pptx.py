@@ -4,9 +4,9 @@ from mtkit.documents.document import Document, Reading
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import DRAWINGS, LAYOUTS, PREFIXES, PROPERTIES, Reader
-from mtkit.documents.office.xml_tree import Frame
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
+from mtkit.markup.xml_tree import Frame
 
 _PARTS = ("slide", "notesSlide", "chart", "diagramData", "diagramDrawing")
 _MAIN = tuple(

@@ -4,16 +4,16 @@ import re
 from collections.abc import Collection, Iterator
 from functools import partial
 
-from mtkit.documents import xml_text
 from mtkit.documents.document import Document, Reading
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import DRAWINGS, PREFIXES, PROPERTIES, Formats, Names, Reader
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_text
 from mtkit.documents.office.skeleton import Skeleton
-from mtkit.documents.office.xml_tree import Frame, Xml
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
+from mtkit.markup import xml_tokens
+from mtkit.markup.xml_tree import Frame, Xml
 
 _RUN = Names("x:r", "x:rPr", "x:t")
 _TEXTS = frozenset(["x:si", "x:is", "x:text"])
@@ -53,12 +53,12 @@ def _referred_to(archive: Archive) -> Iterator[str]:
         if any(kind.endswith(f"{end}+xml") for end in _REFERRING):
             text = ooxml.member_part(archive, name, lambda text: Reading(text, ())).text
             for formula in _FORMULA.finditer(text):
-                for literal in _LITERAL.finditer(xml_text.unescape(formula[2])):
+                for literal in _LITERAL.finditer(xml_tokens.unescape(formula[2])):
                     yield from (
                         part.strip().lower() for part in [literal[1].replace('""', '"'), *literal[1].split(",")]
                     )
             for found in _NAME.finditer(text):
-                yield xml_text.unescape(found[1][1:-1]).replace("_x000a_", "\n").lower()
+                yield xml_tokens.unescape(found[1][1:-1]).replace("_x000a_", "\n").lower()
 
 
 def _read_threads(text: str) -> Reading:
@@ -74,7 +74,7 @@ def _read_texts(kept: Collection[str], text: str) -> Reading:
     """Return the texts of cells or comments, and what a sheet says of cells to be filled in."""
     xml, skeleton = Xml(text, PREFIXES), Skeleton(text)
     formats = Formats(xml, _RUN)
-    style = RunStyle(formats.style.close, formats.style.text, xml_text.escape)
+    style = RunStyle(formats.style.close, formats.style.text, xml_tokens.escape)
     n_texts = 0
     cell = ""
     for index, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
@@ -92,7 +92,7 @@ def _read_texts(kept: Collection[str], text: str) -> Reading:
         elif name in ("x:dataValidation", "x:hyperlink"):
             for attribute, found in token.attributes.items():
                 if attribute in _PROMPTS:
-                    add_text(skeleton, found.start, found.end, found.value, attribute, xml_text.escape_value)
+                    add_text(skeleton, found.start, found.end, found.value, attribute, xml_tokens.escape_value)
     return skeleton.reading()
 
 
@@ -101,7 +101,7 @@ def _sections(text: str, start: int, end: int) -> Iterator[list[Item]]:
     items: list[Item] = []
     at = start
     for code in _HEADER_CODE.finditer(text, start, end):
-        items.append(Item(at, code.start(), "text", xml_text.unescape(text[at : code.start()])))
+        items.append(Item(at, code.start(), "text", xml_tokens.unescape(text[at : code.start()])))
         at = code.end()
         if code["section"]:
             yield items
@@ -110,11 +110,11 @@ def _sections(text: str, start: int, end: int) -> Iterator[list[Item]]:
             items.append(Item(*code.span(), "text", "&"))
         else:
             items.append(Item(*code.span(), "single", markup=(Raw("", code[0]),)))
-    yield [*items, Item(at, end, "text", xml_text.unescape(text[at:end]))]
+    yield [*items, Item(at, end, "text", xml_tokens.unescape(text[at:end]))]
 
 
 def _write_header(text: str) -> str:
-    return xml_text.escape(text.replace("&", "&&"))
+    return xml_tokens.escape(text.replace("&", "&&"))
 
 
 _HEADER_STYLE = RunStyle(lambda format: "", str, _write_header)

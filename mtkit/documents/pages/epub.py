@@ -8,11 +8,11 @@ from xml.parsers import expat
 from mtkit.documents.document import Document, Part, Reading
 from mtkit.documents.office.archive import Archive, shown
 from mtkit.documents.office.ooxml import member_part, member_xml, read_texts
-from mtkit.documents.office.xml_tree import Frame, Xml
 from mtkit.documents.pages import html
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, text_part
 from mtkit.errors import DataError
+from mtkit.markup.xml_tree import Frame, Xml
 
 _PREFIXES: Mapping[str, str] = {
     "urn:oasis:names:tc:opendocument:xmlns:container": "container",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from mtkit.documents.xml_text import Token, check, ends_of, tokens
+from mtkit.markup.xml_tokens import Token, check, ends_of, tokens
 
 _DECLARATION = re.compile(r"""\sxmlns(?::(?P<prefix>[\w.-]+))?\s*=\s*["'](?P<uri>[^"']+)["']""")
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.documents import xml_text
 from mtkit.errors import DataError
+from mtkit.markup import xml_tokens
 
 XML = """<?xml version='1.0' encoding="UTF-8"?>
 <!DOCTYPE a SYSTEM "x>y.dtd">
@@ -35,7 +35,7 @@ def _as_expat(text: str) -> list[tuple[object, ...]]:
 
 def _as_tokens(text: str) -> list[tuple[object, ...]]:
     events: list[tuple[object, ...]] = []
-    for token in xml_text.tokens(text):
+    for token in xml_tokens.tokens(text):
         if token.kind in ("open", "empty"):
             events.append(("open", token.name, {name: found.value for name, found in token.attributes.items()}))
         if token.kind in ("close", "empty"):
@@ -72,31 +72,31 @@ _PIECES = ["<b>", "</b>", "<x:i k='v\"&amp;>'/>", "text", "&lt;&#65;", " ", "\n"
 @given(st.lists(st.sampled_from(_PIECES), max_size=20).map(lambda pieces: f"<a>{''.join(pieces)}</a>"))
 def test_expat_sees_the_same(text):
     try:
-        xml_text.check(text)
+        xml_tokens.check(text)
     except DataError:
         return
     assert _as_tokens(text) == _as_expat(text)
-    found = list(xml_text.tokens(text))
+    found = list(xml_tokens.tokens(text))
     assert "".join(token.markup for token in found) == text
     assert [token.start for token in found] == [0, *(token.end for token in found[:-1])]
 
 
 def test_tokens_cover_a_document_of_everything():
-    xml_text.check(XML)
-    assert "".join(token.markup for token in xml_text.tokens(XML)) == XML
+    xml_tokens.check(XML)
+    assert "".join(token.markup for token in xml_tokens.tokens(XML)) == XML
     assert _as_tokens(XML) == _as_expat(XML)
 
 
 def test_an_attribute_says_where_its_value_stands():
-    [token] = [token for token in xml_text.tokens(XML) if token.name == "a" and token.kind == "open"]
+    [token] = [token for token in xml_tokens.tokens(XML) if token.name == "a" and token.kind == "open"]
     value, start, end = token.attributes["x:k"]
     assert XML[start:end] == 'one "two" &gt; &#x41;' and value == 'one "two" > A'
     assert token.get("n") == "!-->" and token.get("none") == ""
 
 
 def test_the_end_of_each_element_is_known():
-    found = list(xml_text.tokens("<a><b/><b>x</b></a>"))
-    assert xml_text.ends_of(found) == {0: 5, 1: 1, 2: 4}
+    found = list(xml_tokens.tokens("<a><b/><b>x</b></a>"))
+    assert xml_tokens.ends_of(found) == {0: 5, 1: 1, 2: 4}
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ def test_the_end_of_each_element_is_known():
 )
 def test_what_is_no_xml_or_dangerous_is_refused(text, facts):
     with pytest.raises(DataError) as error:
-        xml_text.check(text)
+        xml_tokens.check(text)
     assert re.search(facts, str(error.value), re.DOTALL)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])))
 def test_what_is_escaped_reads_as_it_was(text):
     text = f"{text}\r<&\"'>"
-    events = _as_expat(f"<a b=\"{xml_text.escape_value(text)}\" c='{xml_text.escape_value(text)}'></a>")
+    events = _as_expat(f"<a b=\"{xml_tokens.escape_value(text)}\" c='{xml_tokens.escape_value(text)}'></a>")
     assert events[0] == ("open", "a", {"b": text, "c": text})
-    assert _as_expat(f"<a>{xml_text.escape(text)}</a>")[1] == ("text", text)
-    assert xml_text.unescape(xml_text.escape(text)) == text
+    assert _as_expat(f"<a>{xml_tokens.escape(text)}</a>")[1] == ("text", text)
+    assert xml_tokens.unescape(xml_tokens.escape(text)) == text
