@@ -72,12 +72,17 @@ def save_bundle(
 
     model_state: the model's `state_dict()`; weights are stored as float32, shared ones once.
     training: JSON about the model's origin, for the manifest: data fingerprint, dev scores.
+    Raises BundleError, and writes nothing, if a weight is NaN or infinite.
     """
+    from safetensors.torch import save_file
+
+    weights = _stored_weights(model_state, cfg)
+    _refuse_not_finite(f"{folder}: not written, because the weight", weights)
     with atomic_folder(folder) as temporary:
         (temporary / "config.yaml").write_text(dump_config(cfg), encoding="utf-8", newline="\n")
         shutil.copyfile(src_spm, temporary / "src.spm")
         shutil.copyfile(tgt_spm, temporary / "tgt.spm")
-        _save_weights(temporary / _WEIGHTS, model_state, cfg)
+        save_file(weights, temporary / _WEIGHTS)
         manifest = {
             "format_version": FORMAT_VERSION,
             "mtkit_version": __version__,
@@ -272,26 +277,24 @@ def _as_text(manifest: Mapping[str, Any]) -> str:
 # The CTranslate2 engine needs no torch: the functions for weights import it, not the module.
 
 
-def _save_weights(path: Path, model_state: "Mapping[str, Tensor]", cfg: Config) -> None:
-    """Write a model's `state_dict()` as float32, shared weights once."""
+def _stored_weights(model_state: "Mapping[str, Tensor]", cfg: Config) -> "dict[str, Tensor]":
+    """Return what a bundle stores of a model's `state_dict()`: float32, shared weights once."""
     import torch
-    from safetensors.torch import save_file
 
     embeddings = [model_state.get(f"{side}_embedding.weight") for side in ("src", "tgt")]  # a classifier has one
     vocab_sizes = [0 if embedding is None else embedding.size(0) for embedding in embeddings]
     second_names = _second_names(_new_model(cfg, *vocab_sizes))
-    weights = {
+    return {
         name: weight.detach().to("cpu", torch.float32).contiguous()
         for name, weight in model_state.items()
         if name not in second_names
     }
-    save_file(weights, path)
 
 
 def _load_weights(path: Path, cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> "Network":
     """Load a model onto the CPU, in evaluation mode.
 
-    Raises BundleError if the file holds no weights, or those of another shape of model.
+    Raises BundleError if the file holds no weights, those of another shape of model, or a NaN or an infinity.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -306,13 +309,29 @@ def _load_weights(path: Path, cfg: Config, src_vocab_size: int, tgt_vocab_size: 
         )
     model = _new_model(cfg, src_vocab_size, tgt_vocab_size)
     try:
-        missing, unexpected = model.load_state_dict(load_file(path), strict=False)
+        weights = load_file(path)
+        missing, unexpected = model.load_state_dict(weights, strict=False)
     except (SafetensorError, RuntimeError) as error:
         raise BundleError(f"{path}: the weights do not fit config.yaml and the tokenizers: {error}") from None
     absent = sorted(set(missing) - _second_names(model))
     if absent or unexpected:
         raise BundleError(f"{path}: weights missing: {absent or 'none'}; unknown: {sorted(unexpected) or 'none'}")
+    _refuse_not_finite(f"{path}: the weight", weights)
     return model.eval()
+
+
+def _refuse_not_finite(subject: str, weights: "Mapping[str, Tensor]") -> None:
+    """Raise BundleError for a NaN or an infinity: some ways to decode would hide it, and translate wrongly.
+
+    subject: the beginning of the message, before the name of the tensor.
+    """
+    from mtkit.model.networks import find_not_finite
+
+    if (name := find_not_finite(weights)) is not None:
+        raise BundleError(
+            f"{subject} {name} contains NaN or infinity; average earlier checkpoints (`mtkit average --checkpoints`), "
+            "convert the model again, or train again with a lower train.lr"
+        )
 
 
 def _new_model(cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> "Network":

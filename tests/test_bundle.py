@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import resource
 import shutil
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from mtkit.bundle import (
     FILES,
@@ -92,6 +93,25 @@ def test_one_flipped_bit_is_refused_by_name(bundle, name):
     (bundle / name).write_bytes(raw)
     with pytest.raises(BundleError, match=f"bundle/{name}: .*sha256 .*copy the bundle again"):
         load_bundle(bundle)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", ["encoder_layers.0.feed_forward.in_proj.weight", "output.bias"])
+def test_a_weight_that_is_not_finite_is_refused_by_name(make_bundle, spm, tmp_path, name, value):
+    folder, other = tmp_path / "model", tmp_path / "other"
+    model = make_bundle(folder)
+    damaged = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    damaged[name].view(-1)[-1] = value
+    with pytest.raises(BundleError, match=f"other: .*{name} .*NaN or infinity"):
+        save_bundle(other, damaged, load_bundle(folder).config, spm, spm, training={})
+    assert not other.exists()
+    weights = folder / "model.safetensors"
+    save_file({**load_file(weights), name: damaged[name]}, weights)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["sha256"][weights.name] = sha256(weights)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BundleError, match=f"model.safetensors: .*{name} .*NaN or infinity"):
+        load_bundle(folder)
 
 
 @pytest.mark.parametrize("name", FILES)

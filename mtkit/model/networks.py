@@ -1,5 +1,10 @@
 """Make the network of a config, and count its weights: the one place that knows which task has which."""
 
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
 from mtkit.config.schema import Config
 from mtkit.model.classifier import EncoderClassifier, count_classifier_weights
 from mtkit.model.network import Network
@@ -20,3 +25,11 @@ def count_network_weights(cfg: Config, src_vocab_size: int, tgt_vocab_size: int)
     if cfg.task == "classify":
         return count_classifier_weights(cfg.model, src_vocab_size, len(cfg.data.labels))
     return count_weights(cfg.model, src_vocab_size, tgt_vocab_size)
+
+
+def find_not_finite(weights: Mapping[str, Tensor]) -> str | None:
+    """Return the name of the first tensor that holds a NaN or an infinity; None if all numbers are finite."""
+    for name, weight in weights.items():
+        if weight.numel() and not torch.stack(torch.aminmax(weight)).isfinite().all():  # a NaN is both extremes
+            return name
+    return None

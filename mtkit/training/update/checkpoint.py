@@ -21,6 +21,7 @@ from torch import Tensor
 from mtkit.console import log
 from mtkit.errors import CheckpointError
 from mtkit.files import atomic_folder, parse_json, sha256_file
+from mtkit.model.networks import find_not_finite
 from mtkit.training.update.state import TrainState
 
 _MODEL, _OPTIMIZER, _STATE, _MANIFEST = "model.safetensors", "optimizer.pt", "state.json", "manifest.json"
@@ -272,9 +273,12 @@ _REMEDY = "restore the checkpoint from a copy, or remove its folder to resume fr
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
-        return load_file(path)
+        weights = load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(_cannot_read(path, error)) from error
+    if (name := find_not_finite(weights)) is not None:
+        raise CheckpointError(f"{path}: the weight {name} contains NaN or infinity; {_REMEDY}")
+    return weights
 
 
 def _cannot_read(path: Path, error: Exception) -> str:

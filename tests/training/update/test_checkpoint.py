@@ -63,6 +63,19 @@ def test_a_checkpoint_restores_weights_optimizer_and_state(tmp_path):
         learn(other, other_optimizer)
 
 
+def test_weights_that_are_not_finite_are_refused_by_name(tmp_path):
+    model, optimizer = make()
+    with torch.no_grad():
+        model[1].weight[0, 2] = torch.nan
+    write(Checkpoints(tmp_path), TrainState(step=10), model, optimizer)
+    checkpoint = Checkpoints(tmp_path).newest()
+    assert checkpoint is not None
+    with pytest.raises(CheckpointError, match=r"step-10/model\.safetensors: .*1\.weight .*NaN or infinity.*remove"):
+        checkpoint.weights()
+    with pytest.raises(CheckpointError, match=r"1\.weight"):
+        Checkpoints(tmp_path).mean_weights([10])
+
+
 def test_a_state_survives_json():
     state = TrainState(step=3, seconds=0.1 + 0.2, best=[Scored(2, 33.3, 1.5)], grad_scaler={"scale": 65536.0})
     state.interval.loss_sum = 1 / 3
