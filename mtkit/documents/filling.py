@@ -1,16 +1,32 @@
 """Fill a document with the translations of its sentences, and note what a person should look at."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from mtkit.documents.document import Document, Filled, Segment
-from mtkit.documents.paragraphs import Paragraph, assemble, sentences_of
-from mtkit.documents.sentences import Sentence, Translated
+import numpy as np
+
+from mtkit.documents.document import Document, Filled, Part, Segment
+from mtkit.documents.inline import Inline
+from mtkit.documents.sentences import Alignment, Sentence, Translated
+from mtkit.documents.transfer import Interval, transfer, words_of
 
 LEFT = "left"  # the segment is as it was in the source
 CHECK = "check"  # its translation looks wrong
 PLACED = "placed"  # placeholders or codes were put in their places by force
+_MOST_CELLS = 20_000_000  # of the weights of a segment's words: 160 MB
+_WORDS_A_CODE = 20  # that take as long as a code: so that the time for a segment stays at some seconds
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A segment's translation, and what a person should know of it."""
+
+    text: str  # with the codes
+    plain: str  # without
+    faults: tuple[str, ...]  # of its sentences, each kind once
+    n_placed: int  # placeholders, by the alignment
+    n_guessed: int  # codes or pairs of codes whose place no alignment shows
 
 
 @dataclass(frozen=True)
@@ -53,22 +69,24 @@ def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDoc
         translations: dict[int, Filled] = {}
         of_segment: dict[int, list[Note]] = {}
         for index, segment in enumerate(part.reading.all_segments):
-            n_sentences += len(sentences_of(segment.inline))
+            n_sentences += len(segment.inline.sentences)
             n_codes += segment.inline.n_places
             paragraph = assemble(segment.inline, results, segment.write)
-            place = ", ".join(filter(None, [part.name, segment.place]))
-            of_segment[index] = list(_notes(segment, paragraph, place))
+            of_segment[index] = list(_notes(segment, paragraph, _place(part, segment)))
             if not any(note.kind == LEFT for note in of_segment[index]):
                 translations[index] = Filled(paragraph.text, bool(of_segment[index]))
         text, left = part.merged(translations)
         for index, why in left.items():
             segment = part.reading.all_segments[index]
-            place = ", ".join(filter(None, [part.name, segment.place]))
-            of_segment[index] = [Note(place, LEFT, why, segment.inline.text, translations[index].text)]
+            of_segment[index] = [Note(_place(part, segment), LEFT, why, segment.inline.text, translations[index].text)]
         notes += [note for found in of_segment.values() for note in found]
         merged.append(part.encode(text))
     n_segments = sum(1 for _ in _segments(document))
     return TranslatedDocument(document.pack(merged), n_segments, n_sentences, n_codes, tuple(notes))
+
+
+def _place(part: Part, segment: Segment) -> str:
+    return ", ".join(filter(None, [part.name, segment.place]))
 
 
 def _segments(document: Document) -> Iterable[Segment]:
@@ -100,3 +118,64 @@ def _notes(segment: Segment, paragraph: Paragraph, place: str) -> Iterable[Note]
         if n:
             what = f"the place of 1 {noun} is a guess" if n == 1 else f"the places of {n} {noun}s are guesses"
             yield Note(place, PLACED, what, src, tgt)
+
+
+def sentences_of(inline: Inline) -> list[Sentence]:
+    """Return the sentences of a segment, in order."""
+    return [Sentence(inline.text[start:end], bool(inline.spans)) for start, end in inline.sentences]
+
+
+def assemble(inline: Inline, results: Mapping[str, Translated], write: Callable[[str], str] = str) -> Paragraph:
+    """Return a segment's translation from those of its sentences.
+
+    results: by the sentences' texts. What stands between sentences stays as it is.
+    write: turns text into that of the document.
+    """
+    intervals = inline.sentences
+    found = [_as_it_was(results[inline.text[start:end]], inline.text[start:end]) for start, end in intervals]
+    plain, tgt_intervals, at = "", [], 0
+    for (start, end), translated in zip(intervals, found, strict=True):
+        plain += inline.text[at:start]
+        tgt_intervals.append((len(plain), len(plain) + len(translated.text)))
+        plain += translated.text
+        at = end
+    plain += inline.text[at:]
+    faults = tuple(dict.fromkeys(fault for translated in found for fault in translated.faults))
+    n_placed = sum(translated.n_placed for translated in found)
+    if not inline.spans:
+        return Paragraph(inline.source if plain == inline.text else write(plain), plain, faults, n_placed, 0)
+    alignments = [translated.alignment or Alignment((), (), ()) for translated in found]
+    src_words, src_first = _words(inline.text, intervals, [alignment.src for alignment in alignments])
+    tgt_words, tgt_first = _words(plain, tgt_intervals, [alignment.tgt for alignment in alignments])
+    if len(tgt_words) * max(len(src_words), _WORDS_A_CODE * inline.n_places) > _MOST_CELLS:
+        return Paragraph(inline.source, plain, (*faults, "codes"), n_placed, 0)
+    weights = np.zeros((len(tgt_words), len(src_words)))
+    for row, column, alignment in zip(tgt_first, src_first, alignments, strict=True):
+        if alignment.tgt and alignment.src:
+            weights[row : row + len(alignment.tgt), column : column + len(alignment.src)] = alignment.weights
+    moved = transfer(inline, plain, weights, write, (src_words, tgt_words))
+    return Paragraph(moved.text, plain, faults, n_placed, moved.n_guessed)
+
+
+def _as_it_was(translated: Translated, src: str) -> Translated:
+    """Return the translation; with the white space of the source if nothing else differs."""
+    return replace(translated, text=src) if translated.text.split() == src.split() else translated
+
+
+def _words(
+    text: str, intervals: Sequence[Interval], of_sentences: Sequence[Sequence[Interval]]
+) -> tuple[list[Interval], list[int]]:
+    """Return the words of a text, those between its sentences among them, and the index of each sentence's first."""
+    words: list[Interval] = []
+    first: list[int] = []
+    at = 0
+    for (start, end), in_sentence in zip(intervals, of_sentences, strict=True):
+        words += _shifted(words_of(text[at:start]), at)
+        first.append(len(words))
+        words += _shifted(in_sentence or words_of(text[start:end]), start)
+        at = end
+    return [*words, *_shifted(words_of(text[at:]), at)], first
+
+
+def _shifted(words: Sequence[Interval], by: int) -> list[Interval]:
+    return [(start + by, end + by) for start, end in words]

@@ -1,10 +1,15 @@
 """Text with inline codes: markup that stays as it is while the text around it is translated."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
+from mtkit.text.sentences import sentence_spans
+
+_LINE = re.compile(r"[^\n]+")
 _MOST_LEVELS = 100  # of codes inside each other; those beyond count as codes without a partner
 Kind = Literal["open", "close", "single"]
 
@@ -51,6 +56,11 @@ class Inline:
     source: str  # as it is in the document
     text: str
     spans: tuple[Span, ...]  # the outermost, in their order
+
+    @cached_property
+    def sentences(self) -> list[tuple[int, int]]:
+        """Where the sentences stand in the text."""
+        return cut(self.text)
 
     @property
     def n_places(self) -> int:
@@ -116,3 +126,21 @@ def _partners(parts: Sequence[Part]) -> set[int]:
                 found |= {opened, index}
                 break
     return found
+
+
+def cut(text: str) -> list[tuple[int, int]]:
+    """Return where the sentences of a text stand; none divides a line or has white space at its ends."""
+    return [
+        found
+        for line in _LINE.finditer(text)
+        for found in _sentences_of(line[0], line.start())
+        if any(map(str.isalpha, text[found[0] : found[1]]))
+    ]
+
+
+def _sentences_of(line: str, offset: int) -> Iterator[tuple[int, int]]:
+    for start, end in sentence_spans(line):
+        sentence = line[start:end]
+        start += len(sentence) - len(sentence.lstrip())
+        if sentence.strip():
+            yield offset + start, offset + start + len(sentence.strip())

@@ -5,7 +5,7 @@ Importing this loads no torch: a document without tags is translated by CTransla
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from mtkit.console import log
 from mtkit.documents.inline import Code, Inline, Part, inline_of
 from mtkit.documents.transfer import Floats, Interval, Words, transfer, words_of
 from mtkit.errors import UsageError
-from mtkit.text.sentences import sentence_spans
 from mtkit.tokens.placeholders import Placeholders
 from mtkit.translation.candidates import Translation
 from mtkit.translation.translator import Translator
@@ -25,8 +24,6 @@ from mtkit.translation.translator import Translator
 if TYPE_CHECKING:
     from mtkit.model.transformer import Transformer
     from mtkit.scoring.alignment_lexicon import AlignmentLexicon
-
-_LINE = re.compile(r"[^\n]+")
 
 
 @dataclass(frozen=True)
@@ -84,24 +81,6 @@ class Translated:
     def from_json(cls, line: str) -> "Translated":
         """Read such a line."""
         return cls.from_values(json.loads(line))
-
-
-def cut(text: str) -> list[Interval]:
-    """Return where the sentences of a text stand; none divides a line or has white space at its ends."""
-    return [
-        found
-        for line in _LINE.finditer(text)
-        for found in _sentences_of(line[0], line.start())
-        if any(map(str.isalpha, text[found[0] : found[1]]))
-    ]
-
-
-def _sentences_of(line: str, offset: int) -> Iterator[Interval]:
-    for start, end in sentence_spans(line):
-        sentence = line[start:end]
-        start += len(sentence) - len(sentence.lstrip())
-        if sentence.strip():
-            yield offset + start, offset + start + len(sentence.strip())
 
 
 class SentenceTranslator:

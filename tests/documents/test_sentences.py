@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtkit.documents.filling import assemble, sentences_of
+from mtkit.documents.inline import cut
 from mtkit.documents.pages import html_text
-from mtkit.documents.paragraphs import assemble, sentences_of
 from mtkit.documents.placeholders import PROSE, STRINGS
-from mtkit.documents.sentences import Alignment, Sentence, SentenceTranslator, Translated, cut
+from mtkit.documents.sentences import Alignment, Sentence, SentenceTranslator, Translated
 from mtkit.translation.translator import Translator
 
 
