@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from mtkit.bundle import Bundle, BundleFiles, load_bundle, read_bundle, save_bundle
+from mtkit.config.model import ModelConfig
 from mtkit.config.schema import Config
 from mtkit.model.networks import new_network
 from mtkit.model.transformer import Transformer
@@ -31,6 +32,31 @@ SHAPES: dict[str, dict[str, Any]] = {
     "ALiBi, three heads": {"positions": "alibi", "n_heads": 3, "d_model": 18},
 }
 _DECODE = {"beam_size": 3, "max_len_factor": 1.0, "max_len_constant": 4, "threads": 1}
+
+
+def tiny_transformer(
+    src_vocab_size: int,
+    tgt_vocab_size: int | None = None,
+    *,
+    seed: int = 1,
+    scale: float = 1.0,
+    noise: float = 0.0,
+    **model: Any,
+) -> Transformer:
+    """A random network of one layer a side, in evaluation mode; always the same for the same arguments.
+
+    scale: multiplies all weights; larger ones make surer choices. noise: added to all weights, so that none is the
+    zero or one that it begins as, which would hide that it is left out. model: keys of that section that differ.
+    """
+    sizes = {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    torch.manual_seed(seed)
+    network = Transformer(ModelConfig.model_validate(sizes | model), src_vocab_size, tgt_vocab_size or src_vocab_size)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(scale)
+            if noise:
+                parameter.add_(noise * torch.randn_like(parameter))
+    return network.eval()
 
 
 def write_lines(path: Path | str, lines: list[str]) -> Path:
@@ -115,14 +141,7 @@ def save_tiny_bundle(
 
 
 def _random_model(cfg: Config, spm: Path, *, seed: int, scale: float) -> Transformer:
-    """scale: what the weights that it begins with are multiplied by; larger ones make surer choices."""
-    size = Tokenizer.load(spm).vocab_size
-    torch.manual_seed(seed)
-    model = Transformer(cfg.model, size, size)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(scale)
-    return model
+    return tiny_transformer(Tokenizer.load(spm).vocab_size, seed=seed, scale=scale, **cfg.model.model_dump())
 
 
 def _save(folder: Path, spm: Path, cfg: Config, model: Transformer) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiny_models import tiny_transformer
 
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.model import ModelConfig
 from mtkit.engines.lexicon import Model1, learn_lexicon
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import Shortlist
@@ -128,9 +128,7 @@ def test_ids_beyond_the_vocabulary_are_refused() -> None:
 
 @pytest.fixture
 def model() -> Transformer:
-    torch.manual_seed(2)
-    cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tie="none")
-    return Transformer(cfg, N_SRC, N_TGT).eval()
+    return tiny_transformer(N_SRC, N_TGT, seed=2, tie="none")
 
 
 def decode(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from browsing import check_page, open_page
+from tiny_models import tiny_transformer
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.model import ModelConfig
 from mtkit.errors import MtkitError
 from mtkit.inspection.positions import (
     Side,
@@ -27,8 +27,7 @@ SIZES = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_deco
 
 
 def model_with(**choices) -> Transformer:
-    torch.manual_seed(3)
-    return Transformer(ModelConfig.model_validate({**SIZES, **choices}), src_vocab_size=20, tgt_vocab_size=30).eval()
+    return tiny_transformer(20, 30, seed=3, **{**SIZES, **choices})
 
 
 def paper(position: int, i: int, width: int) -> float:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_models import tiny_transformer
 
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.model import ModelConfig
 from mtkit.engines.ctranslate2 import CTranslate2Engine, unsupported
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import BundleError, MtkitError
@@ -37,14 +37,8 @@ VARIANTS = [
 
 def random_model(seed: int = 0, vocab_size: int = VOCAB_SIZE, **choices: object) -> Transformer:
     """A random model; also its biases and gains are random."""
-    sizes = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 1, "max_positions": 64}
-    sizes["max_relative_distance"] = 3
-    torch.manual_seed(seed)
-    model = Transformer(ModelConfig.model_validate({**sizes, **choices}), vocab_size, vocab_size).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return model
+    sizes = {"d_ff": 24, "n_encoder_layers": 2, "max_positions": 64, "max_relative_distance": 3}
+    return tiny_transformer(vocab_size, seed=seed, noise=0.2, **{**sizes, **choices})
 
 
 def pieces(vocab_size: int = VOCAB_SIZE) -> list[str]:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from tiny_models import tiny_transformer
 from torch import Tensor, nn
 
-from mtkit.config.model import ModelConfig
 from mtkit.model import ops
 from mtkit.model.cpu.packed import Int8Linear, PackedLinear
 from mtkit.model.quantization import quantize, supported_precision
@@ -71,9 +71,8 @@ def test_packing_changes_no_result(n_rows: int) -> None:
 
 
 def small_model(**choices: object) -> Transformer:
-    torch.manual_seed(1)
-    cfg = ModelConfig.model_validate({"d_model": 32, "d_ff": 48, "n_heads": 2, "n_encoder_layers": 2} | choices)
-    return Transformer(cfg, 20, 20).eval()
+    shape = {"d_model": 32, "d_ff": 48, "n_encoder_layers": 2, "n_decoder_layers": 3}
+    return tiny_transformer(20, **{**shape, **choices})
 
 
 @ACCELERATED

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from tiny_models import tiny_transformer
 from torch import Tensor
 
-from mtkit.config.model import ModelConfig
 from mtkit.model.ssru import SSRU
 from mtkit.model.transformer import Transformer
 
@@ -96,13 +96,9 @@ def test_gradients_are_those_of_finite_differences(unit: SSRU) -> None:
 
 
 def small_model(**changes: object) -> Transformer:
-    cfg = ModelConfig.model_validate(
-        {"d_model": 32, "d_ff": 64, "n_heads": 4, "n_encoder_layers": 1, "n_decoder_layers": 2, "decoder": "ssru"}
-        | {"embedding_dropout": 0.0, "residual_dropout": 0.0}
-        | changes
-    )
-    torch.manual_seed(5)
-    return Transformer(cfg, 20, 20).eval()
+    shape = {"d_model": 32, "d_ff": 64, "n_heads": 4, "n_decoder_layers": 2, "decoder": "ssru"}
+    no_dropout = {"embedding_dropout": 0.0, "residual_dropout": 0.0}
+    return tiny_transformer(20, seed=5, **{**shape, **no_dropout, **changes})
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "marian", "learned", "rotary"])

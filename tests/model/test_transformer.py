@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_models import tiny_transformer
 from torch import Tensor, nn
 
 from mtkit.config.model import ModelConfig
@@ -22,14 +23,9 @@ VARIANTS = [
 
 
 def small_model(**choices: object) -> Transformer:
-    torch.manual_seed(1)
-    sizes = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    sizes = {"d_ff": 24, "n_encoder_layers": 2, "n_decoder_layers": 2}
     sizes["max_relative_distance"] = 3  # below the sentences' lengths
-    model = Transformer(ModelConfig.model_validate(sizes | choices), SRC_VOCAB, TGT_VOCAB, PAD).eval()
-    with torch.no_grad():  # zeros and ones as initial values would hide what is left out
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return model
+    return tiny_transformer(SRC_VOCAB, TGT_VOCAB, noise=0.1, **{**sizes, **choices})
 
 
 CHOICES: dict[str, list[str]] = {

@@ -2,10 +2,9 @@
 
 import torch
 from safetensors.torch import load_file
+from tiny_models import tiny_transformer
 from torch import Tensor
 
-from mtkit.config.model import ModelConfig
-from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
 from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.training.update.optimizer_step import MovingAverage, Updater
@@ -14,7 +13,7 @@ from mtkit.training.validation.translation import TranslationValidator
 
 
 def tiny_model():
-    return Transformer(ModelConfig(d_model=8, d_ff=8, n_heads=1, n_encoder_layers=1, n_decoder_layers=1), 9, 9)
+    return tiny_transformer(9, d_model=8, d_ff=8, n_heads=1).train()
 
 
 def set_all(model, value):

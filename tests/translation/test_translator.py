@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_models import tiny_transformer
 from torch import Tensor, nn
 
 from mtkit.bundle import read_bundle
@@ -266,12 +267,9 @@ def test_a_program_keeps_its_threads_unless_it_asks_for_others(shared_bundle):
 
 @pytest.fixture(scope="module")
 def random_model() -> Transformer:
-    cfg = ModelConfig(d_model=32, d_ff=64, n_heads=4, n_encoder_layers=2, n_decoder_layers=2)
-    torch.manual_seed(5)
-    model = Transformer(cfg, Letters.vocab_size, Letters.vocab_size).eval()
+    shape = {"d_model": 32, "d_ff": 64, "n_heads": 4, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    model = tiny_transformer(Letters.vocab_size, seed=5, scale=2.5, **shape)
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.5)  # far from uniform, so that sources differ in what comes out
         model.output.bias[EOS_ID] = 1.0
     return model
 

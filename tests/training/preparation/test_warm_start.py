@@ -7,16 +7,14 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_models import SHAPES, tiny_bundle, tiny_config, tiny_tokenizer
+from tiny_models import SHAPES, tiny_bundle, tiny_config, tiny_tokenizer, tiny_transformer
 from torch import Tensor
 
 from mtkit.bundle import add_to_bundle, find_model, load_bundle, save_bundle
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.model import ModelConfig
 from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.errors import BundleError, ConfigError
-from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
 from mtkit.tokens.special_ids import BOS_ID
 from mtkit.training.preparation.prepare import check_early
@@ -190,8 +188,7 @@ def test_frozen_weights_stay_as_they_are(base_run, tuning):
 
 
 def small_model(n_layers=1, **changes):
-    cfg = ModelConfig(d_model=8, d_ff=8, n_heads=1, n_encoder_layers=n_layers, n_decoder_layers=1, **changes)
-    return Transformer(cfg, 9, 9)
+    return tiny_transformer(9, d_model=8, d_ff=8, n_heads=1, n_encoder_layers=n_layers, **changes)
 
 
 def frozen(model):

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 from fixtures.plain_transformer import PlainTransformer
+from tiny_models import tiny_transformer
 
-from mtkit.config.model import ModelConfig
 from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
-from mtkit.model.transformer import Transformer
 from mtkit.training.update.optimizer_step import Updater, batch_loss
 
 
@@ -23,14 +22,9 @@ def random_batch(n_pairs, src_len, tgt_len, vocab_size):
 
 
 def small_model():
-    torch.manual_seed(3)
-    shape = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    shape = {"d_ff": 24, "n_encoder_layers": 2, "n_decoder_layers": 2}
     rates = dict.fromkeys(("embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout"), 0.0)
-    model = Transformer(ModelConfig(**shape, **rates), 20, 18)
-    with torch.no_grad():  # zeros and ones as initial values would hide what is left out
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return model
+    return tiny_transformer(20, 18, seed=3, noise=0.1, **shape, **rates).train()
 
 
 def test_gradients_are_those_of_torchs_layers_and_cross_entropy():
