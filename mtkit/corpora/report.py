@@ -29,6 +29,7 @@ from mtkit.pair_files.lines import windows
 from mtkit.pair_files.pairs import Pair
 from mtkit.quality.faults import words_of
 from mtkit.text.near_texts import squeezed
+from mtkit.text.sentences import QUESTIONS, final_marks
 
 ReadPairs = Callable[[], Iterator[Pair]]
 
@@ -39,8 +40,6 @@ _N_EXAMPLES = 5
 _N_LONGEST = 5
 _GROWTH_POINTS = 24
 _EXAMPLES_FROM = 1_000_000  # examples of repeats are fetched from the first pairs
-_END = dict.fromkeys(".!\u2026\u3002\uff01\u0964\u06d4\uff0e", ".") | dict.fromkeys("?\uff1f\u061f\u037e", "?")
-_CLOSING = " \"'\u2019\u201d\u201c\u00bb\u00ab\u203a\u2039)]}\u300d\u300f\uff09*_"
 
 
 @dataclass(frozen=True)
@@ -195,11 +194,15 @@ def _judge(blocks: Sequence[list[Pair]], languages: tuple[str, str], cfg: CleanC
 
 def _different_ends(src: str, tgt: str) -> str:
     """Return how the ends of two sentences differ: one is a question, or one has no end; "" if they do not."""
-    marks = [_END.get(text.rstrip(_CLOSING)[-1:], "") for text in (src, tgt)]
-    if marks[0] == marks[1] or not src or not tgt:
-        return ""
-    names = {"": "no mark at the end", ".": "a full stop or the like", "?": "a question mark"}
-    return f"source: {names[marks[0]]}; target: {names[marks[1]]}"
+    ends = [_end_in_words(text) for text in (src, tgt)]
+    return "" if ends[0] == ends[1] or not src or not tgt else f"source: {ends[0]}; target: {ends[1]}"
+
+
+def _end_in_words(text: str) -> str:
+    marks = final_marks(text.rstrip("*_ "))  # without the marks of bold and italics
+    if not marks:
+        return "no mark at the end"
+    return "a full stop or the like" if QUESTIONS.isdisjoint(marks) else "a question mark"
 
 
 def _rule_findings(judged: _Judged) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from mtkit.quality.numbers import lost_numbers
+from mtkit.text.sentences import final_marks
 
 FaultKind = Literal["empty", "loop", "length", "copy", "number", "url"]
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
@@ -26,7 +27,6 @@ _WIDE = (
     (re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"), 3.0),
     (re.compile(r"[\u3040-\u30ff\uac00-\ud7af]"), 2.0),
 )
-_END = re.compile(r"[.!?…。！？؟।۔։።။។][\"'”’»›)\]」』\s]*$")
 _NO_FULL_STOP = re.compile(r"[\u0e00-\u0eff]\s*$")  # Thai and Lao
 # A character of an address: no space of any kind, quote or apostrophe (www.x.com'da), and none of the scripts without
 # spaces or of Korean, whose words follow an address at once.
@@ -193,7 +193,7 @@ def _length(src: str, text: str, finished: bool) -> list[Fault]:
     if not finished:
         return [Fault("length", UNFINISHED)]
     n_src, n_text = n_letters(src), n_letters(text)
-    cut_off = _END.search(src) and not _END.search(text) and not _NO_FULL_STOP.search(text)
+    cut_off = final_marks(src) and not final_marks(text) and not _NO_FULL_STOP.search(text)
     if is_likely_length(n_src, n_text, cut_off=bool(cut_off)):
         return []
     return [Fault("length", TOO_SHORT if n_text < n_src else TOO_LONG)]

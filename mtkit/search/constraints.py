@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
+from mtkit.text.sentences import FINAL
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.tokens.tokenizer import SPACE, Tokenizer
 
@@ -22,7 +23,7 @@ _EDGE = "\0"
 _MATCHES_ANYWHERE = re.compile(
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]"
 )
-_SENTENCE_ENDS = ".!?…:"
+_BEFORE_CAPITAL = FINAL + ":"
 _LEAST_ATTENTION = 0.01
 
 
@@ -380,7 +381,7 @@ class ConstraintState:
     def _beginnings(self) -> list[tuple[int, Mapping[int, Sequence[Form]]]]:
         """Return the index of each requirement that is not met, with its forms that can begin here by first token."""
         after_word = joins(self._text[-1:])
-        opening = self._text.rstrip(" " + _EDGE)[-1:] in _SENTENCE_ENDS  # also where there is no text yet
+        opening = self._text.rstrip(" " + _EDGE)[-1:] in _BEFORE_CAPITAL  # also where there is no text yet
         return [
             (index, requirement.beginning(after_word=after_word, opening=opening))
             for index, requirement in enumerate(self.constraints.required)

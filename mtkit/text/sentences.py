@@ -1,13 +1,35 @@
-"""Where sentences and their clauses end: a text in, its sentences out."""
+"""Where sentences and their clauses end: a text in, its sentences out, or the marks with which it ends."""
 
 import re
 
-_CLOSING = r"[\"'”’»›)\]]*"
-# Group 1 is the white space (perhaps none) between two segments, which belongs to neither.
-_SENTENCE_ENDS = re.compile(
-    rf"(?:(?<![.!?…])[.!?…]+{_CLOSING}(?=\s)|(?<![。！？])[。！？]+{_CLOSING})(\s*)"  # whole runs of marks
-)
-_CLAUSE_ENDS = re.compile(rf"(?:[,;:–—]{_CLOSING}(?=\s)|[，、；：]{_CLOSING})(\s*)")
+# Marks that end a sentence (Unicode's Sentence_Terminal, and the ellipsis, of scripts that are in use). Some do so only
+# before white space: 3.5 is a number.
+_FINAL_BEFORE_SPACE = ".!?…\u061f\u06d4\u0589\u1362\u1367\u17d4\uff0e\u037e"  # Arabic to Khmer, full-width, Greek
+_FINAL_ANYWHERE = "。！？\uff61\u0964\u0965\u104b\u0f0d\u0f0e"  # Chinese and Japanese; danda, Burmese, Tibetan
+FINAL = _FINAL_BEFORE_SPACE + _FINAL_ANYWHERE
+QUESTIONS = frozenset("?？\u061f\u1367\u037e")
+_PAUSING_BEFORE_SPACE = ",;:\u060c\u061b"
+_PAUSING_ANYWHERE = "，、；："
+PAUSING = _PAUSING_BEFORE_SPACE + _PAUSING_ANYWHERE  # marks inside a sentence
+_DASHES = "–—"
+# What may stand between such a mark and the space: brackets and quotation marks. German and Danish close „so“ and »so«,
+# with marks that open a quotation elsewhere, so those count only before white space.
+_CLOSING = "\"'”’»›)]}」』）］】》〉"
+_CLOSING_BEFORE_SPACE = f"{_CLOSING}“‘«‹"
+_SPACED_CLOSING = r"(?:[ \u00a0\u202f][»›](?!\S))?+"  # French: « Entrez. »
+_AT_END = f"{_CLOSING_BEFORE_SPACE} \t\n\r\v\f\u00a0\u2009\u202f\u3000"
+
+
+def _ends(before_space: str, anywhere: str) -> re.Pattern[str]:
+    """Match whole runs of marks. Group 1 is the white space behind, perhaps none, which belongs to no sentence."""
+    return re.compile(
+        rf"(?:(?<![{before_space}])[{before_space}]+[{re.escape(_CLOSING_BEFORE_SPACE)}]*{_SPACED_CLOSING}(?=\s)"
+        rf"|(?<![{anywhere}])[{anywhere}]+[{re.escape(_CLOSING)}]*)(\s*)"
+    )
+
+
+_SENTENCE_ENDS = _ends(_FINAL_BEFORE_SPACE, _FINAL_ANYWHERE)
+_CLAUSE_ENDS = _ends(_PAUSING_BEFORE_SPACE + _DASHES, _PAUSING_ANYWHERE)
 _WORD_START = r"(?<![^\s(\[\"'«»“„‘‚])"
 _ABBREVIATION = re.compile(  # at the end of the text: not the end of a sentence
     rf"{_WORD_START}(?:"
@@ -51,6 +73,18 @@ def sentence_spans(text: str) -> list[Span]:
             spans.append((begin, end))
             begin = start
     return [*spans, (begin, len(text))]
+
+
+def without_closing(text: str) -> str:
+    """Return the text without quotation marks, brackets and white space at its end."""
+    return text.rstrip(_AT_END)
+
+
+def final_marks(text: str) -> str:
+    """Return the marks with which a text ends as a sentence does, and what follows them, such as '?"'; "" if none."""
+    bare = without_closing(text)
+    words = bare.rstrip(FINAL)
+    return text[len(words) :] if len(words) < len(bare) else ""
 
 
 def clause_gaps(text: str) -> list[Span]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.text.sentences import sentences
+from mtkit.text.sentences import final_marks, sentences
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,51 @@ def test_what_is_short_and_no_abbreviation_ends_a_sentence():
         "Then we left the U.S.",
         "It rained.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("यह पहला वाक्य है।", "यह दूसरा है।"),  # Hindi
+        ("یہ پی۔ایچ۔ڈی ہے۔", "یہ دوسرا ہے۔"),  # Urdu, with an abbreviation
+        ("كيف حالك؟", "أنا بخير."),  # Arabic
+        ("Սա առաջինն է։", "Սա երկրորդն է։"),  # Armenian
+        ("ይህ አንድ ነው።", "ይህ ሁለት ነው።"),  # Amharic
+        ("នេះជាមួយ។", "នេះជាពីរ។"),  # Khmer
+        ("ဒါတစ်ခု။", "ဒါနှစ်ခု။"),  # Burmese
+        ("„Komm herein.“", "Dann ging er."),
+        ("»Kom ind!«", "Så gik han."),
+        ("« Entrez. »", "Puis il partit."),
+    ],
+)
+def test_sentences_end_in_every_script_and_before_closing_quotation_marks(first, second):
+    assert sentences(f"{first} {second}") == [first, second]
+
+
+def test_a_closing_quotation_mark_is_not_a_sentence():
+    assert sentences("« Entrez. »") == ["« Entrez. »"]
+    assert sentences("„Herein.“") == ["„Herein.“"]
+
+
+def test_an_opening_quotation_mark_begins_the_next_sentence():
+    assert sentences("他来了。“你好！”他说。") == ["他来了。", "“你好！”", "他说。"]
+    assert sentences("He came. “Hello!” He left.") == ["He came.", "“Hello!”", "He left."]
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        ("It rains.", "."),
+        ('"Does it?!" ', '?!" '),
+        ("Il pleut. »", ". »"),
+        ("„Es regnet.“", ".“"),
+        ("下雨了。」", "。」"),
+        ("बारिश हो रही है।", "।"),
+        ("It costs 3.50", ""),
+        ("a list:", ""),
+        ("(no mark)", ""),
+        ("", ""),
+    ],
+)
+def test_the_marks_at_the_end_of_a_sentence_come_with_what_closes_it(text, marks):
+    assert final_marks(text) == marks

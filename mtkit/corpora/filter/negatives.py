@@ -14,13 +14,13 @@ from functools import partial
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.pair_files.pairs import Languages
 from mtkit.quality.negation import without_negation
+from mtkit.text.sentences import final_marks
 
 Texts = tuple[str, str]  # source and target
 _NEAR_LENGTH = 50  # pairs before and after, ordered by the target's length, from which "unrelated" draws
 _WORD_LETTERS = 4  # of words that make two targets similar
 _RARE = 300  # pairs with a word that makes two targets similar, at most
 _TRIES = 10
-_END_MARK = re.compile(r"[.!?…。！？]+[\"'»”’)]*$")
 _NUMBER = re.compile(r"\d+")
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -94,8 +94,8 @@ class Mistakes:
                 return None
             n = rng.randint(max(1, len(words) // 5), max(1, 4 * len(words) // 5))
             kept = self._joined(words[:n] if rng.random() < 0.7 else words[-n:], side)
-            mark = _END_MARK.search(text)
-            return kept + mark[0] if mark and rng.random() < 0.5 and not _END_MARK.search(kept) else kept
+            marks = final_marks(text)
+            return kept + marks if marks and rng.random() < 0.5 and not final_marks(kept) else kept
 
         return self._on_one_side(index, rng, cut)
 

@@ -10,11 +10,12 @@ from mtkit.documents.messages.access_keys import with_key, without_key
 from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.placeholders import STRINGS
+from mtkit.text.sentences import FINAL
 
 PLACEHOLDER = re.compile("|".join(STRINGS))
 ENTITY = re.compile(r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 # A line break inside a wrapped paragraph: after a long line that ends no sentence, before a line that is no list item.
-_SOFT_BREAK = re.compile(r"(?<=[^\n]{40})(?<![.!?:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
+_SOFT_BREAK = re.compile(rf"(?<=[^\n]{{40}})(?<![{FINAL}:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{{])(?!\w{{1,3}}[.)]\s)")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]*\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f]+")
 _BREAK = re.compile(rf"{_CONTROL.pattern}|(?<![ \t])[ \t]*\n[ \t]*|(?<![\s.!?])  +(?=\S)")  # or the gap of a table
 _BLOCKS = re.compile(  # of HTML, which end a sentence

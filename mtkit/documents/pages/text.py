@@ -11,13 +11,14 @@ from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segme
 from mtkit.documents.inline import Inline
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.text.sentences import FINAL, without_closing
 
 _LINE = re.compile(r"(?:(?<=[\r\n\f])|\A)[^\S\r\n\f]*+[^\s][^\r\n\f]*+")
 _BREAK = re.compile(r"\r\n|[\r\n\f]")
 _PREFIX = re.compile(
     r"[^\S\r\n]*+(?:(?:[-*•–+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]|#{1,6}|>{1,9}|\[[ xX]\])[^\S\r\n]++)*"
 )
-_ENDS_SENTENCE = re.compile(r"[.!?…:;。！？][\"'”’»)\]]*\s*\Z")
+_ENDS_LINE = FINAL + ":;："
 _WRAPPED = 40  # characters: the lines of a wrapped paragraph are longer, but for the last
 _EVEN = 0.6  # and at least so long, relative to the longest
 _CELL = re.compile(r"[^\t]*[^\s][^\t]*")
@@ -89,7 +90,7 @@ def _goes_on(text: str, before: Line, line: Line) -> bool:
 def _as_one_or_each(block: list[Line]) -> Iterator[list[Line]]:
     lengths = [len(line[0].rstrip()) for line in block]
     longest, before_last = max(lengths), block[:-1]
-    n_ends = sum(bool(_ENDS_SENTENCE.search(line[0])) for line in before_last)
+    n_ends = sum(without_closing(line[0]).endswith(tuple(_ENDS_LINE)) for line in before_last)
     is_wrapped = longest > _WRAPPED and min(lengths[:-1], default=0) >= _EVEN * longest
     if len(block) > 1 and is_wrapped and 2 * n_ends <= len(before_last) and "\t" not in "".join(_rests(block)):
         yield block

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mtkit.documents.source import lines_of
 from mtkit.errors import DataError
+from mtkit.text.sentences import FINAL, PAUSING, without_closing
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[,.](\d{1,3})"
 _TIMING = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?P<rest>[^\r\n]*)")
@@ -17,9 +18,6 @@ _POSITION = re.compile(r"\{\\an?\d+[^{}\r\n]{0,100}\}")
 _TURN = re.compile(
     r"(?:<(?!v[\s.>])[^<>\r\n]*>|\{\\[^{}\r\n]*\}|[ \t])*(?P<mark>[-‐–—](?![-‐–—])[ \t]*(?=\S)|<v[\s.>]|[♪♫])"
 )
-_FINAL = ".!?…。！？．｡؟।"
-_CLOSING = "\"'”’»」』)]）］"
-_PAUSING = ",，、;،"
 _NOT_SPEECH = "♪♫♬♩[]()（）【】"
 MOST_JOINED = 6  # cues of a sentence
 _LONGEST_GAP_S = 3.0  # between them
@@ -139,7 +137,7 @@ def turn_mark(text: str, line: Interval) -> Interval | None:
 def groups(text: str, cues: Sequence[Cue]) -> Iterator[list[Cue]]:
     """Yield cues that share a sentence together, others alone."""
     ends = [_end_of_speech(text, cue) for cue in cues]
-    is_punctuated = sum(end in _FINAL for end in ends if end) >= _OFTEN * len(cues)
+    is_punctuated = sum(end in FINAL for end in ends if end) >= _OFTEN * len(cues)
     group: list[Cue] = []
     n_characters = 0
     for cue, end_before in zip(cues, ["", *ends], strict=False):
@@ -162,7 +160,7 @@ def plain(text: str, cue: Cue) -> str:
 
 
 def _end_of_speech(text: str, cue: Cue) -> str:
-    return plain(text, cue).rstrip().rstrip(_CLOSING)[-1:]
+    return without_closing(plain(text, cue))[-1:]
 
 
 def _continues(text: str, before: Cue, cue: Cue, end: str, is_punctuated: bool) -> bool:
@@ -181,9 +179,9 @@ def _continues(text: str, before: Cue, cue: Cue, end: str, is_punctuated: bool) 
     first = next(iter(other.lstrip(".… \"'“‘«")), "")
     if one.endswith(("...", "…")):
         return first.islower()
-    if not end or end in _FINAL or end in ":：" or not first:
+    if not end or end in FINAL or end in ":：" or not first:
         return False
-    return first.islower() or end in _PAUSING or is_punctuated
+    return first.islower() or end in PAUSING or is_punctuated
 
 
 def _has_turns(text: str, cue: Cue) -> bool:

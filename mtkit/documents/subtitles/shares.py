@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mtkit.documents.subtitles.cues import TAG, width
 from mtkit.quality.faults import CHARACTER_WORDS
+from mtkit.text.sentences import FINAL, PAUSING, without_closing
 
 # Netflix, Timed Text Style Guide: general requirements, and the pages of most languages: two lines, 42 characters a
 # line, 17 characters a second for adults (20 for English). East Asian characters count as two here.
@@ -15,7 +16,6 @@ _WORD = re.compile(
     rf"\s*(?:(?:<[^<>]*>|\{{\\[^{{}}]*\}})+|[{CHARACTER_WORDS}][^\w\s<{{]*|[^\s<{{{CHARACTER_WORDS}]+|[<{{])"
 )
 _MOST_WORDS = 300  # of which the best shares are sought; of more, those in proportion are taken
-_FINAL, _PAUSING = ".!?…。！？", ",;:，、；："
 _UNPUNCTUATED, _PAUSED = 0.3, 0.1  # what an end of a share costs there, where a share twice the wanted one costs 1
 _TOO_MUCH = 4.0  # how much a character too many costs, compared to one that another share should have
 
@@ -119,8 +119,8 @@ def _cheapest(words: Sequence[Word], targets: Sequence[float], most: Sequence[fl
 
 
 def _end_cost(word: Word) -> float:
-    last = TAG.sub("", word.text).rstrip("\"'”’»)")[-1:]
-    return 0.0 if last and last in _FINAL else _PAUSED if last and last in _PAUSING else _UNPUNCTUATED
+    last = without_closing(TAG.sub("", word.text))[-1:] or " "
+    return 0.0 if last in FINAL else _PAUSED if last in PAUSING else _UNPUNCTUATED
 
 
 def lines(words: Sequence[Word], most: int) -> list[str]:

@@ -14,14 +14,15 @@ from mtkit.languages import primary_code
 from mtkit.quality import number_words
 from mtkit.quality.faults import words_of
 from mtkit.quality.negation import has_negation
+from mtkit.text.sentences import FINAL, QUESTIONS, final_marks, without_closing
 
 _LENGTHS = (5, 10, 20, 40)  # largest number of words in each length bucket but the last
 _FREQUENCIES = (1, 10, 100, 1000)  # smallest count in each rarity bucket but the first
 NO_WORDS = "no words"
-_QUESTION = re.compile(r"[?？؟;]\s*[\"'”’»›)\]」』\s]*$|^\s*[\"'“‘«(]?¿")
+_INVERTED_QUESTION = re.compile(r"\s*[\"'“‘«(]?¿")
 _GREEK_QUESTION = ";"
 _CAPITALISED_NOUNS = frozenset({"de", "lb"})  # languages that capitalise every noun
-_SENTENCE_START = re.compile(r"(?:^|[.!?…:;]|\s[-–—])[\s\"'“”‘’«»„‚(\[¿¡-]*$")
+_SENTENCE_START = re.compile(rf"(?:^|[{FINAL}:;：；]|\s[-–—])[\s\"'“”‘’«»„‚(\[¿¡-]*$")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _MIN_LETTERS = 3  # the reference may have shorter capitalised words by chance
 _CAPITAL_PRONOUNS = frozenset({"i"})  # English capitalises it
@@ -84,8 +85,9 @@ def find_features(
 
 def is_question(text: str, lang: str | None = None) -> bool:
     """Return whether the text ends with a question mark of any script, or begins with an inverted one."""
-    match = _QUESTION.search(text)
-    return match is not None and (_GREEK_QUESTION not in match[0] or lang == "el")
+    if lang == "el" and without_closing(text).endswith(_GREEK_QUESTION):
+        return True
+    return not QUESTIONS.isdisjoint(final_marks(text)) or _INVERTED_QUESTION.match(text) is not None
 
 
 def names_in(source: str, references: Sequence[str], lang: str | None = None) -> list[str]:

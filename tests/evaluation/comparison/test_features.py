@@ -92,6 +92,7 @@ def test_other_sentences_are_not_questions():
     assert not is_question("Is it? Yes.")
     assert not is_question("He said so;")
     assert is_question("Τι;", "el")
+    assert is_question("What?!")
 
 
 def test_features_that_need_missing_information_are_left_out():
