@@ -4,10 +4,11 @@ A reader of a format turns bytes into a `Document`; nothing here knows a format 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mtkit.documents.inline import Inline
 from mtkit.errors import DataError
@@ -128,30 +129,49 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[at:]])
 
 
+Parsed = TypeVar("Parsed")  # a text as its format sees it, such as an XML tree
+
+
 @dataclass(frozen=True)
-class Part:
-    """A text with segments: a whole document, or a member of an archive."""
+class Part(Generic[Parsed]):
+    """A text with segments: a whole document, or a member of an archive.
+
+    The text is parsed once, for its segments and for its structure.
+    """
 
     name: str  # of the member; "" for a whole document
     text: str
-    read: Callable[[str], Reading]
-    structure: Callable[[str], object]  # what no translation may change; raises DataError if it is no such document
+    parse: Callable[[str], Parsed]  # raises DataError for a text of another format
+    read: Callable[[Parsed], Reading]
+    structure: Callable[[Parsed], object]  # what no translation may change; may raise DataError, too
     encode: Callable[[str], bytes]
 
     @cached_property
+    def parsed(self) -> Parsed:
+        """The text as its format sees it. Raises DataError with the name of the member."""
+        with naming(self.name):
+            return self.parse(self.text)
+
+    @cached_property
     def reading(self) -> Reading:
-        """The text with its segments."""
-        return self.read(self.text)
+        """The text with its segments. Raises DataError with the name of the member."""
+        parsed = self.parsed
+        with naming(self.name):
+            return self.read(parsed)
 
     def merged(self, translations: Mapping[int, Filled]) -> tuple[str, dict[int, str]]:
         """Return the text with translations, but without those that it cannot hold; also return why, by their index."""
+        if not translations:
+            return self.text, {}
         unwritable = {index: why for index, filled in translations.items() if (why := self._fault(index, filled.text))}
-        wanted = self.structure(self.text)
+        wanted = self.structure(self.parsed)
         some = {index: filled for index, filled in translations.items() if index not in unwritable}
-        culprits = self._culprits(wanted, some)
-        text = self.reading.merged({index: filled for index, filled in some.items() if index not in culprits})
-        if culprits and not self._is_sound(wanted, text):
-            text, culprits = self.text, set(some)
+        text, culprits = self.reading.merged(some), set[int]()
+        if not self._is_sound(wanted, text):
+            culprits = self._culprits(wanted, some)
+            text = self.reading.merged({index: filled for index, filled in some.items() if index not in culprits})
+            if not self._is_sound(wanted, text):
+                text, culprits = self.text, set(some)
         return text, dict(sorted({**unwritable, **dict.fromkeys(culprits, _BREAKS)}.items()))
 
     def _fault(self, index: int, text: str) -> str:
@@ -164,12 +184,12 @@ class Part:
         return self.reading.all_segments[index].refuse(text)
 
     def _culprits(self, wanted: object, translations: Mapping[int, Filled]) -> set[int]:
-        """Return which translations change the structure, halving groups of them that do until single ones are left.
+        """Return which of the translations, which together change the structure, do so, by halving groups of them.
 
         Of groups that are left when _MOST_CHECKS are made, all count: the time stays in proportion to the text.
         """
         culprits: set[int] = set()
-        groups, n_checks = [list(translations)], 0
+        groups, n_checks = _halves(list(translations)), 1
         while groups:
             group = groups.pop()
             some, n_checks = {index: translations[index] for index in group}, n_checks + 1
@@ -178,15 +198,33 @@ class Part:
             if n_checks > _MOST_CHECKS or len(group) == 1:
                 culprits.update(group)
             else:
-                half = len(group) // 2
-                groups += [group[half:], group[:half]]
+                groups += _halves(group)
         return culprits
 
     def _is_sound(self, wanted: object, text: str) -> bool:
         try:
-            return self.structure(text) == wanted
+            return self.structure(self.parse(text)) == wanted
         except DataError:
             return False
+
+
+def _halves(group: list[int]) -> list[list[int]]:
+    half = len(group) // 2
+    return [group[half:], group[:half]]
+
+
+@contextmanager
+def naming(member: str) -> Iterator[None]:
+    """Put the name of a member, if it has one, before the message of a DataError."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{shown(member)}: {error}" if member else str(error)) from None
+
+
+def shown(name: str) -> str:
+    """Return the name of a member for a message."""
+    return name if name.isprintable() else ascii(name)
 
 
 _MOST_CHECKS = 200  # of a text's structure: enough to find some twenty culprits among a hundred thousand segments
@@ -201,7 +239,7 @@ def _first(parts: Sequence[bytes]) -> bytes:
 class Document:
     """A document that has been read."""
 
-    parts: Sequence[Part]
+    parts: Sequence[Part[Any]]
     pack: Callable[[Sequence[bytes]], bytes] = field(default=_first)  # the parts' bytes into those of the file
     placeholders: Sequence[str] = ()  # regular expressions of what a translation must keep exactly
     remarks: Sequence[str] = ()  # what the user should know of how it was read

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from mtkit.documents.document import Document, Filled, Part, Segment
+from mtkit.documents.document import Document, Filled, Part, Segment, shown
 from mtkit.documents.inline import Inline
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.documents.transfer import Interval, transfer, words_of
@@ -85,8 +86,8 @@ def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDoc
     return TranslatedDocument(document.pack(merged), n_segments, n_sentences, n_codes, tuple(notes))
 
 
-def _place(part: Part, segment: Segment) -> str:
-    return ", ".join(filter(None, [part.name, segment.place]))
+def _place(part: Part[Any], segment: Segment) -> str:
+    return ", ".join(filter(None, [shown(part.name), segment.place]))
 
 
 def _segments(document: Document) -> Iterable[Segment]:

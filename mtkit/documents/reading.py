@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from mtkit.documents.document import Document, Part, Reading
+from mtkit.documents.document import Document, Parsed, Part, Reading, naming
 from mtkit.errors import DataError, UsageError
 
 MOST_BYTES = 100_000_000  # of a document, unpacked
@@ -115,16 +115,39 @@ def text_part(
     read: Callable[[str], Reading],
     structure: Callable[[str], object],
     *,
+    declared: Callable[[str], str | None] | None = None,
+    is_markup: bool = True,
+) -> Part[str]:
+    """Return a whole document whose format takes the text as it is; see `parsed_part`."""
+    return parsed_part(raw, str, read, structure, declared=declared, is_markup=is_markup)
+
+
+def parsed_part(
+    raw: bytes,
+    parse: Callable[[str], Parsed],
+    read: Callable[[Parsed], Reading],
+    structure: Callable[[Parsed], object],
+    *,
     name: str = "",
     declared: Callable[[str], str | None] | None = None,
     is_markup: bool = True,
-) -> Part:
-    """Decode a text: UTF-8 unless a byte order mark or the text itself says otherwise; it is written likewise.
+) -> Part[Parsed]:
+    """Decode a text: UTF-8 unless a byte order mark or the text itself says otherwise. It is encoded likewise.
 
-    structure: as for `Part`. declared: returns the encoding that the beginning of the text, read as Latin-1, declares.
+    parse, read, structure, name: as for `Part`.
+    declared: returns the encoding that the beginning of the text, read as Latin-1, declares.
     is_markup: it can write &#8364; for a character that its encoding lacks; elsewhere such a translation is left out.
     Raises DataError if it is in another encoding.
     """
+    with naming(name):
+        text, encode = _decoded(raw, declared, is_markup)
+    return Part(name, text, parse, read, structure, encode)
+
+
+def _decoded(
+    raw: bytes, declared: Callable[[str], str | None] | None, is_markup: bool
+) -> tuple[str, Callable[[str], bytes]]:
+    """Return a text and what encodes another one likewise."""
     if kind := next((kind for start, kind in _NO_TEXTS.items() if raw.startswith(start)), None):
         raise DataError(f"is {kind}, not a text; give it the ending of its format, or say --format")
     bom = next((mark for mark in _BOMS if raw.startswith(mark)), b"")
@@ -146,7 +169,7 @@ def text_part(
 
     if encode(text) != raw:
         raise DataError(f"cannot be written again as it is, in {encoding}; convert it to UTF-8")
-    return Part(name, text, read, structure, encode)
+    return text, encode
 
 
 def _declared(raw: bytes, declared: Callable[[str], str | None] | None) -> str:

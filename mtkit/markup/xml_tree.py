@@ -77,9 +77,12 @@ class Frame:
     def _values(self) -> re.Pattern[str]:
         return re.compile(rf"""(\s(?:{"|".join(self.attributes)})\s*=\s*)(?:"[^"]*"|'[^']*')""")
 
-    def __call__(self, text: str) -> object:
-        """Return the frame of a text. Raises DataError if it is not well-formed."""
-        xml = Xml(text, self.prefixes)
+    def parse(self, text: str) -> Xml:
+        """Return the tree of a text. Raises DataError if it is not well-formed."""
+        return Xml(text, self.prefixes)
+
+    def __call__(self, xml: Xml) -> object:
+        """Return the frame of a text."""
         levels: list[list[str]] = [[]]
         index = -1
         while (index := index + 1) < len(xml.tokens):

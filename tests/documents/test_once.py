@@ -1,6 +1,7 @@
-"""What happens once to a document from reading to writing: each of its segments is cut into sentences."""
+"""A document is parsed once, and each of its segments is cut into sentences once, from reading to writing."""
 
 from collections import Counter
+from xml.parsers import expat
 
 import pytest
 from tiny_archives import OFFICE, W, types, zipped
@@ -32,6 +33,29 @@ def cuts(monkeypatch):
     return counted
 
 
+@pytest.fixture
+def parses(monkeypatch):
+    """Count how often expat parses each text."""
+    counted, real = Counter[bytes](), expat.ParserCreate
+
+    class Parser:
+        def __init__(self, *arguments):
+            object.__setattr__(self, "parser", real(*arguments))
+
+        def __getattr__(self, name):
+            return getattr(self.parser, name)
+
+        def __setattr__(self, name, value):
+            setattr(self.parser, name, value)
+
+        def Parse(self, raw, is_final):
+            counted[raw] += 1
+            return self.parser.Parse(raw, is_final)
+
+    monkeypatch.setattr(expat, "ParserCreate", Parser)
+    return counted
+
+
 @pytest.mark.parametrize(
     ("format_name", "raw"),
     [
@@ -44,3 +68,10 @@ def cuts(monkeypatch):
 def test_each_segment_is_cut_once(cuts, format_name, raw):
     assert translated(raw, format_name, loud).n_sentences == 6
     assert cuts == dict.fromkeys(PARAGRAPHS, 1)
+
+
+def test_each_member_of_an_office_document_is_parsed_once_and_its_translation_once(parses):
+    assert translated(DOCX, "docx", loud).n_segments == 3
+    stories = Counter({text: n for text, n in parses.items() if b"<w:document" in text})
+    assert sorted(b"SLEEPS" in text for text in stories) == [False, True], "the source and its translation"
+    assert set(stories.values()) == {1}

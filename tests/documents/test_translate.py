@@ -120,7 +120,7 @@ def _part(text: str) -> Part:
             at += len(line) + 1
         return Reading(text, segments)
 
-    return Part("", text, read, lambda text: text.count("\n"), str.encode)
+    return Part("", text, str, read, lambda text: text.count("\n"), str.encode)
 
 
 def test_translations_that_would_change_the_structure_are_left_out():

@@ -7,8 +7,9 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import partial
+from typing import Any
 
-from mtkit.documents.document import Document, Part
+from mtkit.documents.document import Document, Part, shown
 from mtkit.documents.reading import MOST_BYTES
 from mtkit.errors import DataError
 from mtkit.pair_files.compression import DAMAGE
@@ -51,7 +52,7 @@ class Archive:
             raise DataError(f"{shown(name)}: {size / 1e6:,.0f} MB; up to {MOST_BYTES / 1e6:.0f} MB of text are read")
         return self._read(name)
 
-    def document(self, parts: Sequence[Part], placeholders: Sequence[str]) -> Document:
+    def document(self, parts: Sequence[Part[Any]], placeholders: Sequence[str]) -> Document:
         """Return the document whose parts are texts of members of these names."""
         return Document(parts, partial(self._packed, [part.name for part in parts]), placeholders)
 
@@ -82,11 +83,6 @@ class Archive:
                 return b""
         except (zipfile.BadZipFile, *DAMAGE, NotImplementedError, OSError, ValueError, RuntimeError) as error:
             raise DataError(f"{shown(name)}: is damaged ({error}); copy the file again, as a whole") from None
-
-
-def shown(name: str) -> str:
-    """Return the name of a member for a message."""
-    return name if name.isprintable() else ascii(name)
 
 
 def _opened(raw: bytes, kind: str) -> zipfile.ZipFile:

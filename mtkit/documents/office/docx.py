@@ -60,12 +60,12 @@ def read(raw: bytes, options: Options) -> Document:
     readers = {f"ml.{name}": _STORY for name in _STORIES} | {f"ms-word.{name}": _STORY for name in _STORIES}
     readers |= {"chart": ooxml.DRAWINGS, "diagramData": ooxml.DRAWINGS, "diagramDrawing": ooxml.DRAWINGS}
     readers |= {"core-properties": PROPERTIES}
-    return archive.document(list(ooxml.parts(archive, readers, _STORIES[:4], "DOCX")), PROSE)
+    return archive.document(list(ooxml.parts(archive, ooxml.types(archive), readers, _STORIES[:4], "DOCX")), PROSE)
 
 
-def read_story(text: str) -> Reading:
+def read_story(xml: Xml) -> Reading:
     """Return the paragraphs of a member, those of text boxes among them, and the descriptions of pictures."""
-    return _Story(text).reading()
+    return _Story(xml).reading()
 
 
 _STORY = Reader(
@@ -131,8 +131,8 @@ def _owner(fields: list[_Field]) -> _Field | None:
 
 
 class _Story:
-    def __init__(self, text: str) -> None:
-        self._xml, self._skeleton = Xml(text, PREFIXES), Skeleton(text)
+    def __init__(self, xml: Xml) -> None:
+        self._xml, self._skeleton = xml, Skeleton(xml.text)
         self._formats = Formats(self._xml, _RUN, _IGNORED_FORMAT)
         self._owners = _owners(self._xml)
         self._style = RunStyle(self._formats.style.close, self._formats.style.text, _write)

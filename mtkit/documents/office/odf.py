@@ -48,26 +48,26 @@ def read(raw: bytes, options: Options) -> Document:
     """Read an ODT, ODS, ODP or their templates. Raises DataError if it is none, damaged or encrypted."""
     archive = Archive(raw, "ODT, ODS or ODP")
     manifest = "META-INF/manifest.xml"
-    if manifest in archive and "manifest:encryption-data" in member_xml(archive, manifest, _PREFIXES).names:
+    if manifest in archive and "manifest:encryption-data" in member_xml(archive, manifest, _PREFIXES).parsed.names:
         raise DataError("is encrypted; save the document without a password")
     if "content.xml" not in archive and "styles.xml" not in archive:  # some templates have styles alone
         raise DataError("has no content.xml: another kind of file, or damaged; open it and save it as ODT, ODS or ODP")
     return archive.document(list(_parts(archive)), PROSE)
 
 
-def _parts(archive: Archive) -> Iterator[Part]:
+def _parts(archive: Archive) -> Iterator[Part[Xml]]:
     for name in archive.names:  # objects inside, such as charts, have texts of their own
         if name.rpartition("/")[2] in ("content.xml", "styles.xml") or name == "meta.xml":
             yield member_part(archive, name, _read_text, _FRAME)
 
 
-def _read_text(text: str) -> Reading:
-    return _Content(text).reading()
+def _read_text(xml: Xml) -> Reading:
+    return _Content(xml).reading()
 
 
 class _Content:
-    def __init__(self, text: str) -> None:
-        self._xml, self._skeleton = Xml(text, _PREFIXES), Skeleton(text)
+    def __init__(self, xml: Xml) -> None:
+        self._xml, self._skeleton = xml, Skeleton(xml.text)
         own = self._xml.own_prefix("text")
         self._close, self._space = f"</{own}span>", f"<{own}s"
         self._style = RunStyle(lambda format: self._close * format.count("<"), str, self._write)

@@ -1,16 +1,16 @@
 """What DOCX, PPTX and XLSX share: the list of members and their types, plain texts, and the paragraphs of drawings."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 from mtkit.documents.document import Part, Reading
-from mtkit.documents.office.archive import Archive, shown
+from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_text
 from mtkit.documents.office.skeleton import Skeleton
-from mtkit.documents.reading import text_part
+from mtkit.documents.reading import parsed_part
 from mtkit.errors import DataError
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
@@ -47,12 +47,11 @@ _IGNORED_FORMAT = re.compile(
 )
 _EMPTY_FORMAT = re.compile(r"<[\w:.-]+\s*(?:/>|></[\w:.-]+>)")
 _RAISED = re.compile(r"""\sbaseline\s*=\s*["'][1-9]""")  # numbers in raised runs are marks of notes
-_PROPERTIES = frozenset(["dc:title", "dc:subject", "dc:description"])
 
 
 def types(archive: Archive) -> dict[str, str]:
     """Return the content type of each member that has one. Raises DataError if the zip is no office document."""
-    xml = member_xml(archive, _TYPES, PREFIXES)
+    xml = member_xml(archive, _TYPES, PREFIXES).parsed
     by_ending: dict[str, str] = {}
     by_name: dict[str, str] = {}
     for index, name in enumerate(xml.names):
@@ -69,55 +68,40 @@ def types(archive: Archive) -> dict[str, str]:
 
 
 class Reader(NamedTuple):
-    """How the text of a kind of member is read, and what no translation changes in it."""
+    """How a kind of member is read, and what no translation changes in it."""
 
-    read: Callable[[str], Reading]
+    read: Callable[[Xml], Reading]
     structure: Frame
 
 
-def parts(archive: Archive, readers: Mapping[str, Reader], main: Sequence[str], kind: str) -> Iterator[Part]:
+def parts(
+    archive: Archive, kinds: Mapping[str, str], readers: Mapping[str, Reader], main: Sequence[str], kind: str
+) -> Iterator[Part[Xml]]:
     """Yield the members with text.
 
-    readers: by the ends of content types, without "+xml". main: the ends of those of which the document
-    must have one.
+    kinds: the members' types, as `types` returns them.
+    readers: by the ends of types, without "+xml". main: the ends of those types of which the document must have one.
     """
-    found = types(archive)
-    if not any(of_member.endswith(f"{end}+xml") for of_member in found.values() for end in main):
+    if not any(of_member.endswith(f"{end}+xml") for of_member in kinds.values() for end in main):
         raise DataError(
             f"is another kind of file than {kind}, or damaged: {_TYPES} names no {main[0]}; save it as {kind}"
         )
-    for name, of_member in found.items():
+    for name, of_member in kinds.items():
         for end, reader in readers.items():
             if of_member.endswith(f"{end}+xml"):
                 yield member_part(archive, name, *reader)
                 break
 
 
-def member_part(
-    archive: Archive, name: str, read: Callable[[str], Reading], structure: Callable[[str], object] = str
-) -> Part:
-    """Return a member as XML text."""
-    raw = archive.member(name)
-    try:
-        return text_part(raw, partial(_named, name, read), structure, name=name, declared=xml_tokens.declared_encoding)
-    except DataError as error:
-        raise DataError(f"{shown(name)}: {error}") from None
+def member_part(archive: Archive, name: str, read: Callable[[Xml], Reading], structure: Frame) -> Part[Xml]:
+    """Return a member as XML."""
+    raw, declared = archive.member(name), xml_tokens.declared_encoding
+    return parsed_part(raw, structure.parse, read, structure, name=name, declared=declared)
 
 
-def member_xml(archive: Archive, name: str, prefixes: Mapping[str, str]) -> Xml:
+def member_xml(archive: Archive, name: str, prefixes: Mapping[str, str]) -> Part[Xml]:
     """Return a member that has no segments."""
-    text = member_part(archive, name, lambda text: Reading(text, ())).text
-    try:
-        return Xml(text, prefixes)
-    except DataError as error:
-        raise DataError(f"{shown(name)}: {error}") from None
-
-
-def _named(name: str, read: Callable[[str], Reading], text: str) -> Reading:
-    try:
-        return read(text)
-    except DataError as error:
-        raise DataError(f"{shown(name)}: {error}") from None
+    return member_part(archive, name, lambda xml: Reading(xml.text, ()), Frame(prefixes, ()))
 
 
 def add_alt_text(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
@@ -132,14 +116,9 @@ def add_alt_text(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
 ALT_ATTRIBUTES = ("descr", "title", "alt")
 
 
-def read_properties(text: str) -> Reading:
-    """Return the title, the subject and the description of a document."""
-    return read_texts(text, _PROPERTIES, PREFIXES)
-
-
-def read_texts(text: str, names: frozenset[str], prefixes: Mapping[str, str]) -> Reading:
+def read_texts(names: Collection[str], xml: Xml) -> Reading:
     """Return the texts of elements of these names, which hold text alone."""
-    xml, skeleton = Xml(text, prefixes), Skeleton(text)
+    skeleton = Skeleton(xml.text)
     for index, name in enumerate(xml.names):
         if name in names and xml.tokens[index].kind == "open":
             add_element(skeleton, xml, index, name.rpartition(":")[2])
@@ -153,7 +132,12 @@ def add_element(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
         add_text(skeleton, start, end, xml.content(index), place, xml_tokens.escape)
 
 
-PROPERTIES = Reader(read_properties, Frame(PREFIXES, ()))
+def texts_of(names: Collection[str], prefixes: Mapping[str, str] = PREFIXES) -> Reader:
+    """Return a reader of the texts of elements of these names."""
+    return Reader(partial(read_texts, names), Frame(prefixes, ()))
+
+
+PROPERTIES = texts_of(["dc:title", "dc:subject", "dc:description"])
 
 
 @dataclass(frozen=True)
@@ -169,13 +153,12 @@ class Names:
 _RUN = Names("a:r", "a:rPr", "a:t", keeps_space=False)
 
 
-def read_drawing(text: str, *, placeholders: bool = True) -> Reading:
+def read_drawing(xml: Xml, *, placeholders: bool = True) -> Reading:
     """Return the paragraphs of slides, charts, diagrams and other drawings, and the descriptions of their pictures.
 
     placeholders: also those of placeholder shapes, which in a layout show nowhere.
     """
-    xml, skeleton = Xml(text, PREFIXES), Skeleton(text)
-    formats = Formats(xml, _RUN)
+    skeleton, formats = Skeleton(xml.text), Formats(xml, _RUN)
     n_paragraphs = skipped_until = 0
     for index, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
         if name == "p:sp" and token.kind == "open" and not placeholders and _is_placeholder(xml, index):

@@ -1,12 +1,11 @@
 """PPTX: the paragraphs of slides, notes, comments, charts and diagrams; formats are codes."""
 
-from mtkit.documents.document import Document, Reading
+from mtkit.documents.document import Document
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
-from mtkit.documents.office.ooxml import DRAWINGS, LAYOUTS, PREFIXES, PROPERTIES, Reader
+from mtkit.documents.office.ooxml import DRAWINGS, LAYOUTS, PROPERTIES
 from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
-from mtkit.markup.xml_tree import Frame
 
 _PARTS = ("slide", "notesSlide", "chart", "diagramData", "diagramDrawing")
 _MAIN = tuple(
@@ -20,10 +19,6 @@ def read(raw: bytes, options: Options) -> Document:
     """Read a PPTX, or one of its kinds such as PPTM and POTX. Raises DataError if it is none, damaged or encrypted."""
     archive = Archive(raw, "PPTX")
     readers = dict.fromkeys((f".{name}" for name in _PARTS), DRAWINGS) | {"core-properties": PROPERTIES}
-    readers |= {"presentationml.comments": Reader(_read_comments, Frame(PREFIXES, ()))}
+    readers |= {"presentationml.comments": ooxml.texts_of(["p:text"])}
     readers |= {".slideLayout": LAYOUTS, ".slideMaster": LAYOUTS, "ms-powerpoint.comments": DRAWINGS}
-    return archive.document(list(ooxml.parts(archive, readers, _MAIN, "PPTX")), PROSE)
-
-
-def _read_comments(text: str) -> Reading:
-    return ooxml.read_texts(text, frozenset(["p:text"]), PREFIXES)
+    return archive.document(list(ooxml.parts(archive, ooxml.types(archive), readers, _MAIN, "PPTX")), PROSE)

@@ -1,10 +1,10 @@
 """XLSX: the texts of cells, comments and drawings; what formulas and tables refer to by its text stays."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 
-from mtkit.documents.document import Document, Reading
+from mtkit.documents.document import Document, Part, Reading
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import DRAWINGS, PREFIXES, PROPERTIES, Formats, Names, Reader
@@ -37,21 +37,23 @@ _REFERRING = ("worksheet", ".table", "pivotCacheDefinition", "sheet.main", "shee
 def read(raw: bytes, options: Options) -> Document:
     """Read an XLSX, XLSM, XLTX or XLTM. Raises DataError if it is none, damaged or encrypted."""
     archive = Archive(raw, "XLSX")
-    kept = frozenset(_referred_to(archive))
-    strings = Reader(partial(_read_texts, kept), _FRAME)
-    readers = {"sharedStrings": strings, "worksheet": Reader(partial(_read_sheet, kept), _FRAME)}
+    kinds = ooxml.types(archive)
+    readers = dict.fromkeys(
+        ("sharedStrings", "worksheet"), Reader(partial(_read_texts, frozenset(_referred_to(archive, kinds))), _FRAME)
+    )
     readers |= {"spreadsheetml.comments": Reader(partial(_read_texts, frozenset()), _FRAME)}
-    readers |= {"ms-excel.threadedcomments": Reader(_read_threads, Frame(PREFIXES, ()))}
+    readers |= {"ms-excel.threadedcomments": ooxml.texts_of(["tc:text"])}
     readers |= {".drawing": DRAWINGS, ".chart": DRAWINGS, "core-properties": PROPERTIES}
     readers |= {".diagramData": DRAWINGS, ".diagramDrawing": DRAWINGS}
-    return archive.document([*ooxml.parts(archive, readers, _MAIN, "XLSX")], PROSE)
+    parts = ooxml.parts(archive, kinds, readers, _MAIN, "XLSX")
+    return archive.document([part for part in parts if _may_have_text(part, kinds)], PROSE)
 
 
-def _referred_to(archive: Archive) -> Iterator[str]:
+def _referred_to(archive: Archive, kinds: Mapping[str, str]) -> Iterator[str]:
     """Yield, in lower case, the texts by which formulas, filters, tables and pivot tables find cells."""
-    for name, kind in ooxml.types(archive).items():
+    for name, kind in kinds.items():
         if any(kind.endswith(f"{end}+xml") for end in _REFERRING):
-            text = ooxml.member_part(archive, name, lambda text: Reading(text, ())).text
+            text = ooxml.member_xml(archive, name, PREFIXES).text
             for formula in _FORMULA.finditer(text):
                 for literal in _LITERAL.finditer(xml_tokens.unescape(formula[2])):
                     yield from (
@@ -61,18 +63,14 @@ def _referred_to(archive: Archive) -> Iterator[str]:
                 yield xml_tokens.unescape(found[1][1:-1]).replace("_x000a_", "\n").lower()
 
 
-def _read_threads(text: str) -> Reading:
-    return ooxml.read_texts(text, frozenset(["tc:text"]), PREFIXES)
+def _may_have_text(part: Part[Xml], kinds: Mapping[str, str]) -> bool:
+    """Return whether a member may have text. Few sheets have any themselves, and sheets are too large to parse all."""
+    return not kinds[part.name].endswith("worksheet+xml") or bool(_IN_SHEET.search(part.text))
 
 
-def _read_sheet(kept: Collection[str], text: str) -> Reading:
-    """Return the texts that a sheet itself has: few have any, and sheets are large."""
-    return _read_texts(kept, text) if _IN_SHEET.search(text) else Reading(text, ())
-
-
-def _read_texts(kept: Collection[str], text: str) -> Reading:
+def _read_texts(kept: Collection[str], xml: Xml) -> Reading:
     """Return the texts of cells or comments, and what a sheet says of cells to be filled in."""
-    xml, skeleton = Xml(text, PREFIXES), Skeleton(text)
+    skeleton = Skeleton(xml.text)
     formats = Formats(xml, _RUN)
     style = RunStyle(formats.style.close, formats.style.text, xml_tokens.escape)
     n_texts = 0
@@ -87,7 +85,7 @@ def _read_texts(kept: Collection[str], text: str) -> Reading:
             if whole.strip().lower() not in kept:
                 add_paragraph(skeleton, items, style, f"cell {cell}" if cell else f"text {n_texts}")
         elif name in _HEADERS and token.kind == "open" and xml.is_text_only(index):
-            for section in _sections(text, token.end, xml.tokens[xml.ends[index]].start):
+            for section in _sections(xml.text, token.end, xml.tokens[xml.ends[index]].start):
                 add_paragraph(skeleton, section, _HEADER_STYLE, name.rpartition(":")[2])
         elif name in ("x:dataValidation", "x:hyperlink"):
             for attribute, found in token.attributes.items():

@@ -2,17 +2,18 @@
 
 import posixpath
 from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import unquote
 from xml.parsers import expat
 
-from mtkit.documents.document import Document, Part, Reading
-from mtkit.documents.office.archive import Archive, shown
-from mtkit.documents.office.ooxml import member_part, member_xml, read_texts
+from mtkit.documents.document import Document, Part
+from mtkit.documents.office.archive import Archive
+from mtkit.documents.office.ooxml import member_part, member_xml, texts_of
 from mtkit.documents.pages import html
 from mtkit.documents.placeholders import PROSE
-from mtkit.documents.reading import Options, text_part
+from mtkit.documents.reading import Options, parsed_part
 from mtkit.errors import DataError
-from mtkit.markup.xml_tree import Frame, Xml
+from mtkit.markup.xml_tree import Xml
 
 _PREFIXES: Mapping[str, str] = {
     "urn:oasis:names:tc:opendocument:xmlns:container": "container",
@@ -23,6 +24,8 @@ _PREFIXES: Mapping[str, str] = {
 }
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")  # the obfuscation of fonts
+_PACKAGE = texts_of(["dc:title", "dc:description", "dc:subject"], _PREFIXES)
+_CONTENTS = texts_of(["ncx:text"], _PREFIXES)
 _XHTML, _NCX = "application/xhtml+xml", "application/x-dtbncx+xml"
 
 
@@ -36,15 +39,15 @@ def read(raw: bytes, options: Options) -> Document:
 def _refuse_protected(archive: Archive) -> None:
     if _ENCRYPTION not in archive:
         return
-    xml = member_xml(archive, _ENCRYPTION, _PREFIXES)
+    xml = member_xml(archive, _ENCRYPTION, _PREFIXES).parsed
     for index, name in enumerate(xml.names):
         is_method = name == "enc:EncryptionMethod" and xml.tokens[index].kind != "close"
         if is_method and xml.attribute(index, "Algorithm") not in _FONTS:
             raise DataError(f"{_ENCRYPTION}: the book is encrypted (DRM); take one without copy protection")
 
 
-def _parts(archive: Archive) -> Iterator[Part]:
-    container = member_xml(archive, _CONTAINER, _PREFIXES)
+def _parts(archive: Archive) -> Iterator[Part[Any]]:
+    container = member_xml(archive, _CONTAINER, _PREFIXES).parsed
     packages = [
         container.attribute(index, "full-path")
         for index, name in enumerate(container.names)
@@ -54,15 +57,16 @@ def _parts(archive: Archive) -> Iterator[Part]:
         raise DataError(f"{_CONTAINER}: names no package; the book is damaged: copy it again")
     done: set[str] = set()
     for package in packages:
-        yield member_part(archive, package, _read_package, Frame(_PREFIXES, ()))
-        for name, kind in _manifest(member_xml(archive, package, _PREFIXES), posixpath.dirname(package)):
+        part = member_part(archive, package, *_PACKAGE)
+        yield part
+        for name, kind in _manifest(part.parsed, posixpath.dirname(package)):
             if name in done or name not in archive:  # a file that is listed and missing, or on the web
                 continue
             done.add(name)
             if kind == _XHTML:
                 yield _page(archive, name)
             elif kind == _NCX:
-                yield member_part(archive, name, _read_contents, Frame(_PREFIXES, ()))
+                yield member_part(archive, name, *_CONTENTS)
 
 
 def _manifest(package: Xml, folder: str) -> Iterator[tuple[str, str]]:
@@ -73,24 +77,13 @@ def _manifest(package: Xml, folder: str) -> Iterator[tuple[str, str]]:
             yield posixpath.normpath(posixpath.join(folder, path)), package.attribute(index, "media-type")
 
 
-def _read_package(text: str) -> Reading:
-    return read_texts(text, frozenset(["dc:title", "dc:description", "dc:subject"]), _PREFIXES)
+def _page(archive: Archive, name: str) -> Part[html.Page]:
+    raw = archive.member(name)
+    return parsed_part(raw, html.Page.of, html.read_page, _structure, name=name, declared=html.declared)
 
 
-def _read_contents(text: str) -> Reading:
-    return read_texts(text, frozenset(["ncx:text"]), _PREFIXES)
-
-
-def _page(archive: Archive, name: str) -> Part:
-    try:
-        return text_part(archive.member(name), html.read_text, _structure, name=name, declared=html.declared)
-    except DataError as error:
-        message = str(error)
-        raise DataError(message if message.startswith(shown(name)) else f"{shown(name)}: {error}") from None
-
-
-def _structure(text: str) -> object:
-    return html.structure(text), _elements(text)
+def _structure(page: html.Page) -> object:
+    return html.structure(page), _elements(page.source)
 
 
 def _elements(text: str) -> list[str] | None:

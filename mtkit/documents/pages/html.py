@@ -3,7 +3,8 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from mtkit.documents.document import Document, Reading, Segment, hold_out, without_held_out
 from mtkit.documents.inline import Code, Inline, Kind
@@ -11,7 +12,7 @@ from mtkit.documents.pages import html_text
 from mtkit.documents.pages.html_text import FoundTag
 from mtkit.documents.pieces import Markup, Piece, segment_of
 from mtkit.documents.placeholders import PROSE
-from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.reading import Options, line_of, parsed_part
 
 _INLINE = frozenset(
     (
@@ -41,27 +42,43 @@ _RAW_ENDS = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in ("scr
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a page. Its encoding is that of a byte order mark, the one that it declares, or UTF-8."""
-    return Document([text_part(raw, read_text, structure, declared=declared)], placeholders=PROSE)
+    return Document([parsed_part(raw, Page.of, read_page, structure, declared=declared)], placeholders=PROSE)
 
 
-def read_text(text: str) -> Reading:
+@dataclass(frozen=True)
+class Page:
+    """A page, or a part of one, whose attributes with text are held out."""
+
+    source: str
+    values: Sequence[tuple[int, int]]  # where those attributes' values stand in it
+    text: str  # with tokens in their places
+    runs: Sequence[Sequence[Piece]]  # of `text`: what stands between each two block elements
+
+    @classmethod
+    def of(cls, source: str) -> "Page":
+        """Parse a page."""
+        values = list(attributes(tags_of(source)))
+        text = hold_out(source, values)
+        return cls(source, values, text, list(_runs(text, tags_of(text))))
+
+
+def read_page(page: Page) -> Reading:
     """Return a page's segments."""
-    place = line_of(text)
-    intervals = list(attributes(tags_of(text)))
+    place = line_of(page.source)
     values = []
-    for start, end in intervals:
-        value, write = value_of(text, start, end)
+    for start, end in page.values:
+        value, write = value_of(page.source, start, end)
         values.append(Segment.at(start, end, value, place(start), write))
-    kept = hold_out(text, intervals)
-    return Reading(kept, list(segments(kept, place)), values)
+    return Reading(page.text, list(_segments(page.text, page.runs, line_of(page.text))), values)
 
 
 def segments(text: str, place: Callable[[int], str]) -> Iterator[Segment]:
     """Yield the segments of a page or of a part of one, attributes aside. place: names the place of a character."""
-    for run in _runs(text, tags_of(text)):
-        segment = segment_of(text, run, MARKUP, place)
-        if segment is not None:
-            yield segment
+    return _segments(text, _runs(text, tags_of(text)), place)
+
+
+def _segments(text: str, runs: Iterable[Sequence[Piece]], place: Callable[[int], str]) -> Iterator[Segment]:
+    return filter(None, (segment_of(text, run, MARKUP, place) for run in runs))
 
 
 def value_of(text: str, start: int, end: int) -> tuple[Inline, Callable[[str], str]]:
@@ -71,12 +88,10 @@ def value_of(text: str, start: int, end: int) -> tuple[Inline, Callable[[str], s
     return Inline(source, html.unescape(source), ()), _write_value if is_quoted else _write_quoted
 
 
-def structure(text: str) -> object:
+def structure(page: Page) -> object:
     """Return the codes between each two block elements, whatever their order."""
-    intervals = list(attributes(tags_of(text)))
-    kept = hold_out(text, intervals)
-    codes = ((without_held_out(piece.code.markup) for piece in run if piece.code) for run in _runs(kept, tags_of(kept)))
-    return len(intervals), [Counter(of_run) for of_run in codes]
+    codes = ((without_held_out(piece.code.markup) for piece in run if piece.code) for run in page.runs)
+    return len(page.values), [Counter(of_run) for of_run in codes]
 
 
 def _parse(raw: str) -> str:

@@ -21,7 +21,7 @@ from mtkit.documents.pages.markdown_writing import (
 )
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.placeholders import PROSE
-from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.reading import Options, line_of, parsed_part
 from mtkit.documents.source import Source
 from mtkit.errors import DataError
 
@@ -35,15 +35,18 @@ Place = Callable[[int], str]
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a Markdown text."""
-    return Document([text_part(raw, read_text, _structure, is_markup=False)], placeholders=PROSE)
+    return Document([parsed_part(raw, _parse, _read_blocks, _structure, is_markup=False)], placeholders=PROSE)
 
 
-def read_text(text: str) -> Reading:
-    """Return the segments of a Markdown text. Raises DataError if it is nested too deeply or has private characters."""
+def _parse(text: str) -> Blocks:
+    """Return the blocks of a text. Raises DataError if it is nested too deeply or has private characters."""
     if private := PRIVATE.search(text):
         raise DataError(f"contains the private character U+{ord(private[0]):X}; remove it")
-    found = blocks_of(text)
-    place = line_of(text)
+    return blocks_of(text)
+
+
+def _read_blocks(found: Blocks) -> Reading:
+    text, place = found.text, line_of(found.text)
     values = sorted(
         (value for block in found.blocks for value in _values(text, block, found, place)), key=lambda value: value[0]
     )
@@ -215,9 +218,8 @@ def _put_html(text: str, source: Source, segment: Segment) -> Put:
 _CODE = frozenset(["fence", "code_block"])
 
 
-def _structure(text: str) -> object:
+def _structure(found: Blocks) -> object:
     """Return the blocks as markdown-it-py sees them, with their code and codes, and the targets of links."""
-    found = blocks_of(text)
     tokens = [
         (
             token.type,
@@ -229,7 +231,7 @@ def _structure(text: str) -> object:
         for token in found.tokens
     ]
     codes = [codes_in(block.source.text, _marks(block, found)) for block in found.blocks if block.kind not in _OTHERS]
-    pieces = [pages.structure(block.source.text) for block in found.blocks if block.kind == "html"]
+    pieces = [pages.structure(pages.Page.of(block.source.text)) for block in found.blocks if block.kind == "html"]
     return tokens, found.targets, codes, pieces
 
 

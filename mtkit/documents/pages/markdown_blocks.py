@@ -43,6 +43,7 @@ class Block:
 class Blocks:
     """The blocks of a document."""
 
+    text: str  # of the document
     blocks: Sequence[Block]
     tokens: Sequence[Token]  # of markdown-it-py
     labels: Collection[str]  # of link reference definitions
@@ -66,7 +67,7 @@ def blocks_of(text: str) -> Blocks:
     blocks = [*_blocks(text, lines, tokens), *_definitions(text, lines, env.get("definitions", []))]
     blocks.sort(key=lambda block: block.source.starts[0])
     targets = sorted((label, reference["href"]) for label, reference in references.items())
-    return Blocks(blocks, tokens, frozenset(references), targets)
+    return Blocks(text, blocks, tokens, frozenset(references), targets)
 
 
 _CONTAINERS = frozenset(["blockquote_open", "list_item_open"])
