@@ -5,11 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
-from xml.parsers import expat
 
-from mtkit.errors import DataError
-
-_MOST_LEVELS = 200  # elements inside each other
 _NAME = r"[^\s/<>=\"']+"
 _VALUE = r"""(?:"[^"]*+"|'[^']*+')"""
 _TOKEN = re.compile(
@@ -78,19 +74,22 @@ class Token:
         return default if found is None else found.value
 
 
-def tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of a text that `check` accepts, in order and without gaps."""
-    for match in _TOKEN.finditer(text):
+def tokens(text: str, start: int = 0, end: int | None = None) -> Iterator[Token]:
+    """Yield the tokens of a text that `xml_parser.check` accepts, in order and without gaps.
+
+    start, end: characters at which a token begins and one ends, to read only those between them.
+    """
+    for match in _TOKEN.finditer(text, start, len(text) if end is None else end):
         group = match.lastgroup
-        start, end = match.span()
+        at, behind = match.span()
         if group == "slash":
-            yield Token("empty" if match["slash"] else "open", start, end, match[0], match["open"])
+            yield Token("empty" if match["slash"] else "open", at, behind, match[0], match["open"])
         elif group == "close":
-            yield Token("close", start, end, match[0], match["close"])
+            yield Token("close", at, behind, match[0], match["close"])
         elif group == "instruction":
-            yield Token("instruction", start, end, match[0], match["instruction"].split(maxsplit=1)[0])
+            yield Token("instruction", at, behind, match[0], match["instruction"].split(maxsplit=1)[0])
         elif group in ("text", "comment", "cdata", "doctype"):
-            yield Token(group, start, end, match[0])  # type: ignore[arg-type]  # mypy sees any str
+            yield Token(group, at, behind, match[0])  # type: ignore[arg-type]  # mypy sees any str
 
 
 def ends_of(found: Sequence[Token]) -> dict[int, int]:
@@ -105,68 +104,6 @@ def ends_of(found: Sequence[Token]) -> dict[int, int]:
         elif token.kind == "close":
             ends[waiting.pop()] = index
     return ends
-
-
-def check(text: str, *, is_fragment: bool = False) -> None:
-    """Raise DataError, with the line, if a text is not well-formed XML, declares entities or is nested too deeply.
-
-    is_fragment: it may have several elements, and text, without an element around them.
-    """
-    parser = expat.ParserCreate("utf-8")  # in place of the encoding that the text declares: it has been decoded
-    depth = 0
-
-    def start(_name: str, _attributes: object) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > _MOST_LEVELS:
-            raise DataError(f"line {parser.CurrentLineNumber}: more than {_MOST_LEVELS} elements inside each other")
-
-    def end(_name: str) -> None:
-        nonlocal depth
-        depth -= 1
-
-    def doctype(_name: str, _system_id: str | None, _public_id: str | None, has_declarations: bool) -> None:
-        if has_declarations:
-            raise DataError(
-                f"line {parser.CurrentLineNumber}: the DOCTYPE has declarations between [ and ], which could expand "
-                "to gigabytes; remove them if the file is from a source that you trust"
-            )
-
-    def entity(name: str, _is_parameter: bool) -> None:
-        raise DataError(
-            f"line {parser.CurrentLineNumber}: &{name}; is not declared; replace it by the character itself"
-        )
-
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.StartDoctypeDeclHandler, parser.SkippedEntityHandler = doctype, entity
-    before, after = (_FRAGMENT, "</" + _FRAGMENT[1:]) if is_fragment else ("", "")
-    try:
-        parser.Parse(f"{before}{text}{after}".encode(), True)
-    except expat.ExpatError as error:
-        raise DataError(_malformed(error, len(before) if error.lineno == 1 else 0)) from None
-
-
-_FRAGMENT = "<fragment>"
-
-
-def _malformed(error: expat.ExpatError, n_before: int) -> str:
-    """n_before: characters before the text, in its line."""
-    what = expat.ErrorString(error.code)
-    place = f"line {error.lineno}, column {error.offset + 1 - n_before}"
-    ended = expat.errors.XML_ERROR_NO_ELEMENTS, expat.errors.XML_ERROR_UNCLOSED_TOKEN
-    if what in ended or what == expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION:
-        return f"{place}: the XML ends too early; copy the file again, as a whole"
-    if what == expat.errors.XML_ERROR_UNDEFINED_ENTITY:
-        what += "; replace it by the character itself"
-    if what == expat.errors.XML_ERROR_INVALID_TOKEN:
-        what += "; write & as &amp; and < as &lt;, and remove control characters"
-    return f"{place}: not valid XML: {what}"
-
-
-def skeleton(text: str) -> list[str]:
-    """Return what is left of XML without its texts. Raises DataError as `check` does."""
-    check(text)
-    return [token.markup for token in tokens(text) if token.kind != "text"]
 
 
 def declared_encoding(beginning: str) -> str | None:

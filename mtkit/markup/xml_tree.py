@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from mtkit.markup.xml_tokens import Token, check, ends_of, tokens
+from mtkit.markup.xml_parser import check
+from mtkit.markup.xml_tokens import Token, ends_of, tokens
 
 _DECLARATION = re.compile(r"""\sxmlns(?::(?P<prefix>[\w.-]+))?\s*=\s*["'](?P<uri>[^"']+)["']""")
 

@@ -11,23 +11,22 @@ from mtkit.pair_files.xml_units import XmlUnits
 from mtkit.version import __version__
 
 
-def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
+def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
     """Yield the units: the segments of each <tu> by language; unit n is the file's n-th <tu>.
 
     The text inside <hi> belongs to the segment; <bpt>, <ept>, <ph>, <it> and <ut> contain codes of the document.
     """
-    return _Tmx(name, tally).read(file)
+    return _Tmx(name).read(file)
 
 
-class _Tmx(XmlUnits):
+class _Tmx(XmlUnits[Unit]):
     root = "tmx"
     codes = frozenset(("bpt", "ept", "ph", "it", "ut"))
 
-    def __init__(self, name: str, tally: Tally) -> None:
-        super().__init__(name, tally)
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
         self._language = ""
         self._texts: list[tuple[str, str]] = []
-        self._in_unit = False
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "tuv":
@@ -38,18 +37,14 @@ class _Tmx(XmlUnits):
         elif tag == "seg":
             self.begin_segment()
         elif tag == "tu":
-            if self._in_unit:
-                raise self.error(f"unit {self.n_units}: a <tu> inside it; end it with </tu> before the next begins")
-            self._in_unit = True
-            self.begin_unit()
+            self.begin_unit(tag)
             self._texts = []
 
     def close(self, tag: str, text: str | None) -> None:
         if text is not None:
             self._texts.append((self._language, text))
         elif tag == "tu":
-            self._in_unit = False
-            self.done.append(Unit(self.n_units, self._texts))
+            self.end_unit(Unit(self.n_units, self._texts))
 
 
 @contextmanager

@@ -1,14 +1,34 @@
 """XLIFF 1.0 to 1.2, and 2: source and target segments of documents in translation."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from mtkit.pair_files.pairs import Tally
 from mtkit.pair_files.units import ANY, Unit
 from mtkit.pair_files.xml_units import XmlUnits
 
-# States of a target that is not a translation yet: often a copy of the source.
-_UNTRANSLATED = frozenset(("new", "needs-translation", "needs-adaptation", "needs-l10n", "initial"))
+# States of a target that is not a translation yet: often a copy of the source. The first three are of XLIFF 1.2, which
+# has "needs-adaptation", too: only what is not text needs work, so the translation is good. The last is of XLIFF 2.
+_UNTRANSLATED = frozenset(["new", "needs-translation", "needs-l10n", "initial"])
+
+
+@dataclass(slots=True)
+class XliffUnit:
+    """A <trans-unit> (1.x) or a <segment> (2) of a file."""
+
+    number: int  # in the file, from 1
+    start: int  # byte at which it begins
+    is_to_translate: bool  # not translate="no": of itself, or of the group or file around it
+    is_approved: bool = False
+    state: str = ""
+    end: int = 0  # byte at which its closing tag begins
+    texts: list[tuple[str, str]] = field(default_factory=list)  # languages and texts of source and target
+
+    @property
+    def is_untranslated(self) -> bool:
+        """Whether its state says that the target, if there is one, is not a translation yet."""
+        return self.state in _UNTRANSLATED and not self.is_approved
 
 
 def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
@@ -18,20 +38,30 @@ def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
     of the group or file around it. Each <file> has languages of its own; those of <xliff> (2) hold for all.
     The text inside <g>, <pc> and <mrk> belongs to the segment; the other inline elements are codes of the document.
     """
-    return _Xliff(name, tally).read(file)
+    for unit in xliff_units(file, name):
+        if unit.is_to_translate and not unit.is_untranslated:
+            yield Unit(unit.number, unit.texts)
+        else:
+            tally.n_units += 1
+            why = "not translated yet, by their state" if unit.is_to_translate else "not to be translated"
+            tally.left_out[why] += 1
 
 
-class _Xliff(XmlUnits):
+def xliff_units(file: BinaryIO, name: str = "", encoding: str | None = None) -> Iterator[XliffUnit]:
+    """Yield all units of a file. encoding: used instead of the one that the file declares."""
+    return _Xliff(name, encoding).read(file)
+
+
+class _Xliff(XmlUnits[XliffUnit]):
     root = "xliff"
     codes = frozenset(("bpt", "ept", "ph", "it", "x", "bx", "ex", "sc", "ec", "sm", "em", "cp"))
 
-    def __init__(self, name: str, tally: Tally) -> None:
-        super().__init__(name, tally)
+    def __init__(self, name: str, encoding: str | None) -> None:
+        super().__init__(name, encoding)
         self._languages = {"source": ANY, "target": ANY}  # of the file
         self._root_languages = self._languages
         self._parents: list[tuple[str, bool]] = []  # elements, and whether their text is to be translated
-        self._texts: list[tuple[str, str]] = []
-        self._reason = ""  # for leaving the unit out
+        self._unit: XliffUnit
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
         parent, is_to_translate = self._parents[-1] if self._parents else ("", True)
@@ -39,16 +69,16 @@ class _Xliff(XmlUnits):
         self._parents.append((tag, is_to_translate))
         if tag in ("source", "target"):
             if parent in ("trans-unit", "segment"):
-                if tag == "target" and attributes.get("state") in _UNTRANSLATED:
-                    self._reason = "not translated yet, by their state"
-                self._texts.append((attributes.get("xml:lang") or self._languages[tag], ""))
+                if tag == "target" and parent == "trans-unit":
+                    self._unit.state = attributes.get("state", "")
+                self._unit.texts.append((attributes.get("xml:lang") or self._languages[tag], ""))
                 self.begin_segment()
         elif tag in ("trans-unit", "segment"):
-            self.begin_unit()
-            self._texts = []
-            self._reason = "not translated yet, by their state" if attributes.get("state") == "initial" else ""
-            if not is_to_translate:
-                self._reason = "not to be translated"
+            self.begin_unit(tag)
+            is_approved = attributes.get("approved") == "yes"
+            self._unit = XliffUnit(self.n_units, self._parser.CurrentByteIndex, is_to_translate, is_approved)
+            if tag == "segment":
+                self._unit.state = attributes.get("state", "")
         elif tag == "xliff":
             self._root_languages = self._languages = {
                 "source": attributes.get("srcLang", ANY),
@@ -62,10 +92,7 @@ class _Xliff(XmlUnits):
     def close(self, tag: str, text: str | None) -> None:
         self._parents.pop()
         if text is not None:
-            self._texts[-1] = (self._texts[-1][0], text)
+            self._unit.texts[-1] = (self._unit.texts[-1][0], text)
         elif tag in ("trans-unit", "segment"):
-            if self._reason:
-                self.tally.n_units += 1
-                self.tally.left_out[self._reason] += 1
-            else:
-                self.done.append(Unit(self.n_units, self._texts))
+            self._unit.end = self._parser.CurrentByteIndex
+            self.end_unit(self._unit)

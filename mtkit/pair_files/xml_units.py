@@ -2,40 +2,37 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO
-from xml.parsers import expat
+from typing import BinaryIO, Generic, TypeVar
 
 from mtkit.console import counted
-from mtkit.errors import DataError
+from mtkit.markup.xml_parser import MOST_LEVELS, XmlParser
 from mtkit.pair_files.compression import packed_unnoticed
 from mtkit.pair_files.lines import max_line_bytes
-from mtkit.pair_files.pairs import Tally
-from mtkit.pair_files.units import Unit
 
 _CHUNK_BYTES = 1 << 16
-_MOST_LEVELS = 200
 _SEGMENT_COST = 100  # characters that a text counts for in its unit beside its own, since it takes memory, too
 _MOST_NAMES = 100_000  # different names of elements and attributes
 # Inline codes that a reader of the translation sees, and that are therefore text: %s, %1$d, {0}, {{ name }}, ${name}.
 _PLACEHOLDER = re.compile(r"%[-#0-9.$]*\w|%\(\w+\)\w|\$?\{{1,2}[^{}<>\\]{0,50}\}{1,2}")
 _SPACES = re.compile("  +")
 
+_Unit = TypeVar("_Unit")
 
-class XmlUnits:
+
+class XmlUnits(XmlParser, Generic[_Unit]):
     """Handles the elements of one file; subclasses know the format. Units that are complete wait in `done`."""
 
     root: str  # the name of the root element
     codes: frozenset[str]  # elements inside a segment whose content, if any, is code of the document, not text
 
-    def __init__(self, name: str, tally: Tally) -> None:
-        self.name = name
-        self.tally = tally
-        self.done: list[Unit] = []
+    def __init__(self, name: str, encoding: str | None = None) -> None:
+        super().__init__(name, encoding)
+        self._parser.buffer_text = True
+        self.done: list[_Unit] = []
         self.n_units = 0
         self._max_characters = max_line_bytes()
-        self._parser = expat.ParserCreate(intern={})
+        self._is_in_unit = False
         self._prefix: str | None = None  # of the format's elements, with its colon
-        self._depth = 0
         self._foreign_depth = 0  # of the element of another format that we are in
         self._segment_depth = 0  # of the element whose text is read; 0: none
         self._code_depth = 0
@@ -53,10 +50,19 @@ class XmlUnits:
         """Handle the end of an element outside segments; text: of the segment, if it is one."""
         raise NotImplementedError
 
-    def begin_unit(self) -> None:
-        """Count the unit, and how much text it has from here on."""
+    def begin_unit(self, tag: str) -> None:
+        """Count the unit that begins with this tag, and how much text it has from here on."""
+        if self._is_in_unit:
+            what = f"a <{tag}> inside it; end it with </{tag}> before the next begins"
+            raise self.error(f"unit {self.n_units}: {what}")
+        self._is_in_unit = True
         self.n_units += 1
         self._n_characters = 0
+
+    def end_unit(self, unit: _Unit) -> None:
+        """Add the unit, which is complete."""
+        self._is_in_unit = False
+        self.done.append(unit)
 
     def begin_segment(self) -> None:
         """Collect the text of the element that has just started."""
@@ -64,36 +70,24 @@ class XmlUnits:
         self._n_characters += _SEGMENT_COST
         self._parser.CharacterDataHandler = self._characters
 
-    def error(self, what: str) -> DataError:
-        """Return an error that names the place."""
-        return DataError(f"{self.name}: line {self._parser.CurrentLineNumber}: {what}")
+    def too_early(self) -> str:
+        """Return what to say if the end of the file is missing."""
+        return f"the file ends too early, after {counted(self.n_units, 'unit')}; copy it again, as a whole"
 
-    def read(self, file: BinaryIO) -> Iterator[Unit]:
+    def read(self, file: BinaryIO) -> Iterator[_Unit]:
         """Yield the units of the file."""
-        parser = self._parser
-        parser.buffer_text = True
-        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.StartDoctypeDeclHandler, parser.SkippedEntityHandler = self._doctype, self._entity
         n_bytes = 0
         while chunk := file.read(_CHUNK_BYTES):
             if not n_bytes and (packed := packed_unnoticed(self.name, chunk)):
                 raise self.error(packed)
-            self._parse(chunk)
+            self.feed(chunk)
             n_bytes += len(chunk)
             self._check_size(n_bytes)
             yield from self.done
             self.done.clear()
-        self._parse(b"", is_end=True)
+        self.feed(b"", is_last=True)
         yield from self.done
         self.done.clear()
-
-    def _parse(self, chunk: bytes, *, is_end: bool = False) -> None:
-        try:
-            self._parser.Parse(chunk, is_end)
-        except expat.ExpatError as error:
-            raise DataError(self._malformed(error)) from None
-        except (ValueError, LookupError) as error:  # an encoding of several bytes a character, or an unknown one
-            raise self.error(f"{error}; convert the file to UTF-8, and name that in its first line") from None
 
     def _check_size(self, n_bytes: int) -> None:
         """Refuse what would fill the memory: a tag or comment without end, or millions of different names."""
@@ -104,40 +98,20 @@ class XmlUnits:
         if len(self._parser.intern) > _MOST_NAMES:
             raise self.error(f"more than {_MOST_NAMES:,} different names of elements; not a {self.root} file")
 
-    def _malformed(self, error: expat.ExpatError) -> str:
-        what = expat.ErrorString(error.code)
-        place = f"{self.name}: line {error.lineno}, column {error.offset + 1}"
-        if what in (expat.errors.XML_ERROR_NO_ELEMENTS, expat.errors.XML_ERROR_UNCLOSED_TOKEN):
-            return f"{place}: the file ends too early, after {counted(self.n_units, 'unit')}; copy it again, as a whole"
-        if what == expat.errors.XML_ERROR_INVALID_TOKEN:
-            what += (
-                "; remove it if it is a control character; if it is text in another encoding than UTF-8, name that in "
-                'the first line, for example <?xml version="1.0" encoding="windows-1252"?>'
-            )
-        if what == expat.errors.XML_ERROR_UNDEFINED_ENTITY:
-            what += "; replace it by the character itself"
-        return f"{place}: not valid XML: {what}"
-
-    def _doctype(self, _name: str, _system_id: str | None, _public_id: str | None, has_declarations: bool) -> None:
-        if has_declarations:
-            raise self.error(
-                "the DOCTYPE has declarations between [ and ], which could expand to gigabytes; remove them if the "
-                "file is from a source that you trust"
-            )
-
-    def _entity(self, name: str, _is_parameter: bool) -> None:
-        raise self.error(f"&{name}; is not declared; replace it by the character itself")
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Handle the start of any element."""
         self._depth += 1
-        if self._depth > _MOST_LEVELS:
-            raise self.error(f"more than {_MOST_LEVELS} elements inside each other")
+        if self._depth > MOST_LEVELS:
+            raise self.too_deep()
         if self._foreign_depth:
             return
         if self._prefix is None:
             self._prefix = tag.removesuffix(self.root)
             if not tag.endswith(self.root) or (self._prefix and self._prefix[-1] != ":"):
-                raise self.error(f"not a {self.root} file: its root element is <{tag[:50]}>")
+                raise self.error(
+                    f"not a {self.root} file: its root element is <{tag[:50]}>; give it the file extension of its "
+                    "format, or choose a document's format with --format"
+                )
         if ":" in tag or self._prefix:
             tag = tag[len(self._prefix) :] if tag.startswith(self._prefix) else ":"
             if ":" in tag:
@@ -148,7 +122,8 @@ class XmlUnits:
         elif not self._code_depth and tag in self.codes:
             self._start_code(attributes)
 
-    def _end(self, tag: str) -> None:
+    def end(self, tag: str) -> None:
+        """Handle the end of any element."""
         depth = self._depth
         self._depth -= 1
         if self._foreign_depth:

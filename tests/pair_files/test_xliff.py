@@ -1,8 +1,11 @@
+import io
+
 import pytest
 
 from mtkit.errors import DataError
 from mtkit.pair_files.corpus_files import own_languages, read_one_file
 from mtkit.pair_files.pairs import Pair, Tally
+from mtkit.pair_files.xliff import xliff_units
 
 TWELVE = """<?xml version="1.0"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:sdl="x">
@@ -126,4 +129,46 @@ def test_a_truncated_file_is_told(tmp_path):
     path = tmp_path / "a.xlf"
     path.write_text(TWELVE[:900])
     with pytest.raises(DataError, match=r"a\.xlf: line \d+, column \d+: the file ends too early, after 5 units"):
+        list(read_one_file(path, ("en", "de")))
+
+
+STATES_12 = {  # of a target: whether its text is a translation, by what XLIFF 1.2 says of each
+    **dict.fromkeys(["new", "needs-translation", "needs-l10n"], False),
+    **dict.fromkeys(["needs-adaptation", "needs-review-adaptation", "needs-review-l10n"], True),
+    **dict.fromkeys(["needs-review-translation", "translated", "signed-off", "final", "x-own"], True),
+}
+
+
+@pytest.mark.parametrize("state", STATES_12)
+@pytest.mark.parametrize("approved", ["", " approved='yes'"])
+def test_a_target_whose_text_still_needs_work_is_left_out_unless_its_unit_is_approved(tmp_path, state, approved):
+    path, tally = tmp_path / "a.xlf", Tally()
+    unit = f"<trans-unit{approved}><source>a</source><target state='{state}'>b</target></trans-unit>"
+    path.write_text(f"<xliff><file source-language='en' target-language='de'>{unit}</file></xliff>")
+    is_good = STATES_12[state] or bool(approved)
+    assert [pair.tgt for pair in read_one_file(path, ("en", "de"), tally)] == ["b"] * is_good
+    assert tally.left_out == ({} if is_good else {"not translated yet, by their state": 1})
+
+
+@pytest.mark.parametrize("prefix", ["", "x:"])
+def test_a_unit_says_at_which_bytes_it_stands(prefix):
+    etree = pytest.importorskip("lxml.etree")
+    unit = "<X:trans-unit id='1' ><X:source>a > é</X:source >\r\n<X:target/></X:trans-unit\n>"
+    xml = f"<X:xliff xmlns:X='u'><!-- é𝔸 <X:trans-unit> -->{unit * 1500}<X:trans-unit/></X:xliff>"
+    raw = xml.replace("xmlns:X", "xmlns:x" if prefix else "xmlns").replace("X:", prefix).encode()
+    expected = [etree.tostring(each) for each in etree.fromstring(raw)[1:-1]]  # without the comment and the last
+    found = list(xliff_units(io.BytesIO(raw)))[:-1]
+    cut = [raw[each.start : raw.index(b">", each.end) + 1] for each in found]
+    assert len(raw) > 100_000 and len(cut) == len(expected) == 1500
+    declaration = b" xmlns:x='u'" if prefix else b" xmlns='u'"
+    whole = [etree.fromstring(each.replace(b"trans-unit", b"trans-unit" + declaration, 1)) for each in cut]
+    assert [etree.tostring(each, with_tail=False) for each in whole] == [
+        etree.tostring(etree.fromstring(each), with_tail=False) for each in expected
+    ]
+
+
+def test_a_unit_inside_another_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "a.xlf"
+    path.write_text("<xliff>\n<trans-unit>\n<trans-unit/></trans-unit></xliff>")
+    with pytest.raises(DataError, match=r"a\.xlf: line 3: unit 1: a <trans-unit> inside it"):
         list(read_one_file(path, ("en", "de")))

@@ -7,16 +7,16 @@ look at, "needs-review-translation" in 1.x, and "translated" with the sub-state 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment, apply
 from mtkit.documents.messages.message_text import refuse_branches
 from mtkit.documents.messages.xliff_text import SourceText, source_text
 from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import Options, line_of, text_part
-from mtkit.errors import DataError
-from mtkit.markup.xml_tokens import Token, check, declared_encoding, ends_of, tokens
+from mtkit.markup.xml_tokens import Token, declared_encoding, ends_of, tokens
+from mtkit.pair_files.xliff import XliffUnit, xliff_units
 
-_UNTRANSLATED = frozenset(["new", "needs-translation", "initial"])
 _TRANSLATED, _REVIEW, _SUB_STATE = "translated", "needs-review-translation", "mtkit:needs-review"
 _STATES = ("state", "subState")
 
@@ -25,13 +25,8 @@ Group = Callable[[Mapping[int, Filled]], list[Edit]]
 
 def read(raw: bytes, options: Options) -> Document:
     """Read an XLIFF file. Its encoding is that of a byte order mark, the one that it declares, or UTF-8."""
-    part = text_part(raw, _read, _structure, declared=declared_encoding)
+    part = text_part(raw, lambda text: _Xliff(text).reading(), _structure, declared=declared_encoding)
     return Document([part], placeholders=STRINGS, remarks=list(_remarks(part.text, options)))
-
-
-def _read(text: str) -> Reading:
-    check(text)
-    return _Xliff(text).reading()
 
 
 def _remarks(text: str, options: Options) -> Iterator[str]:
@@ -48,6 +43,7 @@ def _remarks(text: str, options: Options) -> Iterator[str]:
 class _Unit:
     """The tokens of a <trans-unit> or <segment>, and where its parts stand among them: from, up to and with."""
 
+    scanned: XliffUnit
     tokens: Sequence[Token]
     source: tuple[int, int]
     segmented: tuple[int, int] | None  # <seg-source>
@@ -65,8 +61,7 @@ class _Unit:
     @property
     def is_open(self) -> bool:
         """Whether it needs a translation."""
-        state = self.tokens[0 if self.is_segment or self.target is None else self.target[0]].get("state")
-        return self.target is None or state in _UNTRANSLATED or _is_blank(self.inside(self.target))
+        return self.target is None or self.scanned.is_untranslated or _is_blank(self.inside(self.target))
 
 
 def _is_blank(inside: Sequence[Token]) -> bool:
@@ -86,7 +81,7 @@ class _Xliff:
         """Return the segments of the file."""
         for unit in _units(self._text):
             marks = _marks(unit, unit.segmented)
-            if unit.tokens[0].get("approved") == "yes":
+            if unit.scanned.is_approved:
                 continue
             if marks and not unit.is_segment:
                 self._read_marks(unit, marks)
@@ -222,36 +217,22 @@ def _with_attributes(markup: str, values: Mapping[str, str]) -> str:
 
 
 def _units(text: str) -> Iterator[_Unit]:
-    """Yield the units that are to be translated. Raises DataError if it is no XLIFF file."""
-    place = line_of(text)
-    prefix: str | None = None
-    parents: list[bool] = []  # whether the text of the open elements is to be translated
-    unit: list[Token] = []
-    depth = 0  # of the unit
-    for token in tokens(text):
-        if prefix is None and token.kind in ("open", "empty"):
-            if token.local_name != "xliff":
-                what = f"not an XLIFF file: its root element is <{token.name[:50]}>; say the right --format"
-                raise DataError(f"{place(token.start)}: {what}")
-            prefix = token.name.removesuffix("xliff")
-        if token.kind == "open":
-            is_ours = {"yes": True, "no": False}.get(token.get("translate"), not parents or parents[-1])
-            parents.append(is_ours)
-            if not unit and is_ours and token.name in (f"{prefix}trans-unit", f"{prefix}segment"):
-                unit, depth = [], len(parents)
-        if depth:
-            unit.append(token)
-        if token.kind == "close":
-            if depth == len(parents):
-                found = _unit_of(unit, prefix or "")
-                if found:
-                    yield found
-                unit, depth = [], 0
-            parents.pop()
+    """Yield the units that are to be translated. Raises DataError if it is not an XLIFF file."""
+    raw = text.encode()
+    n_bytes = start = 0  # start: the character that these bytes come before
+    for scanned in xliff_units(BytesIO(raw), encoding="utf-8"):
+        if scanned.is_to_translate and scanned.texts:
+            start += len(raw[n_bytes : scanned.start].decode())
+            n_bytes = scanned.start
+            end = start + len(raw[n_bytes : raw.index(b">", scanned.end) + 1].decode())
+            unit = _unit_of(scanned, list(tokens(text, start, end)))
+            if unit:
+                yield unit
 
 
-def _unit_of(inside: Sequence[Token], prefix: str) -> _Unit | None:
+def _unit_of(scanned: XliffUnit, inside: Sequence[Token]) -> _Unit | None:
     ends = ends_of(inside)
+    prefix = inside[0].name.removesuffix(inside[0].local_name)
     children: dict[str, tuple[int, int]] = {}
     index = 1
     while index < len(inside) - 1:
@@ -261,7 +242,7 @@ def _unit_of(inside: Sequence[Token], prefix: str) -> _Unit | None:
     source = children.get(f"{prefix}source")
     if source is None:
         return None
-    return _Unit(inside, source, children.get(f"{prefix}seg-source"), children.get(f"{prefix}target"))
+    return _Unit(scanned, inside, source, children.get(f"{prefix}seg-source"), children.get(f"{prefix}target"))
 
 
 def _marks(unit: _Unit, interval: tuple[int, int] | None) -> dict[str, tuple[int, int]]:
@@ -282,7 +263,7 @@ def _structure(text: str) -> object:
 
     Also how many targets have other inline elements than their sources.
     """
-    check(text)
+    n_faults = sum(map(_has_faults, _units(text)))
     kept: list[str] = []
     depth = 0
     for token in tokens(text):
@@ -293,7 +274,7 @@ def _structure(text: str) -> object:
             kept.append(_without_states(token) if token.local_name == "segment" else token.markup.strip())
         if token.kind == "close" and depth:
             depth -= 1
-    return [each for each in kept if each], sum(map(_has_faults, _units(text)))
+    return [each for each in kept if each], n_faults
 
 
 def _without_states(token: Token) -> str:

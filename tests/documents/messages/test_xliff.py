@@ -71,6 +71,8 @@ def test_a_unit_without_a_target_gets_one_behind_the_source(source, target):
         ("<target> </target>", '<target state="translated">WORD</target>'),
         ("<target state='needs-translation'>word</target>", "<target state='translated'>WORD</target>"),
         ('<target state="new"><x id="1"/>word</target>', '<target state="translated">WORD</target>'),
+        ("<target state='needs-l10n'>word</target>", "<target state='translated'>WORD</target>"),
+        ("<target state='needs-adaptation'>mot</target>",) * 2,
     ],
 )
 def test_an_empty_or_new_target_is_filled(before, after):

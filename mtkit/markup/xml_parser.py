@@ -1,0 +1,109 @@
+"""Read XML by expat, without what is dangerous in XML; an error names the line and what to do."""
+
+from xml.parsers import expat
+
+from mtkit.errors import DataError
+
+MOST_LEVELS = 200  # elements inside each other
+
+
+class XmlParser:
+    """Checks XML that is fed to it. Subclasses handle its elements in `start` and `end`."""
+
+    def __init__(self, name: str = "", encoding: str | None = None) -> None:
+        """name: of the file, for messages. encoding: used instead of the one that the XML declares."""
+        self.name = name
+        self._is_decoded = encoding is not None
+        self._parser = expat.ParserCreate(encoding, intern={})
+        self._parser.StartElementHandler, self._parser.EndElementHandler = self.start, self.end
+        self._parser.StartDoctypeDeclHandler, self._parser.SkippedEntityHandler = self._doctype, self._entity
+        self._depth = 0
+        self._n_before = 0  # characters of the first line that are not of the text
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Handle the start of an element; what overrides this counts the depth, too."""
+        self._depth += 1
+        if self._depth > MOST_LEVELS:
+            raise self.too_deep()
+
+    def end(self, tag: str) -> None:
+        """Handle the end of an element."""
+        self._depth -= 1
+
+    def feed(self, chunk: bytes, *, is_last: bool = False) -> None:
+        """Read the next bytes. Raises DataError if they are not well-formed, declare entities or nest too deeply."""
+        try:
+            self._parser.Parse(chunk, is_last)
+        except expat.ExpatError as error:
+            raise DataError(self._malformed(error)) from None
+        except (ValueError, LookupError) as error:  # an encoding of several bytes a character, or an unknown one
+            raise self.error(f"{error}; convert the file to UTF-8, and name that in its first line") from None
+
+    def begin_fragment(self) -> None:
+        """Open an element around a text that has none; feed "</fragment>" behind the text."""
+        self._n_before = len("<fragment>")
+        self.feed(b"<fragment>")
+
+    def error(self, what: str) -> DataError:
+        """Return an error that names the place."""
+        return DataError(f"{self._place(self._parser.CurrentLineNumber)}: {what}")
+
+    def too_deep(self) -> DataError:
+        """Return the error for an element inside too many others."""
+        return self.error(f"more than {MOST_LEVELS} elements inside each other")
+
+    def too_early(self) -> str:
+        """Return what to say if the end is missing."""
+        return "the XML ends too early; copy the file again, as a whole"
+
+    def _place(self, line: int) -> str:
+        return f"{self.name}: line {line}" if self.name else f"line {line}"
+
+    def _malformed(self, error: expat.ExpatError) -> str:
+        what = expat.ErrorString(error.code)
+        place = f"{self._place(error.lineno)}, column {error.offset + 1 - (self._n_before if error.lineno == 1 else 0)}"
+        if what in _TOO_EARLY:
+            return f"{place}: {self.too_early()}"
+        return f"{place}: not valid XML: {what}{self._remedy(what)}"
+
+    def _remedy(self, what: str) -> str:
+        if what == expat.errors.XML_ERROR_UNDEFINED_ENTITY:
+            return "; replace it by the character itself"
+        if what != expat.errors.XML_ERROR_INVALID_TOKEN:
+            return ""
+        remedy = "; write & as &amp; and < as &lt;, and remove control characters"
+        if self._is_decoded:
+            return remedy
+        return (
+            f"{remedy}; if the text is in another encoding than UTF-8, name that in the first line, for example "
+            '<?xml version="1.0" encoding="windows-1252"?>'
+        )
+
+    def _doctype(self, _name: str, _system_id: str | None, _public_id: str | None, has_declarations: bool) -> None:
+        if has_declarations:
+            raise self.error(
+                "the DOCTYPE has declarations between [ and ], which could expand to gigabytes; remove them if the "
+                "file is from a source that you trust"
+            )
+
+    def _entity(self, name: str, _is_parameter: bool) -> None:
+        raise self.error(f"&{name}; is not declared; replace it by the character itself")
+
+
+_TOO_EARLY = (
+    expat.errors.XML_ERROR_NO_ELEMENTS,
+    expat.errors.XML_ERROR_UNCLOSED_TOKEN,
+    expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION,
+)
+
+
+def check(text: str, *, is_fragment: bool = False) -> None:
+    """Raise DataError, with the line, if a text is not well-formed XML, declares entities or is nested too deeply.
+
+    is_fragment: it may have several elements, and text, without an element around them.
+    """
+    parser = XmlParser(encoding="utf-8")  # the text has been decoded, whatever encoding it declares
+    if is_fragment:
+        parser.begin_fragment()
+        text += "</fragment>"
+    parser.feed(text.encode(), is_last=True)
