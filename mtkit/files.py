@@ -207,8 +207,8 @@ def open_locked(path: Path) -> Iterator[BinaryIO | None]:
 
     Creates the file if needed. The block may remove it. The lock ends with the block or the process.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "a+b", buffering=0) as file:
             if not _take_lock(file):
                 yield None

@@ -150,11 +150,11 @@ class Synthesis:
 
 def synthesize(
     text: Path, corpus: CorpusFiles, shared: SharedTranslator, settings: Synthesis, *, restart: bool = False
-) -> LineJobResult | None:
+) -> LineJobResult:
     """Write the files of the corpus: pairs of the text's lines and their translations, in the text's order.
 
-    Resumes an interrupted call with the same settings, unless restart is True. Returns None if the process of another
-    share writes the files. Raises MtkitError as `run_line_job` does. The counts are those of `counts_of`.
+    Resumes an interrupted call with the same settings, unless restart is True. Raises MtkitError as `run_line_job`
+    does. The counts are those of `counts_of`.
     """
     output = corpus.tsv or corpus.src
     assert output is not None  # the schema requires one of them
@@ -182,7 +182,7 @@ def synthesize(
         output,
         partial(_work, shared.make, settings),
         identity,
-        shared.sharing,
+        shared.executor,
         window_lines=translator.window,
         restart=restart,
         finish=finish,

@@ -34,9 +34,9 @@ from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import parse_json, remove_leftovers, write_text
-from mtkit.jobs.executors import on_this_machine
+from mtkit.jobs.executors import Executor, on_this_machine
 from mtkit.jobs.job import work_folder
-from mtkit.jobs.line_job import Sharing, Work, run_line_job
+from mtkit.jobs.line_job import Work, run_line_job
 from mtkit.jobs.shards import remove_folder
 from mtkit.languages import are_one_language
 from mtkit.translation.direction import check_source_text
@@ -48,10 +48,10 @@ FOLDER = "distilled"
 _UNNAMED = ("src", "tgt")  # the defaults of data.src_lang and data.tgt_lang
 
 
-def with_teachers_text(cfg: Config, sharing: Sharing | None = None) -> Config:
+def with_teachers_text(cfg: Config, executor: Executor | None = None) -> Config:
     """Return the config with the teachers' translations as data.train; translate if the run does not have them.
 
-    Without teachers, returns cfg itself. sharing: who translates; default: distill.workers processes.
+    Without teachers, returns cfg itself. executor: who translates; default: distill.workers processes.
     Raises BundleError or ConfigError for teachers that do not fit the config or
     each other, ConfigError if the run's translations were made in another way, or if the config has no teachers, and
     DataError for unusable text.
@@ -63,11 +63,10 @@ def with_teachers_text(cfg: Config, sharing: Sharing | None = None) -> Config:
         return cfg
     numbered = list(enumerate(cfg.data.train, start=1))
     complete = all(_record(folder / f"{number}.json") is not None for number, _ in numbered)
-    sharing = sharing or Sharing(on_this_machine(cfg.distill.workers))
-    teachers = _Teachers(cfg, _members(cfg, needed=not complete), sharing)
+    executor = executor or on_this_machine(cfg.distill.workers)
+    teachers = _Teachers(cfg, _members(cfg, needed=not complete), executor)
     folder.mkdir(parents=True, exist_ok=True)  # not before: the folder alone means that the run has teachers
-    if not sharing.share.index:  # the other shares' processes do not hold the run
-        remove_leftovers(folder)
+    remove_leftovers(folder)
     made = [_distilled(corpus, folder / f"{number}.tsv", teachers) for number, corpus in numbered]
     weight = cfg.distill.original_weight
     originals = [corpus.times(weight) for corpus in cfg.data.train]
@@ -93,9 +92,9 @@ def _check_undistilled(cfg: Config, folder: Path) -> None:
 class _Teachers:
     """The bundles of distill.teachers; empty if they are missing and unnecessary."""
 
-    def __init__(self, cfg: Config, members: Sequence[BundleFiles], sharing: Sharing) -> None:
+    def __init__(self, cfg: Config, members: Sequence[BundleFiles], executor: Executor) -> None:
         self.cfg = cfg
-        self.sharing = sharing
+        self.executor = executor
         self.members = members
         self.settings = MetricSettings(tokenizer_for(cfg.data.tgt_lang))
 
@@ -106,7 +105,7 @@ class _Teachers:
         log.info(f"{corpus_name(corpus)}: translating with {names}")
         config = first.config.model_copy(update={"decode": self._decode(corpus)})
         members = [replace(first, config=config), *others]
-        return load_shared(members, self.sharing, device=train.device, threads=train.threads)
+        return load_shared(members, self.executor, device=train.device, threads=train.threads)
 
     def recipe(self, corpus: TrainCorpus) -> dict[str, Any]:
         """Return what the translations depend on, as JSON values; without teachers, only what is known."""
@@ -189,8 +188,7 @@ def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCo
             f"{place} was made with other settings: {listed}; start a new run (another run_dir), or remove "
             f"{place.parent} to translate the text again"
         )
-    if not teachers.sharing.share.index:
-        remove_folder(work_folder(place))  # a killed process may have left it
+    remove_folder(work_folder(place))  # a killed process may have left it
     log.info(f"{place}: already translated: {summary(record['n_lines'], record['counts'])}")
     return made
 
@@ -231,7 +229,7 @@ def _translate(
         place,
         partial(_work, shared.make, distill, teachers.settings),
         {**recipe, "engine": engine.name, "arithmetic": engine.arithmetic},
-        shared.sharing,
+        shared.executor,
         window_lines=shared.translator.window,
         unit="pair",
         restart_hint=f"remove {place.parent} to have all text translated again",

@@ -55,7 +55,7 @@ def load_shared_translator(
     """Load a bundle, or an ensemble of several, for a job; decode.workers is the default of --workers."""
     log.info(f"model: {', '.join(map(str, folders))}")
     members = [bundle.read_bundle(folder, overrides) for folder in folders]
-    return loading.load_shared(members, where.sharing(members[0].config.decode.workers), device=device)
+    return loading.load_shared(members, where.executor_for(members[0].config.decode.workers), device=device)
 
 
 def with_bar(items: Iterable[_T], total: int | None, description: str, unit: str) -> Iterator[_T]:

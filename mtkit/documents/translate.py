@@ -12,6 +12,7 @@ from mtkit.documents.reading import Options, document_of, format_of, read_docume
 from mtkit.documents.sentences import Sentence, SentenceTranslator, Translated
 from mtkit.files import write_bytes
 from mtkit.jobs import line_job
+from mtkit.jobs.executors import InProcess
 from mtkit.translation.direction import warn_of_direction
 from mtkit.translation.loading import SharedTranslator
 from mtkit.translation.translator import Translator
@@ -36,10 +37,8 @@ def translate_document(
     """
     if translator.files is None or translator.is_ensemble:
         raise ValueError("documents are translated by a translator that was loaded from a single folder")
-    shared = SharedTranslator(translator, [translator.files], lambda: translator, line_job.Sharing())
-    result = translate_file(Path(source), Path(target), shared, Options(format, tuple(columns)))
-    assert result is not None, "there are no other shares"
-    return result
+    shared = SharedTranslator(translator, [translator.files], lambda: translator, InProcess())
+    return translate_file(Path(source), Path(target), shared, Options(format, tuple(columns)))
 
 
 def translate_text(translator: Translator, text: str, *, format: str = "text") -> str:
@@ -68,10 +67,9 @@ def translate_bytes(translator: Translator, raw: bytes, options: Options) -> Tra
 
 def translate_file(
     source: Path, target: Path, shared: SharedTranslator, options: Options, *, restart: bool = False
-) -> TranslatedDocument | None:
+) -> TranslatedDocument:
     """Translate a file to a file: the same call resumes an interrupted job.
 
-    Returns None in a process of a share that leaves the output to another one.
     Raises DataError if the document cannot be read, UsageError for an unknown format; then nothing is written.
     """
     options = options if options.format else Options(**{**vars(options), "format": format_of(source, options)})
@@ -93,14 +91,12 @@ def translate_file(
         target,
         partial(_work, shared.make, document.placeholders),
         {**shared.identity(), "document": asdict(options)},
-        shared.sharing,
+        shared.executor,
         window_lines=shared.translator.window,
         unit="sentence",
         restart=restart,
         finish=finish,
     )
-    if done is None:
-        return None
     worker = SentenceTranslator(shared.translator, check_direction=False)
     for note in done.notes:
         worker.absorb(note)

@@ -27,6 +27,8 @@ _STOP_S = 5.0  # how long a worker may take to end before we kill it
 class Executor(Protocol):
     """Makes shards somewhere; to be used in a with block, which ends what it has started."""
 
+    makes_here: bool  # in this process only, so what makes shards need not be picklable
+
     def __enter__(self) -> object: ...
 
     def __exit__(
@@ -40,9 +42,15 @@ class Executor(Protocol):
         """
         ...
 
+    def threads(self, n_cores: int) -> int:
+        """Return how many threads each process should have. n_cores: what all processes of this machine may use."""
+        ...
+
 
 class InProcess:
     """Makes one shard after the other in this process."""
+
+    makes_here = True
 
     def __enter__(self) -> "InProcess":
         return self
@@ -55,6 +63,10 @@ class InProcess:
         for index in indices:
             make(index)
             yield index
+
+    def threads(self, n_cores: int) -> int:
+        """See `Executor`."""
+        return n_cores
 
 
 def on_this_machine(n_workers: int) -> Executor:
@@ -79,6 +91,8 @@ class _Worker:
 
 class Processes:
     """Makes shards in processes of this machine, each with one thread; a process that dies is replaced."""
+
+    makes_here = False
 
     def __init__(self, n_workers: int) -> None:
         if n_workers < 1:
@@ -121,6 +135,10 @@ class Processes:
                 if error is not None:
                     raise error
                 yield index
+
+    def threads(self, n_cores: int) -> int:
+        """See `Executor`."""
+        return max(1, n_cores // self.n_workers)
 
     def _idle_worker(self) -> _Worker | None:
         for worker in self._workers:

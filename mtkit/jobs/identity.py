@@ -26,11 +26,10 @@ class Identity:
     checksums: list[str]  # sha256 of each input
 
 
-def new_identity(inputs: Sequence[Path], settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the digest of a new job, and what its job file says."""
+def job_file(inputs: Sequence[Path], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the job file of a new job says."""
     stamps = dict(zip(_keys(inputs), map(stamp, inputs), strict=True))  # first: a file may change meanwhile
-    identity = _identity(settings, inputs, {}, {})
-    return _digest(identity), {"mtkit_job": _FORMAT, "identity": identity, "stamps": stamps}
+    return {"mtkit_job": _FORMAT, "identity": _identity(settings, inputs, {}, {}), "stamps": stamps}
 
 
 def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, Any], restart_hint: str) -> Identity:
@@ -51,7 +50,8 @@ def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, An
             f"{work}: holds an interrupted job that differs: {'; '.join(changes)}; continue it as it was begun, or "
             f"{restart_hint}"
         )
-    return Identity(_digest(identity), list(identity["inputs"].values()))
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    return Identity(digest, list(identity["inputs"].values()))
 
 
 def stamp(path: Path) -> list[int]:
@@ -82,10 +82,6 @@ def _identity(
 def _keys(inputs: Sequence[Path]) -> list[str]:
     """Return the inputs' names in the identity; the folder may have another name on another machine."""
     return [f"{number} {path.name}" for number, path in enumerate(inputs, start=1)]
-
-
-def _digest(identity: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _short(value: object) -> str:

@@ -8,16 +8,16 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from mtkit.console import log
 from mtkit.errors import UsageError
-from mtkit.jobs.executors import Executor, InProcess, Processes
+from mtkit.jobs.executors import Executor
 from mtkit.jobs.identity import stamp
-from mtkit.jobs.job import Job, Share, Stage, run_job
+from mtkit.jobs.job import Job, Stage, run_job
 from mtkit.pair_files.compression import pack, packing, unpacked
 from mtkit.pair_files.lines import read_lines, windows
 
@@ -49,25 +49,6 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Sharing:
-    """Who works; by default this process alone."""
-
-    executor: Executor = field(default_factory=InProcess)
-    share: Share = field(default_factory=Share)
-
-    @property
-    def here(self) -> bool:
-        """Whether all work of this share is done in this process."""
-        return isinstance(self.executor, InProcess)
-
-    def threads(self, n_cores: int) -> int:
-        """Return how many threads each process should have. n_cores: what this process may use."""
-        if self.here:
-            return n_cores
-        return max(1, n_cores // self.executor.n_workers) if isinstance(self.executor, Processes) else 1
-
-
-@dataclass(frozen=True)
 class LineJobResult:
     """What a finished job did, whoever did it."""
 
@@ -90,7 +71,7 @@ def run_line_job(
     output: Path,
     load: Callable[[], Work],
     settings: Mapping[str, Any],
-    sharing: Sharing,
+    executor: Executor,
     *,
     window_lines: int,
     name: str = "translate",
@@ -98,12 +79,12 @@ def run_line_job(
     restart: bool = False,
     restart_hint: str = "start over with --restart",
     finish: Finish | None = None,
-) -> LineJobResult | None:
+) -> LineJobResult:
     """Write the output lines of a text to a file, or hand them to `finish`; resume an interrupted job.
 
-    Returns None in all processes of a job in shares but one, that of share 0. An output named `.gz`, `.xz` or `.zst` is
-    compressed, window by window.
-    load: returns the work; called once in each process that works, so it must be picklable unless `sharing.here`.
+    An output named `.gz`, `.xz` or `.zst` is compressed, window by window.
+    load: returns the work; called once in each process that works, so it must be picklable unless the executor makes
+    all shards in this process.
     settings: JSON of all that the output depends on besides the text, such as the checksum of a model.
     window_lines: how many lines the work takes at once. name, unit: what is done and to what, for messages.
     restart: discard an interrupted job. restart_hint: how a user does that, for messages.
@@ -143,8 +124,7 @@ def run_line_job(
         make,
         inputs=text.files,
         settings={**settings, "window_lines": window_lines, "compressed": suffix or "no"},
-        executor=sharing.executor,
-        share=sharing.share,
+        executor=executor,
         restart=restart,
         restart_hint=restart_hint,
     )

@@ -22,6 +22,8 @@ class OnRay:
     A task that keeps something, such as a model, from one shard to the next (`keeps_state` is True) runs in actors.
     """
 
+    makes_here = False
+
     def __init__(self, address: str | None, n_workers: int) -> None:
         """Use the cluster at an address, such as 10.0.0.1:6379, or start a Ray with this many workers here."""
         self._address = address
@@ -81,6 +83,10 @@ class OnRay:
                 self._check(reference, describe(index))
                 makers.ended(reference)
                 yield index
+
+    def threads(self, n_cores: int) -> int:
+        """See `Executor`; each worker of Ray has one core."""
+        return 1
 
     def _check(self, reference: Any, shard: str) -> None:
         """Raise what making a shard has raised."""

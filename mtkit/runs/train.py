@@ -12,7 +12,7 @@ from mtkit.cores import CpuTime, use_of_others
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import CheckpointError, ConfigError
 from mtkit.files import disk_full_explained, locked, remove_leftovers
-from mtkit.jobs.line_job import Sharing
+from mtkit.jobs.executors import Executor
 from mtkit.model.network import Network
 from mtkit.runs.export import add_export, cost_in_validations
 from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
@@ -27,14 +27,14 @@ from mtkit.training.preparation.warm_start import inherit
 
 
 def train(
-    cfg: Config, since: float | None = None, processes: Communicator = ALONE, sharing: Sharing | None = None
+    cfg: Config, since: float | None = None, processes: Communicator = ALONE, executor: Executor | None = None
 ) -> TrainResult:
     """Train the model of cfg in cfg.run_dir, or resume the run where an earlier start stopped.
 
     Trains the tokenizers if the run has none. Does not change a run that has reached its limits.
     since: the time.monotonic() from which train.budget counts; default: now.
     processes: those that train the model together; each calls this function.
-    sharing: who translates the text before, if distill names teachers; default: distill.workers processes.
+    executor: who translates the text before, if distill names teachers; default: distill.workers processes.
     Raises KeyboardInterrupt, after saving, if the user stops the run (Ctrl-C, SIGTERM, SIGHUP), and MtkitError if the
     input or the machine makes training impossible, or if another process works in the run.
     """
@@ -50,7 +50,7 @@ def train(
         teachers, started = cfg.distill.teachers, checkpoints.exist()
         if teachers and not started:
             check_early(cfg, processes)
-        cfg = processes.on_main(lambda: with_teachers_text(cfg, sharing))
+        cfg = processes.on_main(lambda: with_teachers_text(cfg, executor))
         cfg = with_its_choices(cfg, started=started)
         checkpoint = processes.on_main(lambda: _open_run(cfg, run_dir, checkpoints))
         if checkpoint and (result := processes.on_main(lambda: finished_before(cfg, run_dir, checkpoint.state))):

@@ -11,8 +11,7 @@ from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.errors import UsageError
 from mtkit.files import sha256_file
-from mtkit.jobs.executors import Processes
-from mtkit.jobs.line_job import Sharing
+from mtkit.jobs.executors import Executor, Processes
 from mtkit.translation.translator import Translator
 
 
@@ -23,7 +22,7 @@ class SharedTranslator:
     translator: Translator  # in this process
     members: Sequence[BundleFiles]  # its bundles; the first one's config holds
     make: Callable[[], Translator]  # returns such a translator in whichever process works
-    sharing: Sharing
+    executor: Executor
 
     def identity(self) -> dict[str, Any]:
         """Return what translations depend on besides the text, as JSON, for a job to compare."""
@@ -38,24 +37,24 @@ class SharedTranslator:
 
 
 def load_shared(
-    members: Sequence[BundleFiles], sharing: Sharing, *, device: str = "auto", threads: int | None = None
+    members: Sequence[BundleFiles], executor: Executor, *, device: str = "auto", threads: int | None = None
 ) -> SharedTranslator:
-    """Load the translator of bundles, an ensemble if several, with one worker; the sharing says how many there are.
+    """Load the translator of bundles, an ensemble if several, with one engine; the executor has the processes.
 
     threads: CPU threads for all processes of this machine; default: the config's, else one for each core.
     Raises UsageError for a device that processes of one machine cannot share.
     """
-    device = shared_device(device, sharing)
+    device = shared_device(device, executor)
     decode = members[0].config.decode
-    threads = sharing.threads(threads or decode.threads or usable_cores())
+    threads = executor.threads(threads or decode.threads or usable_cores())
     load = _Load([files.folder for files in members], decode.model_copy(update={"workers": 1}), device, threads)
     translator = load.of(members)
-    return SharedTranslator(translator, members, (lambda: translator) if sharing.here else load, sharing)
+    return SharedTranslator(translator, members, (lambda: translator) if executor.makes_here else load, executor)
 
 
-def shared_device(device: str, sharing: Sharing) -> str:
+def shared_device(device: str, executor: Executor) -> str:
     """Return the device of the processes of a job. Raises UsageError for one that those of a machine cannot share."""
-    if not isinstance(sharing.executor, Processes):
+    if not isinstance(executor, Processes):
         return device
     if device not in ("auto", "cpu"):
         raise UsageError(f"several processes (--workers) are for CPUs; with the device {device}, use one")

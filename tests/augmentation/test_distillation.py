@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,6 @@ from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.config.schema import Config
 from mtkit.config.tags import tags_of
 from mtkit.errors import BundleError, ConfigError, DataError, MtkitError
-from mtkit.jobs.job import Share
-from mtkit.jobs.line_job import Sharing
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
 from mtkit.search.hypothesis import Hypothesis
@@ -242,21 +239,6 @@ def test_an_interrupted_translation_resumes_where_it_stopped(student, engine, te
     [resumed] = with_teachers_text(cfg).data.train
     assert len(engine.texts) == 8
     assert resumed.tsv is not None and resumed.tsv.read_bytes() == expected
-
-
-def test_shares_translate_all_corpora_together(student, engine, text, tmp_path):
-    for side in ("en", "fr"):
-        (tmp_path / f"text.{side}").write_text("".join(f"{'red ' * (n % 3)}cats now\n" for n in range(3000)))
-    cfg = student(n_best=2, choose="chrf", data={"train": [text, {**text, "weight": 2.0}], "dev": text})
-    alone = with_teachers_text(cfg)
-    expected = [pairs_in(corpus) for corpus in alone.data.train]
-    shutil.rmtree(cfg.run_dir)
-    with ThreadPoolExecutor(2) as pool:
-        shares = [pool.submit(with_teachers_text, cfg, Sharing(share=Share(index, 2))) for index in range(2)]
-        assert [share.result() for share in shares] == [alone, alone]
-    assert [pairs_in(corpus) for corpus in alone.data.train] == expected
-    names = {path.name for path in (cfg.run_dir / "distilled").iterdir()}
-    assert names == {"1.tsv", "1.json", "2.tsv", "2.json"}
 
 
 def test_finished_translations_are_reused_even_without_the_teacher(student, engine, teacher):

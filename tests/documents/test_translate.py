@@ -15,7 +15,7 @@ from mtkit.documents.report import summary, write_report
 from mtkit.documents.sentences import SentenceTranslator, Translated
 from mtkit.documents.translate import translate_file, translate_text
 from mtkit.errors import DataError, MtkitError, UsageError
-from mtkit.jobs.line_job import Sharing
+from mtkit.jobs.executors import InProcess
 from mtkit.translation.loading import load_shared
 
 PAGE = "<p>the <b>red</b> cat</p>\n<ul><li>two dogs</li><li>two dogs</li></ul><img alt='one cat'>\n"
@@ -23,7 +23,7 @@ PAGE = "<p>the <b>red</b> cat</p>\n<ul><li>two dogs</li><li>two dogs</li></ul><i
 
 @pytest.fixture(scope="module")
 def shared(shared_bundle):
-    return load_shared([read_bundle(shared_bundle, ["decode.engine=native"])], Sharing())
+    return load_shared([read_bundle(shared_bundle, ["decode.engine=native"])], InProcess())
 
 
 def test_a_file_becomes_a_file_with_the_same_tags(shared, tmp_path):
@@ -177,7 +177,7 @@ def test_a_document_without_problems_has_no_notes():
 def test_terms_are_put_in_and_counted(shared_bundle, tmp_path, log_text):
     (tmp_path / "terms.tsv").write_text("source\ttarget\ncats\ttable\n")
     settings = ["decode.engine=native", f"decode.terminology={tmp_path / 'terms.tsv'}", "decode.beam_size=12"]
-    shared = load_shared([read_bundle(shared_bundle, settings)], Sharing())
+    shared = load_shared([read_bundle(shared_bundle, settings)], InProcess())
     source, target = tmp_path / "a.html", tmp_path / "b.html"
     source.write_text("<p>two <b>cats</b>.<p>red cats.")
     translate_file(source, target, shared, Options())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.jobs import line_job
+from mtkit.jobs import executors, line_job
 from mtkit.runs.train import train
 
 MTKIT = Path(line_job.__file__).parents[1]
@@ -21,8 +21,8 @@ def capitals(lines, first_line):
 
 
 def job(source: Path, target: Path, work=capitals):
-    text, sharing = line_job.Text.of_file(source), line_job.Sharing()
-    return line_job.run_line_job(text, target, lambda: work, {"model": "capitals"}, sharing, window_lines=400)
+    text, executor = line_job.Text.of_file(source), executors.InProcess()
+    return line_job.run_line_job(text, target, lambda: work, {"model": "capitals"}, executor, window_lines=400)
 
 
 def test_a_clock_that_jumps_does_not_end_a_run_that_has_a_time_limit(make_config):

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.jobs import identity, job, line_job, shards
+from mtkit.jobs import executors, identity, job, line_job, shards
 
 WINDOW_LINES = 4
 JOB_FILES = {module.__file__ for module in (identity, job, line_job, shards)}
@@ -52,11 +52,10 @@ def run(
         output_path,
         lambda: counted,
         {"model": "capitals"},
-        line_job.Sharing(),
+        executors.InProcess(),
         window_lines=WINDOW_LINES,
         finish=finish,
     )
-    assert result is not None
     left = [path.name for path in output_path.parent.iterdir() if ".mtkit-" in path.name]
     return {"n_lines": result.n_lines, "n_worked": n_worked, "counts": dict(result.counts), "left": left}
 

@@ -1,4 +1,4 @@
-"""`squares.py OUTPUT [--shard I/N] [--workers N] [--ray] [--slow S] [--n N]`: a job of three stages, for tests.
+"""`squares.py OUTPUT [--workers N] [--ray] [--slow S] [--n N]`: a job of three stages, for tests.
 
 Stage one writes numbers of the input's lines, stage two their squares, stage three their cubes from both.
 """
@@ -15,7 +15,7 @@ from mtkit.console import set_up_logging
 from mtkit.errors import MtkitError
 from mtkit.jobs import line_job
 from mtkit.jobs.executors import Executor, InProcess, Processes
-from mtkit.jobs.job import Job, Share, Stage, run_job
+from mtkit.jobs.job import Job, Stage, run_job
 from mtkit.jobs.shards import shard_folder
 
 
@@ -89,7 +89,7 @@ class LoadCapitals:
         return capitals
 
 
-def loads(output: Path, executor: Executor, n: int) -> int | None:
+def loads(output: Path, executor: Executor, n: int) -> int:
     """Return how often n shards loaded what they need."""
 
     def make(job: Job) -> int:
@@ -104,14 +104,13 @@ def cubes(
     output: Path,
     executor: Executor,
     *,
-    share: Share | None = None,
     n: int = 7,
     slow_s: float = 0.0,
     faults: Path | None = None,
     inputs: tuple[Path, ...] = (),
     settings: dict | None = None,
     restart: bool = False,
-) -> int | None:
+) -> int:
     """Write the cubes of 5 * n numbers; return the sum of the numbers."""
 
     def make(job: Job) -> int:
@@ -128,7 +127,6 @@ def cubes(
         inputs=inputs,
         settings={"n": n, **(settings or {})},
         executor=executor,
-        share=share or Share(),
         restart=restart,
     )
 
@@ -137,7 +135,6 @@ def main() -> None:
     """Run the job from the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("output", type=Path)
-    parser.add_argument("--shard", type=Share.parse, default=Share())
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--ray", action="store_true")
     parser.add_argument("--ray-address")
@@ -152,7 +149,7 @@ def main() -> None:
 
         executor = OnRay(args.ray_address, 2)
     try:
-        print(cubes(args.output, executor, share=args.shard, n=args.n, slow_s=args.slow, faults=args.faults))
+        print(cubes(args.output, executor, n=args.n, slow_s=args.slow, faults=args.faults))
     except MtkitError as error:
         raise SystemExit(f"mtkit: {error}") from None
 

@@ -7,17 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from jobs.squares import Products, cubes, loads
 
-from mtkit.errors import MtkitError, UsageError
+from mtkit.errors import MtkitError
 from mtkit.files import sha256_file
-from mtkit.jobs import identity, job
+from mtkit.jobs import identity
 from mtkit.jobs.executors import InProcess, Processes
-from mtkit.jobs.job import Job, Share, Stage, run_job
 
 SCRIPT = Path(__file__).with_name("squares.py")
 CUBES_OF_35 = "".join(f"{number**3}\n" for number in range(35))
@@ -175,84 +173,18 @@ def test_a_shard_that_kills_three_processes_ends_the_job(tmp_path):
     assert (faults / "kill-3").read_text() == "6"
 
 
-@pytest.mark.parametrize("text", ["", "1", "1/", "/2", "a/b", "2/2", "-1/2", "0/0", "1.0/2", "²/3"])
-def test_a_share_that_cannot_be_is_refused(text):
-    with pytest.raises(UsageError, match="--shard"):
-        Share.parse(text)
-
-
-def test_two_shares_make_the_output_once_and_both_end_well(tmp_path):
-    shares = [start(tmp_path / "out", "--shard", f"{index}/2", "--slow", 0.05) for index in (1, 0)]
-    (first_out, first_err), (second_out, _) = [end(process) for process in shares]
-    assert (first_out, second_out) == ("None\n", f"{sum(range(35))}\n")
-    assert "--shard 0/2 has written" in first_err
-    assert (tmp_path / "out").read_text() == CUBES_OF_35
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_a_share_that_starts_after_the_end_has_nothing_to_do(tmp_path):
-    (tmp_path / "out").write_text("done")
-    assert cubes(tmp_path / "out", InProcess(), share=Share(1, 2)) is None
-    with pytest.raises(UsageError, match="out: exists"):
-        cubes(tmp_path / "out", InProcess(), share=Share(0, 2))
-    assert (tmp_path / "out").read_text() == "done"
-
-
-def test_a_share_waits_for_one_that_joins_late_and_says_so(tmp_path):
-    early = start(tmp_path / "out", "--shard", "0/2")
-    time.sleep(5)
-    assert early.poll() is None
-    late = start(tmp_path / "out", "--shard", "1/2")
-    _, stderr = end(early)
-    end(late)
-    assert "waiting for 3 of 7 shards of stage numbers, from --shard 1/2" in stderr
-    assert (tmp_path / "out").read_text() == CUBES_OF_35
-
-
-def test_the_same_share_twice_is_refused(tmp_path):
-    first = start(tmp_path / "out", "--shard", "0/2")
-    while not list(tmp_path.glob("out.mtkit-job/*.lock")):
+def test_the_same_job_twice_is_refused(tmp_path):
+    (faults := tmp_path / "faults").mkdir()
+    (faults / "wait-3").touch()
+    first = start(tmp_path / "out", "--faults", faults)
+    while not list(tmp_path.glob("out.mtkit-job/*/numbers/000002")):
         time.sleep(0.02)
-    second = start(tmp_path / "out", "--shard", "0/2")
-    assert "another mtkit process is working on --shard 0/2" in second.communicate(timeout=60)[1]
-    assert second.returncode == 1
+    second = start(tmp_path / "out")
+    assert "another mtkit process is working on this job" in failed(second)
     with pytest.raises(MtkitError, match="end it before --restart"):
         cubes(tmp_path / "out", InProcess(), restart=True)
-    other = start(tmp_path / "out", "--shard", "1/2")
-    end(first)
-    end(other)
-    assert (tmp_path / "out").read_text() == CUBES_OF_35
-
-
-def test_a_share_that_is_killed_and_started_again_takes_up_its_work(tmp_path):
-    (faults := tmp_path / "faults").mkdir()
-    how = ("--slow", 0.1, "--n", 20, "--faults", faults)
-    other, doomed = (start(tmp_path / "out", "--shard", f"{index}/2", *how) for index in (0, 1))
-    while len(list(tmp_path.glob("out.mtkit-job/*/numbers/0*[13579]"))) < 2:
-        time.sleep(0.01)
-    os.kill(doomed.pid, signal.SIGKILL)
-    doomed.communicate()
-    assert len(list(tmp_path.glob("out.mtkit-job/*/numbers/0*[13579]"))) < 10
-    end(start(tmp_path / "out", "--shard", "1/2", *how))
-    end(other)
-    assert (tmp_path / "out").read_text() == "".join(f"{number**3}\n" for number in range(100))
-    assert len(list(faults.iterdir())) <= 21  # nothing was made twice but the shard under way
-
-
-def test_when_a_share_fails_the_others_say_why_and_end(tmp_path):
-    (faults := tmp_path / "faults").mkdir()
-    (faults / "refuse-3").touch()
-    (faults / "wait-3").touch()  # until all have begun: one that begins after the failure gives share 0 a minute
-    shares = [start(tmp_path / "out", "--shard", f"{i}/3", "--faults", faults) for i in range(3)]
-    while len(list(tmp_path.glob("out.mtkit-job/*/numbers/00000[12]"))) < 2:
-        time.sleep(0.02)
     (faults / "wait-3").unlink()
-    stderr = [failed(share) for share in shares]
-    assert "mtkit: line 17 is bad" in stderr[0]
-    assert all("mtkit: --shard 0/3 failed: line 17 is bad" in other for other in stderr[1:])
-    (faults / "refuse-3").unlink()
-    for share in [start(tmp_path / "out", "--shard", f"{index}/3", "--faults", faults) for index in (2, 1, 0)]:
-        end(share)
+    end(first)
     assert (tmp_path / "out").read_text() == CUBES_OF_35
 
 
@@ -291,30 +223,6 @@ def test_the_workers_of_a_killed_driver_end(tmp_path):
         time.sleep(0.05)
 
 
-def test_a_share_does_not_wait_for_one_that_failed_before_and_stays_away(tmp_path, monkeypatch):
-    (faults := tmp_path / "faults").mkdir()
-    (faults / "refuse-0").touch()
-    with pytest.raises(MtkitError, match="line 17 is bad"):
-        cubes(tmp_path / "out", InProcess(), share=Share(0, 2), faults=faults)
-    monkeypatch.setattr("mtkit.jobs.job._RESTART_S", 0.2)
-    with pytest.raises(MtkitError, match="--shard 0/2 failed: line 17 is bad"):
-        cubes(tmp_path / "out", InProcess(), share=Share(1, 2), faults=faults)
-
-
-def test_a_share_that_starts_while_the_job_ends_leaves_nothing(tmp_path, monkeypatch):
-    def end_job(work, *args):
-        digest = check_identity(work, *args)
-        work.rename(tmp_path / "gone")
-        (tmp_path / "out").write_text("done")
-        return digest
-
-    interrupted(tmp_path / "out")
-    check_identity = identity.check_identity
-    monkeypatch.setattr("mtkit.jobs.job.check_identity", end_job)
-    assert cubes(tmp_path / "out", InProcess(), share=Share(1, 2)) is None
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["gone", "out"]
-
-
 def test_input_that_changes_while_it_is_read_is_noticed(tmp_path, monkeypatch):
     def read_before_a_change(path):
         checksum = sha256_file(path)
@@ -322,66 +230,9 @@ def test_input_that_changes_while_it_is_read_is_noticed(tmp_path, monkeypatch):
         return checksum
 
     (text := tmp_path / "a.en").write_text("one\n")
-    with monkeypatch.context() as patch:
-        patch.setattr(identity, "sha256_file", read_before_a_change)
-        job._start(work_of(tmp_path / "out"), [text], {"n": 7})
+    monkeypatch.setattr(identity, "sha256_file", read_before_a_change)
     with pytest.raises(MtkitError, match=r"a\.en was .*, now"):
         cubes(tmp_path / "out", InProcess(), inputs=(text,))
-
-
-@pytest.mark.parametrize("damaged", ["numbers", "done.json"])
-def test_a_damaged_shard_of_another_share_is_removed_and_made_again(tmp_path, monkeypatch, damaged):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Job, "finish", interrupt)
-        cubes(tmp_path / "out", InProcess())
-    [folder] = work_of(tmp_path / "out").glob("*/cubes/000003")  # of share 1
-    (folder / damaged).write_text("7\n")
-    with pytest.raises(MtkitError, match=r"cubes/000003: damaged; .* of every share"):
-        cubes(tmp_path / "out", InProcess(), share=Share(0, 2))
-    assert not (tmp_path / "out").exists()
-    for share in [start(tmp_path / "out", "--shard", f"{index}/2") for index in (0, 1)]:
-        end(share)
-    assert (tmp_path / "out").read_text() == CUBES_OF_35
-
-
-def sum_of_all(output, share, *, stop=False):
-    """A job of two shares whose second stage reads the shards of both from the first."""
-
-    def write_number(index, folder):
-        (folder / "number").write_text(f"{index + 1}\n")
-        return {}
-
-    def make(running):
-        def write_sum(index, folder):
-            numbers = [(running.shard("numbers", i) / "number").read_text() for i in range(2)]
-            assert numbers == ["1\n", "2\n"]
-            (folder / "sum").write_text(f"{sum(map(int, numbers))}\n")
-            return {}
-
-        running.run(Stage("numbers", write_number, 2))
-        if stop:
-            raise KeyboardInterrupt
-        running.run(Stage("sums", write_sum, 2))
-        running.finish(lambda: running.concatenate("sums", range(2), "sum", output))
-
-    return run_job(output, make, inputs=(), settings={}, executor=InProcess(), share=share)
-
-
-def test_a_damaged_earlier_shard_of_another_share_is_not_read_before_its_maker_has_verified_it(tmp_path):
-    with ThreadPoolExecutor(2) as pool:
-        ends = [pool.submit(sum_of_all, tmp_path / "out", Share(index, 2), stop=True) for index in range(2)]
-        assert [type(end.exception()) for end in ends] == [KeyboardInterrupt] * 2
-        [number] = work_of(tmp_path / "out").glob("*/numbers/000001/number")  # of share 1, which is away
-        number.write_text("7\n")
-        with pytest.raises(MtkitError, match=r"numbers/000001: damaged; .* of every share"):
-            sum_of_all(tmp_path / "out", Share(0, 2))
-        assert not list(work_of(tmp_path / "out").glob("*/sums/0*"))
-        for end in [pool.submit(sum_of_all, tmp_path / "out", Share(index, 2)) for index in range(2)]:
-            end.result()
-    assert (tmp_path / "out").read_text() == "3\n3\n"
 
 
 def test_jobs_for_names_that_begin_alike_leave_each_other_alone(tmp_path):

@@ -19,9 +19,8 @@ import zstandard
 
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.jobs import job, line_job
-from mtkit.jobs.executors import Processes
-from mtkit.jobs.job import Share
-from mtkit.jobs.line_job import Sharing, Text, can_be_a_job, run_line_job
+from mtkit.jobs.executors import InProcess, Processes
+from mtkit.jobs.line_job import Text, can_be_a_job, run_line_job
 from mtkit.pair_files.compression import open_output
 from mtkit.pair_files.lines import read_lines
 
@@ -59,11 +58,11 @@ class Capitals:
         return [f"{first_line + i} {line.upper()}" for i, line in enumerate(lines)], {"letters": sum(map(len, lines))}
 
 
-def run(work=None, output="out.txt", settings=IDENTITY, sharing=None, **options):
+def run(work=None, output="out.txt", settings=IDENTITY, executor=None, **options):
     made = work or Capitals()
     options = {"window_lines": 4, **options}
     return run_line_job(
-        Text.of_file(Path("in.txt")), Path(output), lambda: made, settings, sharing or Sharing(), **options
+        Text.of_file(Path("in.txt")), Path(output), lambda: made, settings, executor or InProcess(), **options
     )
 
 
@@ -262,18 +261,18 @@ def test_a_signal_leaves_a_resumable_job_and_a_message(text, caplog, number):
     assert work.first_lines == [5, 9, 13, 17]
 
 
-@pytest.mark.parametrize("sharing", [lambda: Sharing(), lambda: Sharing(Processes(2))])
-def test_a_bad_byte_is_located_before_any_work_and_leaves_nothing(text, sharing):
+@pytest.mark.parametrize("executor", [InProcess, lambda: Processes(2)])
+def test_a_bad_byte_is_located_before_any_work_and_leaves_nothing(text, executor):
     text.write_bytes(text.read_bytes().replace(b"ligne 10 ", b"ligne 10 \xff"))
     with pytest.raises(DataError, match=r"^in.txt: line 10, byte 10: 0xff is not UTF-8"):
-        run_line_job(Text.of_file(text), Path("out.txt"), load_capitals, {}, sharing(), window_lines=4)
+        run_line_job(Text.of_file(text), Path("out.txt"), load_capitals, {}, executor(), window_lines=4)
     assert [path.name for path in Path().iterdir()] == ["in.txt"]
 
 
 def test_a_truncated_compressed_input_is_reported(text):
     whole = gzip.compress(text.read_bytes(), mtime=0)
     Path("in.txt.gz").write_bytes(whole[:-10])
-    arguments = (Text.of_file(Path("in.txt.gz")), Path("out.txt"), Capitals, IDENTITY, Sharing())
+    arguments = (Text.of_file(Path("in.txt.gz")), Path("out.txt"), Capitals, IDENTITY, InProcess())
     with pytest.raises(DataError, match=r"^in.txt.gz: the gzip file ends too early"):
         run_line_job(*arguments, window_lines=4)
     Path("in.txt.gz").write_bytes(whole)
@@ -369,23 +368,13 @@ def test_processes_load_the_work_once_each_and_give_the_same_bytes(tmp_path, suf
     Path("in.txt").write_text("".join(f"line\u2028 {n}\r\n" for n in range(n_lines)), "utf-8", newline="")
     alone = run(output=f"one{suffix}")
     (loads := tmp_path / "loads").mkdir()
-    text, sharing = Text.of_file(Path("in.txt")), Sharing(Processes(2))
+    text, executor = Text.of_file(Path("in.txt")), Processes(2)
     output = Path(f"shared{suffix}")
-    result = run_line_job(text, output, LoadCapitals(loads), IDENTITY, sharing, window_lines=4)
+    result = run_line_job(text, output, LoadCapitals(loads), IDENTITY, executor, window_lines=4)
     assert result == alone
     assert output.read_bytes() == Path(f"one{suffix}").read_bytes()
     assert len(list(loads.iterdir())) <= 2
     assert str(os.getpid()) not in [path.name for path in loads.iterdir()]
-
-
-def test_the_share_that_does_not_write_returns_nothing(text, log_text):
-    with pytest.raises(KeyboardInterrupt):  # share 0 does windows 1, 3, 5, if it need not wait for share 1
-        run(sharing=Sharing(share=Share(0, 2)), work=Capitals("ligne 18"))
-    assert [folder.name for folder in shards()] == ["000000", "000002"]
-    run(work := Capitals())
-    assert work.first_lines == [5, 13, 17]
-    assert run(sharing=Sharing(share=Share(1, 2))) is None, "it came too late"
-    assert "exists, so this share has nothing to do" in log_text()
 
 
 def test_a_long_text_has_several_windows_a_shard(text, monkeypatch):

@@ -163,11 +163,11 @@ def test_a_worker_that_keeps_state_and_dies_is_replaced(tmp_path):
     script = f"""
 from pathlib import Path
 from jobs.squares import LoadCapitals
-from mtkit.jobs.line_job import Sharing, Text, run_line_job
+from mtkit.jobs.line_job import Text, run_line_job
 from mtkit.jobs.on_ray import OnRay
 folder = Path({str(tmp_path)!r})
-text, sharing = Text.of_file(folder / "in"), Sharing(OnRay(None, 2))
-result = run_line_job(text, folder / "out", LoadCapitals(folder), {{}}, sharing, window_lines=10)
+text, executor = Text.of_file(folder / "in"), OnRay(None, 2)
+result = run_line_job(text, folder / "out", LoadCapitals(folder), {{}}, executor, window_lines=10)
 print(result.counts["lines"])
 """
     command = [sys.executable, "-c", script]

@@ -18,10 +18,8 @@ from mtkit.cli.sharing import (
     ExecutorOption,
     RayAddressOption,
     RestartOption,
-    ShardOption,
+    Where,
     WorkersOption,
-    executor_of,
-    share_of,
 )
 from mtkit.config.data import CorpusFiles, TrainCorpus
 from mtkit.config.reading import loading
@@ -68,7 +66,6 @@ def clean(
         typer.Option("--dry-run", help="Write nothing; show what each rule would drop from a sample, and the time."),
     ] = False,
     workers: WorkersOption = None,
-    shard: ShardOption = None,
     executor: ExecutorOption = "local",
     ray_address: RayAddressOption = None,
     restart: RestartOption = False,
@@ -100,12 +97,9 @@ def clean(
         languages,
         cfg,
         outputs,
-        executor=executor_of(executor, workers, shard, ray_address),
-        share=share_of(shard),
+        executor=Where(workers, executor, ray_address).executor_for(usable_cores()),
         restart=restart,
     )
-    if result is None:  # another process writes the output
-        return
     _report(result, outputs, as_json)
     if not corpora and not as_json:
         log.info(f"to train on the kept pairs, write below data.train of {config_path}, instead of what is there:")

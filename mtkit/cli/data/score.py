@@ -16,12 +16,11 @@ from mtkit.cli.sharing import (
     ExecutorOption,
     RayAddressOption,
     RestartOption,
-    ShardOption,
+    Where,
     WorkersOption,
-    executor_of,
-    share_of,
 )
 from mtkit.console import log
+from mtkit.cores import usable_cores
 from mtkit.corpora.cleaning import sources
 from mtkit.corpora.filter import pair_scores
 
@@ -43,7 +42,6 @@ def score(
     overrides: DecodeSetOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
-    shard: ShardOption = None,
     executor: ExecutorOption = "local",
     ray_address: RayAddressOption = None,
     restart: RestartOption = False,
@@ -67,12 +65,9 @@ def score(
         output,
         overrides=overrides or [],
         device=device,
-        executor=executor_of(executor, workers, shard, ray_address),
-        share=share_of(shard),
+        executor=Where(workers, executor, ray_address).executor_for(usable_cores()),
         restart=restart,
     )
-    if result is None:  # another process writes the output
-        return
     if as_json:
         print(json.dumps(dataclasses.asdict(result)))
         return

@@ -18,7 +18,6 @@ from mtkit.cli.sharing import (
     ModelWorkersOption,
     RayAddressOption,
     RestartOption,
-    ShardOption,
     Where,
 )
 from mtkit.config.data import CorpusFiles
@@ -60,7 +59,6 @@ def score(
     device: DeviceOption = "auto",
     overrides: DecodeSetOption = None,
     workers: ModelWorkersOption = None,
-    shard: ShardOption = None,
     executor: ExecutorOption = "local",
     ray_address: RayAddressOption = None,
     restart: RestartOption = False,
@@ -77,10 +75,10 @@ def score(
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for lines of source, tab, target from stdin")
 
-    where = Where(workers, shard, executor, ray_address)
-    if not (is_job := _can_be_a_job(src, tgt, output_path)) and (restart or workers is not None or where.is_shared):
+    where = Where(workers, executor, ray_address)
+    if not (is_job := _can_be_a_job(src, tgt, output_path)) and (restart or workers is not None or where.on_ray):
         raise UsageError(
-            "--workers, --shard, --executor ray and --restart: for a job from files to a file; give --src, --tgt and "
+            "--workers, --executor ray and --restart: for a job from files to a file; give --src, --tgt and "
             "--output, too"
         )
     folder = bundle.find_model(model)
@@ -93,8 +91,7 @@ def score(
         totals = score_files(src, tgt, output_path, load, form, where, restart=restart)
     else:
         totals = _score_stream(src, tgt, output_path, load(), form, limit)
-    if totals is not None:
-        totals.report(limit)
+    totals.report(limit)
 
 
 def _can_be_a_job(src: Path | None, tgt: Path | None, output: Path | None) -> bool:

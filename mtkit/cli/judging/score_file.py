@@ -86,14 +86,14 @@ def score_window(
 
 def score_files(
     src: Path, tgt: Path, output: Path, load: LoadScorer, form: Form, where: Where, *, restart: bool
-) -> scoring.ScoreTotals | None:
-    """Score the pairs; return their totals, or None in a process of a share that leaves the output to another one."""
+) -> scoring.ScoreTotals:
+    """Score the pairs; return their totals."""
     files = bundle.read_bundle(load.folder, load.overrides)
     decode = files.config.decode
-    sharing = where.sharing(decode.workers)
-    device = loading.shared_device(load.device, sharing)
-    if not sharing.here:
-        load = replace(load, device=device, threads=sharing.threads(load.threads or usable_cores()))
+    executor = where.executor_for(decode.workers)
+    device = loading.shared_device(load.device, executor)
+    if not executor.makes_here:
+        load = replace(load, device=device, threads=executor.threads(load.threads or usable_cores()))
     identity = {
         "model": {name: files.manifest["sha256"][name] for name in bundle.SHAPING_FILES},
         "decode": {"tag": decode.tag, "max_src_tokens": decode.max_src_tokens},
@@ -105,14 +105,12 @@ def score_files(
         output,
         partial(_work, load, form, decode.max_src_tokens),
         identity,
-        sharing,
+        executor,
         window_lines=WINDOW_PAIRS,
         name="score",
         unit="pair",
         restart=restart,
     )
-    if done is None:
-        return None
     totals = scoring.ScoreTotals()
     for note in done.notes:
         totals.absorb(note)

@@ -10,7 +10,7 @@ import typer
 
 from mtkit.augmentation import back_translation, distillation
 from mtkit.cli.options import ConfigOption, SetOption
-from mtkit.cli.sharing import SHARING, ExecutorOption, RayAddressOption, ShardOption, Where
+from mtkit.cli.sharing import SHARING, ExecutorOption, RayAddressOption, Where
 from mtkit.cli.training.train import train_run
 from mtkit.config.reading import loading, problems
 from mtkit.errors import UsageError
@@ -40,14 +40,13 @@ def distill(
         typer.Option("--data-only", help="Stop when the text is translated, and print the entries for data.train."),
     ] = False,
     workers: WorkersOption = None,
-    shard: ShardOption = None,
     executor: ExecutorOption = "local",
     ray_address: RayAddressOption = None,
 ) -> None:
     """Train a student on its teachers' translations of the training text (Kim and Rush 2016), or resume it.
 
     This is `mtkit train` with a config whose section distill names teachers. Processes and machines can share the
-    translation; then share 0 trains alone.
+    translation; this process trains alone.
     """
     named = [str(folder.absolute()) for folder in teachers or []]
     options = " ".join(f"--teacher {folder}" for folder in teachers or [])
@@ -57,14 +56,11 @@ def distill(
     config = loading.load_config(config_path, settings)
     if not config.distill.teachers:
         raise UsageError("there is no teacher: give --teacher RUN, or set distill.teachers in the config")
-    sharing = Where(workers, shard, executor, ray_address).sharing(config.distill.workers)
-    if sharing.share.index:  # the process of share 0 does the rest
-        distillation.with_teachers_text(config, sharing)
-        return
+    chosen = Where(workers, executor, ray_address).executor_for(config.distill.workers)
     if not data_only:
-        train_run(config_path, settings, sharing)
+        train_run(config_path, settings, chosen)
         return
 
     assert config.run_dir is not None  # load_config sets it
     with locked(config.run_dir):
-        print(back_translation.as_entries(distillation.with_teachers_text(config, sharing).data.train), end="")
+        print(back_translation.as_entries(distillation.with_teachers_text(config, chosen).data.train), end="")

@@ -15,7 +15,6 @@ from mtkit.cli.sharing import (
     ModelWorkersOption,
     RayAddressOption,
     RestartOption,
-    ShardOption,
     Where,
 )
 from mtkit.config.data import TrainCorpus
@@ -86,7 +85,6 @@ def back_translate(
     overrides: DecodeSetOption = None,
     device: DeviceOption = "auto",
     workers: ModelWorkersOption = None,
-    shard: ShardOption = None,
     executor: ExecutorOption = "local",
     ray_address: RayAddressOption = None,
     restart: RestartOption = False,
@@ -100,7 +98,7 @@ def back_translate(
 
     how = back_translation.Synthesis("back", n_best, noise, keep_suspect, rejected)
     settings = [*(overrides or []), *option_overrides({"beam_size": beam_size})]
-    where = Where(workers, shard, executor, ray_address)
+    where = Where(workers, executor, ray_address)
     _synthesize(text, corpus, models, how, settings, where, device=device, restart=restart)
 
 
@@ -118,7 +116,6 @@ def forward_translate(
     overrides: DecodeSetOption = None,
     device: DeviceOption = "auto",
     workers: ModelWorkersOption = None,
-    shard: ShardOption = None,
     executor: ExecutorOption = "local",
     ray_address: RayAddressOption = None,
     restart: RestartOption = False,
@@ -132,7 +129,7 @@ def forward_translate(
 
     how = back_translation.Synthesis("forward", n_best, keep_suspect=keep_suspect, rejected=rejected)
     settings = [*(overrides or []), *option_overrides({"beam_size": beam_size})]
-    where = Where(workers, shard, executor, ray_address)
+    where = Where(workers, executor, ray_address)
     _synthesize(text, corpus, models, how, settings, where, device=device, restart=restart)
 
 
@@ -167,8 +164,6 @@ def _synthesize(
     data = shared.members[0].config.data
     log.info(f"{text}: translating from {data.src_lang} into {data.tgt_lang}, as {folders[0]} does")
     done = back_translation.synthesize(text, corpus, shared, how, restart=restart)
-    if done is None:  # the process of share 0 says the rest
-        return
     log.info(f"{corpus.tsv or corpus.src}: {back_translation.summary(done.n_lines, done.counts)}")
     if not done.counts["pairs"]:
         raise DataError(f"{text}: no line gave a training pair; --rejected FILE lists the reasons")

@@ -11,7 +11,7 @@ from mtkit.distributed.launch import processes_of_job
 from mtkit.runs import train as training
 
 if TYPE_CHECKING:
-    from mtkit.jobs.line_job import Sharing
+    from mtkit.jobs.executors import Executor
 
 
 def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
@@ -24,11 +24,11 @@ def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
     train_run(config_path, overrides)
 
 
-def train_run(config_path: Path, overrides: list[str] | None, sharing: Sharing | None = None) -> None:
-    """Do what `train` does. sharing: who translates with the teachers, if there are any."""
+def train_run(config_path: Path, overrides: list[str] | None, executor: Executor | None = None) -> None:
+    """Do what `train` does. executor: who translates with the teachers, if there are any."""
     since = time.monotonic()
     with processes_of_job() as processes:
         config = load_run_config(config_path, overrides)
-        result = training.train(config, since, processes, sharing)
+        result = training.train(config, since, processes, executor)
     if processes.is_main:
         print(result.bundle)

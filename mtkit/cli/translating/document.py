@@ -74,8 +74,6 @@ def run(
 ) -> None:
     """Translate a document, and say what a person should look at."""
     result = translation.translate_file(source, target, shared, options, restart=restart)
-    if result is None:
-        return
     for line in report.summary(result, listed=report_path is None):
         (log.warning if result.notes or not result.n_segments else log.info)(line)
     if report_path is not None:

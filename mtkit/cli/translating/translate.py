@@ -30,7 +30,6 @@ from mtkit.cli.sharing import (
     ModelWorkersOption,
     RayAddressOption,
     RestartOption,
-    ShardOption,
     Where,
 )
 from mtkit.cli.translating import document
@@ -165,7 +164,6 @@ def translate(
     overrides: DecodeSetOption = None,
     device: DeviceOption = "auto",
     workers: ModelWorkersOption = None,
-    shard: ShardOption = None,
     executor: ExecutorOption = "local",
     ray_address: RayAddressOption = None,
     restart: RestartOption = False,
@@ -182,7 +180,7 @@ def translate(
         document.refuse_without({"--format": document_format, "--columns": columns, "--report": report_path})
     as_json = as_json or n_best is not None
     more_than_live = as_json or alignments or output_path or prefix or on_suspect
-    where = Where(workers, shard, executor, ray_address)
+    where = Where(workers, executor, ray_address)
     looked_into = live or alignments or tokens or markup is not None
     is_job = document_path is not None or (
         input_path is not None and output_path is not None and line_job.can_be_a_job(input_path, output_path)
@@ -229,8 +227,7 @@ def translate(
     form = Form(n_best, prefix, as_json, tokens, alignments, markup)
     if job is not None:
         assert input_path is not None and output_path is not None
-        if not translate_file(input_path, output_path, job, form, restart=restart):
-            return
+        translate_file(input_path, output_path, job, form, restart=restart)
         if unknown is not None:
             for line in text_lines.read_lines(input_path):
                 unknown.add(line)
@@ -318,7 +315,7 @@ def _warn_of_arguments(texts: Sequence[str]) -> None:
 
 def _check_without_job(where: Where, *, restart: bool, looked_into: bool) -> None:
     """Refuse options of a job from file to file."""
-    for name, given in (("--restart", restart), ("--shard and --executor ray", where.is_shared)):
+    for name, given in (("--restart", restart), ("--executor ray", where.on_ray)):
         if given:
             raise UsageError(f"{name}: for a job from file to file; give --input and --output, too")
     if looked_into and where.workers is not None:

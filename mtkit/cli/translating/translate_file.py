@@ -69,11 +69,8 @@ class Lines:
         self.session.report()
 
 
-def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator, form: Form, *, restart: bool) -> bool:
-    """Translate a file, and report what was noticed in all its lines, whichever process translated them.
-
-    Returns False in a process of a share that leaves the output to another one.
-    """
+def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator, form: Form, *, restart: bool) -> None:
+    """Translate a file, and report what was noticed in all its lines, whichever process translated them."""
     translator = shared.translator
     direction.warn_of_direction(read_lines(input_path), shared.members[0])
     done = line_job.run_line_job(
@@ -81,17 +78,14 @@ def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator
         output_path,
         partial(_work, shared.make, form),
         {**shared.identity(), "output": asdict(form)},
-        shared.sharing,
+        shared.executor,
         window_lines=translator.window,
         restart=restart,
     )
-    if done is None:
-        return False
     session = form.session(translator)
     for note in done.notes:
         session.absorb(note)
     session.report()
-    return True
 
 
 def _work(make_translator: Callable[[], mtkit.Translator], form: Form) -> line_job.Work:

@@ -25,7 +25,7 @@ from mtkit.corpora.cleaning.rules import active_rules
 from mtkit.corpora.cleaning.translations import Translations, find_translations, write_sources
 from mtkit.errors import DataError
 from mtkit.jobs.executors import Executor
-from mtkit.jobs.job import Counts, Job, Share, Stage, run_job
+from mtkit.jobs.job import Counts, Job, Stage, run_job
 from mtkit.jobs.shards import shard_folder
 from mtkit.pair_files.compression import open_output, pack, packing
 from mtkit.pair_files.lines import as_column
@@ -36,7 +36,6 @@ WINDOW_PAIRS = 5 * 4096  # of a shard: a multiple of the blocks of `language`
 _AT_ONCE = 4096  # pairs that are judged together
 _COLUMNS = ("file", "line or unit", "rule", "value", "source", "target")  # of the file of dropped pairs
 _CHANGED = "changed"
-_WHOLE = Share()
 
 
 @dataclass(frozen=True)
@@ -57,11 +56,10 @@ def run_clean(
     outputs: Sequence[Output],
     *,
     executor: Executor,
-    share: Share = _WHOLE,
     work: Path | None = None,
     restart: bool = False,
-) -> CleanResult | None:
-    """Clean corpora, or resume an interrupted cleaning; None if the process of share 0 finished it and this is another.
+) -> CleanResult:
+    """Clean corpora, or resume an interrupted cleaning.
 
     Raises DataError if a corpus or the scores cannot be read, and what `run_job` raises.
     """
@@ -93,7 +91,6 @@ def run_clean(
             "packages": {name: importlib.metadata.version(name) for name in _packages(cfg)},
         },
         executor=executor,
-        share=share,
         work=work,
         restart=restart,
     )

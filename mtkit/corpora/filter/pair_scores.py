@@ -25,7 +25,7 @@ from mtkit.corpora.filter.pair_judge import FILE, GOOD, PairJudge, lexicon_file
 from mtkit.data.corpus import corpus_name, read_corpus
 from mtkit.errors import BundleError, UsageError
 from mtkit.jobs.executors import Executor
-from mtkit.jobs.job import Job, Share, Stage, run_job
+from mtkit.jobs.job import Job, Stage, run_job
 from mtkit.languages import are_one_language
 from mtkit.pair_files.compression import open_output, pack, packing
 from mtkit.pair_files.pairs import Languages, Pair, Tally
@@ -34,7 +34,6 @@ from mtkit.quality.language import foreign_lines
 N_BINS = 10
 _WINDOW_PAIRS = 5 * 4096  # of a shard: some seconds of work
 _LOOKED_AT = 500  # pairs of a corpus whose language is looked at
-_WHOLE = Share()
 
 
 @dataclass(frozen=True)
@@ -116,14 +115,12 @@ def run_scoring(
     overrides: Sequence[str] = (),
     device: str = "auto",
     executor: Executor,
-    share: Share = _WHOLE,
     restart: bool = False,
-) -> ScoreResult | None:
+) -> ScoreResult:
     """Write the filter's probability that a pair is good, a line for each pair of all corpora in order, or resume it.
 
-    The text is repaired as that which the filter learned from. None if the process of share 0 finished the job and
-    this is another. overrides: of the filter's decode section. Raises DataError if a corpus cannot be read, UsageError
-    if a package is missing, and what `run_job` raises.
+    Repairs the text as that which the filter learned from. overrides: of the filter's decode section. Raises DataError
+    if a corpus cannot be read, UsageError if a package is missing, and what `run_job` raises.
     """
     cfg, suffix = files.config, packing(output)
     check_steps(cfg.clean.repair)
@@ -154,7 +151,6 @@ def run_scoring(
             "packing": suffix,
         },
         executor=executor,
-        share=share,
         restart=restart,
     )
 

@@ -5,8 +5,6 @@ import html
 import json
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +228,6 @@ def test_a_terminology_may_have_any_name(run, shared_bundle, tmp_path, name):
         (["--on-suspect", "mark", "--alignments", "a"], ["--alignments", "decode.on_suspect=mark", "--json"]),
         (["--n-best", "5", "--set", "decode.mbr_samples=3", "a"], ["--n-best", "5", "decode.mbr_samples=3"]),
         (["--restart", "a"], ["--restart", "--input", "--output"]),
-        (["--shard", "0/2", "a"], ["--shard", "--input", "--output"]),
         (["--executor", "ray", "a"], ["--executor ray", "--input", "--output"]),
         (["--workers", "2", "--alignments", "a"], ["--workers", "--alignments"]),
         (["--on-suspect", "cry", "a"], ["--on-suspect cry", "retry, warn"]),
@@ -278,7 +275,7 @@ def test_a_job_resumes_only_in_the_same_arithmetic_and_reports_on_all_its_lines(
 
 
 @pytest.mark.slow
-def test_two_processes_and_two_shares_give_the_bytes_and_the_report_of_one(shared_bundle, run):
+def test_two_processes_give_the_bytes_and_the_report_of_one(shared_bundle, run):
     Path("in.txt").write_text("".join(f"I love {n} oranges.\n" for n in range(100)))
     args = ["--input", "in.txt", "--json", "--alignments", "--set", "decode.batch_sentences=1"]
     args += ["--set", "decode.max_len=5", "--on-suspect", "warn"]
@@ -287,16 +284,8 @@ def test_two_processes_and_two_shares_give_the_bytes_and_the_report_of_one(share
     assert (one.exit_code, two.exit_code) == (0, 0), two.stderr
     assert " of 100 translations look suspect" in one.stderr
     assert [line for line in two.stderr.splitlines() if "%" not in line] == one.stderr.splitlines()
-    command = [sys.executable, "-m", "mtkit", "translate", "--model", str(shared_bundle), *args]
-    shares = [
-        subprocess.Popen([*command, "--output", "shares.gz", "--shard", f"{n}/2"], stderr=subprocess.PIPE, text=True)
-        for n in (1, 0)
-    ]
-    stderr = [share.communicate(timeout=200)[1] for share in shares]
-    assert [share.returncode for share in shares] == [0, 0], stderr
-    assert " of 100 translations look suspect" in stderr[1] and "suspect" not in stderr[0]
-    assert Path("one.gz").read_bytes() == Path("two.gz").read_bytes() == Path("shares.gz").read_bytes()
-    assert sorted(path.name for path in Path().iterdir()) == ["in.txt", "one.gz", "shares.gz", "two.gz"]
+    assert Path("one.gz").read_bytes() == Path("two.gz").read_bytes()
+    assert sorted(path.name for path in Path().iterdir()) == ["in.txt", "one.gz", "two.gz"]
 
 
 def _until_line_3(translate):
