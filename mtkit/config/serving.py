@@ -32,13 +32,6 @@ class QueueConfig(Section):
     batch_tokens: int = Field(
         512, ge=1, description="tokens in one batch, estimated by 4 characters each; short requests wait for a batch"
     )
-    linger_ms: float = Field(
-        10,
-        ge=0,
-        le=100,
-        description="longest wait for a fuller batch, since the oldest sentence came and a worker became idle; only "
-        "while other requests are open, so one client never waits",
-    )
 
 
 class KeysConfig(Section):

@@ -68,8 +68,10 @@ class FakePool:
             self._batcher.wake()
 
 
-def started(answer: Answer = translated, n_workers: int = 1, **queue: Any) -> tuple[Batcher, FakePool]:
-    batcher = Batcher(QueueConfig(**queue), 10.0)
+def started(
+    answer: Answer = translated, n_workers: int = 1, linger_ms: float = 10, **queue: Any
+) -> tuple[Batcher, FakePool]:
+    batcher = Batcher(QueueConfig(**queue), 10.0, linger_s=linger_ms / 1000)
     pool = FakePool(n_workers, answer, batcher)
     batcher.start(pool)  # type: ignore[arg-type]
     return batcher, pool

@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.reading.overrides import apply_override
-from mtkit.config.reading.problems import Origin, Override, Problem, explain, report
-from mtkit.config.reading.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, format_yaml, parse_yaml
+from mtkit.config.reading.problems import Origin, Override, Problem, explain, origin_of, report
+from mtkit.config.reading.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, dotted, format_yaml, parse_yaml
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
 from mtkit.config.serving import KeyFile, ServeConfig
@@ -19,6 +19,10 @@ from mtkit.errors import ConfigError
 
 _Root = TypeVar("_Root", bound=Section)
 
+# Keys that mtkit had: the default, and what to do about another value. Files that mtkit wrote hold every key.
+_REMOVED: dict[KeyPath, tuple[object, str]] = {
+    ("queue", "linger_ms"): (10, "remove it; the service waits at most 10 ms for a fuller batch"),
+}
 _MOST_BYTES = 2**24  # of a YAML file: also ends the reading of a device without an end
 
 
@@ -61,6 +65,7 @@ def _load(root: type[_Root], path: str | Path | None, overrides: Sequence[str]) 
     origins: dict[KeyPath, Origin] = dict(parsed.lines)
     for index, text in enumerate(overrides):
         problems += apply_override(Override(index, text), values, origins, root)
+    problems += _without_removed_keys(values, origins)
     folder = None if path is None else Path(path).absolute().parent
     try:
         # Strict, and as JSON: "4" is text and true is not 1.
@@ -102,6 +107,14 @@ def load_clean_section(overrides: Sequence[str]) -> CleanConfig:
     if problems:
         raise ConfigError(report("the command line", problems))
     return config.clean
+
+
+def _without_removed_keys(values: dict[str, Any], origins: dict[KeyPath, Origin]) -> Iterator[Problem]:
+    """Drop keys that mtkit no longer has from the values; yield a problem for each that had an effect."""
+    for path, (default, remedy) in _REMOVED.items():
+        section = _at(values, *path[:-1])
+        if isinstance(section, dict) and section.pop(path[-1], default) != default:
+            yield Problem(origin_of(path, origins), dotted(path), f"mtkit no longer has this key: {remedy}")
 
 
 def _at(values: Any, *keys: str) -> Any:

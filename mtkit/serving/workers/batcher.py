@@ -19,6 +19,7 @@ from mtkit.serving.workers.work import ModelVersion, Work
 _MOST_DEATHS = 3  # of workers that had an item; the last of them had nothing else
 _CHARS_A_TOKEN = 4
 _FAULT = "the service failed on this text; its log says why"
+_LINGER_S = 0.01  # longest wait for a fuller batch, once a sentence waits and a worker is idle
 _MEMORY = 0.9  # weight of the past in averages
 
 
@@ -74,12 +75,21 @@ class Batcher:
     Requests take turns, a sentence each, so that a long one does not hold up the short ones behind it.
     """
 
-    def __init__(self, cfg: QueueConfig, batch_timeout_s: float, first_timeout_s: float | None = None) -> None:
+    def __init__(
+        self,
+        cfg: QueueConfig,
+        batch_timeout_s: float,
+        first_timeout_s: float | None = None,
+        *,
+        linger_s: float = _LINGER_S,
+    ) -> None:
         """batch_timeout_s: after which a worker counts as hung, and is replaced.
 
         first_timeout_s: the same for the first batch of its kind, for which a worker may have to load a model.
+        linger_s: the longest wait for a fuller batch.
         """
         self._cfg = cfg
+        self._linger_s = linger_s
         self._batch_timeout_s = batch_timeout_s
         self._first_timeout_s = first_timeout_s or batch_timeout_s
         self._waiting: OrderedDict[_Call, None] = OrderedDict()  # in the order of their turns
@@ -184,7 +194,7 @@ class Batcher:
             return 0.0
         oldest = min(call.arrived for call in self._waiting)
         idle_since = min(worker.idle_since for worker in self._pool.idle)
-        return max(oldest, idle_since) + self._cfg.linger_ms / 1000 - time.monotonic()
+        return max(oldest, idle_since) + self._linger_s - time.monotonic()
 
     def _is_full(self) -> bool:
         n_tokens = 0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.data import DataConfig, TrainCorpus
-from mtkit.config.reading.loading import dump_config, json_schema, load_config
+from mtkit.config.reading.loading import dump_config, json_schema, load_config, load_serve_config
 from mtkit.config.reading.problems import _NAMES_ELSEWHERE, Setting, _leaf_keys, describe_values, field_at
 from mtkit.config.reading.yaml_text import format_yaml, parse_yaml
 from mtkit.config.schema import Config
@@ -583,3 +583,13 @@ def test_placeholders_are_of_translators(tmp_path):
 def test_the_reserved_tokens_are_no_tags(tmp_path):
     with pytest.raises(ConfigError, match=r"<ph3> is a token of its own already; choose another name"):
         load(tmp_path, MINIMAL.replace("tgt: a.fr}", "tgt: a.fr, tag: <ph3>}"))
+
+
+def test_a_removed_key_is_ignored_with_its_default_and_reported_with_another_value(tmp_path):
+    (path := tmp_path / "serve.yaml").write_text("port: 80\nqueue:\n  max_sentences: 9\n  linger_ms: 10\n")
+    assert load_serve_config(path).queue.max_sentences == 9
+    path.write_text(path.read_text().replace("10", "50"))
+    with pytest.raises(ConfigError, match=r"line 4: queue\.linger_ms: .* no longer .* remove"):
+        load_serve_config(path)
+    with pytest.raises(ConfigError, match=r"queue\.linger_ms=3: .* no longer"):
+        load_serve_config(None, ["queue.linger_ms=3"])
