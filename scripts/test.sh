@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what development needs into .venv, then checks format, style, types, import layers and behaviour.
+# Installs what development needs into .venv, then checks format, style, types, import layers, English and behaviour.
 #   scripts/test.sh          the checks and the default tests
 #   scripts/test.sh unit     the checks and the quickest tests, under a minute
 #   scripts/test.sh slow     the checks and the tests that the default leaves out
@@ -13,7 +13,7 @@ if [[ ${1:-} == unit || ${1:-} == slow ]]; then
     tier=(-m "$1")
     shift
 fi
-set_up dev,fast,plot,tensorboard,data,ray,serve
+set_up dev,docs,fast,plot,tensorboard,data,ray,serve
 run() {
     echo "+ $*" >&2
     ".venv/bin/$1" "${@:2}"
@@ -22,5 +22,6 @@ run ruff format --check .
 run ruff check .
 run mypy
 run lint-imports
+run python scripts/check_words.py
 export OMP_NUM_THREADS=1 # a core for each process of the tests
 run pytest -n auto ${tier[@]+"${tier[@]}"} "$@" # as bash 3 wants an array that may be empty

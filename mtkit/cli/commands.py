@@ -61,7 +61,7 @@ INSPECT = {
 }
 DATA = {
     "align": ("data.align:align", "Make sentence pairs from two documents."),
-    "clean": ("data.clean:clean", "Drop pairs that are no good translations, by rules."),
+    "clean": ("data.clean:clean", "Drop pairs that are not good translations, by rules."),
     "convert": ("data.convert:convert", "Rewrite corpora in another format: TMX to TSV, ..."),
     "train-filter": ("data.train_filter:train_filter", "Train a model that tells good pairs from bad ones."),
     "score": ("data.score:score", "Score pairs: how likely each is good, by such a filter."),

@@ -159,7 +159,7 @@ class DataConfig(Section):
         "src",
         min_length=1,
         description="source language code, such as en: for reports and for sorting test sentences (negation, names); "
-        "default: the ending of dev's source file, or else of the training files (en for dev.en.gz)",
+        "default: the extension of dev's source file, or else of the training files (en for dev.en.gz)",
     )
     tgt_lang: str = Field(
         "tgt",

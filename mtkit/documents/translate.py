@@ -28,7 +28,7 @@ def translate_document(
 ) -> TranslatedDocument:
     """Translate a document to a file; the same call resumes an interrupted one.
 
-    format: "html", "docx", ...; default: by the ending of the name.
+    format: "html", "docx", ...; default: the one of the file extension.
     columns: of a table, which to translate; default: those that hold text.
 
     Returns the translated bytes, counts, and notes of what a person should look at.
@@ -81,7 +81,7 @@ def translate_file(
     log.info(f"{source}: {counted(len(found), 'different sentence')}, as {options.format}")
     results: list[TranslatedDocument] = []
 
-    def finish(lines: Iterator[str], _: line_job.LineJobResult) -> None:
+    def finish(lines: Iterator[str]) -> None:
         translations = (Translated.from_json(line) for line in lines)
         results[:] = [fill(document, dict(zip((sentence.text for sentence in found), translations, strict=True)))]
         write_bytes(target.resolve(), results[0].raw)

@@ -1,4 +1,4 @@
-"""`mtkit data clean`: drop pairs that are no good translations, and list what was dropped and why."""
+"""`mtkit data clean`: drop pairs that are not good translations, and list what was dropped and why."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def clean(
     restart: RestartOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop pairs that are no good translations, and list each with the rule that dropped it.
+    """Drop pairs that are not good translations, and list each with the rule that dropped it.
 
     Without a config, the rules have defaults that suit most corpora; --set clean.KEY=VALUE changes one, for example
     --set clean.numbers=false. An interrupted cleaning continues when the same command is run again.

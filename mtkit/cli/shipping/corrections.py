@@ -75,7 +75,7 @@ def reject(ids: Annotated[list[int], IDS], file: FileOption) -> None:
 def export(
     file: FileOption,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="TSV to write: source, suggestion.")],
-    vetted: Annotated[bool, typer.Option("--vetted", help="Also those that nobody has decided on.")] = False,
+    vetted: Annotated[bool, typer.Option("--vetted", help="Also suggestions that await a decision.")] = False,
     src_lang: Annotated[str | None, typer.Option(help="Only from this language.")] = None,
     tgt_lang: Annotated[str | None, typer.Option(help="Only into this language.")] = None,
 ) -> None:

@@ -94,9 +94,11 @@ def back_translate(
     --set decode.sampling=true samples the sources instead of searching for the best. The command prints the entry for
     data.train. The same command resumes an interrupted job.
     """
-    settings = [*(overrides or []), *option_overrides({"beam_size": beam_size})]
+    corpus = _corpus(tsv, out_src, out_tgt, tag)
+
     how = back_translation.Synthesis("back", n_best, noise, keep_suspect, rejected)
-    corpus, where = _corpus(tsv, out_src, out_tgt, tag), Where(workers, executor, ray_address)
+    settings = [*(overrides or []), *option_overrides({"beam_size": beam_size})]
+    where = Where(workers, executor, ray_address)
     _synthesize(text, corpus, models, how, settings, where, device=device, restart=restart)
 
 
@@ -123,9 +125,11 @@ def forward_translate(
     For training text that has translations already, see `mtkit distill`. The command prints the entry for data.train.
     The same command resumes an interrupted job.
     """
-    settings = [*(overrides or []), *option_overrides({"beam_size": beam_size})]
+    corpus = _corpus(tsv, out_src, out_tgt, tag)
+
     how = back_translation.Synthesis("forward", n_best, keep_suspect=keep_suspect, rejected=rejected)
-    corpus, where = _corpus(tsv, out_src, out_tgt, tag), Where(workers, executor, ray_address)
+    settings = [*(overrides or []), *option_overrides({"beam_size": beam_size})]
+    where = Where(workers, executor, ray_address)
     _synthesize(text, corpus, models, how, settings, where, device=device, restart=restart)
 
 
