@@ -1,21 +1,89 @@
 """PO files of GNU gettext: messages of a program and their translations."""
 
 import codecs
+import io
+import itertools
 import re
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO, NamedTuple
 
 from mtkit.errors import DataError
 from mtkit.pair_files.compression import packed_unnoticed
-from mtkit.pair_files.lines import max_line_bytes, raw_lines
+from mtkit.pair_files.lines import LINE_FRAME, max_line_bytes, raw_lines
 from mtkit.pair_files.pairs import Tally
 from mtkit.pair_files.units import ANY, Unit
 
-KEYWORD = r"(?:(msgctxt|msgid_plural|msgid|domain|msgstr(?:\[\d{1,3}\])?)\s*)?"  # at the beginning of a line
-_ENTRY = re.compile(KEYWORD.encode() + rb'"(.*)"$', re.DOTALL)
+FUZZY = "fuzzy"  # the flag of a message whose translation is a draft
+_SPACE = " \t\n\r\v\f"
+_INSIDE = r'[^"\\]*+(?:\\.[^"\\]*+)*+'  # of a quoted string
+_STRING = re.compile(rf'"({_INSIDE})"', re.DOTALL)
+_FIELD = re.compile(  # a line: keyword, first string, further strings
+    r"(?:(msgctxt|msgid_plural|msgid|domain|msgstr(?:\[[0-9]{1,3}\])?)\s*)?"
+    rf'"({_INSIDE})"\s*((?:"{_INSIDE}"\s*)*+)',
+    re.DOTALL,
+)
+_OBSOLETE = re.compile(r"#~\s*msgid\s")
+_CHARSET = re.compile(rb'^[^#\n]*Content-Type:[^"\n]{0,200}?charset=([\w.-]+)', re.MULTILINE | re.IGNORECASE)
+_MESSAGE = re.compile(rb"^[ \t]*msgid\b", re.MULTILINE)
 _BYTE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2}))")
 _ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2}))+)|\\(.)", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+
+
+class Comment(NamedTuple):
+    """A line that begins with #, at characters start to end of the file, with its line break."""
+
+    start: int
+    end: int
+    text: str  # without spaces around it
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags that it has, such as "fuzzy" and "c-format"."""
+        is_of_flags = self.text.startswith("#,")
+        return [flag for flag in re.split(r"[,\s]+", self.text[2:]) if flag] if is_of_flags else []
+
+
+@dataclass(slots=True)
+class Field:
+    """A keyword and its string, at characters start to end of the file."""
+
+    line: int  # number of its first line
+    start: int
+    quote: int  # where the first string begins
+    end: int
+    strings: list[str]
+    text: str = ""  # that they make up
+
+
+@dataclass(slots=True)
+class Entry:
+    """A message with its translation, and the comments before it."""
+
+    comments: list[Comment] = field(default_factory=list)
+    fields: dict[str, Field] = field(default_factory=dict)
+    is_obsolete: bool = False  # then it has neither fields nor comments
+
+    @property
+    def is_header(self) -> bool:
+        """Whether it is the entry of the empty message."""
+        return "msgid" in self.fields and not self.fields["msgid"].text and "msgctxt" not in self.fields
+
+    @property
+    def forms(self) -> list[Field]:
+        """Its translations: one, or one for each plural form."""
+        return [found for key, found in self.fields.items() if key.startswith("msgstr")]
+
+    @property
+    def flags(self) -> list[str]:
+        """Its flags, such as "fuzzy" and "c-format"."""
+        return [flag for comment in self.comments for flag in comment.flags]
+
+    @property
+    def is_fuzzy(self) -> bool:
+        """Whether its translation is a draft."""
+        return any(FUZZY in comment.flags for comment in self.comments)
 
 
 def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
@@ -25,137 +93,204 @@ def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
     obsolete messages are left out. The header's Language is that of the translations; X-Source-Language, if it is
     there, that of the messages.
     """
-    return _Po(name, tally).read(file)
-
-
-class _Po:
-    """The entry that is being read, and what the header says."""
-
-    def __init__(self, name: str, tally: Tally) -> None:
-        self._name = name
-        self._tally = tally
-        self._encoding = "utf-8"
-        self._languages = ANY, ANY
-        self._max_bytes = max_line_bytes()
-        self._begin()
-
-    def _begin(self) -> None:
-        self._fields: dict[str, list[bytes]] = {}
-        self._lines: dict[str, int] = {}
-        self._key = ""
-        self._is_fuzzy = False
-        self._n_bytes = 0
-
-    def read(self, file: BinaryIO) -> Iterator[Unit]:
-        """Yield the units of the file."""
-        number = 0
-        for number, raw in enumerate(raw_lines(file, self._max_bytes), start=1):
-            line = raw.removeprefix(codecs.BOM_UTF8 if number == 1 else b"").strip()
-            if line.startswith(b"#"):
-                if self._key.startswith("msgstr"):
-                    yield from self._end()
-                self._note(line)
-            elif line:
-                key = self._match(line, number)
-                if self._key.startswith("msgstr") and key in ("msgctxt", "msgid"):
-                    yield from self._end()
-                self._add(line, key, number)
-        if self._fields and not self._key.startswith("msgstr"):
-            raise self._error(number, "the file ends too early, inside a message; copy it again, as a whole")
-        yield from self._end()
-
-    def _error(self, number: int, what: str) -> DataError:
-        return DataError(f"{self._name}: line {number}: {what}")
-
-    def _note(self, line: bytes) -> None:
-        """Read a comment: flags, or an obsolete message."""
-        if line.startswith(b"#,"):
-            self._is_fuzzy |= b"fuzzy" in re.split(rb"[,\s]+", line[2:])
-        elif line.startswith(b"#~") and re.match(rb"#~\s*msgid\s", line):
-            self._tally.n_units += 1
-            self._tally.left_out["obsolete"] += 1
-            self._is_fuzzy = False
-
-    def _match(self, line: bytes, number: int) -> str:
-        """Return the keyword that begins a line; "" for one that goes on with the text of the line before."""
-        entry = _ENTRY.match(line)
-        if entry is None:
-            if len(line) > self._max_bytes:
-                raise self._too_long(number)
-            if number == 1 and (packed := packed_unnoticed(self._name, line)):
-                raise self._error(number, packed)
-            raise self._error(number, 'not a line of a PO file, such as msgid "text"')
-        return (entry[1] or b"").decode()
-
-    def _too_long(self, number: int) -> DataError:
-        return self._error(
-            number, f"a message has more than {self._max_bytes:,} bytes; allow more with $MTKIT_MAX_LINE_BYTES"
-        )
-
-    def _add(self, line: bytes, key: str, number: int) -> None:
-        if key:
-            if key in self._fields:
-                raise self._error(number, f"{key} comes a second time in one message")
-            self._fields[key], self._lines[key] = [], number
-            self._key = key
-        elif not self._key:
-            raise self._error(number, "text before the first msgid")
-        self._n_bytes += len(line)
-        if self._n_bytes > self._max_bytes:
-            raise self._too_long(number)
-        self._fields[self._key].append(line[line.index(b'"') + 1 : -1])
-
-    def _end(self) -> Iterator[Unit]:
-        """Yield the units of the entry that is complete, and begin the next one."""
-        texts = {key: self._text(key) for key in self._fields if key not in ("msgctxt", "domain")}
-        lines, is_fuzzy = self._lines, self._is_fuzzy
-        if texts.get("msgid") == "" and "msgctxt" not in self._fields:
-            self._read_header(texts.get("msgstr", ""))
-            texts = {}
-        self._begin()
-        forms = sorted((int(key[7:-1]), text) for key, text in texts.items() if key.startswith("msgstr["))
-        pairs = []
-        if "msgid_plural" in texts and forms:
-            if len(forms) > 1:
-                pairs.append(("msgid", forms[0][1]))
-            pairs.append(("msgid_plural", forms[-1][1]))
-        elif "msgid" in texts:
-            pairs.append(("msgid", texts.get("msgstr", "")))
-        for key, translation in pairs:
-            if is_fuzzy:
-                self._tally.n_units += 1
-                self._tally.left_out["fuzzy"] += 1
+    head, encoding = _head(file, name)
+    src_lang = tgt_lang = ANY
+    for entry in _Scan(name, encoding).entries(_decoded(file, head, name, encoding)):
+        if entry.is_obsolete:
+            _leave_out(tally, "obsolete")
+            continue
+        forms = entry.forms
+        if entry.is_header:
+            header = header_fields(forms[0].text)
+            src_lang, tgt_lang = header.get("x-source-language") or ANY, header.get("language") or ANY
+            continue
+        pairs = [("msgid", forms[0])]
+        if "msgid_plural" in entry.fields:  # a language of one form uses it for any number
+            pairs = [*(pairs if len(forms) > 1 else []), ("msgid_plural", forms[-1])]
+        for key, form in pairs:
+            if entry.is_fuzzy:
+                _leave_out(tally, "fuzzy")
             else:
-                src_lang, tgt_lang = self._languages
-                yield Unit(lines[key], [(src_lang, texts[key]), (tgt_lang, translation)])
+                message = entry.fields[key]
+                yield Unit(message.line, [(src_lang, message.text), (tgt_lang, form.text)])
 
-    def _text(self, key: str) -> str:
-        raw = b"".join(self._fields[key])
-        try:
-            text = raw.decode(self._encoding)
-            return unescape(text, self._encoding)
-        except UnicodeDecodeError as error:
-            raise self._error(
-                self._lines[key],
-                f"{key}: byte 0x{error.object[error.start]:02x} is not {self._encoding.upper()}, the encoding "
-                "that the header names (charset=) or, without one, UTF-8; correct the charset in the header",
-            ) from None
 
-    def _read_header(self, text: str) -> None:
-        fields = header_fields(text)
-        self._languages = fields.get("x-source-language") or ANY, fields.get("language") or ANY
-        charset = re.search(r"charset=([\w.-]+)", fields.get("content-type", ""))
-        if charset and charset[1] != "CHARSET":  # the word in templates
-            try:
-                self._encoding = codecs.lookup(charset[1]).name
-            except LookupError:
-                raise self._error(self._lines["msgid"], f"charset={charset[1]} is not a known encoding") from None
+def _leave_out(tally: Tally, why: str) -> None:
+    tally.n_units += 1
+    tally.left_out[why] += 1
+
+
+def entries_of(text: str, encoding: str = "utf-8") -> Iterator[Entry]:
+    """Yield the entries of a PO file's text, without the obsolete ones.
+
+    encoding: of bytes that are escaped. Raises DataError, with the line, for what is not a PO file.
+    """
+    lines = io.StringIO(text, newline="\n")  # only this ends a line
+    return (entry for entry in _Scan("", encoding).entries(lines) if not entry.is_obsolete)
+
+
+def charset_of(head: bytes) -> str | None:
+    """Return the encoding that the header, which is the first entry, names. head: at least the first two entries."""
+    messages = [match.start() for _, match in zip(range(2), _MESSAGE.finditer(head), strict=False)]
+    found = _CHARSET.search(head, 0, messages[1] if len(messages) > 1 else len(head))
+    return None if found is None or found[1] == b"CHARSET" else found[1].decode()  # the word in templates
 
 
 def header_fields(text: str) -> dict[str, str]:
     """Return the values that a header, the translation of "", gives, by their names in lower case."""
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     return {key.strip().lower(): value.strip() for key, value in fields.items()}
+
+
+def _head(file: BinaryIO, name: str) -> tuple[list[bytes], str]:
+    """Return the lines up to the second message, and the encoding that the header names, or UTF-8."""
+    head: list[bytes] = []
+    n_messages = n_bytes = 0
+    max_bytes = max_line_bytes()
+    for raw in raw_lines(file, max_bytes):
+        if not head and (packed := packed_unnoticed(name, raw)):
+            raise DataError(f"{name}: line 1: {packed}")
+        head.append(raw)
+        n_messages += _MESSAGE.match(raw) is not None
+        n_bytes += len(raw)
+        if n_messages > 1 or n_bytes > max_bytes:
+            break
+    charset = charset_of(b"".join(head))
+    try:
+        return head, codecs.lookup(charset or "utf-8").name
+    except LookupError:
+        line = next(number for number, raw in enumerate(head, start=1) if _CHARSET.match(raw))
+        raise DataError(f"{name}: line {line}: charset={charset} is not a known encoding") from None
+
+
+def _decoded(file: BinaryIO, head: Iterable[bytes], name: str, encoding: str) -> Iterator[str]:
+    """Yield the lines of a file as text; comments may have bytes of other encodings."""
+    max_bytes = max_line_bytes()
+    for number, raw in enumerate(itertools.chain(head, raw_lines(file, max_bytes)), start=1):
+        if len(raw) > max_bytes + LINE_FRAME - 1:
+            raise _too_long(f"{name}: line {number}", max_bytes)
+        try:
+            yield (raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw).decode(encoding)
+        except UnicodeDecodeError as error:
+            if not raw.lstrip().startswith(b"#"):
+                raise _not_encoded(f"{name}: line {number}", error, encoding) from None
+            yield raw.decode(encoding, "replace")
+
+
+def _too_long(place: str, max_bytes: int) -> DataError:
+    what = f"a message has more than {max_bytes:,} bytes; allow more with $MTKIT_MAX_LINE_BYTES"
+    return DataError(f"{place}: {what}")
+
+
+def _not_encoded(place: str, error: UnicodeDecodeError, encoding: str) -> DataError:
+    return DataError(
+        f"{place}: byte 0x{error.object[error.start]:02x} is not {encoding.upper()}, the encoding that the header "
+        "names (charset=) or, without one, UTF-8; correct the charset in the header"
+    )
+
+
+class _Scan:
+    """The entry that is being read."""
+
+    def __init__(self, name: str, encoding: str) -> None:
+        """name: of the file, for messages. encoding: of bytes that are escaped."""
+        self._name, self._encoding = name, encoding
+        self._line = 0
+        self._max_bytes = max_line_bytes()
+        self._begin()
+
+    def entries(self, lines: Iterable[str]) -> Iterator[Entry]:
+        """Yield the entries of these lines, which have their line breaks. Raises DataError with the line."""
+        end = 0
+        for self._line, raw in enumerate(lines, start=1):
+            start, end = end, end + len(raw)
+            line = raw.strip(_SPACE)
+            if not line:
+                continue
+            self._n_bytes += len(line)
+            if self._n_bytes > self._max_bytes:
+                raise _too_long(self._place(self._line), self._max_bytes)
+            start += raw.index(line[0])
+            if line[0] == "#":
+                is_obsolete = line.startswith("#~")
+                if self._has_form or (is_obsolete and self._entry.fields):
+                    yield self._ended()
+                if is_obsolete:  # and so are the comments before it
+                    self._begin()
+                    if _OBSOLETE.match(line):
+                        yield Entry(is_obsolete=True)
+                else:
+                    self._entry.comments.append(Comment(start, end, line))
+            else:
+                found = _FIELD.fullmatch(line)
+                if found is None:
+                    raise self._error(f'not a line of a PO file, such as msgid "text": {_short(line)}')
+                if self._has_form and found[1] in ("msgctxt", "msgid", "domain"):
+                    yield self._ended()
+                self._add(found, start)
+        if self._entry.fields:
+            yield self._ended()
+
+    def _error(self, what: str, line: int | None = None) -> DataError:
+        return DataError(f"{self._place(line or self._line)}: {what}")
+
+    def _place(self, line: int) -> str:
+        return f"{self._name}: line {line}" if self._name else f"line {line}"
+
+    def _add(self, found: re.Match[str], start: int) -> None:
+        """Add a line; start: its place in the file."""
+        key, first, further = found.groups()
+        if key:
+            if key in self._entry.fields:
+                raise self._error(f"{key} comes a second time in one message; remove one of them")
+            if key.startswith("msgstr"):
+                self._check_form(key)
+                self._has_form = True
+            self._last = Field(self._line, start, start + found.start(2) - 1, 0, [])
+            self._entry.fields[key] = self._last
+        elif self._last is None:
+            raise self._error("text before the first msgid")
+        self._last.strings.append(first)
+        if further:
+            self._last.strings += _STRING.findall(further)
+        self._last.end = start + found.end()
+        if key == "domain":
+            self._begin()
+
+    def _check_form(self, key: str) -> None:
+        fields = self._entry.fields
+        if "msgid" not in fields:
+            raise self._error(f"{key} without a msgid before it")
+        is_plural = "msgid_plural" in fields
+        if is_plural or key != "msgstr":
+            wanted = f"msgstr[{len(self._entry.forms)}]" if is_plural else "msgstr"
+            if key != wanted:
+                why = "" if is_plural else ", since the message has no msgid_plural,"
+                raise self._error(f"{key} where {wanted}{why} belongs")
+
+    def _begin(self) -> None:
+        self._entry = Entry()
+        self._last: Field | None = None
+        self._has_form = False
+        self._n_bytes = 0  # of the entry, at least
+
+    def _ended(self) -> Entry:
+        """Return the entry, which is complete, and begin the next one."""
+        entry = self._entry
+        if not self._has_form:
+            what = "a message without msgstr: the file ends too early, inside a message, or is damaged; copy it again"
+            raise self._error(what, min(each.line for each in entry.fields.values()))
+        self._begin()
+        for key, each in entry.fields.items():
+            try:
+                each.text = unescape("".join(each.strings), self._encoding)
+            except UnicodeDecodeError as error:
+                raise _not_encoded(f"{self._place(each.line)}: {key}", error, self._encoding) from None
+        return entry
+
+
+def _short(line: str) -> str:
+    return repr(line if len(line) <= 40 else f"{line[:37]}...")
 
 
 def unescape(text: str, encoding: str = "utf-8") -> str:

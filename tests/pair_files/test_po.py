@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from mtkit.errors import DataError
 from mtkit.pair_files.corpus_files import own_languages, read_one_file
 from mtkit.pair_files.pairs import Pair, Tally
+from mtkit.pair_files.po import entries_of
 
 polib = pytest.importorskip("polib")
 
@@ -92,7 +93,7 @@ def test_what_polib_writes_is_read(tmp_path_factory, messages):
 def test_the_charset_of_the_header_is_used(tmp_path):
     latin = PO.replace("UTF-8", "ISO-8859-1").replace("»", "").replace("«", "")
     assert [pair.tgt for pair in read_one_file(write(tmp_path, latin, "latin1"), ("en", "de"))][1] == "Öffnen"
-    with pytest.raises(DataError, match=r"de\.po: line 11: msgstr: byte 0xf6 is not UTF-8.*charset"):
+    with pytest.raises(DataError, match=r"de\.po: line 13: byte 0xf6 is not UTF-8.*charset"):
         list(read_one_file(write(tmp_path, PO.replace("»", "").replace("«", ""), "latin1"), ("en", "de")))
     with pytest.raises(DataError, match="charset=XX is not a known encoding"):
         list(read_one_file(write(tmp_path, PO.replace("UTF-8", "XX")), ("en", "de")))
@@ -125,6 +126,8 @@ def test_the_last_plural_form_translates_the_plural(tmp_path, n_forms, last):
         ('msgid "a"\nmsgid "b"\n', "line 2: msgid comes a second time"),
         ('"text"\n', "line 1: text before the first msgid"),
         (PO[: PO.index("msgstr[0]")], "ends too early, inside a message"),
+        ('msgid "a"\nmsgstr "b "c" d"\n', "line 2: not a line of a PO file"),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr[1] ""\n', r"line 3: msgstr\[1\] where msgstr\[0\]"),
     ],
 )
 def test_what_is_not_a_po_file_is_refused_with_its_line(tmp_path, text, message):
@@ -139,3 +142,46 @@ def test_a_huge_message_is_refused(tmp_path, monkeypatch, text):
     monkeypatch.setenv("MTKIT_MAX_LINE_BYTES", "1000")
     with pytest.raises(DataError, match=r"line \d+: .* more than 1,000 bytes"):
         list(read_one_file(write(tmp_path, text), ("en", "de")))
+
+
+def test_several_strings_of_a_line_are_one_text_as_polib_and_gettext_read_them(tmp_path):
+    path = write(tmp_path, HEADER + 'msgid "one " "two"\n\t"\\"three\\""  \nmsgstr "eins"\n')
+    [pair] = read_one_file(path, ("en", "de"))
+    assert pair[:2] == ('one two"three"', "eins")
+
+
+@pytest.mark.parametrize("charset", ["shift_jis", "big5", "gb18030"])
+def test_a_character_whose_last_byte_is_a_backslash_is_read(tmp_path, charset):
+    text = {"shift_jis": "表", "big5": "功", "gb18030": "俓"}[charset]
+    assert text.encode(charset).endswith(b"\\")
+    po = f'{HEADER.replace("UTF-8", charset)}msgid "a"\nmsgstr "{text}"\n'
+    assert [pair.tgt for pair in read_one_file(write(tmp_path, po, charset), ("en", "de"))] == [text]
+
+
+def test_a_comment_in_another_encoding_does_no_harm(tmp_path):
+    path = tmp_path / "de.po"
+    path.write_bytes(HEADER.encode() + "# Müller\n".encode("latin-1") + 'msgid "a"\nmsgstr "ä"\n'.encode())
+    assert [pair.tgt for pair in read_one_file(path, ("en", "de"))] == ["ä"]
+
+
+@given(st.dictionaries(TEXT, TEXT, max_size=5), st.sampled_from(["\n", "\r\n"]))
+def test_an_entry_says_where_it_stands(messages, newline):
+    file = polib.POFile(wrapwidth=20)
+    file.metadata = {"Language": "de"}
+    for number, (src, tgt) in enumerate(messages.items()):
+        flags = ["fuzzy"] * (number % 2)
+        file.append(polib.POEntry(msgid=src, msgstr=tgt, flags=flags, linenum=number))
+    text = str(file).replace("\n", newline)
+    entries = list(entries_of(text))
+    assert [entry.fields["msgid"].text for entry in entries] == ["", *messages]
+    assert [entry.is_fuzzy for entry in entries[1:]] == [number % 2 == 1 for number in range(len(messages))]
+    for entry in entries[1:]:
+        assert [text[comment.start : comment.end] for comment in entry.comments] == [
+            comment.text + newline for comment in entry.comments
+        ]
+        for key, field in entry.fields.items():
+            shown = text[field.start : field.end]
+            assert shown.startswith(f"{key} ") and text[field.quote] == '"' == text[field.end - 1]
+            assert text[: field.start].count("\n") + 1 == field.line
+            [parsed] = polib.pofile(f'{shown}\nmsgstr "x"\n' if key == "msgid" else f'msgid "x"\n{shown}\n')
+            assert field.text == (parsed.msgid if key == "msgid" else parsed.msgstr)

@@ -5,27 +5,29 @@ marked as fuzzy, which programs do not show until somebody removes the mark.
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
 from mtkit.documents.messages.message_text import PLACEHOLDER, Message, message_of, refuse_branches
-from mtkit.documents.messages.po_entries import Entry, Field, entries_of, is_wrapped, quoted
 from mtkit.documents.placeholders import STRINGS
-from mtkit.documents.reading import Options, line_of, text_part
-from mtkit.pair_files.po import header_fields
+from mtkit.documents.reading import Options, text_part
+from mtkit.pair_files.po import FUZZY, Entry, Field, charset_of, entries_of, header_fields
 
-_CHARSET = re.compile(rb'^[^#\n]*Content-Type:[^"\n]{0,200}?charset=([\w.-]+)', re.MULTILINE | re.IGNORECASE)
-_MESSAGE = re.compile(rb"^[ \t]*msgid\b", re.MULTILINE)
 _N_FORMS = re.compile(r"nplurals\s*=\s*([1-9])\b")
+_WIDTH = 79  # columns of a line, as gettext writes it
+_UNWRAPPED = 90  # a file with longer lines was written without wrapping
+_ESCAPED = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\a": r"\a", "\b": r"\b", "\f": r"\f"}
+_TO_ESCAPE = re.compile(r'[\\"\x00-\x1f\x7f]')
 # What stands for the names of the translators, who write their own there.
 _CREDITS = frozenset(["translator-credits", "translator_credits", "Your names", "Your emails"])
 
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a PO file. Its encoding is the one that its header names, or UTF-8."""
-    encoding = _charset(raw)
+    encoding = charset_of(raw)
     part = text_part(
         raw,
         lambda text: _Po(text, encoding or "utf-8").reading(),
@@ -35,13 +37,6 @@ def read(raw: bytes, options: Options) -> Document:
     )
     header = next((entry for entry in entries_of(part.text, encoding or "utf-8") if entry.is_header), None)
     return Document([part], placeholders=STRINGS, remarks=list(_remarks(header, options)))
-
-
-def _charset(raw: bytes) -> str | None:
-    """Return the encoding that the header names; it is the first entry."""
-    messages = [match.start() for _, match in zip(range(2), _MESSAGE.finditer(raw), strict=False)]
-    found = _CHARSET.search(raw, 0, messages[1] if len(messages) > 1 else len(raw))
-    return None if found is None or found[1] == b"CHARSET" else found[1].decode()  # the word in templates
 
 
 def _remarks(header: Entry | None, options: Options) -> Iterator[str]:
@@ -66,7 +61,6 @@ class _Po:
     def __init__(self, text: str, encoding: str) -> None:
         self._text = text
         self._entries = list(entries_of(text, encoding))
-        self._place = line_of(text)
         self._newline = "\r\n" if "\r\n" in text else "\n"
         self._is_wrapped = is_wrapped(text)
         header = next((entry.forms[0].text for entry in self._entries if entry.is_header), "")
@@ -88,7 +82,7 @@ class _Po:
             message = message_of(entry.fields[key].text) if forms else None
             if message is not None:
                 indices.append(len(self._segments))
-                place = self._place(entry.fields[key].start)
+                place = f"line {entry.fields[key].line}"
                 put, refuse = self._put(message, forms), self._refuse(message, entry, entry.fields[key].text)
                 self._segments.append(Segment(message.inline, place, put, message.write, refuse))
             elif forms:
@@ -103,7 +97,7 @@ class _Po:
         if is_plural:
             missing = range(len(forms), self._n_forms or 0)
             forms += [_Form(f"msgstr[{index}]", None, entry.forms[-1]) for index in missing]
-        is_fuzzy = entry.is_fuzzy(self._text)
+        is_fuzzy = entry.is_fuzzy
         from_singular = 0 if is_plural and len(forms) == 1 else 1  # a language of one form uses it for any number
         for key, some in (("msgid", forms[:from_singular]), ("msgid_plural", forms[from_singular:])):
             yield key, [form for form in some if form.field is None or is_fuzzy or not form.field.text]
@@ -113,7 +107,7 @@ class _Po:
 
     def _refuse(self, message: Message, entry: Entry, source: str) -> Callable[[str], str]:
         """Return a function that says why a translation cannot be used; "" if it can."""
-        if not _is_format(entry.flags(self._text)):
+        if not _is_format(entry.flags):
             return refuse_branches(source)
         placeholders, refuse = _placeholders(source), refuse_branches(source)
 
@@ -145,12 +139,38 @@ class _Po:
                 continue
             edits += copies
             is_doubtful = len(found) < len(indices) or any(filled.is_doubtful for filled in found)
-            if entry.is_fuzzy(self._text):
-                edits += entry.without_previous(self._text)
-                edits += [] if is_doubtful else entry.unmarked(self._text)
+            if entry.is_fuzzy:
+                edits += _without_previous(entry)
+                edits += [] if is_doubtful else _unmarked(entry, self._text)
             elif is_doubtful:
-                edits += entry.marked(self._text, self._newline)
+                edits += _marked(entry, self._newline)
         return edits
+
+
+def _marked(entry: Entry, newline: str) -> list[Edit]:
+    """Return the edits that mark an entry as fuzzy."""
+    if flags := next((comment for comment in entry.comments if comment.text.startswith("#,")), None):
+        at = flags.start + len("#,")
+        return [Edit(at, at, f" {FUZZY},")]
+    first = min(found.start for found in entry.fields.values())
+    at = next((comment.start for comment in entry.comments if comment.text.startswith("#|")), first)
+    return [Edit(at, at, f"#, {FUZZY}{newline}")]
+
+
+def _unmarked(entry: Entry, text: str) -> list[Edit]:
+    """Return the edits that take the mark away."""
+    edits = []
+    for comment in entry.comments:
+        if FUZZY in comment.flags:
+            others = [flag for flag in comment.flags if flag != FUZZY]
+            after = text[comment.start + len(comment.text) : comment.end]
+            edits.append(Edit(comment.start, comment.end, f"#, {', '.join(others)}{after}" if others else ""))
+    return edits
+
+
+def _without_previous(entry: Entry) -> list[Edit]:
+    """Return the edits that remove the message that its old translation was of."""
+    return [Edit(comment.start, comment.end, "") for comment in entry.comments if comment.text.startswith("#|")]
 
 
 def _structure(text: str, encoding: str) -> object:
@@ -158,19 +178,18 @@ def _structure(text: str, encoding: str) -> object:
 
     Also how many translations lack the line breaks at the ends or the placeholders of their message.
     """
-    return [_structure_of(entry, text) for entry in entries_of(text, encoding)]
+    return [_structure_of(entry) for entry in entries_of(text, encoding)]
 
 
-def _structure_of(entry: Entry, text: str) -> object:
+def _structure_of(entry: Entry) -> object:
     sources = [found.text for key, found in entry.fields.items() if not key.startswith("msgstr")]
-    lines = [text[start:end] for start, end in entry.comments]
-    kept = [line for line in lines if not line.startswith(("#,", "#|"))]
-    flags = [flag for flag in entry.flags(text) if flag != "fuzzy"]
-    return sources, kept, flags, _n_faults(entry, text, flags)
+    kept = [comment.text for comment in entry.comments if not comment.text.startswith(("#,", "#|"))]
+    flags = [flag for flag in entry.flags if flag != FUZZY]
+    return sources, kept, flags, _n_faults(entry, flags)
 
 
-def _n_faults(entry: Entry, text: str, flags: Sequence[str]) -> int:
-    if entry.is_header or entry.is_fuzzy(text):
+def _n_faults(entry: Entry, flags: Sequence[str]) -> int:
+    if entry.is_header or entry.is_fuzzy:
         return 0
     is_format = _is_format(flags)
     n_faults = 0
@@ -194,3 +213,39 @@ def _ends(text: str) -> tuple[bool, bool]:
 
 def _placeholders(text: str) -> Counter[str]:
     return Counter(PLACEHOLDER.findall(text))
+
+
+def is_wrapped(text: str) -> bool:
+    """Return whether long strings of a file go over several lines: none has room for a break."""
+    return not any(
+        len(line) > _UNWRAPPED and not line.startswith("#") and " " in line.partition('"')[2][: _UNWRAPPED // 2]
+        for line in text.split("\n")
+    )
+
+
+def quoted(text: str, prefix: str, newline: str, *, is_wrapped: bool) -> str:
+    """Return a text as strings behind a prefix such as "msgstr ", as gettext divides it into lines."""
+    lines = [_TO_ESCAPE.sub(_escape, line) for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
+    if len(lines) <= 1 and not (is_wrapped and _columns("".join([prefix, '""', *lines])) > _WIDTH):
+        return f'{prefix}"{"".join(lines)}"'
+    if is_wrapped:
+        lines = [piece for line in lines for piece in _wrapped(line)]
+    return newline.join([f'{prefix}""', *(f'"{line}"' for line in lines)])
+
+
+def _escape(character: re.Match[str]) -> str:
+    return _ESCAPED.get(character[0]) or f"\\{ord(character[0]):03o}"
+
+
+def _wrapped(line: str) -> Iterator[str]:
+    piece = ""
+    for word in re.findall(r"[^ ]+ *| +", line):
+        if piece and _columns(piece) + _columns(word) > _WIDTH - len('""'):
+            yield piece
+            piece = ""
+        piece += word
+    yield piece
+
+
+def _columns(text: str) -> int:
+    return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)

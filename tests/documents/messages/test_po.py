@@ -11,9 +11,10 @@ from tiny_documents import same, translated
 
 from mtkit.documents.document import Filled
 from mtkit.documents.messages.message_text import PLACEHOLDER
-from mtkit.documents.messages.po_entries import entries_of, quoted
+from mtkit.documents.messages.po import quoted
 from mtkit.documents.reading import Options, document_of
 from mtkit.errors import DataError
+from mtkit.pair_files.po import entries_of
 
 HEADER = r"""# Title
 msgid ""
@@ -239,7 +240,7 @@ def test_a_damaged_file_is_refused_or_keeps_what_it_has(at, piece):
         ('msgid "a"\nmsgstr[0] ""\n', r"line 2: msgstr\[0\].*msgid_plural"),
         ('{"a": "b"}\n', "line 1.*PO file"),
         ("\n\nhello \xff\n", "line 3.*PO file"),
-        ('msgid "\\377"\nmsgstr ""\n', "line 1.*utf-8"),
+        ('msgid "\\377"\nmsgstr ""\n', "line 1.*UTF-8"),
         ('msgid ""\nmsgstr "Content-Type: text/plain; charset=nonsense\\n"\n', "nonsense.*UTF-8"),
     ],
 )
