@@ -7,10 +7,10 @@ import numpy as np
 
 from mtkit.documents.document import Document
 from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
-from mtkit.documents.messages.message_text import PLACEHOLDER
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Translated
 from mtkit.documents.transfer import words_of
+from mtkit.text.placeholders import PLACEHOLDER
 from mtkit.tokens.placeholders import Placeholders
 
 

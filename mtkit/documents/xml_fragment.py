@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from mtkit.documents.document import Document, Reading
 from mtkit.documents.inline import Code, Kind
 from mtkit.documents.pieces import Markup, Piece, segment_of
-from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import line_of, text_part
 from mtkit.markup.xml_parser import check
 from mtkit.markup.xml_tokens import Token, ends_of, escape, tokens, unescape
+from mtkit.text.placeholders import PROSE
 
 _SPACES = re.compile(r"[ \t\r\n]+")
 _KINDS: Mapping[str, Kind] = {"open": "open", "close": "close"}

@@ -8,12 +8,11 @@ from mtkit.console import counted
 from mtkit.markup.xml_parser import MOST_LEVELS, XmlParser
 from mtkit.pair_files.compression import packed_unnoticed
 from mtkit.pair_files.lines import max_line_bytes
+from mtkit.text.placeholders import PLACEHOLDER
 
 _CHUNK_BYTES = 1 << 16
 _SEGMENT_COST = 100  # characters that a text counts for in its unit beside its own, since it takes memory, too
 _MOST_NAMES = 100_000  # different names of elements and attributes
-# Inline codes that a reader of the translation sees, and that are therefore text: %s, %1$d, {0}, {{ name }}, ${name}.
-_PLACEHOLDER = re.compile(r"%[-#0-9.$]*\w|%\(\w+\)\w|\$?\{{1,2}[^{}<>\\]{0,50}\}{1,2}")
 _SPACES = re.compile("  +")
 
 _Unit = TypeVar("_Unit")
@@ -167,7 +166,7 @@ class XmlUnits(XmlParser, Generic[_Unit]):
         code = "".join(self._code)
         self._code_depth = 0
         self._has_codes = True
-        if _PLACEHOLDER.fullmatch(code):
+        if PLACEHOLDER.fullmatch(code):
             self._text.append(code)
         elif self._breaks_line or "\n" in code or "<br" in code.lower():
             self._text.append(" ")

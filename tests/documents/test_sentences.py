@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from mtkit.documents.filling import assemble, sentences_of
 from mtkit.documents.inline import cut
 from mtkit.documents.pages import html_text
-from mtkit.documents.placeholders import PROSE, STRINGS
 from mtkit.documents.sentences import Alignment, Sentence, SentenceTranslator, Translated
+from mtkit.text.placeholders import PROSE, STRINGS
 from mtkit.translation.translator import Translator
 
 

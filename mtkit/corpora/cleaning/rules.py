@@ -17,6 +17,7 @@ from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_loop, is_copy, lost_urls, without_urls, words_of
 from mtkit.quality.language import foreign_lines
 from mtkit.quality.numbers import lost_numbers
+from mtkit.text.placeholders import PLACEHOLDER_IN_LINE
 from mtkit.text.scripts import DIGIT, LETTER, SPACE, scripts_of
 
 Verdicts = Mapping[int, str]  # by index of each pair that the rule would drop: the value, as a person reads it
@@ -25,10 +26,6 @@ Rule = Callable[[Window, CleanConfig], Verdicts]
 _FEW_LETTERS = 3  # below it, shares of letters say nothing
 _SHORT_TERM = 2.0  # see max_length_ratio
 _ADDRESS = re.compile(r"://|www\.|@|/|\\|\.[a-z]{2,}", re.IGNORECASE)
-_PLACEHOLDER = re.compile(
-    r"\$?\{\{?[^{}\s]{0,60}\}?\}|\$\([^()\s]{1,60}\)|%\([^()\s]{1,60}\)[a-zA-Z]|(?<![\d%])%(?:\d{1,2}\$)?(?:\.\d+|l{1,2})?"
-    r"[sdifuxXc@](?![^\W_])|(?<!\d)%\d{1,2}(?![\d%])|\$[A-Z_][A-Z0-9_]{2,60}\b"
-)
 _TELEPHONE = re.compile(r"\(?\d[\d\s().,:/-]{3,22}\d")
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:_-]{0,30})(?:\s[^<>]{0,500})?/?>")
 _MOST_SHOWN = 60  # characters of a value
@@ -175,7 +172,7 @@ def placeholders(window: Window, cfg: CleanConfig) -> Verdicts:
     """Drop pairs with different placeholders of programs."""
 
     def placeholders_of(text: str, other: str) -> Counter[str]:
-        found = (match[0] for match in _PLACEHOLDER.finditer(text))
+        found = (match[0] for match in PLACEHOLDER_IN_LINE.finditer(text))
         return Counter(part for part in found if not _is_percentage(part, other))
 
     return _differing(window, "%{$", placeholders_of)

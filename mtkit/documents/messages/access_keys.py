@@ -3,9 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from mtkit.documents.placeholders import STRINGS
+from mtkit.text.placeholders import PLACEHOLDER
 
-_KEPT = re.compile("|".join(STRINGS))
 _MOST_WORDS = 8  # of a label
 _MOST_CHARACTERS = 200
 _MARK = re.compile(r"(?P<mark>[&_])(?P<letter>[^\W_])")
@@ -24,7 +23,7 @@ def without_key(text: str, marks: str = "&_") -> tuple[str, str]:
         return text, ""
     if not any(mark in text for mark in marks):
         return text, ""
-    kept = [match.span() for match in _KEPT.finditer(text)]
+    kept = [match.span() for match in PLACEHOLDER.finditer(text)]
     for pattern in (_BEHIND, _MARK):
         for found in pattern.finditer(text):
             if found["mark"] not in marks or _is_in(found.start("mark"), kept):

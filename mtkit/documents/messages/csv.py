@@ -7,14 +7,14 @@ from functools import partial
 from itertools import islice
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
-from mtkit.documents.messages.message_text import PLACEHOLDER, Message, message_of
+from mtkit.documents.messages.message_text import Message, message_of
 from mtkit.documents.messages.table_cells import Cell, column_names, dialect_of
-from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import Options, line_of, text_part
 from mtkit.errors import DataError
 from mtkit.languages import are_one_language
 from mtkit.pair_files.units import language_of_column
 from mtkit.quality.faults import CHARACTER_WORDS
+from mtkit.text.placeholders import PLACEHOLDER, STRINGS
 
 _LOOKED_AT = 1000  # rows, to see which columns hold text
 _FORMULA = "=+-@\t\r"  # at the beginning of a cell: https://owasp.org/www-community/attacks/CSV_Injection

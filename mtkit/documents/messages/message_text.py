@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mtkit.documents.inline import Code, Inline, Kind, inline_of
+from mtkit.documents.messages import icu
 from mtkit.documents.messages.access_keys import with_key, without_key
 from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece, trimmed
-from mtkit.documents.placeholders import STRINGS
+from mtkit.text.placeholders import PLACEHOLDER
 from mtkit.text.sentences import FINAL
 
-PLACEHOLDER = re.compile("|".join(STRINGS))
 ENTITY = re.compile(r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 # A line break inside a wrapped paragraph: after a long line that ends no sentence, before a line that is no list item.
 _SOFT_BREAK = re.compile(rf"(?<=[^\n]{{40}})(?<![{FINAL}:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{{])(?!\w{{1,3}}[.)]\s)")
@@ -23,7 +23,6 @@ _BLOCKS = re.compile(  # of HTML, which end a sentence
     re.IGNORECASE,
 )
 _NUMBERED_TAG = re.compile(r"<(?P<close>/?)(?P<number>\d{1,2})\s?(?P<single>/?)>")  # of React libraries
-_BRANCHES = re.compile(r"\{\s{0,9}[\w.]{1,60}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},")  # of ICU
 
 
 @dataclass(frozen=True)
@@ -116,6 +115,5 @@ def breaks(text: str, first: int, last: int) -> Iterator[Piece]:
 
 def refuse_branches(text: str) -> Callable[[str], str]:
     """Return a function that says why no translation of a text can be used; "" unless it has branches of ICU."""
-    has_branches = "{" in text and _BRANCHES.search(text)
-    why = "it has branches (plural, select), which a person must translate" if has_branches else ""
+    why = "it has branches (plural, select), which a person must translate" if icu.has_branches(text) else ""
     return lambda _translation: why

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
-from mtkit.documents.messages.message_text import PLACEHOLDER, Message, message_of, refuse_branches
-from mtkit.documents.placeholders import STRINGS
+from mtkit.documents.messages.message_text import Message, message_of, refuse_branches
 from mtkit.documents.reading import Options, text_part
 from mtkit.pair_files.po import FUZZY, Entry, Field, charset_of, entries_of, header_fields
+from mtkit.text.placeholders import PLACEHOLDER, STRINGS
 
 _N_FORMS = re.compile(r"nplurals\s*=\s*([1-9])\b")
 _WIDTH = 79  # columns of a line, as gettext writes it

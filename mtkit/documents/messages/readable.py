@@ -3,11 +3,10 @@
 import html
 import re
 
-from mtkit.documents.placeholders import STRINGS
+from mtkit.text.placeholders import PLACEHOLDER
 
 _LETTER = re.compile(r"[^\W\d_]")
 _MAYBE_KEPT = re.compile(r"[{%$@<&]|://")
-_KEPT = re.compile("|".join(f"(?:{pattern})" for pattern in STRINGS))
 _TAG = re.compile(r"</?\w[^<>]{0,1000}>")
 _STRFTIME = re.compile(r"%[-_^0#]?[A-Za-z]")
 _DATE_LETTERS = re.compile(
@@ -54,7 +53,7 @@ def is_language(text: str, key: str = "") -> bool:
         return False
     whole = text.strip()
     if _MAYBE_KEPT.search(text):
-        text = html.unescape(_TAG.sub(" ", _STRFTIME.sub("", _KEPT.sub("", text))))
+        text = html.unescape(_TAG.sub(" ", _STRFTIME.sub("", PLACEHOLDER.sub("", text))))
     core = text.strip(_EDGES)
     if not _LETTER.search(core) or _CODE.fullmatch(whole) or _is_date_format(core):
         return False

@@ -8,9 +8,9 @@ from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
 from mtkit.documents.inline import Inline
 from mtkit.documents.messages.readable import is_language
 from mtkit.documents.messages.values import DAMAGED, Apostrophes, Template, template_of
-from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import line_of, text_part
 from mtkit.errors import DataError
+from mtkit.text.placeholders import STRINGS
 
 _SURROGATE = "has half of a surrogate pair, such as \\ud83d alone, which is no character; correct it"
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from mtkit.documents.messages import icu
-from mtkit.documents.messages.message_text import PLACEHOLDER, Message, message_of
+from mtkit.documents.messages.message_text import Message, message_of
 from mtkit.documents.pages import html_text
+from mtkit.text.placeholders import PLACEHOLDER
 
 Nodes = tuple["str | int", ...]  # characters, and indices of texts that stand between them
 

@@ -12,10 +12,10 @@ from io import BytesIO
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment, apply
 from mtkit.documents.messages.message_text import refuse_branches
 from mtkit.documents.messages.xliff_text import SourceText, source_text
-from mtkit.documents.placeholders import STRINGS
 from mtkit.documents.reading import Options, line_of, text_part
 from mtkit.markup.xml_tokens import Token, declared_encoding, ends_of, tokens
 from mtkit.pair_files.xliff import XliffUnit, xliff_units
+from mtkit.text.placeholders import STRINGS
 
 _TRANSLATED, _REVIEW, _SUB_STATE = "translated", "needs-review-translation", "mtkit:needs-review"
 _STATES = ("state", "subState")

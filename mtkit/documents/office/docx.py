@@ -11,10 +11,10 @@ from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import ALT_ATTRIBUTES, PREFIXES, PROPERTIES, Formats, Names, Reader
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
 from mtkit.documents.office.skeleton import Skeleton
-from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
+from mtkit.text.placeholders import PROSE
 
 _RUN = Names("w:r", "w:rPr", "w:t")
 _IGNORED_FORMAT = re.compile(

@@ -9,11 +9,11 @@ from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import add_element, member_part, member_xml
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
 from mtkit.documents.office.skeleton import Skeleton
-from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
 from mtkit.errors import DataError
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
+from mtkit.text.placeholders import PROSE
 
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns:"
 _PREFIXES: Mapping[str, str] = {

@@ -4,8 +4,8 @@ from mtkit.documents.document import Document
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import DRAWINGS, LAYOUTS, PROPERTIES
-from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
+from mtkit.text.placeholders import PROSE
 
 _PARTS = ("slide", "notesSlide", "chart", "diagramData", "diagramDrawing")
 _MAIN = tuple(

@@ -10,10 +10,10 @@ from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import DRAWINGS, PREFIXES, PROPERTIES, Formats, Names, Reader
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_text
 from mtkit.documents.office.skeleton import Skeleton
-from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
+from mtkit.text.placeholders import PROSE
 
 _RUN = Names("x:r", "x:rPr", "x:t")
 _TEXTS = frozenset(["x:si", "x:is", "x:text"])

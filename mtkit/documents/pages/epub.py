@@ -10,10 +10,10 @@ from mtkit.documents.document import Document, Part
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import member_part, member_xml, texts_of
 from mtkit.documents.pages import html
-from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, parsed_part
 from mtkit.errors import DataError
 from mtkit.markup.xml_tree import Xml
+from mtkit.text.placeholders import PROSE
 
 _PREFIXES: Mapping[str, str] = {
     "urn:oasis:names:tc:opendocument:xmlns:container": "container",

@@ -11,8 +11,8 @@ from mtkit.documents.inline import Code, Inline, Kind
 from mtkit.documents.pages import html_text
 from mtkit.documents.pages.html_text import FoundTag
 from mtkit.documents.pieces import Markup, Piece, segment_of
-from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, line_of, parsed_part
+from mtkit.text.placeholders import PROSE
 
 _INLINE = frozenset(
     (

@@ -20,10 +20,10 @@ from mtkit.documents.pages.markdown_writing import (
     written_value,
 )
 from mtkit.documents.pieces import Piece, trimmed
-from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, line_of, parsed_part
 from mtkit.documents.source import Source
 from mtkit.errors import DataError
+from mtkit.text.placeholders import PROSE
 
 _WRAPPED = 40  # characters: a paragraph with a longer line is wrapped again
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segment
 from mtkit.documents.inline import Inline
-from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.text.placeholders import PROSE
 from mtkit.text.sentences import FINAL, without_closing
 
 _LINE = re.compile(r"(?:(?<=[\r\n\f])|\A)[^\S\r\n\f]*+[^\s][^\r\n\f]*+")

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segment
 from mtkit.documents.inline import Code, Kind, Part, inline_of
 from mtkit.documents.pieces import Piece, partners_of, trimmed
-from mtkit.documents.placeholders import PROSE
 from mtkit.documents.reading import Options, line_of, text_part
 from mtkit.documents.source import NEWLINE, Source
 from mtkit.documents.subtitles.cues import TAG, Cue, cues_of, groups, is_webvtt, turn_mark, turns, width
 from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, shares, words_of
+from mtkit.text.placeholders import PROSE
 
 _CODE = re.compile(rf"{TAG.pattern}|[♪♫♬♩]+|(?:^|(?<=\s))#(?=\s|$)", re.MULTILINE)
 _BRACKETED = re.compile(r"[\[(（【][ \t]*([^\[\]()（）【】]*\w[^\[\]()（）【】]*?)[ \t]*[\])）】]")

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_documents import loud_around_placeholders, translated
 
-from mtkit.documents.messages.message_text import PLACEHOLDER
 from mtkit.documents.reading import Options, document_of
 from mtkit.errors import DataError
+from mtkit.text.placeholders import PLACEHOLDER
 
 MESSAGES = r"""{
   "title" : "Hello {{name}}, it's <b>late</b>!", "locale": "en-US",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mtkit.documents.messages.message_text import PLACEHOLDER
 from mtkit.documents.messages.readable import is_language
+from mtkit.text.placeholders import PLACEHOLDER
 
 
 @pytest.mark.parametrize(

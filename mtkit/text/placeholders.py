@@ -1,0 +1,39 @@
+"""Placeholders of programs, such as {name}, %s and $HOME: patterns of what a translation must keep exactly."""
+
+import re
+
+# Each alternative begins with a character of its own, and looks back only behind it, so that a search is fast.
+_BRACED = (
+    r"\{[\w.:$@#!,<>^=+*%\[\]-]{0,60}\}"  # Python, C#, shells
+    r"|\{\s{0,9}[\w.-]{1,60}\s{0,9}"  # ICU
+    r"(?:,\s{0,9}(?:number|date|time|spellout|ordinal|duration|list)\b[^{}\n]{0,80})?\}"
+    r"|\{\{\{?[^{}\n]{1,80}\}\}\}?"  # i18next, Handlebars
+    r"|\{%[^\n]{1,200}?%\}"  # Jinja, Liquid
+)
+_DOLLAR = rf"\$(?:{_BRACED}|\([\w.]{{1,60}}\)|(?<![\w$]\$)[A-Z_][A-Z0-9_]{{2,60}}\b)"  # shells, make; $US is money
+_VARIABLE = rf"{_BRACED}|{_DOLLAR}|%\{{[\w.-]{{1,60}}\}}|<%[^\n]{{1,200}}?%>"  # also of Ruby and ERB
+
+# The printf family. C: flags, width, precision, length, conversion (ISO C11, 7.21.6.1), but no space as a flag, since
+# people write 50 % off. Objective-C: %@. POSIX: %2$s. Python: %(name)s. Ruby: %<name>s. Java: %,d %tY. Windows: %I64d.
+_NUMBER = r"(?:\d+|\*(?:\d+\$)?)"
+_OPTIONS = rf"[-+#0',]*{_NUMBER}?(?:\.{_NUMBER}?)?(?:hh?|ll?|[jztLq]|I(?:32|64))?"
+_CONVERSION = r"(?:[tT][a-zA-Z]|[diouxXeEfFgGaAcCsSpnrb@])"
+_NAMED = rf"%(?:(?:\([^()\s]{{1,60}}\)|\d{{1,3}}\$){_OPTIONS}{_CONVERSION}|<\w{{1,60}}>(?:{_OPTIONS}{_CONVERSION})?)"
+_QT = r"L?\d{1,2}(?!\d)"
+_END = "(?![a-z0-9])"  # not in a word, nor in an escaped byte, such as %C3
+_DATE_FIELD = f"[-_^#0EO]?[a-zA-Z]{_END}"  # strftime
+_PERCENT = rf"{_NAMED}|%(?:{_OPTIONS}{_CONVERSION}{_END}|{_DATE_FIELD}|(?<!\d%)[sd]|{_QT}|%)"  # %shere, too
+# In other text, % also means per cent, and a bare letter behind it may be a field of a date, which translators adapt.
+_PERCENT_IN_LINE = (
+    rf"{_NAMED}|%(?<![\d%]%)(?:(?:(?=[^a-zA-Z@]|[hlqjztLI]){_OPTIONS}{_CONVERSION}|[sdifuxXcn@])(?![^\W_])|{_QT})"
+)
+
+_ADDRESS = r"\b(?:https?|ftp)://[^\s<>\"']*[^\s<>\"'.,;:!?)\]}]|\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"
+_OPTION = r"(?<![\w-])(?:--[a-zA-Z][\w-]*|-[a-zA-Z0-9](?![\w-]))"  # of a command, such as --help
+_NESTED = r"\$t\([^()\n]{1,200}\)|@(?:\.\w{1,40})?:(?:\([\w.-]{1,100}\)|\w[\w-]*(?:\.\w[\w-]*)*)"  # i18next, Vue
+
+PROSE = (_ADDRESS, _VARIABLE)  # of text for people
+STRINGS = (*PROSE, _PERCENT, _OPTION, _NESTED)  # of the messages of programs
+
+PLACEHOLDER = re.compile("|".join(STRINGS))
+PLACEHOLDER_IN_LINE = re.compile(f"{_VARIABLE}|{_PERCENT_IN_LINE}")  # in text of unknown origin

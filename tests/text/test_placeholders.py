@@ -1,0 +1,49 @@
+"""What is a placeholder: the syntax of each family, from its specification."""
+
+import pytest
+
+from mtkit.text.placeholders import PLACEHOLDER, PLACEHOLDER_IN_LINE
+
+C = ["%s", "%-5d", "%+.3e", "%5.2f", "%lu", "%zu", "%llu", "%hhd", "%td", "%Lf", "%#x", "%*d", "%.*f", "%.f"]  # ISO C
+POSIX = ["%1$s", "%2$-5d", "%1$*2$d"]
+PYTHON = ["%(name)s", "%(total).2f", "{}", "{0}", "{user.name}", "{rows[0]}", "{!r}", "{price:.2f}", "{:>10}"]
+ICU = ["{name}", "{ name }", "{n, number}", "{0,number,#.##}", "{ when, date, short }"]
+JAVA = ["%,d", "%1$tY", "%tB", "%n", "%08X"]
+QT = ["%1", "%L2", "%99", "%n"]
+I18NEXT_AND_VUE = ["{{name}}", "{{ user.name }}", "{{- html}}"]
+RUBY = ["%{name}", "%<n>d", "%<price>.2f"]
+OTHERS = ["%@", "%2$@", "%I64d", "{0:N2}", "${HOME}", "$HOME", "$(name)", "{{{html}}}", "{% if n > 1 %}", "<%= n %>"]
+DATES = ["%Y", "%p", "%-H"]
+IN_STRINGS_ONLY = [*DATES, "%%", "$t(files.one)", "@:menu.file", "--help", "-v", "https://a.org/b", "me@a.org"]
+
+
+@pytest.mark.parametrize(
+    "placeholder", [*C, *POSIX, *PYTHON, *ICU, *JAVA, *QT, *I18NEXT_AND_VUE, *RUBY, *OTHERS, *IN_STRINGS_ONLY]
+)
+def test_a_placeholder_is_found_as_a_whole(placeholder):
+    assert PLACEHOLDER.findall(f"Open {placeholder}, please") == [placeholder]
+    assert PLACEHOLDER.fullmatch(placeholder)
+    in_line = PLACEHOLDER_IN_LINE.findall(f"Open {placeholder}, please")
+    assert in_line == ([] if placeholder in IN_STRINGS_ONLY else [placeholder])
+
+
+@pytest.mark.parametrize(
+    ("text", "placeholders"),
+    [
+        ("%Y-%m-%d", ["%Y", "%m", "%d"]),
+        ("%shere%s", ["%s", "%s"]),
+        ("%1ms of %2s", ["%1", "%2s"]),  # Qt, or printf
+        ("100%%", ["%%"]),
+        ("50 % of it, 50% off, 5 % der Leute, AT&T, $5, $US 5, { a, b }, caf%C3%A9, me@home", []),
+    ],
+)
+def test_what_is_next_to_a_placeholder_is_not_part_of_it(text, placeholders):
+    assert PLACEHOLDER.findall(text) == placeholders
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a 50%ige Lösung", "100%s", "5%d", "%H:%M", "50 % des Preises", "caf%C3%A9", "$5 in US$", "{ a, b }"],
+)
+def test_a_per_cent_sign_in_prose_is_not_a_placeholder(text):
+    assert not PLACEHOLDER_IN_LINE.search(text)
