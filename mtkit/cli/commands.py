@@ -1,15 +1,12 @@
-"""The table of commands, each imported when it is asked for, so that `mtkit --help` is quick."""
+"""List the commands, and import the module of one when it is used, so that `mtkit --help` stays quick.
+
+A command's module imports what is light at its top, and the library inside its functions.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
-from threading import RLock
-from types import ModuleType
 from typing import Any
 
 import typer
@@ -95,8 +92,7 @@ class _Unloaded(TyperCommand):
 
     def load(self) -> TyperCommand:
         module, _, function = self._place.partition(":")
-        with _library_at_first_use():
-            callback = getattr(import_module(f"mtkit.cli.{module}"), function)
+        callback = getattr(import_module(f"mtkit.cli.{module}"), function)
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         app.command(self.name, cls=Command, short_help=self.short_help)(callback)
         command = typer.main.get_command(app)
@@ -144,71 +140,3 @@ class RootGroup(CommandGroup):
             CommandGroup(DOCTOR, name="doctor", help="Check that decoding and resuming are exact."),
         ]
         super().__init__(COMMANDS, groups, **attrs)
-
-
-class _LibraryModule(ModuleType):
-    """A module of the library that is executed when the first name in it is read.
-
-    As importlib.util.LazyLoader does it, but names that every module has (`__file__`, `__spec__`) execute nothing:
-    torch reads them of all modules while it is imported.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__"):
-            with _EXECUTION:  # so that two threads do not execute it twice
-                if loader := self.__dict__.pop("_unexecuted", None):
-                    try:
-                        loader.exec_module(self)
-                    except BaseException:
-                        self.__dict__["_unexecuted"] = loader  # the next access shows the cause again
-                        raise
-                    self.__class__ = ModuleType  # type: ignore[assignment]
-            if name in self.__dict__:
-                return self.__dict__[name]
-        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-
-
-_EXECUTION = RLock()
-
-
-class _LibraryLoader(Loader):
-    """Makes modules that execute themselves later, with the loader that they would have had."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _LibraryModule(spec.name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = module.__dict__["_unexecuted"] = self._loader
-
-
-class _LibraryFinder(MetaPathFinder):
-    """Finds the modules of mtkit's library where Python would."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if not name.startswith("mtkit.") or name.startswith("mtkit.cli"):
-            return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _LibraryLoader(spec.loader)
-        return spec
-
-
-@contextmanager
-def _library_at_first_use() -> Iterator[None]:
-    """Have the library's modules executed at their first use, if they are imported in this block.
-
-    So a command imports them at its top, by `from package import module`, and its help waits for none of them;
-    `from module import name` executes the module at once.
-    """
-    finder = _LibraryFinder()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from mtkit.config.reading import loading, problems
 from mtkit.errors import DataError, UsageError
-from mtkit.training.preparation import warm_start
 
 if TYPE_CHECKING:
     from mtkit.config.schema import Config
@@ -29,6 +27,8 @@ ConfigOption = Annotated[
 
 def _from_command_line(given: list[str] | None) -> list[str] | None:
     """Let messages about a value name the option that gave it."""
+    from mtkit.config.reading import problems
+
     return given and [problems.Setting(text, f"--set {text}") for text in given]
 
 
@@ -103,8 +103,14 @@ JsonOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help
 
 def load_run_config(path: Path, overrides: list[str] | None) -> Config:
     """Load and check a config; with train.init_from, that model sets the model and tokenizer keys left out."""
+    from mtkit.config.reading import loading
+
     config = loading.load_config(path, overrides or [])
-    return config if config.train.init_from is None else warm_start.inherit(config)
+    if config.train.init_from is None:
+        return config
+    from mtkit.training.preparation import warm_start
+
+    return warm_start.inherit(config)
 
 
 def valid_text(param: typer.CallbackParam, given: _Text) -> _Text:

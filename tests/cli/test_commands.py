@@ -26,20 +26,9 @@ def every_command():
     return list(walk(typer.main.get_command(app), []))
 
 
-LOAD_ALL = """
-import typer.main
-from mtkit.cli import app
-group = typer.main.get_command(app)
-for name in group.commands:
-    group.load(name)
-"""
-
-
-def run(*code):
+def run(code):
     """Run code in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", "".join(map(textwrap.dedent, code))], capture_output=True, text=True, check=True
-    )
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
 
 
 def test_no_commands_help_loads_torch_or_another_heavy_package():
@@ -54,43 +43,6 @@ def test_no_commands_help_loads_torch_or_another_heavy_package():
     print(*sys.modules)
     """
     assert HEAVY & {name.partition(".")[0] for name in run(code).stdout.split()} == set()
-
-
-def test_a_library_module_is_executed_when_a_name_in_it_is_read():
-    code = """
-    import sys
-    from mtkit.data import corpus
-    assert corpus.__file__.endswith("corpus.py") and "read_pairs" not in vars(corpus)
-    corpus.read_pairs
-    assert type(corpus) is type(sys) and "read_pairs" in vars(corpus)
-    assert not hasattr(corpus, "read_pair")
-    import pickle
-    assert pickle.loads(pickle.dumps(corpus.read_pairs)) is corpus.read_pairs
-    """
-    run(LOAD_ALL, code)
-
-
-def test_threads_that_read_a_name_at_once_execute_its_module_once():
-    code = """
-    from concurrent.futures import ThreadPoolExecutor
-    from mtkit.runs import plan
-    with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: plan.make_plan, range(32)))
-    assert len(set(made)) == 1
-    """
-    run(LOAD_ALL, code)
-
-
-def test_a_name_that_is_missing_is_an_attribute_error():
-    code = """
-    from mtkit.data import corpus
-    try:
-        corpus.no_such_name
-    except AttributeError as error:
-        print(error)
-    """
-    shown = run(LOAD_ALL, code).stdout
-    assert "mtkit.data.corpus" in shown and "no_such_name" in shown
 
 
 @pytest.mark.parametrize("words", ["doctor", "inspect"])

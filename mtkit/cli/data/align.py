@@ -8,15 +8,11 @@ from typing import Annotated
 
 import typer
 
-from mtkit import bundle
 from mtkit.cli.data.shared import LangsOption, OutputsOption, plain_text
 from mtkit.cli.models import load_translator, with_bar
 from mtkit.cli.options import file_named
 from mtkit.console import counted, log
-from mtkit.corpora.alignment import document_pairs as documents
-from mtkit.corpora.cleaning import sources
 from mtkit.errors import DataError
-from mtkit.pair_files import corpus_files
 
 
 def align(
@@ -47,6 +43,11 @@ def align(
     counted; parts that stand elsewhere in the other document are found. The score of a pair is in nats; below 0 the
     words alone do not speak for a translation, which is usual for short headings: look before you drop such pairs.
     """
+    from mtkit import bundle
+    from mtkit.corpora.alignment import document_pairs as documents
+    from mtkit.corpora.cleaning import sources
+    from mtkit.pair_files import corpus_files
+
     sources.check_text_files(src, tgt)
     languages = sources.languages_of(src, tgt, langs)
     corpus_files.check_outputs(output, languages)

@@ -6,11 +6,10 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtkit.augmentation import back_translation
 from mtkit.cli.data import clean_tables
 from mtkit.cli.data.shared import LangsOption
 from mtkit.cli.options import JsonOption, SetOption
@@ -22,16 +21,13 @@ from mtkit.cli.sharing import (
     WorkersOption,
 )
 from mtkit.config.data import CorpusFiles, TrainCorpus
-from mtkit.config.reading import loading
 from mtkit.console import log
 from mtkit.cores import usable_cores
-from mtkit.corpora.cleaning import clean as cleaning
-from mtkit.corpora.cleaning import job as clean_job
-from mtkit.corpora.cleaning import outputs as clean_outputs
-from mtkit.corpora.cleaning import sample as clean_sample
-from mtkit.corpora.cleaning import sources
 from mtkit.errors import UsageError
-from mtkit.pair_files import corpus_files
+
+if TYPE_CHECKING:
+    from mtkit.corpora.cleaning import job as clean_job
+    from mtkit.corpora.cleaning import outputs as clean_outputs
 
 
 def clean(
@@ -76,6 +72,12 @@ def clean(
     Without a config, the rules have defaults that suit most corpora; --set clean.KEY=VALUE changes one, for example
     --set clean.numbers=false. An interrupted cleaning continues when the same command is run again.
     """
+    from mtkit.config.reading import loading
+    from mtkit.corpora.cleaning import clean as cleaning
+    from mtkit.corpora.cleaning import job as clean_job
+    from mtkit.corpora.cleaning import sources
+    from mtkit.pair_files import corpus_files
+
     config_path, corpora = _one_config(config_path, corpora or [])
     if config_path is None and not corpora:
         raise UsageError("nothing to clean: give corpora, such as train.en train.de, or --config")
@@ -120,6 +122,8 @@ def _outputs(
     output: Sequence[Path], rejected: Path | None, files: Sequence[CorpusFiles], *, is_config: bool
 ) -> list[clean_outputs.Output]:
     """Return where the pairs of the corpora go: of a config, to a file each, and of others, all to one."""
+    from mtkit.corpora.cleaning import outputs as clean_outputs
+
     if not output:
         raise UsageError("no --output: name the files for the kept pairs, or try the rules first with --dry-run")
     if not is_config:
@@ -131,6 +135,8 @@ def _outputs(
 
 def _entries(corpora: Sequence[Any], outputs: Sequence[clean_outputs.Output]) -> str:
     """Return the corpora of a config's data.train as YAML, with the kept pairs instead of all; warn of old scores."""
+    from mtkit.augmentation import back_translation
+
     if any(corpus.scores for corpus in corpora):
         log.warning("data.train[].scores are of the text before cleaning: score the kept pairs again")
     cleaned = [
@@ -147,6 +153,8 @@ def _entries(corpora: Sequence[Any], outputs: Sequence[clean_outputs.Output]) ->
 def _show_sample(
     files: Sequence[Any], languages: tuple[str, str], cfg: Any, workers: int | None, as_json: bool
 ) -> None:
+    from mtkit.corpora.cleaning import sample as clean_sample
+
     n_workers = workers or usable_cores()
     result = clean_sample.try_rules(files, languages, cfg, n_workers)
     if as_json:

@@ -8,8 +8,6 @@ import typer
 
 from mtkit.cli.data.shared import CorporaArgument, LangsOption, OutputsOption
 from mtkit.console import log
-from mtkit.corpora import convert as conversion
-from mtkit.corpora.cleaning import sources
 from mtkit.pair_files import encodings
 
 
@@ -30,6 +28,9 @@ def convert(
     It logs how many units were read and written, and how many it left out and why: no text in one of the languages,
     not translated, fuzzy or obsolete. Line breaks and tabs inside a text become spaces.
     """
+    from mtkit.corpora import convert as conversion
+    from mtkit.corpora.cleaning import sources
+
     names = encoding.split(",") if encoding else []
     encodings.check_encodings(names)
     files, languages = sources.find_corpora(corpora, langs)

@@ -6,18 +6,18 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtkit.cli.data.shared import LangsOption, files_named, plain_text
 from mtkit.cli.options import OUTPUT, JsonOption, file_named
 from mtkit.console import counted, log
-from mtkit.corpora.alignment import slip_report, slips
-from mtkit.corpora.cleaning import sources
 from mtkit.errors import DataError, UsageError
-from mtkit.pair_files import corpus_files
 from mtkit.pair_files.pairs import Languages
+
+if TYPE_CHECKING:
+    from mtkit.corpora.alignment import slip_report, slips
 
 
 def doctor(
@@ -60,6 +60,9 @@ def doctor(
     it goes by lengths, numbers, punctuation, words spelled alike, and a lexicon that it learns from the files, for
     which it wants a few hundred lines. The exit code is 1 if there are slips and no --fix.
     """
+    from mtkit.corpora.alignment import slip_report, slips
+    from mtkit.corpora.cleaning import sources
+
     sources.check_text_files(src, tgt)
     languages = sources.languages_of(src, tgt, langs)
     repair = _repair_to(output or [], aside, languages, (src, tgt)) if _wants_repair(fix, output, aside) else None
@@ -96,6 +99,8 @@ def _wants_repair(fix: bool, outputs: list[Path] | None, aside: Path | None) -> 
 
 def _repair_to(outputs: list[Path], aside: Path | None, languages: Languages, inputs: tuple[Path, Path]) -> _Repair:
     """Check the files before the work begins."""
+    from mtkit.pair_files import corpus_files
+
     corpus_files.check_outputs(outputs, languages)
     aside = aside or outputs[0].with_name(f"{outputs[0].name}.aside.tsv")
     corpus_files.check_distinct([*(("--output", path) for path in outputs), ("--aside", aside)], inputs)
@@ -103,6 +108,8 @@ def _repair_to(outputs: list[Path], aside: Path | None, languages: Languages, in
 
 
 def _write(diagnosis: slips.Diagnosis, files: slip_report.TwoFiles, repair: _Repair, languages: Languages) -> None:
+    from mtkit.corpora.alignment import slip_report
+
     n_pairs = slip_report.write_repaired(diagnosis, files, repair.outputs, repair.aside, languages)
     n_src, n_tgt = map(len, diagnosis.unplaced())
     log.info(
@@ -112,6 +119,8 @@ def _write(diagnosis: slips.Diagnosis, files: slip_report.TwoFiles, repair: _Rep
 
 
 def _print(diagnosis: slips.Diagnosis, files: slip_report.TwoFiles, show: int) -> None:
+    from mtkit.corpora.alignment import slip_report
+
     counts = Counter(slip.kind for slip in diagnosis.slips)
     kinds = ", ".join(f"{n:,} {kind}" for kind, n in counts.most_common())
     sizes = [f"{name} ({n:,} lines)" for name, n in zip(files.names, (diagnosis.n_src, diagnosis.n_tgt), strict=True)]

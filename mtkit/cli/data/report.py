@@ -10,12 +10,7 @@ import typer
 
 from mtkit.cli.data.shared import CorporaArgument, LangsOption
 from mtkit.cli.options import OUTPUT, JsonOption, file_named
-from mtkit.config.reading import loading
 from mtkit.console import log
-from mtkit.corpora import report as reporting
-from mtkit.corpora import report_words
-from mtkit.corpora.cleaning import sources
-from mtkit.data import corpus as corpus_files
 from mtkit.errors import DataError
 
 
@@ -41,6 +36,12 @@ def report(
     languages and the growth of the vocabulary. Of a config, dev and test are compared with train. Ten million pairs
     take some minutes: the cleaning rules are tried on an even sample of a large corpus.
     """
+    from mtkit.config.reading import loading
+    from mtkit.corpora import report as reporting
+    from mtkit.corpora import report_words
+    from mtkit.corpora.cleaning import sources
+    from mtkit.data import corpus as corpus_files
+
     files, languages = sources.find_corpora(corpora, langs)
     sources.require_regular_files(files)  # examples are read a second time
     held_out = {}

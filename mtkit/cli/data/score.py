@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from mtkit import runtime
 from mtkit.cli.data.shared import CorporaArgument, LangsOption
 from mtkit.cli.options import OUTPUT, DecodeSetOption, DeviceOption, JsonOption, ModelOption, file_named
 from mtkit.cli.sharing import (
@@ -21,8 +20,6 @@ from mtkit.cli.sharing import (
 )
 from mtkit.console import log
 from mtkit.cores import usable_cores
-from mtkit.corpora.cleaning import sources
-from mtkit.corpora.filter import pair_scores
 
 
 def score(
@@ -53,6 +50,10 @@ def score(
     the pairs below a limit (clean.score, clean.min_score); data.train[].scores of a config leaves them out of training.
     The same command resumes an interrupted job.
     """
+    from mtkit import runtime
+    from mtkit.corpora.cleaning import sources
+    from mtkit.corpora.filter import pair_scores
+
     files = pair_scores.read_filter(model, overrides or [])
     log.info(f"model: {files.folder}")
     found = pair_scores.corpora_for(files, corpora, langs)

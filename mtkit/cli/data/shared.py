@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import file_named
-from mtkit.corpora.cleaning import sources
 
 CorporaArgument = Annotated[
     list[Path],
@@ -28,6 +27,8 @@ def files_named(param: typer.CallbackParam, outputs: list[Path] | None) -> list[
 
 def plain_text(path: Path) -> Path:
     """Check that the first of two text files is one, so that a file with both sides alone is told what to do."""
+    from mtkit.corpora.cleaning import sources
+
     sources.check_plain_text(path)
     return path
 

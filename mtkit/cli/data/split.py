@@ -6,18 +6,18 @@ import json
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtkit.cli.data.shared import CorporaArgument, LangsOption
 from mtkit.cli.options import OUTPUT, JsonOption
 from mtkit.console import log
-from mtkit.corpora import split as splitting
-from mtkit.corpora.cleaning import sources
-from mtkit.data import corpus as corpus_files
 from mtkit.errors import DataError, UsageError
 from mtkit.pair_files import lines
+
+if TYPE_CHECKING:
+    from mtkit.corpora import split as splitting
 
 _DEFAULT_PAIRS, _DEFAULT_SHARE = 2000, 0.05
 _PARTS = ("dev", "test")
@@ -62,6 +62,10 @@ def split(
     lost. The folder also gets a config to train with. dev and test are written in a random order, train in that of the
     corpora. Clean the corpora first: dev and test are no better than they.
     """
+    from mtkit.corpora import split as splitting
+    from mtkit.corpora.cleaning import sources
+    from mtkit.data import corpus as corpus_files
+
     _check_new(output)
     if dev is not None and re.fullmatch(r"0+(\.0+)?\s*%?", dev.strip()):
         raise UsageError("--dev 0: training needs dev to decide when to stop; give it some hundred pairs")

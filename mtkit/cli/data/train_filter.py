@@ -12,10 +12,7 @@ from mtkit.cli.data.shared import CorporaArgument, LangsOption
 from mtkit.cli.options import SetOption
 from mtkit.config import durations
 from mtkit.console import log
-from mtkit.corpora.cleaning import sources
-from mtkit.corpora.filter import pair_filter
 from mtkit.errors import UsageError
-from mtkit.runs import train as training
 
 
 def train_filter(
@@ -37,6 +34,8 @@ def train_filter(
     your text. `mtkit data score` then judges any text of the two languages. The same command resumes an interrupted
     training, and prints the folder of the finished model.
     """
+    from mtkit.corpora.cleaning import sources
+
     since = time.monotonic()
 
     try:
@@ -45,6 +44,10 @@ def train_filter(
         raise UsageError(f"--budget {error}") from None
     files, languages = sources.find_corpora(corpora, langs)
     sources.require_regular_files(files)
+
+    from mtkit.corpora.filter import pair_filter
+    from mtkit.runs import train as training
+
     cfg = pair_filter.prepare_run(output, files, languages, overrides or [], budget=budget, most=pairs)
     result = training.train(cfg, since)
     pair_filter.complete(result.bundle, output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,8 +17,9 @@ from mtkit.cli.inspect.shared import (
     pair_record,
 )
 from mtkit.cli.options import DecodeSetOption, JsonOption, ModelOption
-from mtkit.inspection import attention_views, sentence_pair
-from mtkit.inspection import trace as traces
+
+if TYPE_CHECKING:
+    from mtkit.inspection import trace as traces
 
 KindOption = Annotated[
     Literal["encoder", "decoder", "cross"] | None,
@@ -46,6 +47,10 @@ def show_attention(
     subject = load_any_subject(model, overrides)
 
     pair = subject.pair(text, target=target)
+
+    from mtkit.inspection import attention_views, sentence_pair
+    from mtkit.inspection import trace as traces
+
     trace = (
         traces.trace_classifier(subject.model, pair)
         if isinstance(subject, sentence_pair.ClassifierSubject)
@@ -70,6 +75,8 @@ def show_attention(
 
 
 def _draw(output: Path, trace: traces.AttentionTrace) -> None:
+    from mtkit.inspection import attention_views
+
     if output.suffix.lower() == ".html":
         attention_views.write_attention_page(output, trace)
     else:

@@ -7,14 +7,16 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from mtkit.cli.inspect.shared import DrawingOption, load_model, log_written
 from mtkit.cli.options import JsonOption, ModelOption, valid_text
 from mtkit.errors import UsageError
-from mtkit.inspection import embeddings, word_map
+
+if TYPE_CHECKING:
+    from mtkit.inspection import embeddings, word_map
 
 
 def show_embeddings(
@@ -47,6 +49,8 @@ def show_embeddings(
         raise UsageError("--neighbours adds tokens to the map: give --output PICTURE, or --json, too")
 
     loaded = load_model(model)
+
+    from mtkit.inspection import embeddings, word_map
 
     views = embeddings.views_of(loaded, side)
     look_up = views.vocabulary.token if pieces else views.vocabulary.word

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from mtkit import runtime
 from mtkit.cli.inspect.shared import load_model, log_written
 from mtkit.cli.lines import line_writer
 from mtkit.cli.options import (
@@ -24,13 +23,13 @@ from mtkit.cli.options import (
 )
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log
-from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
-from mtkit.inspection import corpus_choice, hard_pairs, neighbours
+from mtkit.inspection import corpus_choice
 from mtkit.pair_files import lines as text_lines
 
 if TYPE_CHECKING:
     from mtkit.bundle import BundleFiles
+    from mtkit.inspection import hard_pairs, neighbours
 
 Part = Literal["train", "dev", "test"]
 
@@ -102,6 +101,10 @@ def show_errors(
 
     own_text = [] if src is None else [CorpusFiles(src=src, tgt=tgt, tag=loaded.config.decode.tag)]
     corpora = own_text or _corpora(loaded, part)
+
+    from mtkit import runtime
+    from mtkit.inspection import hard_pairs, neighbours
+
     chosen = runtime.choose_device(device)
     if sample is None and near is None and not take_all:
         sample = corpus_choice.default_sample(corpora)
@@ -126,6 +129,8 @@ def show_errors(
 
 
 def _corpora(files: BundleFiles, part: Part) -> list[CorpusFiles]:
+    from mtkit.data import corpus
+
     data = files.config.data
     parts: dict[Part, list[CorpusFiles]] = {
         "train": [*data.train],

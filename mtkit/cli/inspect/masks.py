@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,9 @@ from mtkit.cli.inspect.shared import DrawingOption, load_subject, log_written, n
 from mtkit.cli.options import TEXT, DecodeSetOption, JsonOption, ModelOption, valid_text
 from mtkit.console import log
 from mtkit.errors import UsageError
-from mtkit.inspection import masks
+
+if TYPE_CHECKING:
+    from mtkit.inspection import masks
 
 
 def show_masks(
@@ -56,6 +58,8 @@ def show_masks(
         )
 
     subject = load_subject(model, overrides)
+
+    from mtkit.inspection import masks
 
     with short_bar(2 * len(sentences), "comparing", "sentence") as bar:
         pairs = []

@@ -6,15 +6,16 @@ import json
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit import bundle
 from mtkit.cli.options import TEXT, JsonOption, ModelOption, SetOption, load_run_config, valid_text
 from mtkit.console import log
 from mtkit.errors import UsageError
-from mtkit.inspection import model_summary
+
+if TYPE_CHECKING:
+    from mtkit.inspection import model_summary
 
 
 def show_model(
@@ -74,11 +75,15 @@ def show_model(
 
 
 def _architecture(model: Path | None, config_path: Path | None, overrides: list[str]) -> model_summary.Architecture:
+    from mtkit import bundle
+
     if config_path is not None:
         config = load_run_config(config_path, overrides)  # before torch is imported, which takes a second
     else:
         folder = bundle.find_model(model)
         files = bundle.read_bundle(folder, overrides, task="any")
+
+    from mtkit.inspection import model_summary
 
     if config_path is None:
         log.info(f"model: {folder}")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from mtkit.cli.inspect.shared import DrawingOption, load_subject, log_written
 from mtkit.cli.options import JsonOption, ModelOption
 from mtkit.errors import UsageError
-from mtkit.inspection import distances, positions
+
+if TYPE_CHECKING:
+    from mtkit.inspection import distances, positions
 
 _WIDTH = 256  # as of ModelConfig.d_model
 
@@ -64,6 +66,9 @@ def show_positions(
 
     subject = None if kind else load_subject(model).model
     shown = subject.cfg.positions if subject else kind
+
+    from mtkit.inspection import distances, positions
+
     if shown == "relative" or shown == "alibi":
         by_distance = (
             distances.distances_of_model(subject, side or "src", length)
@@ -84,6 +89,8 @@ def show_positions(
 
 
 def _show_distances(view: distances.DistancesView, output: Path | None, *, as_json: bool) -> None:
+    from mtkit.inspection import distances
+
     if output is not None:
         (distances.write_distances_page if output.suffix.lower() == ".html" else distances.write_picture)(output, view)
         log_written(output)

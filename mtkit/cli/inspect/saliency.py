@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,7 +20,9 @@ from mtkit.cli.inspect.shared import (
 )
 from mtkit.cli.options import BeamSizeOption, DecodeSetOption, JsonOption, ModelOption
 from mtkit.errors import UsageError
-from mtkit.inspection import label_saliency, saliency, sentence_pair
+
+if TYPE_CHECKING:
+    from mtkit.inspection import saliency, sentence_pair
 
 
 def show_saliency(
@@ -67,6 +69,9 @@ def show_saliency(
     subject = load_any_subject(model, overrides)
 
     pair = _pair(subject, sentence, target, label, beam_size)
+
+    from mtkit.inspection import saliency, sentence_pair
+
     if output is not None:
         sentence_pair.check_drawable(pair)  # before the work
     result = _measure(subject, pair, erase, layer)
@@ -88,6 +93,8 @@ def _pair(
     label: str | None,
     beam_size: int | None,
 ) -> sentence_pair.SentencePair:
+    from mtkit.inspection import sentence_pair
+
     if isinstance(subject, sentence_pair.ClassifierSubject):
         if beam_size is not None:
             raise UsageError("--beam-size is for a translator's search, and the model is a classifier; leave it out")
@@ -103,6 +110,8 @@ def _measure(
     erase: saliency.Erasure,
     layer: int | None,
 ) -> saliency.Saliency:
+    from mtkit.inspection import label_saliency, saliency, sentence_pair
+
     with short_bar(len(pair.tgt.ids), "measuring", "token") as bar:
         if isinstance(subject, sentence_pair.ClassifierSubject):
             measure = partial(label_saliency.measure_label_saliency, subject)
@@ -113,6 +122,8 @@ def _measure(
 
 def _print_label(result: saliency.Saliency, top: int | None) -> None:
     """Print each token with its three values, in the order of the text; or the strongest ones by erasure."""
+    from mtkit.inspection import saliency
+
     pair, maps = result.pair, saliency.heat_maps(result)
     print(pair.src.text)
     print(f"what speaks for {pair.tgt.text} ({pair.chosen_by}): positive values for it, negative ones against it")
@@ -133,6 +144,8 @@ def _print_label(result: saliency.Saliency, top: int | None) -> None:
 
 
 def _print(result: saliency.Saliency, top: int) -> None:
+    from mtkit.inspection import saliency
+
     print_pair(result.pair)
     print("alignment   " + "  ".join(f"{src}\u2013{tgt}" for src, tgt in result.word_links()))
     maps = saliency.heat_maps(result)

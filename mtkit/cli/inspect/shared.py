@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtkit import bundle, runtime
 from mtkit.cli.options import TEXT, output_option, valid_text
 from mtkit.console import log, progress_bar
-from mtkit.inspection import sentence_pair
 
 if TYPE_CHECKING:
     from tqdm import tqdm
+
+    from mtkit import bundle
+    from mtkit.inspection import sentence_pair
 
 SentenceArgument = Annotated[
     str, typer.Argument(callback=valid_text, metavar="SENTENCE", help="The sentence to translate, or to classify.")
@@ -42,15 +43,22 @@ def log_written(output: Path) -> None:
 
 def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> bundle.Bundle:
     """Load the model, and log which it is."""
+    from mtkit import bundle
+
     folder = bundle.find_model(model)
     log.info(f"model: {folder}")
     loaded = bundle.load_bundle(folder, overrides or ())
+
+    from mtkit import runtime
+
     runtime.set_threads(loaded.config.decode.threads)
     return loaded
 
 
 def load_subject(model: Path | None, overrides: Sequence[str] | None = None) -> sentence_pair.Subject:
     """Load the model with what it takes to translate and inspect a sentence."""
+    from mtkit.inspection import sentence_pair
+
     return sentence_pair.Subject(load_model(model, overrides))
 
 
@@ -58,10 +66,16 @@ def load_any_subject(
     model: Path | None, overrides: Sequence[str] | None = None
 ) -> sentence_pair.Subject | sentence_pair.ClassifierSubject:
     """Load the translator or the classifier with what it takes to inspect a sentence."""
+    from mtkit import bundle
+
     files = bundle.read_bundle(bundle.find_model(model), overrides or (), task="any")
     if files.config.task == "translate":
         return load_subject(model, overrides)
     log.info(f"model: {files.folder}")
+
+    from mtkit import runtime
+    from mtkit.inspection import sentence_pair
+
     runtime.set_threads(files.config.decode.threads)
     return sentence_pair.ClassifierSubject(files)
 

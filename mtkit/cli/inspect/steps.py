@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +21,9 @@ from mtkit.cli.inspect.shared import (
 )
 from mtkit.cli.options import DecodeSetOption, JsonOption, ModelOption, output_option
 from mtkit.errors import UsageError
-from mtkit.inspection import steps
+
+if TYPE_CHECKING:
+    from mtkit.inspection import steps
 
 _BAR = 30  # characters that a probability of 1 fills
 
@@ -54,6 +56,9 @@ def show_steps(
     subject = load_subject(model, overrides)
 
     pair = subject.pair(sentence, target=target, beam_size=beam_size or 1)
+
+    from mtkit.inspection import steps
+
     with short_bar(len(pair.tgt.ids), "decoding", "step") as bar:
         result = steps.decoding_steps(subject, pair, n_best=top, advance=bar.update)
     if output is not None:
@@ -68,6 +73,8 @@ def show_steps(
 
 
 def _print(result: steps.DecodingSteps) -> None:
+    from mtkit.inspection import steps
+
     print_pair(result.pair)
 
     widths = len(str(max(step.rank for step in result.steps))), steps.longest_piece(result)
@@ -85,6 +92,8 @@ def _print(result: steps.DecodingSteps) -> None:
 
 
 def _print_guess(guess: steps.Guess, rank: int, step: steps.Step, widths: tuple[int, int]) -> None:
+    from mtkit.inspection import steps
+
     chosen = "<- chosen" if rank == step.rank else ""
     bar = "\u2588" * round(guess.probability * _BAR) or "\u258f"
     figure = steps.shown_probability(guess.probability)
@@ -92,6 +101,8 @@ def _print_guess(guess: steps.Guess, rank: int, step: steps.Step, widths: tuple[
 
 
 def _checks(result: steps.DecodingSteps) -> list[tuple[str, str, bool]]:
+    from mtkit.inspection import steps
+
     def figure(difference: float) -> str:
         return f"largest difference {difference:.1e} nats (tolerance {steps.TOLERANCE:.0e})"
 
@@ -102,6 +113,8 @@ def _checks(result: steps.DecodingSteps) -> list[tuple[str, str, bool]]:
 
 
 def _record(result: steps.DecodingSteps) -> dict[str, object]:
+    from mtkit.inspection import steps
+
     rows = [
         {**asdict(step), "moved": number(step.moved), "cached_differs": number(step.cached_differs)}
         for step in result.steps

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit import bundle
 from mtkit.cli.models import load_translator, with_bar
 from mtkit.cli.options import TEXT, DecodeSetOption, DeviceOption, ModelOption
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted
-from mtkit.data import corpus, dev_text
 from mtkit.errors import UsageError
-from mtkit.translation import confidence
 
 if TYPE_CHECKING:
+    from mtkit.data import dev_text
+    from mtkit.translation import confidence
     from mtkit.translation.candidates import Candidate
 
 
@@ -43,6 +42,9 @@ def calibrate(
     and keeps the result in the bundle as confidence.json. The confidence holds for text like the dev set; several dev
     sets share --max-sentences evenly.
     """
+    from mtkit import bundle
+    from mtkit.translation import confidence
+
     if (src is None) != (ref is None):
         raise UsageError("give both --src and --ref, or neither for the dev sets of the model's config")
 
@@ -68,6 +70,9 @@ def calibrate(
 
 def _texts(folder: Path, src: Path | None, ref: Path | None, n: int) -> list[dev_text.DevText]:
     """Return the text to calibrate on: src and ref, or all dev sets of the model's config; n sentences at most."""
+    from mtkit import bundle
+    from mtkit.data import corpus, dev_text
+
     if src is not None:
         pairs = dev_text.pairs_with_text(CorpusFiles(src=src, tgt=ref))
         return [dev_text.DevText(str(src), None, corpus.evenly_spaced(pairs, n))]
@@ -76,6 +81,8 @@ def _texts(folder: Path, src: Path | None, ref: Path | None, n: int) -> list[dev
 
 
 def _print(calibration: confidence.Calibration, texts: list[dev_text.DevText], path: Path) -> None:
+    from mtkit.data import dev_text
+
     report = calibration.held_out
     print(f"{path}: fitted on {counted(calibration.n_fitted, 'sentence')}, measured on {report.n:,} others")
     if len(texts) > 1:

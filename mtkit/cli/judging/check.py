@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import mtkit
-from mtkit import bundle
 from mtkit.cli.judging.systems import Translating
 from mtkit.cli.models import model_folders, with_bar
 from mtkit.cli.options import (
@@ -26,10 +25,11 @@ from mtkit.cli.options import (
 )
 from mtkit.console import counted, log
 from mtkit.errors import DataError, UsageError
-from mtkit.evaluation.behaviour import report
-from mtkit.evaluation.behaviour import suite as suites
 from mtkit.pair_files import compression
 from mtkit.pair_files import lines as text_lines
+
+if TYPE_CHECKING:
+    from mtkit.evaluation.behaviour import suite as suites
 
 SuiteArgument = Annotated[
     Path, typer.Argument(metavar="SUITE", help="YAML file of checks; see configs/sample-suite.yaml.")
@@ -66,6 +66,9 @@ def check(
 
     A suite lists sentences and what must hold of their translations. The exit code is 1 if a check fails.
     """
+    from mtkit.evaluation.behaviour import report
+    from mtkit.evaluation.behaviour import suite as suites
+
     suite = suites.load_suite(suite_path)
     translating = Translating(beam_size, engine, device, overrides or [])
     if (sources or hyp) and (models or translating.is_changed):
@@ -104,6 +107,8 @@ def _given(hyp: Path, suite: suites.Suite, suite_path: Path) -> list[str]:
 
 
 def _load(models: Sequence[Path], translating: Translating, suite: suites.Suite) -> tuple[mtkit.Translator, list[str]]:
+    from mtkit import bundle
+
     folders = model_folders(models)
     data = bundle.read_bundle(folders[0]).config.data
     if warning := suite.languages.warning(data.src_lang, data.tgt_lang):

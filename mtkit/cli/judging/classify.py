@@ -6,18 +6,19 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import mtkit
-from mtkit import bundle
-from mtkit.classification import classifier as classifiers
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import OUTPUT, DecodeSetOption, DeviceOption, InputOption, ModelOption, OutputOption, valid_text
 from mtkit.console import log, progress_bar
 from mtkit.errors import DataError, UsageError
 from mtkit.pair_files import lines as text_lines
+
+if TYPE_CHECKING:
+    from mtkit.classification import classifier as classifiers
 
 TextArgument = Annotated[
     list[str] | None,
@@ -46,6 +47,8 @@ def classify(
     A line of output has the likeliest label, a tab, and its probability; a blank line stays blank. A classifier of
     pairs reads lines of source, tab, target.
     """
+    from mtkit import bundle
+
     if text and input_path:
         raise UsageError("give either sentences or --input, not both")
 

@@ -31,9 +31,6 @@ from mtkit.cli.options import (
 )
 from mtkit.console import log
 from mtkit.errors import MtkitError, UsageError
-from mtkit.evaluation import evaluate as evaluation
-from mtkit.evaluation.comparison import comparison as comparisons
-from mtkit.evaluation.comparison import page, systems, text
 
 SystemsArgument = Annotated[
     list[str],
@@ -81,6 +78,10 @@ def compare(
     Approximate randomization judges a difference, corrected for the number of tests (Holm). Rules of thumb sort
     sentences by length, rarity of their words in the training text, numbers, names, negation and questions.
     """
+    from mtkit.evaluation import evaluate as evaluation
+    from mtkit.evaluation.comparison import comparison as comparisons
+    from mtkit.evaluation.comparison import page, systems, text
+
     if len(paths) < 2:
         raise UsageError(f"{paths[0]} is the only system; give two or more, or score it with `mtkit evaluate`")
     translating = Translating(beam_size, engine, device, overrides or [])

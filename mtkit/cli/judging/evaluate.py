@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit import bundle
 from mtkit.cli.judging import evaluate_labels
-from mtkit.cli.judging.score_tables import as_record, as_text
 from mtkit.cli.judging.systems import (
     METRIC,
     DevSetOption,
@@ -41,11 +39,11 @@ from mtkit.cli.options import (
     output_option,
 )
 from mtkit.errors import UsageError
-from mtkit.evaluation import evaluate as evaluation
-from mtkit.evaluation.comparison import systems
-from mtkit.evaluation.metrics import significance
 from mtkit.evaluation.metrics.settings import METRICS, MetricName
-from mtkit.runs import report
+
+if TYPE_CHECKING:
+    from mtkit.evaluation import evaluate as evaluation
+    from mtkit.evaluation.comparison import systems
 
 SYSTEMS = "Systems to compare"
 
@@ -156,6 +154,11 @@ def evaluate(
 
     With --split dev, each of several dev sets has scores of its own.
     """
+    from mtkit.cli.judging.score_tables import as_record, as_text
+    from mtkit.evaluation import evaluate as evaluation
+    from mtkit.evaluation.comparison import systems
+    from mtkit.evaluation.metrics import significance
+
     split = "dev" if dev_set else split
     if not (paths or groups or src or ref) and (folder := _classifier(models, tsv)):
         only_translators = {
@@ -223,6 +226,8 @@ def evaluate(
 
 def _first_model(places: Sequence[systems.Place], models: list[Path] | None) -> Path | None:
     """Return the bundle whose config names the test set; None if all systems are files."""
+    from mtkit import bundle
+
     if places:
         return next((bundle.find_model(place.path) for place in places if place.is_model), None)
     return model_folders(models)[0]
@@ -252,6 +257,8 @@ def _check_together(*, systems: bool, models: bool, kinds: bool, breakdown: bool
 
 def _keep_for_report(model: Path, result: evaluation.Evaluation) -> None:
     """Let the run's report.html show what its model reaches on the test set of its config."""
+    from mtkit.runs import report
+
     if (model.parent / "metrics.jsonl").exists():
         report.note_test_scores(model, len(result.test_set.references[0]), result.scores[0].scores)
 

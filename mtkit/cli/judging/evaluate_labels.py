@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mtkit
 from mtkit.cli.inspect.shared import log_written
 from mtkit.cli.judging.systems import Split, check_single_set, dev_sets, print_by_set
-from mtkit.config.reading import loading
 from mtkit.console import log, progress_bar
 from mtkit.errors import UsageError
-from mtkit.evaluation import labelled, labelled_views
 from mtkit.pair_files import lines
-from mtkit.runs import report
+
+if TYPE_CHECKING:
+    from mtkit.evaluation import labelled
 
 
 def is_classifier(folder: Path) -> bool:
     """Whether the bundle is a classifier's."""
+    from mtkit.config.reading import loading
+
     return loading.load_config(folder / "config.yaml").task == "classify"
 
 
@@ -44,6 +47,7 @@ def evaluate_labels(
     as_json: bool,
 ) -> None:
     """Score the classifier, and print the scores; also write them as a page if there is an output."""
+
     if tsv is not None and dev_set is not None:
         raise UsageError(f"--dev-set {dev_set} is a set of the model's config, but --tsv names a file: leave one out")
     sets = [None] if tsv else dev_sets(folder, split, dev_set)
@@ -52,6 +56,10 @@ def evaluate_labels(
         name: _score(mtkit.Classifier.load(folder, device=device, overrides=overrides), tsv, split, name)
         for name in sets
     }
+
+    from mtkit.evaluation import labelled_views
+    from mtkit.runs import report
+
     print_by_set(results, as_json=as_json, as_record=labelled_views.as_record, as_text=labelled_views.as_text)
     if output is not None:
         [result] = results.values()
@@ -66,6 +74,8 @@ def _score(
     classifier: mtkit.Classifier, tsv: Path | None, split: Split, dev_set: str | None
 ) -> labelled.LabelledEvaluation:
     """Score the classifier on one set, and log what it did not read."""
+    from mtkit.evaluation import labelled
+
     corpus = labelled.labelled_corpus(classifier.files, tsv, split, dev_set)
     [path] = corpus.paths
     with progress_bar(lines.count_lines(path), "classifying", "line") as bar:

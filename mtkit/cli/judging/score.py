@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit import bundle
-from mtkit.cli.judging.score_file import WINDOW_PAIRS, Form, LoadScorer, score_files, score_window
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import OUTPUT, TEXT, DecodeSetOption, DeviceOption, ModelOption, OutputOption
 from mtkit.cli.sharing import (
@@ -22,11 +20,12 @@ from mtkit.cli.sharing import (
 )
 from mtkit.config.data import CorpusFiles
 from mtkit.console import log, progress_bar
-from mtkit.data import corpus
 from mtkit.errors import DataError, UsageError
-from mtkit.jobs import line_job
 from mtkit.pair_files import lines as text_lines
-from mtkit.scoring import scoring
+
+if TYPE_CHECKING:
+    from mtkit.cli.judging.score_file import Form
+    from mtkit.scoring import scoring
 
 SrcOption = Annotated[
     Path | None,
@@ -72,6 +71,8 @@ def score(
     because rounding depends on the pairs that share a batch, and on the number of threads. With --src, --tgt and
     --output, the same command resumes an interrupted job.
     """
+    from mtkit import bundle
+
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for lines of source, tab, target from stdin")
 
@@ -83,8 +84,11 @@ def score(
         )
     folder = bundle.find_model(model)
     log.info(f"model: {folder}")
-    form = Form(as_json, tokens, alignments)
     decode = bundle.read_bundle(folder, overrides or []).config.decode
+
+    from mtkit.cli.judging.score_file import Form, LoadScorer, score_files
+
+    form = Form(as_json, tokens, alignments)
     load, limit = LoadScorer(folder, overrides or [], device, decode.threads), decode.max_src_tokens
     if is_job:
         assert src is not None and tgt is not None and output_path is not None
@@ -95,6 +99,8 @@ def score(
 
 
 def _can_be_a_job(src: Path | None, tgt: Path | None, output: Path | None) -> bool:
+    from mtkit.jobs import line_job
+
     if src is None or tgt is None or output is None:
         return False
     return tgt.is_file() and line_job.can_be_a_job(src, output)
@@ -104,6 +110,9 @@ def _score_stream(
     src: Path | None, tgt: Path | None, output_path: Path | None, scorer: scoring.Scorer, form: Form, limit: int
 ) -> scoring.ScoreTotals:
     """Write each pair's line as soon as it is scored."""
+    from mtkit.cli.judging.score_file import score_window
+    from mtkit.scoring import scoring
+
     totals = scoring.ScoreTotals()
     n_lines = text_lines.count_lines(src) if src is not None and src.is_file() else None  # a pipe can be read only once
     with line_writer(output_path) as write, progress_bar(n_lines, "scoring", "pair") as bar:
@@ -118,6 +127,9 @@ def _score_stream(
 
 def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str]]]:
     """Yield the pairs in windows; from standard input, as many as have arrived."""
+    from mtkit.cli.judging.score_file import WINDOW_PAIRS
+    from mtkit.data import corpus
+
     if src is not None and tgt is not None:
         pairs = corpus.read_pairs([CorpusFiles(src=src, tgt=tgt)])
         yield from text_lines.windows(((pair.src, pair.tgt) for pair in pairs), WINDOW_PAIRS)

@@ -13,7 +13,6 @@ import typer
 import mtkit
 from mtkit.cli.models import load_translator, option_overrides
 from mtkit.cli.options import TEXT
-from mtkit.config.reading import loading
 from mtkit.errors import UsageError
 from mtkit.evaluation.metrics.settings import TokenizerName
 
@@ -98,6 +97,8 @@ def dev_sets(folder: Path | None, split: Split, dev_set: str | None) -> list[str
 
     folder: of the model, None: no model. Another split than dev is one set, too.
     """
+    from mtkit.config.reading import loading
+
     if dev_set is not None or split != "dev" or folder is None:
         return [dev_set]
     return [corpus.name for corpus in loading.load_config(folder / "config.yaml").data.dev]

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,7 +14,9 @@ from mtkit.cli.options import JsonOption
 from mtkit.console import counted, log
 from mtkit.errors import UsageError
 from mtkit.pair_files import compression
-from mtkit.serving.records import corrections as serving
+
+if TYPE_CHECKING:
+    from mtkit.serving.records import corrections as serving
 
 FileOption = Annotated[
     Path,
@@ -37,6 +39,8 @@ def print_list(
     A suggestion is held if the rules of `mtkit data clean` and the like have doubts about it, which `reasons` tells;
     else it is vetted. You make it accepted or rejected.
     """
+    from mtkit.serving.records import corrections as serving
+
     found = _open(file).list(serving.STATES if state is None else (state,))
     if as_json:
         print(json.dumps([asdict(one) for one in found], indent=2, ensure_ascii=False))
@@ -49,6 +53,8 @@ def print_list(
 
 def _shown(text: str) -> str:
     """Return a text for a terminal, on one line: control characters, which could change what is shown, as escapes."""
+    from mtkit.serving.records import corrections as serving
+
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", serving.key_of(text))
 
 
@@ -80,6 +86,8 @@ def export(
     tgt_lang: Annotated[str | None, typer.Option(help="Only into this language.")] = None,
 ) -> None:
     """Write the accepted corrections as a corpus that `mtkit train` takes: {tsv: FILE} under data.train."""
+    from mtkit.serving.records import corrections as serving
+
     found = _open(file).list(("vetted", "accepted") if vetted else ("accepted",))
     pairs = serving.pairs_to_train(found, src_lang, tgt_lang)
     with compression.open_output(output) as lines:
@@ -88,6 +96,8 @@ def export(
 
 
 def _open(file: Path) -> serving.CorrectionFile:
+    from mtkit.serving.records import corrections as serving
+
     if not file.is_file():
         raise UsageError(f"{file}: no such file; corrections.file of the service's settings names it")
     return serving.CorrectionFile(file)

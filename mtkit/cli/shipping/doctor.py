@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit import bundle, runtime
 from mtkit.cli.options import MODEL, OUTPUT, TEXT, DecodeSetOption, DeviceOption, JsonOption, ModelOption
 from mtkit.console import counted, log, progress_bar
-from mtkit.data import corpus as corpora
 from mtkit.errors import DataError, UsageError
 from mtkit.pair_files import lines as text_lines
-from mtkit.runs import replay
-from mtkit.translation import consistency
 
 if TYPE_CHECKING:
+    from mtkit import bundle
     from mtkit.config.data import CorpusFiles
+    from mtkit.runs import replay
+    from mtkit.translation import consistency
 
 
 def _one_of(option: str, *names: str) -> Callable[[list[str] | None], list[str] | None]:
@@ -87,6 +86,8 @@ def decode(
     The command compares batches of 1 and 7, sorted and shuffled input, decoding without a cache and n-best lists with
     batches of 64, in fp32. The exit code is 1 if a line differs.
     """
+    from mtkit import bundle
+
     folder = bundle.find_model(model)
     files = bundle.read_bundle(folder, overrides or ())
     if src is None:
@@ -94,6 +95,10 @@ def decode(
         files = bundle.read_bundle(folder, [f"decode.tag={corpus.tag or 'null'}", *(overrides or ())])
     lines = _lines(src or corpus, n)
     log.info(f"model: {files.folder}; {counted(len(lines), 'line')}")
+
+    from mtkit import runtime
+    from mtkit.translation import consistency
+
     beams, checked, others = beam_sizes or [1, 4], checks or consistency.CHECKS, precisions or ()
     comparisons = []
     with progress_bar(
@@ -141,6 +146,8 @@ def resume(
     The command compares weights, optimizer, state and metrics bit for bit, except times. The exit code is 1 if anything
     differs.
     """
+    from mtkit.runs import replay
+
     result = replay.replay(run, steps)
     if as_json:
         print(json.dumps({**asdict(result), "run_dir": str(run), "equal": result.is_equal}, indent=2))
@@ -176,6 +183,8 @@ def _print_replay(result: replay.Replay) -> None:
 
 def _lines(text: Path | CorpusFiles, n: int) -> list[tuple[int, str]]:
     """Return the lines to translate, with their line numbers."""
+    from mtkit.data import corpus as corpora
+
     if isinstance(text, Path):
         name, n_lines, texts = str(text), text_lines.count_lines(text), text_lines.read_lines(text)
     else:
@@ -188,6 +197,8 @@ def _lines(text: Path | CorpusFiles, n: int) -> list[tuple[int, str]]:
 
 def _corpus(files: bundle.BundleFiles) -> CorpusFiles:
     """Return the config's test set, else its dev set, if its files exist."""
+    from mtkit.data import corpus as corpora
+
     data = files.config.data
     candidates = [corpus for corpus in (data.test, *data.dev) if corpus is not None]
     for corpus in candidates:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from mtkit import bundle, runtime
 from mtkit.cli.options import JsonOption, ModelOption, check_new_folder, check_other_folder
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log, progress_bar
-from mtkit.data import corpus as corpora
-from mtkit.data import dev_text
 from mtkit.errors import DataError, UsageError
-from mtkit.interop import ctranslate2, handover, huggingface, marian
-from mtkit.interop import parity as parities
 from mtkit.interop.support import Quantization, Target
 from mtkit.pair_files import lines as text_lines
+
+if TYPE_CHECKING:
+    from mtkit import bundle
+    from mtkit.interop import parity as parities
 
 _T = TypeVar("_T")
 COMPARISON = "Comparison of a CTranslate2 model with the original"
@@ -73,6 +72,9 @@ def export(
     original does. The command shows how well they agree, and keeps that as parity.json. The tolerances depend on
     --quantization.
     """
+    from mtkit import bundle
+    from mtkit.interop import parity as parities
+
     folder = bundle.find_model(model)
     files = bundle.read_bundle(folder)
     if to != "ctranslate2":
@@ -107,6 +109,9 @@ def _export_elsewhere(files: bundle.BundleFiles, to: Target, out: Path | None, a
         raise UsageError(f"--to {to} needs --out: the folder to write")
     check_new_folder(out)
     log.info(f"model: {files.folder}")
+
+    from mtkit.interop import huggingface, marian
+
     (marian if to == "marian" else huggingface).export_bundle(files.folder, out)
     _log_written(files, out)
     if as_json:
@@ -120,6 +125,10 @@ def _export_ctranslate2(
     texts: list[parities.ComparedText],
     tolerance: parities.Tolerance,
 ) -> parities.Parity:
+    from mtkit import runtime
+    from mtkit.interop import ctranslate2
+    from mtkit.interop import parity as parities
+
     log.info(f"model: {files.folder}")
     threads = runtime.set_threads(files.config.decode.threads)
     n_lines = sum(len(text.sources) for text in texts)
@@ -134,6 +143,8 @@ def _export_ctranslate2(
 
 def _log_written(files: bundle.BundleFiles, out: Path) -> None:
     """Log that a folder for another program was written, and what that program must do itself."""
+    from mtkit.interop import handover
+
     log.info(f"written: {out}")
     if left := handover.left_to_the_program(files.config):
         readme = out / handover.README
@@ -142,6 +153,10 @@ def _log_written(files: bundle.BundleFiles, out: Path) -> None:
 
 def _texts(files: bundle.BundleFiles, src: Path | None, ref: Path | None, n_lines: int) -> list[parities.ComparedText]:
     """Return the text to compare on, src or all dev sets, with references if there are any: at most n_lines in all."""
+    from mtkit.data import corpus as corpora
+    from mtkit.data import dev_text
+    from mtkit.interop import parity as parities
+
     if src is None:
         if ref is not None:
             raise UsageError("--ref needs --src: the text that it translates")
@@ -157,12 +172,16 @@ def _texts(files: bundle.BundleFiles, src: Path | None, ref: Path | None, n_line
 
 
 def _some(items: list[_T], n: int) -> list[_T]:
+    from mtkit.data import corpus as corpora
+
     if not items:
         raise DataError("the text to compare on has no lines")
     return corpora.evenly_spaced(items, n)
 
 
 def _print_certificate(parity: parities.Parity) -> None:
+    from mtkit.data import dev_text
+
     texts = list(parity.texts.items())
     lines = dev_text.listed(texts, "line") if len(texts) > 1 else counted(parity.n_lines, "line")
     print(

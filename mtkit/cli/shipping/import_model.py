@@ -9,7 +9,6 @@ import typer
 
 from mtkit.cli.options import check_new_folder
 from mtkit.errors import MtkitError, UsageError
-from mtkit.interop import bergamot, huggingface, imported, marian, marian_vocabulary
 
 _NPZ = b"PK\x03\x04"  # a zip file
 _NPY = b"\x93NUMPY"
@@ -68,6 +67,9 @@ def import_model(
     kind = _kind(path)
     if kind != "npz" and src_vocab is not None:
         raise UsageError(f"{path}: mtkit reads the vocabularies of this model from its folder: leave out --src-vocab")
+
+    from mtkit.interop import bergamot, huggingface, imported, marian, marian_vocabulary
+
     languages = imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None
     if kind == "folder":
         huggingface.import_model(path, out, languages)

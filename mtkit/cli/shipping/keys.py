@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from mtkit.serving.records import key_file
-
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")]
 FileOption = Annotated[
     Path,
@@ -28,11 +26,15 @@ def add(
 
     The file keeps its checksum alone, so it is shown this once. A running service takes the key at once.
     """
+    from mtkit.serving.records import key_file
+
     print(key_file.add_key(file, name, requests_per_minute=requests_per_minute, max_chars=max_chars))
 
 
 def print_list(file: FileOption) -> None:
     """List whose keys are valid, since when, and their limits, separated by tabs."""
+    from mtkit.serving.records import key_file
+
     keys = key_file.read_keys(file)
     print("name", "created", "requests_per_minute", "max_chars", sep="\t")
     for key in keys:
@@ -41,4 +43,6 @@ def print_list(file: FileOption) -> None:
 
 def remove(name: NameArgument, file: FileOption) -> None:
     """Make an API key invalid. A running service refuses it from its next request on."""
+    from mtkit.serving.records import key_file
+
     key_file.remove_key(file, name)

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from mtkit.config.reading import loading
-from mtkit.config.reading import overrides as config_overrides
 from mtkit.errors import MtkitError
 
 
@@ -35,6 +33,9 @@ def serve(
 
     SIGTERM and Ctrl-C finish what has been accepted; SIGHUP looks for new versions of the models.
     """
+    from mtkit.config.reading import loading
+    from mtkit.config.reading import overrides as config_overrides
+
     given = {"models": None if models is None else [str(path) for path in models], "host": host, "port": port}
     settings = [
         *(overrides or []),

@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from mtkit import bundle
 from mtkit.cli.options import check_new_folder
 from mtkit.console import counted, log
 from mtkit.errors import UsageError
-from mtkit.runs import averaging
 
 
 def average(
@@ -29,10 +27,14 @@ def average(
     Do not average models that were trained from different initial weights; use them as an ensemble (several --model).
     `mtkit evaluate --model OUT` shows whether the mean is better.
     """
+    from mtkit import bundle
+
     check_new_folder(out)
     if checkpoints is not None and len(models) > 1:
         raise UsageError(f"--checkpoints needs a single run, but {len(models)} folders are given; leave it out")
     steps = _steps(checkpoints)
+
+    from mtkit.runs import averaging
 
     if len(models) == 1:
         averaged = averaging.average_checkpoints(models[0], steps, out)

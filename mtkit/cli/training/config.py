@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import SetOption, load_run_config
-from mtkit.config.reading import loading
 from mtkit.errors import UsageError
 
 
@@ -21,6 +20,8 @@ def config(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
 ) -> None:
     """Check a config file, and print it with all defaults; train.init_from fills in that model's settings."""
+    from mtkit.config.reading import loading
+
     if schema == (config_path is not None):
         raise UsageError("give a config file, or --schema for the JSON Schema of all of them")
 

@@ -6,17 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import mtkit
-from mtkit import runtime
 from mtkit.cli.models import with_bar
 from mtkit.cli.options import SetOption
-from mtkit.config.reading import loading
 from mtkit.console import log
-from mtkit.data import corpus, sample
 from mtkit.errors import MtkitError
-from mtkit.evaluation.metrics import scores as metrics
 from mtkit.files import write_text
-from mtkit.runs import report
-from mtkit.runs import train as training
 
 if TYPE_CHECKING:
     from mtkit.config.schema import Config
@@ -27,8 +21,13 @@ PARTS = {"train.0": "train", "dev": "dev", "test": "test"}  # key of the config 
 
 def demo(overrides: SetOption = None) -> None:
     """Train, measure and use a small English-French translator."""
+    from mtkit.data import sample
+
     config = _load_config(overrides or [])
     _write_corpus()
+
+    from mtkit import runtime
+    from mtkit.runs import train as training
 
     bundle = training.train(config).bundle
     runtime.set_threads(config.train.threads)
@@ -53,6 +52,8 @@ def config_file() -> Path:
 
 
 def _load_config(overrides: list[str]) -> Config:
+    from mtkit.config.reading import loading
+
     files = [
         f"data.{section}.{side}={DATA_DIR}/{part}.{language}"
         for section, part in PARTS.items()
@@ -62,6 +63,8 @@ def _load_config(overrides: list[str]) -> Config:
 
 
 def _write_corpus() -> None:
+    from mtkit.data import sample
+
     if all((DATA_DIR / f"{part}.{language}").exists() for part in PARTS.values() for language in ("en", "fr")):
         log.info(f"{DATA_DIR}: the sample corpus exists")
     else:
@@ -71,6 +74,10 @@ def _write_corpus() -> None:
 
 def _test_score(config: Config, translator: mtkit.Translator, bundle: Path) -> str:
     """Return a line with BLEU on the test sentences; measured once for a bundle, then read from its run."""
+    from mtkit.data import corpus
+    from mtkit.evaluation.metrics import scores as metrics
+    from mtkit.runs import report
+
     known = bundle.parent / "test-score.txt"
     if known.exists() and known.stat().st_mtime > (bundle / "manifest.json").stat().st_mtime:
         return known.read_text(encoding="utf-8")

@@ -8,11 +8,9 @@ from typing import Annotated
 
 import typer
 
-from mtkit.augmentation import back_translation, distillation
 from mtkit.cli.options import ConfigOption, SetOption
 from mtkit.cli.sharing import SHARING, ExecutorOption, RayAddressOption, Where
 from mtkit.cli.training.train import train_run
-from mtkit.config.reading import loading, problems
 from mtkit.errors import UsageError
 from mtkit.files import locked
 
@@ -48,6 +46,9 @@ def distill(
     This is `mtkit train` with a config whose section distill names teachers. Processes and machines can share the
     translation; this process trains alone.
     """
+    from mtkit.augmentation import back_translation, distillation
+    from mtkit.config.reading import loading, problems
+
     named = [str(folder.absolute()) for folder in teachers or []]
     options = " ".join(f"--teacher {folder}" for folder in teachers or [])
     teachers_text = f"distill.teachers={json.dumps(named, ensure_ascii=False)}"

@@ -14,10 +14,10 @@ from mtkit.config.durations import duration_of
 from mtkit.console import counted
 from mtkit.errors import TrainingError
 from mtkit.interop.support import Target, export_problems
-from mtkit.runs import plan as plans
 
 if TYPE_CHECKING:
     from mtkit.config.model import ModelConfig
+    from mtkit.runs import plan as plans
 
 _MOST_LABELS = 8  # listed
 
@@ -38,6 +38,8 @@ def print_plan(
     since = time.monotonic()
 
     config = load_run_config(config_path, overrides)
+
+    from mtkit.runs import plan as plans
 
     prediction = plans.make_plan(config, seconds, since)
     exports = _exports(config.model) if config.task == "translate" else {}  # a classifier has none

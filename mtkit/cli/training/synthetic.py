@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.augmentation import back_translation
 from mtkit.cli.models import load_shared_translator, model_folders, option_overrides
 from mtkit.cli.options import OUTPUT, TEXT, BeamSizeOption, DecodeSetOption, DeviceOption, EnsembleOption, output_option
 from mtkit.cli.sharing import (
@@ -21,6 +20,9 @@ from mtkit.config.data import TrainCorpus
 from mtkit.config.tags import check_tag
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from mtkit.augmentation import back_translation
 
 TextOption = Annotated[
     Path,
@@ -94,6 +96,8 @@ def back_translate(
     --set decode.sampling=true samples the sources instead of searching for the best. The command prints the entry for
     data.train. The same command resumes an interrupted job.
     """
+    from mtkit.augmentation import back_translation
+
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
     how = back_translation.Synthesis("back", n_best, noise, keep_suspect, rejected)
@@ -125,6 +129,8 @@ def forward_translate(
     For training text that has translations already, see `mtkit distill`. The command prints the entry for data.train.
     The same command resumes an interrupted job.
     """
+    from mtkit.augmentation import back_translation
+
     corpus = _corpus(tsv, out_src, out_tgt, tag)
 
     how = back_translation.Synthesis("forward", n_best, keep_suspect=keep_suspect, rejected=rejected)
@@ -157,6 +163,8 @@ def _synthesize(
     device: str,
     restart: bool,
 ) -> None:
+    from mtkit.augmentation import back_translation
+
     if not text.is_file():
         raise UsageError(f"--input {text}: no such file")
     folders = model_folders(models)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from mtkit.cli.options import ConfigOption, SetOption, load_run_config
 from mtkit.distributed.launch import processes_of_job
-from mtkit.runs import train as training
 
 if TYPE_CHECKING:
     from mtkit.jobs.executors import Executor
@@ -29,6 +28,8 @@ def train_run(config_path: Path, overrides: list[str] | None, executor: Executor
     since = time.monotonic()
     with processes_of_job() as processes:
         config = load_run_config(config_path, overrides)
+        from mtkit.runs import train as training  # after the config has been checked: it takes a second
+
         result = training.train(config, since, processes, executor)
     if processes.is_main:
         print(result.bundle)

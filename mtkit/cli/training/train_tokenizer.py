@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from mtkit.cli.options import ConfigOption, JsonOption, SetOption, load_run_config
-from mtkit.data import corpus, tokenizer_report
 from mtkit.files import locked
-from mtkit.training.preparation import run_tokenizers, warm_start
+
+if TYPE_CHECKING:
+    from mtkit.data import tokenizer_report
 
 
 def train_tokenizer(
@@ -21,13 +23,19 @@ def train_tokenizer(
     `mtkit train` does this, too; use this command to choose a vocabulary size. With train.init_from, the tokenizers are
     those of that model.
     """
+    from mtkit.data import corpus, tokenizer_report
+    from mtkit.training.preparation import run_tokenizers
+
     config = load_run_config(config_path, overrides)
 
     corpus.require_files("data.train", config.data.train)
     corpus.require_files("data.dev", config.data.dev)  # the report's text
 
-    # train_tokenizers needs no torch, whose import takes a second
-    make_tokenizers = run_tokenizers.train_tokenizers if config.train.init_from is None else warm_start.run_tokenizers
+    make_tokenizers = run_tokenizers.train_tokenizers
+    if config.train.init_from is not None:
+        from mtkit.training.preparation import warm_start  # imports torch, which takes a second
+
+        make_tokenizers = warm_start.run_tokenizers
 
     assert config.run_dir is not None  # load_run_config fills it in
     with locked(config.run_dir):
@@ -40,6 +48,8 @@ def train_tokenizer(
 
 
 def _print_table(reports: dict[str, tokenizer_report.TokenizerReport], languages: dict[str, str]) -> None:
+    from mtkit.data import tokenizer_report
+
     sides = list(reports.values())
     rows = [
         ("dev text", [f"{side}: {language}" for side, language in languages.items()]),

@@ -8,10 +8,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit import bundle
 from mtkit.cli.models import load_translator
 from mtkit.cli.options import DecodeSetOption, DeviceOption, JsonOption, ModelOption, valid_text
-from mtkit.scoring import alternatives
 
 
 def show_alternatives(
@@ -32,9 +30,14 @@ def show_alternatives(
 
     A word's probability is the model's, given the words before it. The search then completes each translation.
     """
+    from mtkit import bundle
+
     # first, so that --set decode.engine=ctranslate2 still leads to its own error message
     settings = ["decode.engine=native", "decode.workers=1", *(overrides or [])]
     translator = load_translator([bundle.find_model(model)], overrides=settings, device=device)
+
+    from mtkit.scoring import alternatives
+
     result = alternatives.find_alternatives(translator, text, position, n=n, translation=translation)
     if as_json:
         print(json.dumps(asdict(result), indent=2, ensure_ascii=False))

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.console import log
-from mtkit.documents import reading, report
-from mtkit.documents import translate as translation
 from mtkit.errors import DataError, UsageError
-from mtkit.jobs import line_job
 
 if TYPE_CHECKING:
+    from mtkit.documents import reading
     from mtkit.translation.loading import SharedTranslator
 
 
@@ -30,6 +28,8 @@ def refuse_with(options: Mapping[str, object]) -> None:
 
 def options_of(source: Path, target: Path, format_name: str | None, columns: str | None) -> reading.Options:
     """Return what the options say of a document. Raises UsageError if they do not fit it, or each other."""
+    from mtkit.documents import reading
+
     options = reading.Options(format_name, tuple((columns or "").split(",")) if columns is not None else ())
     name, of_target = reading.format_of(source, options), reading.format_named(target)
     if columns is not None and name != "csv":
@@ -46,6 +46,8 @@ def check_paths(source: Path, target: Path | None, report_path: Path | None) -> 
 
     Raises DataError if there is no such document.
     """
+    from mtkit.jobs import line_job
+
     if target is None:
         raise UsageError("--document needs --output: a file to write the translated document to")
     for other in filter(None, (target, report_path)):
@@ -73,6 +75,9 @@ def run(
     restart: bool = False,
 ) -> None:
     """Translate a document, and say what a person should look at."""
+    from mtkit.documents import report
+    from mtkit.documents import translate as translation
+
     result = translation.translate_file(source, target, shared, options, restart=restart)
     for line in report.summary(result, listed=report_path is None):
         (log.warning if result.notes or not result.n_segments else log.info)(line)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import mtkit
 from mtkit.console import log
-from mtkit.scoring import alignment, alignment_lexicon, scoring
 from mtkit.translation import review
 
 if TYPE_CHECKING:
+    from mtkit.scoring import scoring
     from mtkit.translation.candidates import Candidate, Translation
 
 
@@ -81,6 +81,8 @@ class Rendering:
 
     def _links(self, translations: Sequence[Translation], first_line: int) -> list[list[str]]:
         """Return the word alignment of each candidate in Pharaoh format; empty for a line that was split."""
+        from mtkit.scoring import alignment, alignment_lexicon, scoring
+
         models = scoring.native_models(self.translator.engine, "word alignments")
         split = [self.translator.needs_segments(translation.src) for translation in translations]
         for line, is_split in enumerate(split, start=first_line):
@@ -94,4 +96,6 @@ class Rendering:
         return [["" if is_split else next(links) for _ in row.n_best] for row, is_split in rows]
 
     def _scores(self, translations: Sequence[Translation]) -> list[list[scoring.PairScore]]:
+        from mtkit.scoring import scoring
+
         return scoring.score_candidates(self.translator, translations)

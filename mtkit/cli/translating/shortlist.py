@@ -7,13 +7,10 @@ from typing import Annotated
 
 import typer
 
-from mtkit import bundle
 from mtkit.cli.models import with_bar
 from mtkit.cli.options import TEXT, ModelOption
 from mtkit.config.data import CorpusFiles
 from mtkit.console import log
-from mtkit.data import corpus
-from mtkit.engines import lexicon, shortlist
 from mtkit.errors import UsageError
 
 
@@ -31,6 +28,10 @@ def add_shortlist(
     The bundle keeps the result as shortlist.npz; `mtkit translate --set decode.shortlist=true` uses it. The larger the
     vocabulary, the more it saves. A translation that needs a token outside its list comes out differently.
     """
+    from mtkit import bundle
+    from mtkit.data import corpus
+    from mtkit.engines import lexicon, shortlist
+
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for the training text of the model's config")
 

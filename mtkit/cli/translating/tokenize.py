@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit import bundle
 from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.options import InputOption, OutputOption
-from mtkit.config.reading import loading
 from mtkit.errors import BundleError, DataError
 from mtkit.pair_files import lines as text_lines
-from mtkit.tokens import tokenizer as tokenizers
+
+if TYPE_CHECKING:
+    from mtkit.tokens import tokenizer as tokenizers
 
 _WINDOW_LINES = 4096
 
@@ -76,6 +76,10 @@ def detokenize(
 
 
 def _find_tokenizer(model: Path | None, side: Side) -> tokenizers.Tokenizer:
+    from mtkit import bundle
+    from mtkit.config.reading import loading
+    from mtkit.tokens import tokenizer as tokenizers
+
     if model is None:
         model = bundle.find_model()
     if model.is_file():

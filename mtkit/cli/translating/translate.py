@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -33,14 +33,12 @@ from mtkit.cli.sharing import (
     Where,
 )
 from mtkit.cli.translating import document
-from mtkit.cli.translating.translate_file import Form, Markup, translate_file
 from mtkit.console import log, progress_bar
 from mtkit.errors import UsageError
-from mtkit.jobs import line_job
 from mtkit.pair_files import lines as text_lines
-from mtkit.tokens import unseen_characters
-from mtkit.translation import direction, streaming
-from mtkit.translation import translator as translators
+
+if TYPE_CHECKING:
+    from mtkit.tokens import unseen_characters
 
 TextArgument = Annotated[
     list[str] | None,
@@ -94,7 +92,7 @@ LiveOption = Annotated[
     ),
 ]
 MarkupOption = Annotated[
-    Markup | None,
+    Literal["html"] | None,
     typer.Option(
         "--markup",
         rich_help_panel=OUTPUT,
@@ -176,6 +174,11 @@ def translate(
 
     The section decode of the model's config says how to search; --set decode.KEY=VALUE changes it for this call.
     """
+    from mtkit.cli.translating.translate_file import Form, translate_file
+    from mtkit.jobs import line_job
+    from mtkit.tokens import unseen_characters
+    from mtkit.translation import translator as translators
+
     if document_path is None:
         document.refuse_without({"--format": document_format, "--columns": columns, "--report": report_path})
     as_json = as_json or n_best is not None
@@ -265,6 +268,9 @@ def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
 
 
 def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str]]) -> None:
+    from mtkit.translation import direction, streaming
+    from mtkit.translation import translator as translators
+
     n_lines = n_unfinished = 0
     check = None if translator.files is None else direction.DirectionCheck(translator.files, translator.sides)
     for window in line_windows:

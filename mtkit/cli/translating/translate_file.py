@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import mtkit
 from mtkit.cli.translating.rendering import Rendering
-from mtkit.documents import marked_lines
 from mtkit.jobs import line_job
 from mtkit.pair_files.lines import read_lines
 from mtkit.translation import direction
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from mtkit.documents.marked_lines import MarkedLines
     from mtkit.translation.loading import SharedTranslator
     from mtkit.translation.translator import Session
-
-
-Markup = Literal["html"]
 
 
 @dataclass(frozen=True)
@@ -33,11 +29,13 @@ class Form:
     as_json: bool = False
     tokens: bool = False
     alignments: bool = False
-    markup: Markup | None = None
+    markup: Literal["html"] | None = None
 
     def session(self, translator: mtkit.Translator, *, check_direction: bool = True) -> Lines | MarkedLines:
         """Return a session that gives lines of output. check_direction: as for `Translator.session`."""
         if self.markup:
+            from mtkit.documents import marked_lines  # imports torch
+
             return marked_lines.MarkedLines(translator, check_direction=check_direction)
         rendering = Rendering(translator, self.as_json, self.tokens, self.alignments)
         n_best = self.n_best or 1
