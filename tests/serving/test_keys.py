@@ -156,6 +156,7 @@ for line in sys.stdin:
     ) as service:
 
         def answer():
+            assert service.stdin is not None and service.stdout is not None
             service.stdin.write("?\n")
             service.stdin.flush()
             return service.stdout.readline().strip()
