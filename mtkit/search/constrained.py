@@ -30,6 +30,7 @@ _LIKELY = math.log(0.1)
 _PLACEMENT_WEIGHT = 2.0
 _LEAST_NEW_WORD = math.log(0.001)
 _WIDEST = 32  # hypotheses; a wider beam takes more time and improves no score
+_SHARES = 2  # of the beam that a bank's extensions would fill: other banks may have fewer than they have room for
 _MOST_BEGUN = 64  # phrases that a hypothesis tries next, of a term with thousands of alternatives
 _UNCONSTRAINED = Constraints(Spelling([]))
 
@@ -49,8 +50,9 @@ def constrained_search(
     max_lens: (B,) int64, the most tokens of each sentence's hypotheses, EOS counted. constraints: one per sentence.
 
     Every finished hypothesis meets its constraints. If none is finished at the length limit, return those that meet
-    most. None of either kind contains a forbidden phrase. The margin is not computed: it is infinite for a sentence on
-    its own, else 0, as if the decision were within rounding error.
+    most. If the constraints ask for partial ones, they follow: the best finished hypothesis for each set of
+    requirements that one meets, larger sets first. No hypothesis contains a forbidden phrase. The margin is not
+    computed: it is infinite for a sentence on its own, else 0, as if the decision were within rounding error.
 
     Coverage and groups are not supported, and `DecodeConfig` refuses them together with terminology.
     Raises MtkitError if log-probabilities are not numbers.
@@ -132,6 +134,7 @@ class _Beam:
         self.live = [_Live((), 0.0, 0.0, start, 0)]
         self._finished: list[Hypothesis] = []
         self._unfinished: list[Hypothesis] = []
+        self._partial: dict[tuple[bool, ...], Hypothesis] = {}  # the best by which requirements they meet
 
     def padded_ids(self) -> list[list[int]]:
         """Return the ids of each of the K rows, BOS first; rows without a hypothesis repeat the first."""
@@ -152,15 +155,36 @@ class _Beam:
         extensions = _Extensions(self.live, model_log_probs, adjusted_log_probs, attention, self._eos_id)
         candidates = extensions.candidates(beam_size)
         n_tokens = 1 + len(self.live[0].ids)
+        if self.live[0].state.constraints.with_partial:
+            self._keep_partial(model_log_probs, adjusted_log_probs, n_tokens)
         for done in (candidate for candidate in candidates if candidate.ids[-1] == self._eos_id):
-            score = done.rank / self._divisor(n_tokens)
-            self._finished.append(Hypothesis(list(done.ids[:-1]), done.log_prob, score, True, done.rest_log_prob))
+            self._finished.append(self._ended(done, n_tokens))
         self._finished.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
         live = _allocate([candidate for candidate in candidates if candidate.ids[-1] != self._eos_id], beam_size)
         if n_tokens == self._max_len or not candidates:
             self._give_up(live if candidates else self.live)
             live = []
         self.live = [] if self._is_settled(live) else live
+
+    def _ended(self, hypothesis: _Live, n_tokens: int) -> Hypothesis:
+        """Return a hypothesis that ends with EOS as a finished one."""
+        score = hypothesis.rank / self._divisor(n_tokens)
+        return Hypothesis(list(hypothesis.ids[:-1]), hypothesis.log_prob, score, True, hypothesis.rest_log_prob)
+
+    def _keep_partial(self, model_log_probs: Tensor, adjusted_log_probs: Tensor, n_tokens: int) -> None:
+        """Keep live hypotheses that could end here if some requirements were left out."""
+        model, adjusted = (
+            log_probs[: len(self.live), self._eos_id].tolist() for log_probs in (model_log_probs, adjusted_log_probs)
+        )
+        for row, live in enumerate(self.live):
+            if live.state.is_done or not live.state.is_clean or adjusted[row] == -math.inf:
+                continue
+            end = _Live(
+                (*live.ids, self._eos_id), live.log_prob + model[row], live.total + adjusted[row], live.state, row
+            )
+            ended, which = self._ended(end, n_tokens), live.state.which_met
+            if which not in self._partial or ended.score > self._partial[which].score:
+                self._partial[which] = ended
 
     def _give_up(self, live: list[_Live]) -> None:
         """Add the hypotheses as unfinished ones; those that meet most requirements come first."""
@@ -180,9 +204,10 @@ class _Beam:
         return highest / self._divisor(self._max_len) <= self._finished[self._cfg.n_best - 1].score
 
     def best(self) -> list[Hypothesis]:
-        """Return the n best; if there are none, a hypothesis without tokens."""
-        hypotheses = self._finished + self._unfinished
-        return hypotheses[: self._cfg.n_best] or [Hypothesis([], 0.0, 0.0, False)]
+        """Return the n best, and the partial ones; if there are none, a hypothesis without tokens."""
+        hypotheses = (self._finished + self._unfinished)[: self._cfg.n_best]
+        partial = sorted(self._partial.items(), key=lambda item: (-sum(item[0]), -item[1].score))
+        return [*hypotheses, *(hypothesis for _, hypothesis in partial)] or [Hypothesis([], 0.0, 0.0, False)]
 
 
 @dataclass
@@ -215,19 +240,20 @@ class _Extensions:
             return [(0.0, 0.0)] * len(self.live)
         spaced, glued = (
             self.model_log_probs[: len(self.live), ids].logsumexp(dim=1).clamp(_LEAST_NEW_WORD, 0.0).tolist()
-            for ids in map(torch.tensor, constraints.spelling.word_beginnings)
+            for ids in (torch.tensor(ids, dtype=torch.long) for ids in constraints.spelling.word_beginnings)
         )
         return list(zip(spaced, glued, strict=True))
 
     def candidates(self, beam_size: int) -> list[_Live]:
-        """Return the best K from each bank, and all that begin or continue a required phrase; best first."""
+        """Return the best of each bank, and all that begin or continue a required phrase; best first."""
         banks: dict[int, list[int]] = {}
         flat_indices: set[int] = set()
         for row, hypothesis in enumerate(self.live):
             banks.setdefault(hypothesis.state.n_met, []).append(row)
             flat_indices.update(row * self._total.size(1) + token_id for token_id in self._next_ids(row, hypothesis))
+        n = min(beam_size, math.ceil(_SHARES * beam_size / len(banks)))
         for rows in banks.values():
-            flat_indices.update(self._best(rows, beam_size))
+            flat_indices.update(self._best(rows, n))
         extended = [live for flat_index in sorted(flat_indices) if (live := self._extend(flat_index)) is not None]
         return sorted(extended, key=lambda live: -live.rank)  # stable: a tie goes to the lower index
 

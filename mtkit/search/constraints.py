@@ -222,6 +222,7 @@ class Constraints:
     required: tuple[Requirement, ...] = ()
     forbidden: tuple[Phrase, ...] = ()
     usual_len: int | None = None  # tokens of the translation without constraints, EOS counted
+    with_partial: bool = False  # also return translations that meet some requirements only, after those that meet all
 
     @cached_property
     def n_tokens(self) -> int:
@@ -233,12 +234,22 @@ class Constraints:
         """The matcher of the forbidden phrases."""
         return Matcher([phrase.text for phrase in self.forbidden])
 
+    @cached_property
+    def matcher(self) -> Matcher:
+        """The matcher of all required phrases: where it finds none, no requirement has to be looked at."""
+        return Matcher([phrase.text for requirement in self.required for phrase in requirement.phrases])
+
     def are_met(self, ids: Sequence[int]) -> bool:
         """Whether a translation of these tokens meets all requirements and contains no forbidden phrase."""
+        met = self.which_met(ids)
+        return met is not None and all(met)
+
+    def which_met(self, ids: Sequence[int]) -> tuple[bool, ...] | None:
+        """Return whether a translation of these tokens meets each requirement; None if it has a forbidden phrase."""
         state: ConstraintState | None = self.start()
         for token_id in ids:
             state = state and state.advance(token_id)
-        return state is not None and state.may_end
+        return state.which_met if state and state.is_clean else None
 
     def start(self) -> "ConstraintState":
         """Return the state of a hypothesis without tokens."""
@@ -302,39 +313,46 @@ class ConstraintState:
         if not constraints.required and not constraints.forbidden:
             return self
         text, pending = constraints.spelling.extend(self._text, token_id, self._pending)
-        confirmed, ends = list(self._confirmed), list(self._ends)
+        confirmed, starts = self._confirmed, self._ends
         for end in _edges(text, len(self._text)):
             if constraints.blocker.ends_at(text, end):
                 return None
-            for index, requirement in enumerate(constraints.required):
-                if requirement.matcher.ends_at(text, end, ends[index]):
-                    confirmed[index] += 1
-                    ends[index] = end - 1  # the mark itself may begin the next one
+            if constraints.matcher.ends_at(text, end):
+                met = self._met_at(text, end, confirmed, starts)
+                # The mark itself may begin the next occurrence.
+                starts = tuple(end - 1 if m > n else s for m, n, s in zip(met, confirmed, starts, strict=True))
+                confirmed = met
         closed = text + _EDGE
         if not joins(text[-1:]) and constraints.blocker.ends_at(closed, len(closed)):
             return None  # whatever follows
-        met = tuple(
-            n + requirement.matcher.ends_at(closed, len(closed), start)
-            for n, start, requirement in zip(confirmed, ends, constraints.required, strict=True)
-        )
+        met = confirmed
+        if constraints.matcher.ends_at(closed, len(closed)):
+            met = self._met_at(closed, len(closed), confirmed, starts)
         written = self._continued(token_id, log_prob, attention, new_word)
-        return replace(
-            self,
-            _text=text,
-            _pending=pending,
-            _confirmed=tuple(confirmed),
-            _ends=tuple(ends),
-            _met=met,
-            _attempts=tuple(a for a in written if a.n_left and met[a.requirement] == self._met[a.requirement]),
-            _retranslated=self._retranslated + self._retranslation(attention),
-            _costs=self._costs_of(met, [attempt for attempt in written if not attempt.n_left]),
+        return ConstraintState(
+            constraints,
+            text,
+            pending,
+            confirmed,
+            starts,
+            met,
+            tuple(a for a in written if a.n_left and met[a.requirement] == self._met[a.requirement]),
+            self._costs_of(met, [attempt for attempt in written if not attempt.n_left]),
+            self._retranslated + self._retranslation(attention),
+        )
+
+    def _met_at(self, text: str, end: int, counts: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
+        """Return the counts of each requirement, with an occurrence that begins at its start or later and ends here."""
+        return tuple(
+            n + requirement.matcher.ends_at(text, end, start)
+            for n, start, requirement in zip(counts, starts, self.constraints.required, strict=True)
         )
 
     def _continued(
         self, token_id: int, log_prob: float, attention: Sequence[float], new_word: tuple[float, float]
     ) -> list[_Attempt]:
         """Return the attempts that this token begins, continues or completes."""
-        begun = [_Attempt(i, form, 0, _Cost()) for i, forms in self._beginnings() for form in forms.get(token_id, ())]
+        begun = [_Attempt(i, form, 0, _Cost()) for i, forms in self._beginnings for form in forms.get(token_id, ())]
         continued = [attempt for attempt in self._attempts if attempt.form.ids[attempt.n_written] == token_id]
         return [
             replace(
@@ -350,6 +368,8 @@ class ConstraintState:
 
     def _costs_of(self, met: Sequence[int], completed: Sequence[_Attempt]) -> tuple[tuple[_Cost, ...], ...]:
         """Return the costs of the requirements met so far; an occurrence that was no attempt costs nothing."""
+        if met == self._met:
+            return self._costs
         costs = []
         for index, times in enumerate(met):
             kept = self._costs[index][:times]
@@ -368,18 +388,23 @@ class ConstraintState:
 
     def _retranslation(self, attention: Sequence[float]) -> float:
         """Return what it costs to look at source terms whose phrases are all written."""
-        written = {
+        if not self._translated or not attention:
+            return 0.0
+        return _log_attention(1 - sum(attention[position] for position in self._translated))
+
+    @cached_property
+    def _translated(self) -> set[int]:
+        """The source tokens whose phrases are all written."""
+        return {
             position
             for index, requirement in enumerate(self.constraints.required)
             if self._is_met(index)
             for position in requirement.src_positions
         }
-        if not written or not attention:
-            return 0.0
-        return _log_attention(1 - sum(attention[position] for position in written))
 
+    @cached_property
     def _beginnings(self) -> list[tuple[int, Mapping[int, Sequence[Form]]]]:
-        """Return the index of each requirement that is not met, with its forms that can begin here by first token."""
+        """The index of each requirement that is not met, with its forms that can begin here by first token."""
         after_word = joins(self._text[-1:])
         opening = self._text.rstrip(" " + _EDGE)[-1:] in _BEFORE_CAPITAL  # also where there is no text yet
         return [
@@ -393,12 +418,12 @@ class ConstraintState:
         """Return the tokens that would continue a missing required phrase, and those that would begin one."""
         unmet = (attempt for attempt in self._attempts if not self._is_met(attempt.requirement))
         continuing = {attempt.form.ids[attempt.n_written] for attempt in unmet}
-        return continuing, {token_id for _, forms in self._beginnings() for token_id in forms}
+        return continuing, {token_id for _, forms in self._beginnings for token_id in forms}
 
     def _is_met(self, index: int) -> bool:
         return self._met[index] >= self.constraints.required[index].times
 
-    @property
+    @cached_property
     def n_met(self) -> int:
         """How many of the constraints' n_tokens are written: all if is_done."""
         n_left = 0
@@ -430,16 +455,21 @@ class ConstraintState:
         return sum(begun.values()) + met + self._retranslated
 
     @property
+    def which_met(self) -> tuple[bool, ...]:
+        """Whether the text meets each requirement if it ends here."""
+        return tuple(map(self._is_met, range(len(self._met))))
+
+    @property
     def n_requirements_met(self) -> int:
         """How many requirements the text meets if it ends here."""
-        return sum(map(self._is_met, range(len(self._met))))
+        return sum(self.which_met)
 
     @property
     def is_done(self) -> bool:
         """Whether the text meets all requirements if it ends here."""
         return self.n_requirements_met == len(self._met)
 
-    @property
+    @cached_property
     def is_clean(self) -> bool:
         """Whether the text contains no forbidden phrase if it ends here."""
         closed = self._text + _EDGE

