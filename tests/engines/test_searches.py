@@ -1,21 +1,15 @@
 """Every search by compiled loops: as with the model's layers, and as likely as the model says of the ids returned."""
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from searches import SEARCHES, SEGMENTS, SHORTLIST, VOCAB_SIZE, decode, models_of
 
-from mtkit.config.decoding import DecodeConfig
-from mtkit.config.model import ModelConfig
 from mtkit.engines.native import NativeEngine
-from mtkit.engines.shortlist import Shortlist
 from mtkit.model import ops
 from mtkit.model.transformer import Transformer
-from mtkit.search.constraints import Constraints, Form, Phrase, Requirement, Spelling
-from mtkit.search.hypothesis import Hypothesis, Segment
+from mtkit.search.hypothesis import Hypothesis
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 
 pytest.importorskip("numba")
@@ -25,67 +19,8 @@ from mtkit.model.cpu.compiled import CompiledTransformer
 if not tiles.HAS_FLOATS:
     pytest.skip("this processor lacks the instructions", allow_module_level=True)
 
-VOCAB_SIZE = 40
-SEGMENTS = [Segment([5 + n, 9, 12 + n % 3, *range(20, 20 + n % 7)], max_len=8 + n % 5) for n in range(12)]
-_TEXTS = [f"{' ' * (n % 2)}{chr(61 + n)}" for n in range(4, VOCAB_SIZE)]  # token 37 is " b"
-_SPELLING = Spelling(["", "", "", "", *_TEXTS])
-_PHRASE = Requirement((Phrase("ba", (Form((37, 36)),)),), src_positions=(1,))
-_CONSTRAINTS = Constraints(_SPELLING, (_PHRASE,), (Phrase("Z"),))
-_LISTS = np.random.default_rng(0).integers(4, VOCAB_SIZE, (VOCAB_SIZE, 6))
-SHORTLIST = Shortlist.from_lexicon(list(_LISTS), [7, 8], VOCAB_SIZE)
-
-
-@dataclass(frozen=True)
-class Search:
-    """A search: its settings, and how many translations it returns."""
-
-    decode: dict[str, object]
-    n_best: int = 1
-    segment: dict[str, Any] = field(default_factory=dict)  # what each segment asks for
-    n_models: int = 1
-    streams: bool = False
-
-
-SEARCHES = {
-    "greedy": Search({"beam_size": 1}),
-    "beam": Search({"beam_size": 4}, 4),
-    "wide beam with coverage": Search({"beam_size": 6, "coverage_penalty": 0.3}, 3),
-    "groups": Search({"beam_size": 4, "beam_groups": 2}, 4),
-    "rules": Search({"beam_size": 3, "no_repeat_ngram": 2, "repetition_penalty": 1.2}, 3),
-    "prefix": Search({"beam_size": 3}, 2, {"prefix": (7, 11), "min_len": 4}),
-    "constraints": Search({"beam_size": 4}, 2, {"constraints": _CONSTRAINTS}),
-    "one draw": Search({"sampling": True}),
-    "sampling": Search({"sampling": True}, 4),
-    "sampling within rules": Search({"sampling": True, "top_k": 20, "no_repeat_ngram": 1}, 3),
-    "stream": Search({"beam_size": 4}, streams=True),
-    "shortlist": Search({"beam_size": 4, "shortlist": True}, 4),
-    "shortlist, drawn": Search({"sampling": True, "shortlist": True}, 3),
-    "ensemble": Search({"beam_size": 4}, 4, n_models=2),
-    "ensemble, drawn": Search({"sampling": True}, 3, n_models=2),
-}
 every_search = pytest.mark.parametrize("name", SEARCHES)
 every_decoder = pytest.mark.parametrize("decoder", ["attention", "ssru"])
-
-
-def models_of(decoder: str, n_models: int) -> list[Transformer]:
-    sizes = {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 2}
-    cfg, models = ModelConfig.model_validate(sizes | {"decoder": decoder}), []
-    for seed in range(n_models):
-        torch.manual_seed(seed)
-        models.append(Transformer(cfg, VOCAB_SIZE, VOCAB_SIZE).eval())
-        with torch.no_grad():
-            for parameter in models[-1].parameters():
-                parameter.mul_(2.0)
-    return models
-
-
-def decode(engine: NativeEngine, search: Search) -> list[list[Hypothesis]]:
-    cfg = DecodeConfig.model_validate(search.decode)
-    segments = [replace(segment, **search.segment) for segment in SEGMENTS]
-    if search.streams:
-        return [list(engine.stream(segment, cfg))[-1] for segment in segments]
-    results = dict(engine.decode(segments, cfg, search.n_best))
-    return [results[index] for index in range(len(segments))]
 
 
 @torch.no_grad()

@@ -35,9 +35,9 @@ VARIANTS = [
 ] + [{"positions": "alibi", "n_heads": 3, "d_model": 24}, {"positions": "relative", "max_relative_distance": 40}]
 
 
-def random_model(seed: int = 0, vocab_size: int = VOCAB_SIZE, **choices: object) -> Transformer:
+def random_model(seed: int = 0, vocab_size: int = VOCAB_SIZE, **choices: Any) -> Transformer:
     """A random model; also its biases and gains are random."""
-    sizes = {"d_ff": 24, "n_encoder_layers": 2, "max_positions": 64, "max_relative_distance": 3}
+    sizes: dict[str, Any] = {"d_ff": 24, "n_encoder_layers": 2, "max_positions": 64, "max_relative_distance": 3}
     return tiny_transformer(vocab_size, seed=seed, noise=0.2, **{**sizes, **choices})
 
 

@@ -1,5 +1,7 @@
 """Fast linear layers: as exact as their precision allows, each row by itself, and in place of every linear layer."""
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -70,8 +72,8 @@ def test_packing_changes_no_result(n_rows: int) -> None:
     torch.testing.assert_close(packed(x, relu=True), F.relu(layer(x)), rtol=1e-5, atol=1e-4)
 
 
-def small_model(**choices: object) -> Transformer:
-    shape = {"d_model": 32, "d_ff": 48, "n_encoder_layers": 2, "n_decoder_layers": 3}
+def small_model(**choices: Any) -> Transformer:
+    shape: dict[str, Any] = {"d_model": 32, "d_ff": 48, "n_encoder_layers": 2, "n_decoder_layers": 3}
     return tiny_transformer(20, **{**shape, **choices})
 
 

@@ -1,6 +1,7 @@
 """The recurrent unit of the decoder, against the formula written out in numpy, and in a model that learns."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,8 +96,8 @@ def test_gradients_are_those_of_finite_differences(unit: SSRU) -> None:
             assert tensor.grad.view(-1)[place].item() == pytest.approx((values[0] - values[1]) / 2e-3, abs=2e-3)
 
 
-def small_model(**changes: object) -> Transformer:
-    shape = {"d_model": 32, "d_ff": 64, "n_heads": 4, "n_decoder_layers": 2, "decoder": "ssru"}
+def small_model(**changes: Any) -> Transformer:
+    shape: dict[str, Any] = {"d_model": 32, "d_ff": 64, "n_heads": 4, "n_decoder_layers": 2, "decoder": "ssru"}
     no_dropout = {"embedding_dropout": 0.0, "residual_dropout": 0.0}
     return tiny_transformer(20, seed=5, **{**shape, **no_dropout, **changes})
 

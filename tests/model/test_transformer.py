@@ -22,8 +22,8 @@ VARIANTS = [
 ] + [{"positions": "relative", "norm_position": "post"}, {"positions": "alibi", "norm": "rmsnorm"}]
 
 
-def small_model(**choices: object) -> Transformer:
-    sizes = {"d_ff": 24, "n_encoder_layers": 2, "n_decoder_layers": 2}
+def small_model(**choices: Any) -> Transformer:
+    sizes: dict[str, Any] = {"d_ff": 24, "n_encoder_layers": 2, "n_decoder_layers": 2}
     sizes["max_relative_distance"] = 3  # below the sentences' lengths
     return tiny_transformer(SRC_VOCAB, TGT_VOCAB, noise=0.1, **{**sizes, **choices})
 
@@ -40,7 +40,14 @@ CHOICES: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("activation", CHOICES["activation"])
 def test_the_count_of_weights_is_that_of_the_model(activation):
-    sizes = {"d_model": 8, "d_ff": 12, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 2, "max_positions": 9}
+    sizes: dict[str, Any] = {
+        "d_model": 8,
+        "d_ff": 12,
+        "n_heads": 2,
+        "n_encoder_layers": 1,
+        "n_decoder_layers": 2,
+        "max_positions": 9,
+    }
     sizes["max_relative_distance"] = 5
     for values in itertools.product(*(CHOICES | {"activation": [activation]}).values()):
         cfg = ModelConfig.model_validate(sizes | dict(zip(CHOICES, values, strict=True)))
@@ -243,7 +250,7 @@ def test_both_sides_have_embedding_dropout_in_training() -> None:
 )
 def test_each_matrix_is_drawn_by_its_own_size_packed_or_not(name: str, n_matrices: int, n_out: int) -> None:
     torch.manual_seed(0)
-    shape = {"d_model": 128, "d_ff": 320, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    shape: dict[str, Any] = {"d_model": 128, "d_ff": 320, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
     model = Transformer(ModelConfig(**shape, activation="swiglu", decoder="ssru"), 9, 9)
     weight = model.get_parameter(f"{name}.weight")
     bound = math.sqrt(6 / (weight.size(1) + n_out))  # Glorot and Bengio 2010, equation 16
