@@ -14,7 +14,6 @@ from pydantic import (
     model_validator,
 )
 
-from mtkit.config.placeholders import check_pattern
 from mtkit.config.section import ConfigPath, Section
 from mtkit.config.stages import ScoreSchedule, Stage, WeightSchedule, begins_with_the_run, changes, value_at
 from mtkit.config.tags import check_tag
@@ -152,6 +151,22 @@ DevCorpora = Annotated[
 ]
 
 
+def _checked_pattern(pattern: str) -> str:
+    """Return the pattern; raise ValueError if it is not a regular expression, or matches where there is no text."""
+    import regex  # here: few configs need it
+
+    try:
+        compiled = regex.compile(pattern)
+    except (regex.error, OverflowError, RecursionError) as error:
+        raise ValueError(
+            f"{pattern!r} is not a regular expression ({error}); write \\ before a character that stands for itself, "
+            "and single quotes around the whole"
+        ) from None
+    if compiled.search("") or compiled.fullmatch(""):
+        raise ValueError(f"{pattern!r} also matches the empty text; let it match at least one character")
+    return pattern
+
+
 class DataConfig(Section):
     """The text for training, validation and test."""
 
@@ -196,7 +211,7 @@ class DataConfig(Section):
         description="training pairs are left out if one side has more than this many times the tokens of the other; "
         "tags do not count",
     )
-    placeholders: list[Annotated[str, AfterValidator(check_pattern)]] = Field(
+    placeholders: list[Annotated[str, AfterValidator(_checked_pattern)]] = Field(
         [],
         description="regular expressions, such as '\\{\\w+\\}' for {name}: each match is one token for the model, "
         "which learns to copy it, and comes back in the translation exactly as it was; [] for none",

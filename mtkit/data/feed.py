@@ -17,8 +17,7 @@ import numpy as np
 
 from mtkit.data.batching import Batch, Indices, make_batch, padding_share, plan_epoch
 from mtkit.data.encoded import EncodedCorpus, EncodedPairs, EncodedSide, concatenate
-from mtkit.data.epochs import PairIndices, cut_into_windows, epoch_pairs
-from mtkit.data.mixture import Mixture, uniform
+from mtkit.data.mixture import Mixture, PairIndices, cut_into_windows, epoch_pairs, uniform
 from mtkit.data.prefetcher import Prefetcher
 
 _WINDOW_PAIRS = 500_000

@@ -49,19 +49,24 @@ def learn_lexicon(
     src, tgt: the token ids of each pair, without special ones; of more text than max_links allows, take an even sample.
     """
     src_sizes, tgt_sizes = (np.fromiter(map(len, side), np.int64, len(side)) for side in (src, tgt))
-    sample = even_sample(src_sizes, tgt_sizes, max_links).tolist()
+    sample = sample_pairs(src_sizes, tgt_sizes, max_links).tolist()
     return Model1(
         _flat([src[index] for index in sample]), _flat([tgt[index] for index in sample]), n_iterations
     ).lexicon()
 
 
-def even_sample(src_sizes: NDArray[Any], tgt_sizes: NDArray[Any], max_links: int) -> Ids:
+def sample_pairs(src_sizes: NDArray[Any], tgt_sizes: NDArray[Any], max_links: int) -> Ids:
     """Return the indices of the pairs to learn from, evenly spaced, without those that have an empty side."""
     usable = np.flatnonzero((src_sizes > 0) & (tgt_sizes > 0))
-    n_links = int(((src_sizes[usable] + 1) * tgt_sizes[usable]).sum())
-    if n_links <= max_links:
-        return usable
-    return usable[np.linspace(0, len(usable) - 1, int(len(usable) * max_links / n_links), dtype=int)]
+    return usable[even_sample((src_sizes[usable] + 1) * tgt_sizes[usable], max_links)]
+
+
+def even_sample(n_links: NDArray[Any], max_links: int) -> Ids:
+    """Return evenly spaced indices of pairs that have about max_links links together; n_links: of each pair."""
+    total = int(n_links.sum())
+    if total <= max_links:
+        return np.arange(len(n_links))
+    return np.linspace(0, len(n_links) - 1, int(len(n_links) * max_links / total), dtype=np.int64)
 
 
 Text = tuple[Ids, Ids]  # token ids of all sentences, end to end, and how many each sentence has

@@ -17,7 +17,7 @@ from torch import Tensor
 from mtkit.bundle import BundleFiles, bundle_file
 from mtkit.data.arrays import read_arrays
 from mtkit.data.encoded import EncodedSide
-from mtkit.engines.lexicon import EMPTY_SHARE, EMPTY_WORD, Model1, even_sample
+from mtkit.engines.lexicon import EMPTY_SHARE, EMPTY_WORD, Model1, sample_pairs
 from mtkit.errors import BundleError
 from mtkit.tokens.special_ids import EOS_ID, PAD_ID
 
@@ -100,7 +100,7 @@ class AlignmentLexicon:
     @classmethod
     def learn(cls, src: EncodedSide, tgt: EncodedSide, src_vocab_size: int, tgt_vocab_size: int) -> "AlignmentLexicon":
         """Learn from an even sample of sentence pairs."""
-        sample = even_sample(src.lengths, tgt.lengths, _MOST_LINKS)
+        sample = sample_pairs(src.lengths, tgt.lengths, _MOST_LINKS)
         src, tgt = src.take(sample), tgt.take(sample)
         return cls(_Table.learn(src, tgt, tgt_vocab_size), _Table.learn(tgt, src, src_vocab_size))
 

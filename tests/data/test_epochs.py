@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.data.epochs import cut_into_windows, epoch_pairs
-from mtkit.data.mixture import uniform
+from mtkit.data.mixture import cut_into_windows, epoch_pairs, uniform
 
 SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=4)
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.data import DataConfig
-from mtkit.data.epochs import epoch_pairs
-from mtkit.data.mixture import draws_of, mixtures_of, passes_of, scores_fingerprint, uniform, uses
+from mtkit.data.mixture import draws_of, epoch_pairs, mixtures_of, passes_of, scores_fingerprint, uniform, uses
 from mtkit.errors import DataError
 
 

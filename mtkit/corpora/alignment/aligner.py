@@ -10,7 +10,7 @@ from mtkit.corpora.alignment.anchors import anchored_band, anchors
 from mtkit.corpora.alignment.beads import Band, Beads, Priors, best_alignment, n_blocks
 from mtkit.corpora.alignment.likeness import BLOCK_LINES, LOWEST, Likeness, Mixture, Table, Tables
 from mtkit.corpora.alignment.words import Ints, Side, Vocabulary
-from mtkit.engines.lexicon import Model1
+from mtkit.engines.lexicon import Model1, even_sample
 
 _ROUNDS = 3  # alignments, of which each later one uses the lexicon learnt from the one before
 _FIRST_WIDTH, _WIDTH = 24, 10  # offsets to either side of the expected one that are looked at
@@ -98,7 +98,7 @@ def learn_folds(likeness: Likeness, beads: Beads) -> list[Tables] | None:
     n_folds = min(n_folds, n_blocks(len(src)))
     if n_folds < 2:
         return None
-    keep = _even_sample(src.n_words[rows] * likeness.tgt.n_words[cols])
+    keep = even_sample(src.n_words[rows] * likeness.tgt.n_words[cols], _MAX_LINKS)
     rows, cols = rows[keep], cols[keep]
     left_out = []
     for number in range(n_folds):  # the line before a block may be joined with its first, so it is scored there too
@@ -121,16 +121,6 @@ def _learn(src: Side, tgt: Side, left_out: Sequence[Ints], n_words: int) -> list
         lexicon = replace(lexicon, src_ids=lexicon.src_ids - 1, tgt_ids=lexicon.tgt_ids - 1)
         tables.append(Table.from_lexicon(lexicon, counts - np.bincount(src.take(without).ids, minlength=n_words)))
     return tables
-
-
-def _even_sample(n_links: Ints) -> Ints:
-    """Return evenly spaced lines that have not too many links together."""
-    share = min(1.0, _MAX_LINKS / max(1, int(n_links.sum())))
-    return (
-        np.linspace(0, len(n_links) - 1, int(len(n_links) * share), dtype=np.int64)
-        if share < 1
-        else np.arange(len(n_links))
-    )
 
 
 def related_share(aligned: Aligned) -> float:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from mtkit.corpora.alignment.aligner import LEAST_RELATED, align_texts, related_share
 from mtkit.corpora.alignment.beads import Beads, Priors
 from mtkit.corpora.alignment.moved import find_moved, merge_beads, not_covered, without_lines
-from mtkit.corpora.alignment.swaps import swapped_lines
-from mtkit.corpora.alignment.words import Floats, Ints, Vocabulary
+from mtkit.corpora.alignment.words import Floats, Ints, Side, Vocabulary
 
 # Slips are rare: one line with one line needs no proof, everything else about 1 in 10,000 against it.
 PRIORS = Priors(two_one=12.0, two_two=float("inf"), gap=9.0, gap_line=2.0, noise=True)
@@ -18,6 +18,13 @@ _LEAST_SHARE = 0.3  # of the shorter file's lines that have a partner
 _UNLIKE_LINES = 10  # neighbouring pairs that must be poor before they are reported
 _UNLIKE_SCORE = -1.0  # nats a pair, on average
 
+# Lines in the other text's language
+_CLEAR = 3.0  # nats that speak for the other language, and ...
+_CLEAR_PER_WORD = 0.4
+_MOST_A_WORD = 3.0  # that one word can say
+_NEAR_LINES = 8  # what leans to the other language between two clear lines no further apart than this is with them
+
+Flags = npt.NDArray[np.bool_]
 Kind = Literal["missing", "merged", "moved", "swapped", "unlike"]
 Span = tuple[int, int]  # first line, from 0, and the line after the last
 
@@ -138,3 +145,40 @@ def _runs(kind: Kind, pairs: Beads, evidence: Floats, fewest: int) -> Iterator[S
                 src, tgt = pairs.src[start:best_end], pairs.tgt[start:best_end]
                 yield Slip(kind, (int(src.min()), int(src.max())), (int(tgt.min()), int(tgt.max())))
             total = 0.0
+
+
+def swapped_lines(src: Side, tgt: Side, vocabulary: Vocabulary) -> tuple[Ints, Ints] | None:
+    """Return 1 for each line that is clearly in the other text's language, 0 for the rest; None if none is.
+
+    The line itself does not count, nor a copy of it in the other text: a word that stands nowhere else says nothing.
+    """
+    n = len(vocabulary)
+    counts = [np.bincount(side.ids, minlength=n) for side in (src, tgt)]
+    says = ~vocabulary.is_symbol
+    flags = []
+    for own, side in enumerate((src, tgt)):
+        mine, theirs = counts[own], counts[1 - own]
+        lines = side.line_of_word()
+        repeats = _times_in_line(side, lines, n)
+        here, there = mine[side.ids] - repeats, np.maximum(0, theirs[side.ids] - repeats)
+        ratio = np.log((there + 0.5) / (here + 0.5) * max(1, mine.sum()) / max(1, theirs.sum()))
+        evidence = np.where(says[side.ids], np.clip(ratio, -_MOST_A_WORD, _MOST_A_WORD), 0)
+        totals = np.bincount(lines, evidence, minlength=len(side))
+        n_words = np.bincount(lines, says[side.ids], minlength=len(side))
+        clear = (totals > _CLEAR) & (totals > _CLEAR_PER_WORD * n_words)
+        flags.append((clear | (_between(clear) & (totals > 0))).astype(np.int64))
+    return (flags[0], flags[1]) if flags[0].any() and flags[1].any() else None
+
+
+def _between(clear: Flags) -> Flags:
+    """Return True for lines between two clear ones that are near each other."""
+    lines = np.arange(len(clear))
+    before = np.maximum.accumulate(np.where(clear, lines, -_NEAR_LINES))
+    after = np.minimum.accumulate(np.where(clear, lines, len(clear) + _NEAR_LINES)[::-1])[::-1]
+    return np.asarray(after - before <= _NEAR_LINES)
+
+
+def _times_in_line(side: Side, lines: Ints, n_words: int) -> Ints:
+    """Return for each word of the text how often its line has it."""
+    _, inverse, counts = np.unique(lines * n_words + side.ids, return_inverse=True, return_counts=True)
+    return np.asarray(counts[inverse.reshape(-1)])

@@ -1,5 +1,6 @@
-"""Label-smoothed cross-entropy of the output projection, with R-Drop; it never holds the logits of all positions."""
+"""The loss: label-smoothed cross-entropy with R-Drop, without the logits of all positions, and guided alignment."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -7,9 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
+from mtkit.data.batching import Batch
 from mtkit.model import ops
+from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 
 _CHUNK = 512  # target positions on a CPU
+_ATTENTION_FLOOR = 1e-9  # whose logarithm is taken
 _GPU_CHUNK = 2048  # smaller products keep a GPU waiting
 
 
@@ -89,3 +93,19 @@ class _ChunkedLoss(Function):
     def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
         return grad_hidden * grad_loss, grad_weight * grad_loss, grad_bias * grad_loss, None, None, None, None
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """The part of the loss that guides attention (Chen et al. 2016, section 3; Garg et al. 2019, section 4.2)."""
+
+    lexicon: AlignmentLexicon
+    weight: float
+
+    def loss_sum(self, attention: Tensor, batch: Batch) -> Tensor:
+        """Return weight times the cross-entropy of the attention to the lexicon's links, summed over target tokens.
+
+        attention: (B, T, S) of the batch, or (2 B, T, S) of two passes; both are on the lexicon's device.
+        """
+        links = self.lexicon.links(batch.src, batch.tgt_out).repeat(attention.size(0) // batch.src.size(0), 1, 1)
+        return -self.weight * (links * attention.float().clamp_min(_ATTENTION_FLOOR).log()).sum()

@@ -23,8 +23,7 @@ from mtkit.runtime import Precision, autocast, is_out_of_memory
 from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.tokens.special_ids import PAD_ID
 from mtkit.training.update.divergence import Divergence
-from mtkit.training.update.guided_alignment import Guidance
-from mtkit.training.update.loss import smoothed_cross_entropy_sum
+from mtkit.training.update.loss import Guidance, smoothed_cross_entropy_sum
 from mtkit.training.update.micro_batches import Replicas, lower_limit, parts_of
 from mtkit.training.update.state import UpdateStats
 

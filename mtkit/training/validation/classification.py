@@ -18,9 +18,10 @@ from mtkit.evaluation.metrics import classification as metrics
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.model.network import Network
 from mtkit.runtime import Precision, autocast
-from mtkit.training.validation.temperature import best_temperature
 from mtkit.training.validation.validator import DevScores, Sample, each_batch
 
+_LOWEST, _HIGHEST = 1e-3, 1e3  # temperatures to search between
+_N_HALVINGS = 60  # of a range of six powers of ten: beyond float64's precision
 _LITTLE_BETTER = 0.02  # than always giving the most frequent label
 
 
@@ -152,7 +153,7 @@ def calibrate(model: Network, scores: ClassificationScores) -> tuple[Classificat
 
     Only the labels' probabilities change, not their order.
     """
-    temperature = best_temperature(scores.logits, scores.labels)
+    temperature = _best_temperature(scores.logits, scores.labels)
     model.output.weight.div_(temperature)
     model.output.bias.div_(temperature)
     scaled = scores_of(scores.logits / temperature, scores.labels)
@@ -168,3 +169,28 @@ def scores_of(logits: Tensor, labels: Tensor) -> ClassificationScores:
     """Return the scores of these logits (N, L)."""
     nll = -logits.double().log_softmax(dim=1).gather(1, labels[:, None])
     return ClassificationScores(math.fsum(nll.flatten().tolist()) / len(labels), logits, labels)
+
+
+def _best_temperature(logits: Tensor, labels: Tensor) -> float:
+    """Return the T for which the softmax of logits / T has the lowest cross-entropy with the labels.
+
+    Temperature scaling makes probabilities say how often the classifier is right (Guo et al. 2017, section 4.2).
+    logits: (N, L); labels: (N,) indices. The right label counts as (N + 1) / (N + L), each other one as 1 / (N + L), as
+    Platt 1999 (section 2.2) does for two labels: N examples cannot show that a classifier errs less often than that, so
+    one that makes no mistake among them does not become infinitely sure.
+    """
+    z = logits.double()
+    n, n_labels = z.shape
+    targets = torch.full_like(z, 1 / (n + n_labels)).scatter_(1, labels[:, None], (n + 1) / (n + n_labels))
+    wanted = (targets * z).sum()
+
+    def slope(log_beta: float) -> float:
+        """Return the sign of the derivative of the cross-entropy, which is convex in beta = 1 / T."""
+        probs = (z * torch.tensor(log_beta, dtype=z.dtype).exp()).softmax(dim=1)
+        return float((probs * z).sum() - wanted)
+
+    low, high = torch.tensor([1 / _HIGHEST, 1 / _LOWEST], dtype=z.dtype).log().tolist()
+    for _ in range(_N_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return float(torch.tensor(-(low + high) / 2, dtype=z.dtype).exp())

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mtkit.corpora.alignment.swaps import swapped_lines
+from mtkit.corpora.alignment.slips import swapped_lines
 from mtkit.corpora.alignment.words import Vocabulary
 
 

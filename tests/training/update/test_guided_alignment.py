@@ -14,7 +14,7 @@ from mtkit.engines.lexicon import EMPTY_SHARE, EMPTY_WORD, Model1
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.tokens.special_ids import EOS_ID, PAD_ID
-from mtkit.training.update.guided_alignment import Guidance
+from mtkit.training.update.loss import Guidance
 
 TENSION = 4.0
 
