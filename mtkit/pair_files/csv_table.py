@@ -3,9 +3,11 @@
 import csv
 import itertools
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import BinaryIO, TextIO
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import BinaryIO, NamedTuple, TextIO
 
 from mtkit.console import counted
 from mtkit.errors import DataError
@@ -13,7 +15,29 @@ from mtkit.pair_files.lines import lines_of, max_line_bytes
 from mtkit.pair_files.pairs import Languages, Tally
 from mtkit.pair_files.units import Unit, header_of, is_like_header, names_of_columns
 
-_DELIMITERS = ",;\t"
+_DELIMITERS = ",;\t|"
+_LOOKED_AT = 100  # rows, to recognise the delimiter
+_MOST_LINES = 1000  # of these rows
+_MOST_CHARACTERS = 1_000_000  # of these rows
+_EXCEL = re.compile(r"sep=(.)[\r\n]*")  # a first line that tells Excel the delimiter
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the cells of a table are divided."""
+
+    delimiter: str
+    has_quotes: bool = True  # else a quote is a character as any other
+    n_lines_before: int = 0  # lines before the first row
+
+
+class Row(NamedTuple):
+    """A row of a table."""
+
+    line: int  # number of its first line
+    start: int  # character of the table at which it begins
+    raw: str  # its lines, with their ends
+    texts: list[str]  # what its cells hold
 
 
 def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
@@ -23,28 +47,131 @@ def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
     columns are source and target. Raises DataError, with the line, if there are more, if the first row looks like a
     header of something else, or if a row's number of columns differs from the first one's: usually a quote is missing.
     """
-    csv.field_size_limit(max_line_bytes() + 1)
-    lines = lines_of(file, name)
-    if (first := next(lines, None)) is None:
+    lines = (f"{line}\n" for line in lines_of(file, name))
+    sample = sample_of(lines)
+    dialect = dialect_of(sample)
+    table = rows(itertools.chain(sample, lines), dialect, name)
+    first = next(table, None)
+    if first is None:
         return
-    if re.fullmatch("sep=.", first):
-        raise DataError(f"{name}: line 1: {first!r} is for Excel alone; remove the line")
-    delimiter = _delimiter(first)
-    rows = _rows(itertools.chain([first], lines), name, delimiter)
-    number, row = next(rows, (1, []))
-    codes = header_of(row)
+    codes = header_of(first.texts)
     if codes is None:
-        _check_without_header(row, f"{name}: line {number}", delimiter)
+        _check_without_header(first.texts, f"{name}: line {first.line}", dialect.delimiter)
         codes = ["src", "tgt"]
-        rows = itertools.chain([(number, row)], rows)
-    n_columns = len(row)
-    for number, row in rows:
-        if len(row) != n_columns:
+        table = itertools.chain([first], table)
+    n_columns = len(first.texts)
+    for number, _, _, texts in table:
+        if len(texts) != n_columns:
             raise DataError(
-                f"{name}: line {number}: {counted(len(row), 'column')}, but the first row has {n_columns:,}; put "
-                f"quotes around a text that contains {delimiter!r} or a line break"
+                f"{name}: line {number}: {counted(len(texts), 'column')}, but the first row has {n_columns:,}; put "
+                f"quotes around a text that contains {dialect.delimiter!r} or a line break"
             )
-        yield Unit(number, [(code, text) for code, text in zip(codes, row, strict=False) if code])
+        yield Unit(number, [(code, text) for code, text in zip(codes, texts, strict=False) if code])
+
+
+def sample_of(lines: Iterable[str]) -> list[str]:
+    """Take the first lines of a table, by which its dialect is recognised."""
+    sample: list[str] = []
+    n_characters = 0
+    for line in itertools.islice(lines, _MOST_LINES):
+        sample.append(line)
+        n_characters += len(line)
+        if n_characters > _MOST_CHARACTERS:
+            break
+    return sample
+
+
+def dialect_of(sample: Sequence[str]) -> Dialect:
+    """Return how the rows of a table that begins with these lines are divided.
+
+    The delimiter is the one with which the first row names languages, or that gives most rows the same number of cells.
+    """
+    if sample and (excel := _EXCEL.fullmatch(sample[0])):
+        return Dialect(excel[1], n_lines_before=1)
+    return max((Dialect(each) for each in _DELIMITERS), key=lambda dialect: fit_of(sample, dialect))
+
+
+class Fit(NamedTuple):
+    """How well a dialect fits a table; the greatest fits best. A number of cells counts if it is more than one."""
+
+    has_languages: bool = False  # the first row names two languages, or source and target
+    as_first: float = 0.0  # share of rows with as many cells as the first one
+    as_most: float = 0.0  # share of rows with the most frequent number of cells
+    without_space: float = 0.0  # share of cells behind a delimiter that do not begin with a space, as after a comma
+    n_cells: int = 1
+
+
+def fit_of(sample: Sequence[str], dialect: Dialect) -> Fit:
+    """Return how well a dialect fits a table that begins with these lines."""
+    some: list[list[str]] = []
+    with suppress(DataError):  # reported when the table is read
+        for row in itertools.islice(rows(sample, dialect), _LOOKED_AT):
+            some.append(row.texts)  # what comes before an error counts
+    several = Counter(len(texts) for texts in some if len(texts) > 1)
+    if not several:
+        return Fit()
+    n_cells, n_rows = max(several.items(), key=lambda item: (item[1], item[0]))
+    behind = [text for texts in some for text in texts[1:]]
+    without_space = sum(not text.startswith(" ") for text in behind) / len(behind)
+    has_languages = header_of(some[0]) is not None
+    return Fit(has_languages, several[len(some[0])] / len(some), n_rows / len(some), without_space, n_cells)
+
+
+def rows(lines: Iterable[str], dialect: Dialect, name: str = "") -> Iterator[Row]:
+    """Yield the rows of a table that are not blank. name: of its file, for messages.
+
+    lines: with their ends, as they stand in the table. Raises DataError, with the line, for a quote out of place.
+    """
+    most = max_line_bytes()
+    csv.field_size_limit(max(csv.field_size_limit(), most + 1))
+    where = f"{name}: line" if name else "line"
+    taken: list[str] = []  # lines of the row
+    n_characters = 0
+
+    def taking() -> Iterator[str]:
+        nonlocal n_characters
+        for line in remaining:
+            n_characters += len(line)
+            if n_characters > most:
+                what = f"a row of more than {most:,} characters; is a quote missing?"
+                raise DataError(f"{where} {number}: {what}")
+            taken.append(line)
+            yield line
+
+    remaining = iter(lines)
+    start = sum(map(len, itertools.islice(remaining, dialect.n_lines_before)))
+    number = 1 + dialect.n_lines_before
+    quoting = csv.QUOTE_MINIMAL if dialect.has_quotes else csv.QUOTE_NONE
+    reader = csv.reader(taking(), delimiter=dialect.delimiter, quoting=quoting, strict=True)
+    while True:
+        try:
+            texts = next(reader, None)
+        except csv.Error as error:
+            raise DataError(f"{where} {number}: not a row of CSV: {_fault(str(error), taken)}") from None
+        if texts is None:
+            return
+        raw = taken[0] if len(taken) == 1 else "".join(taken)
+        if texts:
+            yield Row(number, start, raw, texts)
+        start += len(raw)
+        number += len(taken)
+        n_characters = 0
+        taken.clear()
+
+
+def _fault(error: str, lines: Sequence[str]) -> str:
+    """Return what is wrong with a row of these lines, and what to do."""
+    if "new-line" in error:
+        return (
+            "a CR outside quotes; only LF ends lines: if CR should, too, convert the file: "
+            "sed 's/\\r$//' FILE | tr '\\r' '\\n'"
+        )
+    shown = repr(lines[0][:30].rstrip("\r\n")) if lines else ""
+    if "unexpected end" in error:
+        return f"a quote is never closed in {shown}; close it, or write a quote in quotes twice"
+    if "expected after" in error:
+        return f"text behind a closing quote in {shown}; write a quote in quotes twice"
+    return f"{error} in {shown}"
 
 
 def _check_without_header(row: list[str], place: str, delimiter: str) -> None:
@@ -61,54 +188,6 @@ def _check_without_header(row: list[str], place: str, delimiter: str) -> None:
             f"{place}: {counted(len(row), 'column')}, and no header that names two languages; write one above, such as "
             f"en,de,score; if a text contains {delimiter!r}, put quotes around it"
         )
-
-
-def _delimiter(first_line: str) -> str:
-    """Return what separates the columns of the first line: the one with which it is a header, or has two columns."""
-    split = {delimiter: _split(first_line, delimiter) for delimiter in _DELIMITERS}
-    headers = [delimiter for delimiter, row in split.items() if header_of(row)]
-    in_two = [delimiter for delimiter, row in split.items() if len(row) == 2 and row[1][:1] != " "]
-    several = [delimiter for delimiter, row in split.items() if len(row) > 1]
-    return [*headers, *in_two, *several, ","][0]
-
-
-def _split(line: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error:  # which `_rows` reports with its place
-        return []
-
-
-def _rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows that are not blank, each with the number of its first line."""
-    begin, n_characters, most = 1, 0, max_line_bytes()
-
-    def rows_counted() -> Iterator[str]:
-        nonlocal n_characters
-        for line in lines:
-            n_characters += len(line) + 1
-            if n_characters > most:
-                raise DataError(f"{name}: line {begin}: a row of more than {most:,} characters; is a quote missing?")
-            yield f"{line}\n"
-
-    reader = csv.reader(rows_counted(), delimiter=delimiter, strict=True)
-    while True:
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            if "new-line" in str(error):
-                raise DataError(
-                    f"{name}: line {begin}: not a row of CSV: a CR outside quotes; only LF ends lines: if CR "
-                    "should, too, convert the file: sed 's/\\r$//' FILE | tr '\\r' '\\n'"
-                ) from None
-            raise DataError(
-                f"{name}: line {begin}: not a row of CSV ({error}); write a quote inside a quoted text twice"
-            ) from None
-        if row is None:
-            return
-        if row:
-            yield begin, row
-        begin, n_characters = reader.line_num + 1, 0
 
 
 @contextmanager

@@ -1,17 +1,19 @@
 """CSV and TSV: the cells of some columns are text; their names in the first row and all other cells stay."""
 
+import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
 from mtkit.documents.messages.message_text import Message, message_of
-from mtkit.documents.messages.table_cells import Cell, column_names, dialect_of
 from mtkit.documents.reading import Options, line_of, text_part
 from mtkit.errors import DataError
 from mtkit.languages import are_one_language
+from mtkit.pair_files.csv_table import Dialect, Row, dialect_of, fit_of, rows, sample_of
 from mtkit.pair_files.units import language_of_column
 from mtkit.quality.faults import CHARACTER_WORDS
 from mtkit.text.placeholders import PLACEHOLDER, STRINGS
@@ -39,12 +41,37 @@ def read(raw: bytes, options: Options) -> Document:
     return Document([part], placeholders=STRINGS, remarks=[table.remark] if table.columns else [])
 
 
+class _Cell(NamedTuple):
+    """Characters start to end of a table, with the quotes if it has any."""
+
+    start: int
+    end: int
+    text: str  # what it holds
+    is_quoted: bool
+
+
+def _lines(text: str) -> Iterator[str]:
+    return io.StringIO(text, newline="")  # LF, CRLF or CR ends a line
+
+
+def _dialect_of(text: str) -> Dialect:
+    sample = sample_of(_lines(text))
+    found, by_tabs = dialect_of(sample), Dialect("\t", has_quotes=False)
+    try:
+        for _ in rows(_lines(text), found):
+            pass
+    except DataError:
+        if fit_of(sample, by_tabs).as_first > 0.9:  # where a quote is a character as any other, as in 6" nails
+            return by_tabs
+    return found
+
+
 class _Table:
     def __init__(self, text: str, options: Options) -> None:
         self._text = text
         self._place = line_of(text)
-        self._dialect = dialect_of(text)
-        self._sample = list(islice(self._dialect.rows(text), _LOOKED_AT))
+        self._dialect = _dialect_of(text)
+        self._sample = [row.texts for row in islice(self._rows(), _LOOKED_AT)]
         self._header = self._sample[0] if self._sample else []
         self._has_names = _is_header(self._sample)
         self.columns = self._columns(options) if self._header else []
@@ -58,28 +85,27 @@ class _Table:
         return f"translating column {named} {of} (--columns chooses others); {first}"
 
     def _name(self, index: int) -> str:
-        return self._header[index].text.strip() if self._has_names and index < len(self._header) else ""
+        return self._header[index].strip() if self._has_names and index < len(self._header) else ""
 
     def _columns(self, options: Options) -> list[int]:
         if options.columns:
             return sorted({index for name in options.columns for index in self._columns_of(name)})
-        rows = self._sample[self._has_names :]
+        some = self._sample[self._has_names :]
         width = max(map(len, self._sample))
-        found = [index for index in range(width) if _is_text([row[index].text for row in rows if index < len(row)])]
+        found = [index for index in range(width) if _is_text([row[index] for row in some if index < len(row)])]
         if options.src_lang and self._has_names:
             languages = {index: language_of_column(self._name(index)) for index in found}
             found = [index for index in found if _is_one(languages[index], options.src_lang)] or found
         if width == 1:
             return [0]
-        if not found and rows:
-            raise DataError(
-                f"no column looks like text; name those that are with --columns; there are {column_names(self._header)}"
-            )
+        if not found and some:
+            there_are = _column_names(self._header)
+            raise DataError(f"no column looks like text; choose those that are with --columns; there are {there_are}")
         return found
 
     def _columns_of(self, name: str) -> list[int]:
         """Return the columns that a name or number means."""
-        names = [cell.text.strip() for cell in self._header]
+        names = [text.strip() for text in self._header]
         for fold in (str, str.casefold):
             found = [index for index, of_column in enumerate(names) if fold(of_column) == fold(name.strip())]
             if found:
@@ -87,26 +113,41 @@ class _Table:
                 return found
         if name.isascii() and name.isdigit() and 1 <= int(name[:9]) <= max(map(len, self._sample)):
             return [int(name) - 1]
-        raise DataError(f"--columns {name}: no such column; there are {column_names(self._header)}")
+        raise DataError(f"--columns {name}: no such column; there are {_column_names(self._header)}")
+
+    def _rows(self) -> Iterator[Row]:
+        return rows(_lines(self._text), self._dialect)
+
+    def _cells(self, row: Row) -> list[_Cell]:
+        """Return the cells of a row with their places, which follow from what they hold."""
+        cells = []
+        at = row.start
+        for text in row.texts:
+            is_quoted = self._dialect.has_quotes and self._text.startswith('"', at)
+            end = at + len(text) + (text.count('"') + len('""') if is_quoted else 0)
+            cells.append(_Cell(at, end, text, is_quoted))
+            at = end + 1
+        return cells
 
     def reading(self) -> Reading:
         """Return the cells that are text."""
         segments = []
-        for row in islice(self._dialect.rows(self._text), int(self._has_names), None):
+        for row in islice(self._rows(), int(self._has_names), None):
+            cells = self._cells(row)
             for index in self.columns:
-                if index < len(row) and (message := message_of(row[index].text)) is not None:
+                if index < len(cells) and (message := message_of(cells[index].text)) is not None:
                     name = self._name(index) or str(index + 1)
-                    place = f"{self._place(row[index].start)}, column {name}"
-                    put, refuse = self._put(message, row[index]), partial(self._refuse, message)
+                    place = f"{self._place(cells[index].start)}, column {name}"
+                    put, refuse = self._put(message, cells[index]), partial(self._refuse, message)
                     segments.append(Segment(message.inline, place, put, message.write, refuse))
         return Reading(self._text, segments)
 
-    def _put(self, message: Message, cell: Cell) -> Callable[[Filled], list[Edit]]:
+    def _put(self, message: Message, cell: _Cell) -> Callable[[Filled], list[Edit]]:
         def put(filled: Filled) -> list[Edit]:
             translation = message.translation(filled.text)
             if translation == cell.text:
                 return []
-            return [Edit(cell.start, cell.end, self._dialect.write(translation, cell))]
+            return [Edit(cell.start, cell.end, self._written(translation, cell))]
 
         return put
 
@@ -115,28 +156,42 @@ class _Table:
         was, translation = message.translation(message.inline.source), message.translation(written)
         if translation[:1] in _FORMULA and translation[:1] != was[:1]:
             return f"its translation begins with {translation[:1]!r}, which a spreadsheet would take for a formula"
-        return self._dialect.refuses(translation)
+        if not self._dialect.has_quotes and self._has_mark(translation):
+            return "its translation has a tab or a line break, for which the table has no quotes"
+        return ""
+
+    def _written(self, text: str, was: _Cell) -> str:
+        """Return a text as a cell: in quotes if that was so or if it needs them."""
+        needs_quotes = self._dialect.has_quotes and (text.startswith('"') or self._has_mark(text))
+        return '"{}"'.format(text.replace('"', '""')) if was.is_quoted or needs_quotes else text
+
+    def _has_mark(self, text: str) -> bool:
+        return any(mark in text for mark in (self._dialect.delimiter, "\n", "\r"))
 
     def structure(self, text: str) -> object:
         """Return what no translation may change: the cells of other columns, and the number of all."""
-        rows = self._dialect.contents(text)
+        found = [row.texts for row in rows(_lines(text), self._dialect)]
         columns = frozenset(self.columns)
-        head = rows[: self._has_names]
-        return head, [_without(row, columns) for row in rows[self._has_names :]]
+        return found[: self._has_names], [_without(row, columns) for row in found[self._has_names :]]
 
 
 def _without(row: Sequence[str], columns: frozenset[int]) -> list[str | None]:
     return [None if index in columns and cell else cell for index, cell in enumerate(row)]
 
 
-def _is_header(rows: Sequence[Sequence[Cell]]) -> bool:
+def _column_names(header: Sequence[str]) -> str:
+    """Return the names and numbers of all columns, for a message."""
+    return ", ".join(f"{number} {text.strip()[:40]}".strip() for number, text in enumerate(header[:50], start=1))
+
+
+def _is_header(some: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row looks like names of columns: different ones, short, without sentences or numbers."""
-    if not rows:
+    if not some:
         return False
-    names = [cell.text.strip() for cell in rows[0]]
+    names = [text.strip() for text in some[0]]
     if not all(names[1:]) or len({*names}) < len(names):
         return False
-    return max(len(names), len(rows)) > 1 and all(map(_is_name, filter(None, names)))
+    return max(len(names), len(some)) > 1 and all(map(_is_name, filter(None, names)))
 
 
 def _is_name(cell: str) -> bool:
