@@ -1,7 +1,7 @@
 """Save, verify and load a bundle: one folder with everything that translating needs.
 
 It contains `config.yaml`, `src.spm`, `tgt.spm`, `model.safetensors` and `manifest.json`, which has the sha256 of each
-of them, and of files added later: `ctranslate2/`, `shortlist.npz`, `confidence.json`.
+of them, and of files added later: `ctranslate2/`, `int8.json`, `shortlist.npz`, `confidence.json`.
 """
 
 import json

@@ -37,16 +37,24 @@ def option_overrides(options: Mapping[str, object]) -> list[str]:
 
 
 def load_translator(
-    folders: Sequence[Path], *, overrides: Sequence[str] = (), beam_size: int | None = None, device: str = "auto"
+    folders: Sequence[Path],
+    *,
+    overrides: Sequence[str] = (),
+    beam_size: int | None = None,
+    device: str = "auto",
+    starts_soon: bool = False,
 ) -> mtkit.Translator:
-    """Load a bundle, or an ensemble of several; it uses decode.threads threads, by default all usable cores."""
+    """Load a bundle, or an ensemble of several; it uses decode.threads threads, by default all usable cores.
+
+    starts_soon: see `choose_engine`.
+    """
     from mtkit import bundle
 
     log.info(f"model: {', '.join(map(str, folders))}")
     overrides = [*overrides, *option_overrides({"beam_size": beam_size})]
     members = [bundle.read_bundle(folder, overrides) for folder in folders]
     threads = members[0].config.decode.threads or usable_cores()
-    translator = mtkit.Translator.from_bundles(members, device=device, threads=threads)
+    translator = mtkit.Translator.from_bundles(members, device=device, threads=threads, starts_soon=starts_soon)
     if translator.engine.name == "native":  # the other engine loads no torch
         from mtkit import runtime
 

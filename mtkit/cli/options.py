@@ -209,7 +209,7 @@ EngineOption = Annotated[
     Engine | None,
     typer.Option(
         rich_help_panel=MODEL,
-        help="auto uses CTranslate2 if the bundle has a CTranslate2 model and it supports all options. "
+        help="auto uses the fastest engine of equal quality; for sentences as arguments, the one that starts soonest. "
         "Default: from the model's config.",
     ),
 ]

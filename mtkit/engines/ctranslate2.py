@@ -29,6 +29,11 @@ _NO_LENGTH_PENALTY = 1e-30  # length^alpha is exactly 1; with 0, CTranslate2 wou
 _RULED_OUT = -1e9  # it gives -1e10 to a hypothesis that a forced prefix rules out
 
 
+def quantization_of(folder: Path) -> str:
+    """Return the number format of an exported model's weights, such as float32 or int8."""
+    return str(_read_json(folder / ABOUT)["quantization"])
+
+
 def ctranslate2_library() -> Any:
     """Return the library, set to log only errors; raise MtkitError, saying how to install it, if it is absent."""
     try:
@@ -55,7 +60,7 @@ def unsupported(cfg: DecodeConfig, device: str = "auto") -> list[str]:
         "mbr_samples": cfg.mbr_samples > 0,
         "terminology": cfg.terminology is not None,
         "shortlist": cfg.shortlist,
-        "precision": cfg.precision != "fp32",
+        "precision": cfg.exact_precision != "fp32",
         "workers": cfg.workers > 1,
     }
     lacks_in_a_beam = {

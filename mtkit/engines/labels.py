@@ -41,9 +41,10 @@ class LabelEngine:
         self.device = torch.device(device)
         self.decode = decode
         self.n_labels = model.output.out_features
-        self.model = quantize(model.to(self.device), decode.precision).eval()
-        self.precision = supported_precision(decode.precision, self.device)
-        if self.precision != decode.precision:
+        wanted = decode.exact_precision
+        self.model = quantize(model.to(self.device), wanted).eval()
+        self.precision = supported_precision(wanted, self.device)
+        if self.precision != wanted:
             log.warning(f"decode.precision={decode.precision}: not supported here; using {self.precision}")
 
     def decide(self, examples: Sequence[Sequence[int]]) -> Decisions:

@@ -241,9 +241,10 @@ def native_engine(
     bound_kernel_stores(torch.get_num_threads(), _KERNELS_KEPT)
     shortlist = shortlist_of(members[0]) if decode.shortlist else None
     chosen = choose_device(device)
-    if chosen.type == "cpu" and decode.precision != "bf16":
+    precision = decode.exact_precision
+    if chosen.type == "cpu" and precision != "bf16":
         log_missing_numba("the translation of a single sentence about five times as fast")
-    return NativeEngine([load_model(files) for files in members], chosen, decode.precision, shortlist)
+    return NativeEngine([load_model(files) for files in members], chosen, precision, shortlist)
 
 
 def _globalize(hypotheses: list[Hypothesis], vocabulary: LocalVocabulary | None) -> list[Hypothesis]:

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mtkit.config.model import ModelConfig
 from mtkit.model.cpu import overrides
 from mtkit.model.distances import by_distance, by_key
 from mtkit.model.inference import CastLinear, Decoder
@@ -187,6 +188,12 @@ def seeded_dropout(seed: int, device: torch.device) -> AbstractContextManager[No
 def decoder(model: Any, precision: str) -> Decoder | None:
     """Return what decodes as a `Transformer` does, but faster; None where nothing does."""
     return None
+
+
+@_or_faster
+def has_faster_decoder(cfg: ModelConfig, precision: str) -> bool:
+    """Return whether `decoder` has something for a `Transformer` of this shape in this precision on a CPU."""
+    return False
 
 
 @_or_faster

@@ -1,23 +1,29 @@
-"""The CTranslate2 export that a run adds to its model at the end, so that translating is fast from the first call."""
+"""What a run adds to its model at the end, so that translating is fast from the first call.
+
+It is the CTranslate2 export, and what 8-bit integers cost on dev: where they cost nothing, mtkit uses them.
+"""
 
 from dataclasses import replace
 from importlib.util import find_spec
 
 import torch
 
-from mtkit.bundle import read_bundle
+from mtkit.bundle import load_model, read_bundle
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.data.corpus import evenly_spaced
 from mtkit.data.dev_text import shared
 from mtkit.engines.ctranslate2 import unsupported
+from mtkit.engines.int8_scores import EQUAL_BLEU, save_int8_scores
 from mtkit.errors import MtkitError
 from mtkit.interop.ctranslate2 import export_bundle
 from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, n_translated
 from mtkit.interop.support import export_problems
+from mtkit.model import ops
 from mtkit.training.preparation.parallel_text import translation_validators
 from mtkit.training.preparation.prepare import Prepared
 
+_INT8_COST = 0.5  # of a validation: int8 takes less than half of the time, and there is no loss to compute
 _LINES = 200  # of all dev sets, to compare both engines on
 # A single near tie that the engines decide differently is no fault; the probabilities must agree as in any export.
 _TOLERANCE = replace(DEFAULT_TOLERANCES["float32"], token_agreement=0.99)
@@ -38,13 +44,46 @@ def wants_export(cfg: Config, device: torch.device) -> bool:
     )
 
 
+def wants_int8(cfg: Config) -> bool:
+    """Whether the config lets mtkit choose the number format, and this CPU has compiled loops for 8-bit integers."""
+    return (
+        cfg.task == "translate"
+        and (cfg.decode.engine, cfg.decode.precision) == ("auto", "auto")
+        and ops.has_faster_decoder(cfg.model, "int8")
+    )
+
+
 def cost_in_validations(run: Prepared) -> float:
-    """Return how many validations take as long as the export will; 0 if there will be none."""
-    if not wants_export(run.cfg, run.updater.device):
-        return 0.0
-    n_pairs = run.validator.n_sentences
-    # greedily and with the beam in both engines: the native beam search takes about half of the time
-    return n_translated(run.cfg.decode, min(_LINES, n_pairs)) / 2 / n_pairs
+    """Return how many validations take as long as the export and the scores in int8; 0 if there will be none."""
+    cost, on_cpu = 0.0, run.updater.device.type == "cpu"
+    if wants_export(run.cfg, run.updater.device):
+        n_pairs = run.validator.n_sentences
+        # greedily and with the beam in both engines: the native beam search takes about half of the time
+        cost += n_translated(run.cfg.decode, min(_LINES, n_pairs)) / 2 / n_pairs
+    if on_cpu and wants_int8(run.cfg):
+        cost += _INT8_COST
+    return cost
+
+
+def add_int8_scores(run: Prepared, seconds: float | None) -> None:
+    """Add to the bundle BLEU on each dev set in fp32 and in int8, if the config has a use for it.
+
+    seconds: as for `add_export`. Under a budget, a run on a GPU does without: it has not measured its CPU.
+    """
+    if not wants_int8(run.cfg):
+        return
+    if seconds is not None and (seconds < 0 or run.updater.device.type != "cpu"):
+        log.info("no scores in int8, because of the budget; --set decode.precision=int8 translates faster")
+        return
+    files = read_bundle(run.run_dir / "model")
+    model, exact = load_model(files), files.manifest["training"]["dev_metrics_of"]
+    scores = {
+        label: {"fp32": of_set[0]["score"], "int8": validator.int8_bleu(model)}
+        for (label, of_set), validator in zip(exact.items(), translation_validators(run.validator), strict=True)
+    }
+    save_int8_scores(files, scores)
+    change = min(score["int8"] - score["fp32"] for score in scores.values())
+    log.info(f"int8: dev BLEU changes by {change:+.2f} points; from {-EQUAL_BLEU:g} on, mtkit uses it (engine auto)")
 
 
 def add_export(run: Prepared, seconds: float | None) -> None:

@@ -14,7 +14,7 @@ from mtkit.errors import CheckpointError, ConfigError
 from mtkit.files import disk_full_explained, locked, remove_leftovers
 from mtkit.jobs.executors import Executor
 from mtkit.model.network import Network
-from mtkit.runs.export import add_export, cost_in_validations
+from mtkit.runs.export import add_export, add_int8_scores, cost_in_validations
 from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
 from mtkit.runs.folder import check_run, with_its_choices, write_config
 from mtkit.runs.record import note_start
@@ -87,9 +87,11 @@ def _resume(trainer: Trainer, checkpoint: Checkpoint) -> None:
 
 
 def _end(trainer: Trainer, model: Network, limits: Sequence[str]) -> TrainResult:
-    """Write the bundle and its export, and log where the time went."""
+    """Write the bundle with its scores in int8 and its export, and log where the time went."""
     result = finish(trainer.run, trainer.state, model, limits)
-    add_export(trainer.run, trainer.budget.left_for_export())
+    left = trainer.budget.left_for_export()
+    add_int8_scores(trainer.run, left)
+    add_export(trainer.run, left)
     log.info(trainer.budget.account())
     return result
 

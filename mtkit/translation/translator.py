@@ -104,11 +104,16 @@ class Translator:
 
     @classmethod
     def from_bundles(
-        cls, members: Sequence[BundleFiles], *, device: str = "auto", threads: int | None = None
+        cls,
+        members: Sequence[BundleFiles],
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+        starts_soon: bool = False,
     ) -> "Translator":
         """Build a translator from bundles; more than one are an ensemble, which uses the first one's config.
 
-        threads: overrides the config's decode.threads.
+        threads: overrides the config's decode.threads. starts_soon: see `choose_engine`.
         """
         first, *others = members
         for other in others:
@@ -125,7 +130,7 @@ class Translator:
                     "models that were trained with one target tokenizer"
                 )
         _warn_of_missing_tag(first)
-        engine = choose_engine(members, device, threads or first.config.decode.threads)
+        engine = choose_engine(members, device, threads or first.config.decode.threads, starts_soon=starts_soon)
         same = all(other.src_tokenizer.fingerprint == first.src_tokenizer.fingerprint for other in others)
         return cls(
             engine,

@@ -4,11 +4,15 @@ import json
 import logging
 
 import pytest
+import sacrebleu
 import torch
 
 from mtkit import Translator
 from mtkit.bundle import bundle_file, read_bundle
+from mtkit.data.corpus import read_pairs
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
+from mtkit.model import ops
 from mtkit.runs import export
 from mtkit.runs.averaging import average_checkpoints
 from mtkit.runs.train import train
@@ -16,6 +20,9 @@ from mtkit.runs.train import train
 pytest.importorskip("ctranslate2")
 REAL = export.wants_export  # which other tests do without
 SHORT = {"max_steps": 3, "warmup_steps": 1, "validate_every": 3, "average_best": 1}
+
+
+WANTS_INT8 = export.wants_int8
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +38,7 @@ def test_a_run_ends_with_an_export_and_its_certificate(make_config, monkeypatch)
     certificate = json.loads((folder / "parity.json").read_text(encoding="utf-8"))
     assert (certificate["quantization"], certificate["n_lines"]) == ("float32", 3), "train.validate_sentences"
     assert certificate["score_difference_mean"] < 1e-4
-    translator = Translator.load(bundle)
-    assert translator.engine.name == "ctranslate2"
+    translator = Translator.load(bundle, engine="ctranslate2")
     lines = ["a b c", "d e"]
     assert translator.translate(lines) == Translator.load(bundle, engine="native").translate(lines)
 
@@ -46,6 +52,41 @@ def test_a_run_ends_with_an_export_and_its_certificate(make_config, monkeypatch)
     out = bundle.parent / "mean"
     average_checkpoints(bundle.parent, [], out)
     assert not (out / "ctranslate2").exists()
+
+
+def test_a_run_measures_what_int8_costs_on_each_dev_set(make_config, monkeypatch):
+    if not ops.has_faster_decoder(make_config().model, "int8"):
+        pytest.skip("this processor lacks the instructions")
+    monkeypatch.setattr(export, "wants_export", lambda *args: False)
+    monkeypatch.setattr(export, "wants_int8", WANTS_INT8)
+    precisions: list[str] = []
+
+    class Noted(NativeEngine):
+        def __init__(self, models, device="cpu", precision="fp32"):
+            super().__init__(models, device, precision)
+            precisions.append(self.precision)
+
+    monkeypatch.setattr("mtkit.training.validation.translation.NativeEngine", Noted)
+    bundle = train(make_config(**SHORT)).bundle
+    assert (set(precisions), precisions[-1], precisions.count("int8")) == ({"fp32", "int8"}, "int8", 1)
+    files = read_bundle(bundle)
+    scores = json.loads((bundle / "int8.json").read_text(encoding="utf-8"))["bleu"]
+    assert scores.keys() == {"dev"}
+    pairs = list(read_pairs(files.config.data.dev))
+    for precision, bleu in scores["dev"].items():
+        translator = Translator.load(bundle, engine="native", precision=precision, on_suspect="off")
+        translations = translator.translate([pair.src for pair in pairs])
+        assert bleu == pytest.approx(sacrebleu.corpus_bleu(translations, [[pair.tgt for pair in pairs]]).score)
+    assert bundle_file(files, "int8.json") is not None
+
+
+@pytest.mark.parametrize(
+    "decode", [{"engine": "native"}, {"engine": "ctranslate2"}, {"precision": "fp32"}, {"precision": "int8"}], ids=str
+)
+def test_a_run_whose_config_names_the_engine_or_the_precision_measures_nothing(make_config, decode, monkeypatch):
+    monkeypatch.setattr(ops, "has_faster_decoder", lambda cfg, precision: True)
+    assert WANTS_INT8(make_config())
+    assert not WANTS_INT8(make_config(decode=decode))
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,10 @@ def translate(
         document.run(document_path, target, shared, options, report_path=report_path, restart=restart)
         return
     job = load_shared_translator(folders, settings, where, device) if is_job else None
-    translator = load_translator(folders, overrides=settings, device=device) if job is None else job.translator
+    if job is None:
+        translator = load_translator(folders, overrides=settings, device=device, starts_soon=bool(text))
+    else:
+        translator = job.translator
     if problem := translators.n_best_problem(n_best or 1, translator.decode):
         raise UsageError(f"--n-best: {problem}")
     if alignments and not as_json and translator.decode.on_suspect == "mark":

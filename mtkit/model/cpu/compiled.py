@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mtkit.config.model import ModelConfig
 from mtkit.model.cpu import decoding, tiles
 from mtkit.model.cpu.packing import pack_norms, pack_products
 from mtkit.model.inference import InferenceLinear
@@ -16,9 +17,8 @@ _MORE = 16  # positions beyond the source's length that a cache has room for at 
 _MOST_CHOICES = 32  # to choose more tokens, the loop that inserts them would take longer than sorting the row
 
 
-def can_compile(model: Any, precision: str) -> bool:
+def can_compile(cfg: ModelConfig, precision: str) -> bool:
     """Return whether the loops know all parts of a `Transformer`, and the processor the instructions."""
-    cfg = model.cfg
     known = (
         cfg.norm == "layernorm" and cfg.activation == "relu" and cfg.positions in ("sinusoidal", "marian", "learned")
     )

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mtkit.config.model import ModelConfig
 from mtkit.model.cpu import fused, packed, products, random_bytes
 from mtkit.model.distances import by_distance, by_key
 from mtkit.model.masks import BLOCKED
@@ -159,11 +160,20 @@ def seeded_dropout(seed: int, device: torch.device) -> AbstractContextManager[No
 def decoder(model: Any, precision: str) -> "CompiledTransformer | None":
     """Compile the loops over all layers, where numba works and they know the model's parts."""
     weight = next(model.parameters(), None)
-    if weight is None or weight.device.type != "cpu" or not fused.has_numba():
+    if weight is None or weight.device.type != "cpu" or not has_faster_decoder(model.cfg, precision):
         return None
-    from mtkit.model.cpu.compiled import CompiledTransformer, can_compile  # here: it imports numba
+    from mtkit.model.cpu.compiled import CompiledTransformer  # here: it imports numba
 
-    return CompiledTransformer(model, precision) if can_compile(model, precision) else None
+    return CompiledTransformer(model, precision)
+
+
+def has_faster_decoder(cfg: ModelConfig, precision: str) -> bool:
+    """Return whether numba works, and the loops know the model's parts."""
+    if not fused.has_numba():
+        return False
+    from mtkit.model.cpu.compiled import can_compile  # here: it imports numba
+
+    return can_compile(cfg, precision)
 
 
 def can_multiply(precision: str, device: torch.device) -> bool | None:

@@ -102,11 +102,7 @@ class TranslationValidator:
         assert isinstance(model, Transformer)
         model.eval()
         loss = dev_loss(model, self.corpus, self.plan, self.precision)
-        device = next(model.parameters()).device
-        # the model alone: no second attempts, no terminology
-        update = {"on_suspect": "off", "terminology": None, "tag": self.tag}
-        decode = self.cfg.decode.model_copy(update=update)
-        translator = Translator(NativeEngine([model], device), *self.tokenizers, decode)
+        translator = self._translator(NativeEngine([model], next(model.parameters()).device))
         translations = translator.translate([pair.src for pair in self.pairs])
         return TranslationScores(
             loss,
@@ -116,6 +112,18 @@ class TranslationValidator:
             tuple(translations),
             self._behaviour(translator),
         )
+
+    def int8_bleu(self, model: Transformer) -> float:
+        """Return the BLEU of the model on this CPU in 8-bit integers."""
+        translations = self._translator(NativeEngine([model], precision="int8")).translate(
+            [pair.src for pair in self.pairs]
+        )
+        return corpus_bleu(translations, self.references, self.settings)
+
+    def _translator(self, engine: NativeEngine) -> Translator:
+        """Return the model alone: it makes no second attempts and has no terminology."""
+        update = {"on_suspect": "off", "terminology": None, "tag": self.tag}
+        return Translator(engine, *self.tokenizers, self.cfg.decode.model_copy(update=update))
 
     @property
     def fingerprint(self) -> str:

