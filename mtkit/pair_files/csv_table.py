@@ -141,8 +141,10 @@ def rows(lines: Iterable[str], dialect: Dialect, name: str = "") -> Iterator[Row
     remaining = iter(lines)
     start = sum(map(len, itertools.islice(remaining, dialect.n_lines_before)))
     number = 1 + dialect.n_lines_before
-    quoting = csv.QUOTE_MINIMAL if dialect.has_quotes else csv.QUOTE_NONE
-    reader = csv.reader(taking(), delimiter=dialect.delimiter, quoting=quoting, strict=True)
+    if dialect.has_quotes:
+        reader = csv.reader(taking(), delimiter=dialect.delimiter, strict=True)
+    else:
+        reader = csv.reader(taking(), delimiter=dialect.delimiter, strict=True, quoting=csv.QUOTE_NONE)
     while True:
         try:
             texts = next(reader, None)

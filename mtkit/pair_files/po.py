@@ -197,6 +197,7 @@ class _Scan:
         self._name, self._encoding = name, encoding
         self._line = 0
         self._max_bytes = max_line_bytes()
+        self._last: Field | None
         self._begin()
 
     def entries(self, lines: Iterable[str]) -> Iterator[Entry]:
@@ -246,8 +247,7 @@ class _Scan:
             if key.startswith("msgstr"):
                 self._check_form(key)
                 self._has_form = True
-            self._last = Field(self._line, start, start + found.start(2) - 1, 0, [])
-            self._entry.fields[key] = self._last
+            self._entry.fields[key] = self._last = Field(self._line, start, start + found.start(2) - 1, 0, [])
         elif self._last is None:
             raise self._error("text before the first msgid")
         self._last.strings.append(first)
@@ -270,7 +270,7 @@ class _Scan:
 
     def _begin(self) -> None:
         self._entry = Entry()
-        self._last: Field | None = None
+        self._last = None
         self._has_form = False
         self._n_bytes = 0  # of the entry, at least
 
