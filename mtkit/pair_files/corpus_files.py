@@ -9,12 +9,12 @@ from typing import BinaryIO
 
 from mtkit.errors import UsageError
 from mtkit.languages import are_one_language, language_in_name
-from mtkit.pair_files import archive, csv_table, json_lines, moses, one_file, tmx, tsv
+from mtkit.pair_files import archive, json_lines, moses, one_file, tables, tmx
 from mtkit.pair_files.compression import open_output, reading
 from mtkit.pair_files.encodings import as_utf8
 from mtkit.pair_files.pairs import Languages, Pair, Tally, segment
 
-_WRITERS = {".csv": csv_table.writing, ".jsonl": json_lines.writing, ".tmx": tmx.writing, ".tsv": tsv.writing}
+_WRITERS = {".csv": tables.csv_writing, ".jsonl": json_lines.writing, ".tmx": tmx.writing, ".tsv": tables.tsv_writing}
 
 
 def read_one_file(
@@ -45,7 +45,7 @@ def read_tsv(path: Path, tally: Tally, encodings: Sequence[str] = ()) -> Iterato
     """Yield the pairs of a TSV file, whatever its name."""
     with reading(path) as file:
         tally.n_bytes_read = partial(_position, file)
-        for pair in tsv.pairs(as_utf8(file, str(path), encodings) if encodings else file, str(path)):
+        for pair in tables.tsv_pairs(as_utf8(file, str(path), encodings) if encodings else file, str(path)):
             tally.n_units += 1
             yield pair
 

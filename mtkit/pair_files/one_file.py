@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mtkit.errors import DataError
-from mtkit.pair_files import csv_table, json_lines, po, tmx, tsv, units, xliff
+from mtkit.pair_files import json_lines, po, tables, tmx, units, xliff
 from mtkit.pair_files.compression import MAGIC
 from mtkit.pair_files.pairs import Languages, Pair, Tally
 
 _UNITS: dict[str, Callable[[BinaryIO, str, Tally], Iterator[units.Unit]]] = {
-    ".csv": csv_table.units,
+    ".csv": tables.csv_units,
     ".jsonl": json_lines.units,
     ".po": po.units,
     ".tmx": tmx.units,
@@ -33,7 +33,7 @@ def pairs(file: BinaryIO, ending: str, name: str, langs: Languages | None, tally
     langs: source and target; None: those of the file, if it has two. TSV has no languages and gives every line's pair.
     """
     if ending == ".tsv":
-        for pair in tsv.pairs(file, name):
+        for pair in tables.tsv_pairs(file, name):
             tally.n_units += 1
             yield pair
         return

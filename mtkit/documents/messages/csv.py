@@ -13,7 +13,7 @@ from mtkit.documents.messages.message_text import Message, message_of
 from mtkit.documents.reading import Options, line_of, text_part
 from mtkit.errors import DataError
 from mtkit.languages import are_one_language
-from mtkit.pair_files.csv_table import Dialect, Row, dialect_of, fit_of, rows, sample_of
+from mtkit.pair_files.tables import Dialect, Row, dialect_of, fit_of, rows, sample_of
 from mtkit.pair_files.units import language_of_column
 from mtkit.quality.faults import CHARACTER_WORDS
 from mtkit.text.placeholders import PLACEHOLDER, STRINGS

@@ -1,4 +1,4 @@
-"""CSV: rows of columns between commas, semicolons or tabs, quoted where needed, with or without a header."""
+"""CSV, whose cells have quotes where needed, with or without a header; and TSV: source, tab, target on each line."""
 
 import csv
 import itertools
@@ -12,9 +12,10 @@ from typing import BinaryIO, NamedTuple, TextIO
 from mtkit.console import counted
 from mtkit.errors import DataError
 from mtkit.pair_files.lines import lines_of, max_line_bytes
-from mtkit.pair_files.pairs import Languages, Tally
+from mtkit.pair_files.pairs import Languages, Pair, Tally
 from mtkit.pair_files.units import Unit, header_of, is_like_header, names_of_columns
 
+_TAB = "\t"
 _DELIMITERS = ",;\t|"
 _LOOKED_AT = 100  # rows, to recognise the delimiter
 _MOST_LINES = 1000  # of these rows
@@ -40,7 +41,7 @@ class Row(NamedTuple):
     texts: list[str]  # what its cells hold
 
 
-def units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
+def csv_units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
     """Yield the texts of each row by language; a unit's number is the line on which its row begins.
 
     If columns of the first row name two or more languages, or source and target, it is a header; without one, the two
@@ -193,8 +194,37 @@ def _check_without_header(row: list[str], place: str, delimiter: str) -> None:
 
 
 @contextmanager
-def writing(file: TextIO, langs: Languages) -> Iterator[Callable[[str, str], None]]:
+def csv_writing(file: TextIO, langs: Languages) -> Iterator[Callable[[str, str], None]]:
     """Give a function that writes a pair as a row; the header has the languages, or src and tgt."""
     table = csv.writer(file, lineterminator="\n")
     table.writerow(names_of_columns(langs))
     yield lambda src, tgt: table.writerow((src, tgt)) and None
+
+
+def tsv_pairs(file: BinaryIO, name: str) -> Iterator[Pair]:
+    """Yield the first two columns of each line of TSV, which has neither a header nor quotes.
+
+    Raises DataError, with the line, if it has no tab, is a header, or if CR separates it from a second pair.
+    """
+    for number, line in enumerate(lines_of(file, name), start=1):
+        columns = line.split(_TAB, 2)
+        if len(columns) < 2:
+            raise DataError(f"{name}: line {number}: no tab; write each line as source, tab, target")
+        if number == 1 and header_of(line.split(_TAB)):
+            raise DataError(
+                f"{name}: line 1: a header ({', '.join(line.split(_TAB)[:10])}), which a .tsv does not have; name the "
+                "file .csv, where a header tells the columns, or remove the line if the first two columns are source "
+                "and target; if it is a pair, move it further down"
+            )
+        if "\r" in line and any(_TAB in part for part in line.split("\r")[1:]):
+            raise DataError(
+                f"{name}: line {number}: a CR, then a tab, as if a second pair began there; only LF ends lines: if CR "
+                "should, too, convert the file: sed 's/\\r$//' FILE | tr '\\r' '\\n'"
+            )
+        yield Pair(columns[0], columns[1], name, number)
+
+
+@contextmanager
+def tsv_writing(file: TextIO, _langs: Languages) -> Iterator[Callable[[str, str], None]]:
+    """Give a function that writes a pair as a line of TSV."""
+    yield lambda src, tgt: print(src, tgt, sep="\t", file=file)
