@@ -15,8 +15,7 @@ from mtkit.console import counted
 from mtkit.data.corpus import checksum, corpus_name, count_pairs, require_files
 from mtkit.data.encoded import EncodedCorpus, Lengths
 from mtkit.errors import DataError
-from mtkit.pair_files.lines import require_regular
-from mtkit.pair_files.scores import read_scores
+from mtkit.pair_files.lines import read_scores, require_regular
 
 Scores = npt.NDArray[np.float64]
 Eligible = npt.NDArray[np.bool_]

@@ -49,6 +49,24 @@ def lines_of(file: BinaryIO, name: str) -> Iterator[str]:
         yield line
 
 
+def read_scores(path: Path) -> Iterator[float]:
+    """Yield the number at the start of each line of a file of scores, one line a pair; what follows a tab is ignored.
+
+    Raises DataError for a line that does not begin with a number.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        text = line.partition("\t")[0]
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if value != value:
+            raise DataError(
+                f"{path}: line {number}: {text!r} is not a number; write one, such as -inf for a pair to leave out"
+            )
+        yield value
+
+
 def decode_line(
     raw: bytes,
     number: int,

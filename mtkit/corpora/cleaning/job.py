@@ -28,9 +28,8 @@ from mtkit.jobs.executors import Executor
 from mtkit.jobs.job import Counts, Job, Stage, run_job
 from mtkit.jobs.shards import shard_folder
 from mtkit.pair_files.compression import open_output, pack, packing
-from mtkit.pair_files.lines import as_column
+from mtkit.pair_files.lines import as_column, read_scores
 from mtkit.pair_files.pairs import Pair, place_of
-from mtkit.pair_files.scores import read_scores
 
 WINDOW_PAIRS = 5 * 4096  # of a shard: a multiple of the blocks of `language`
 _AT_ONCE = 4096  # pairs that are judged together
