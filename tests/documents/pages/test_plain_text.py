@@ -93,7 +93,3 @@ def test_a_wrapped_quotation_keeps_its_marks():
 def test_paragraphs_with_old_line_ends_stay_apart():
     text = "This is a paragraph of more than forty characters.\r\rThis is another one, and it is as long as that.\r"
     assert translated(text.encode(), "text", loud).raw.decode() == text.upper()
-
-
-def test_a_line_of_spaces_takes_no_quadratic_time():
-    translated(b" " * 200_000 + b"\n" + b"x", "text", loud)

@@ -6,6 +6,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_counts import n_calls
 from tiny_documents import loud, translated
 
 from mtkit.documents.reading import Options, document_of
@@ -263,8 +264,9 @@ def test_pysubs2_sees_the_same_timings_and_as_many_cues():
         ]
 
 
-def test_hostile_subtitles_are_read_in_no_time():
-    for piece in (
+@pytest.mark.parametrize(
+    "piece",
+    [
         "<i>",
         "</i>",
         "<i",
@@ -276,5 +278,11 @@ def test_hostile_subtitles_are_read_in_no_time():
         "1\n",
         "00:00:00,000 --> 00:00:09,000\na\n",
         "<v A>a\n",
-    ):
-        document_of(f"00:00:00,000 --> 00:00:09,000\n{piece * 5000}".encode(), "subtitles", Options())
+    ],
+)
+def test_hostile_subtitles_take_work_in_proportion_to_their_length(piece):
+    def n_calls_to_read(n: int) -> int:
+        raw = f"00:00:00,000 --> 00:00:09,000\n{piece * n}".encode()
+        return n_calls(document_of, raw, "subtitles", Options())
+
+    assert n_calls_to_read(600) < 2.5 * n_calls_to_read(300)
