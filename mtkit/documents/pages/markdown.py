@@ -3,17 +3,19 @@
 import html
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 
 from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segment, hold_out
 from mtkit.documents.inline import Inline, Part, inline_of
 from mtkit.documents.pages import html as pages
 from mtkit.documents.pages.markdown_blocks import Block, Blocks, blocks_of
-from mtkit.documents.pages.markdown_inline import Interval, Mark, destination_and_title, marks_of, pieces_of
+from mtkit.documents.pages.markdown_inline import Interval, Mark, marks_of, pieces_of, title_of
 from mtkit.documents.pages.markdown_writing import (
     PRIVATE,
+    Encoded,
     Surroundings,
     codes_in,
-    loses_codes,
+    encoded,
     marked,
     stand_in,
     written,
@@ -48,19 +50,30 @@ def _parse(text: str) -> Blocks:
 def _read_blocks(found: Blocks) -> Reading:
     text, place = found.text, line_of(found.text)
     values = sorted(
-        (value for block in found.blocks for value in _values(text, block, found, place)), key=lambda value: value[0]
+        (
+            value
+            for block, marks in zip(found.blocks, found.marks, strict=True)
+            for value in _values(text, block, marks, found, place)
+        ),
+        key=lambda value: value[0],
     )
     kept = hold_out(text, [interval for interval, _ in values])
     if values:
         found, place = blocks_of(kept), line_of(kept)
-    segments = [segment for block in found.blocks for segment in _segments(kept, block, found, place)]
+    segments = [
+        segment
+        for block, marks in zip(found.blocks, found.marks, strict=True)
+        for segment in _segments(kept, block, marks, found, place)
+    ]
     return Reading(kept, segments, [segment for _, segment in values])
 
 
-def _values(text: str, block: Block, found: Blocks, place: Place) -> Iterator[tuple[Interval, Segment]]:
+def _values(
+    text: str, block: Block, marks: Sequence[Mark], found: Blocks, place: Place
+) -> Iterator[tuple[Interval, Segment]]:
     """Yield the texts that stand inside codes: descriptions of images, titles, attributes of tags."""
     source = block.source
-    for start, end, inline, write in _values_in(block, found):
+    for start, end, inline, write in _values_in(block, marks, found):
         if any(map(str.isalpha, inline.text)):
             first, last = source.interval(start, end)
             raw = Inline(text[first:last], inline.text, inline.spans)
@@ -74,18 +87,18 @@ def _for(block: Block, write: Callable[[str], str]) -> Callable[[str], str]:
     return (lambda text: write(text).replace("|", "\\|")) if block.kind == "cell" else write
 
 
-def _values_in(block: Block, found: Blocks) -> Iterator[Value]:
+def _values_in(block: Block, marks: Sequence[Mark], found: Blocks) -> Iterator[Value]:
     text = block.source.text
     if block.kind == "html":
         for start, end in pages.attributes(pages.tags_of(text)):
             yield start, end, *pages.value_of(text, start, end)
     elif block.kind == "definition":
         label = _LABEL.match(text)
-        target = destination_and_title(text, label.end()) if label else None
-        if target and target[1]:
-            yield _title(text, *target[1])
+        title = title_of(text, label.end()) if label else None
+        if title:
+            yield _title(text, *title)
     else:
-        for mark in _marks(block, found):
+        for mark in marks:
             if mark.alt and (description := _description(text, mark, mark.alt, found)):
                 yield description
             if mark.title:
@@ -126,10 +139,6 @@ def _write_description(found: Blocks, label: str) -> Callable[[str], str]:
     return lambda text: written_value(text, found.labels) + label
 
 
-def _marks(block: Block, found: Blocks) -> list[Mark]:
-    return marks_of(block.source.text, found.labels)
-
-
 def _parts(text: str, pieces: Sequence[Piece], marks: Sequence[Mark]) -> Iterator[Part]:
     """Yield text and codes; the text as it reads."""
     read_as = {mark.start: mark.text for mark in marks if mark.is_text}
@@ -137,22 +146,22 @@ def _parts(text: str, pieces: Sequence[Piece], marks: Sequence[Mark]) -> Iterato
         yield piece.code or read_as.get(piece.start, text[piece.start : piece.end])
 
 
-def _segments(text: str, block: Block, found: Blocks, place: Place) -> Iterator[Segment]:
+def _segments(text: str, block: Block, marks: Sequence[Mark], found: Blocks, place: Place) -> Iterator[Segment]:
     """Yield what is translated of a block: of one of HTML several segments, of others none or one."""
     source = block.source
     if block.kind == "html":
         for segment in pages.segments(source.text, lambda index: place(source.place(index))):
             yield Segment(segment.inline, segment.place, _put_html(text, source, segment), segment.write)
     elif block.kind != "definition":
-        marks = _marks(block, found)
         pieces = _with_labels(list(pieces_of(source.text, marks)), marks, source.text)
         parts = list(_parts(source.text, pieces, marks))
         if any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts):
             start, end = source.interval(pieces[0].start, pieces[-1].end)
             inline = inline_of((part if isinstance(part, str) else stand_in(part) for part in parts), text[start:end])
             where = _surroundings(text, block, found, marks, (pieces[0].start, pieces[-1].end))
-            refuse = _refuse(inline.source, where)
-            yield Segment(inline, place(start), _put(text, source, (start, end), where), marked, refuse)
+            encode = lru_cache(1)(partial(encoded, where=where))  # to refuse a translation, and to put it in
+            refuse = _refuse(inline.source, encode)
+            yield Segment(inline, place(start), _put(text, source, (start, end), where, encode), marked, refuse)
 
 
 def _with_labels(pieces: Sequence[Piece], marks: Sequence[Mark], text: str) -> Sequence[Piece]:
@@ -190,18 +199,18 @@ def _separator(text: str, source: Source) -> str:
     return text[source.ends[0] : source.starts[1]] if len(source.starts) > 1 else "\n"
 
 
-def _put(text: str, source: Source, interval: Interval, where: Surroundings) -> Put:
+def _put(text: str, source: Source, interval: Interval, where: Surroundings, encode: Callable[[str], Encoded]) -> Put:
     def put(filled: Filled) -> list[Edit]:
         if filled.text == text[slice(*interval)]:
             return []
-        return [Edit(*interval, _separator(text, source).join(written(filled.text, where)))]
+        return [Edit(*interval, _separator(text, source).join(written(encode(filled.text), where)))]
 
     return put
 
 
-def _refuse(source: str, where: Surroundings) -> Callable[[str], str]:
+def _refuse(source: str, encode: Callable[[str], Encoded]) -> Callable[[str], str]:
     why = "its codes, such as **, would not count beside the words to which they belong"
-    return lambda text: why if text != source and loses_codes(text, where) else ""
+    return lambda text: why if text != source and not encode(text).has_all else ""
 
 
 def _put_html(text: str, source: Source, segment: Segment) -> Put:
@@ -230,9 +239,6 @@ def _structure(found: Blocks) -> object:
         )
         for token in found.tokens
     ]
-    codes = [codes_in(block.source.text, _marks(block, found)) for block in found.blocks if block.kind not in _OTHERS]
+    codes = [codes_in(block.source.text, marks) for block, marks in zip(found.blocks, found.marks, strict=True)]
     pieces = [pages.structure(pages.Page.of(block.source.text)) for block in found.blocks if block.kind == "html"]
     return tokens, found.targets, codes, pieces
-
-
-_OTHERS = ("html", "definition")

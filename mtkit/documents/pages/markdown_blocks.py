@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from markdown_it import MarkdownIt, rules_block
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
+from mtkit.documents.pages.markdown_inline import Mark, marks_of
 from mtkit.documents.source import NEWLINE, Source, lines_of
 from mtkit.errors import DataError
 
@@ -48,6 +50,14 @@ class Blocks:
     tokens: Sequence[Token]  # of markdown-it-py
     labels: Collection[str]  # of link reference definitions
     targets: Sequence[tuple[str, str]]  # labels and targets of these
+
+    @cached_property
+    def marks(self) -> Sequence[Sequence[Mark]]:
+        """The inline markup of each block; none of HTML and definitions, which have other markup."""
+        return [
+            () if block.kind in ("html", "definition") else marks_of(block.source.text, self.labels)
+            for block in self.blocks
+        ]
 
 
 def blocks_of(text: str) -> Blocks:
@@ -173,9 +183,11 @@ def _line(token: Token, number: int, lines: Sequence[tuple[int, int]]) -> tuple[
 Rule = Callable[[StateBlock, int, int, bool], bool]
 
 
+@cache
 def _parser() -> MarkdownIt:
     """Return a parser of blocks whose tokens say in which column the text of their lines starts."""
     parser = MarkdownIt("commonmark", {"maxNesting": _MOST_LEVELS})
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # a link to a file is a link
     parser.core.ruler.enableOnly(["normalize", "block"])
     parser.enable("table")
     of_others = {"heading": ["paragraph", "reference", "blockquote"], "table": ["paragraph", "reference"]}

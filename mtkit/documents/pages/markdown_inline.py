@@ -1,51 +1,36 @@
 """Inline Markdown: where emphasis, links, code spans, tags and the like stand in the text of a block.
 
-The rules are those of CommonMark 0.31 (https://spec.commonmark.org/0.31.2/#inlines) with strikethrough, footnotes and
-task lists as on GitHub; formulas in dollars, {% tags %} of templates, {#attributes} and :emoji: are codes, too.
+The inline rules of markdown-it-py do the parsing; each is traced, because its tokens do not tell where they stand. To
+CommonMark come strikethrough, footnotes and task lists as on GitHub. Formulas in dollars, {% tags %} of templates,
+{#attributes} and :emoji: are codes, too.
 """
 
-import html
 import re
-import unicodedata
-from bisect import bisect_right
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
-from html.entities import html5
+from functools import cache
 from typing import NamedTuple
 
-from markdown_it.common.utils import normalizeReference
+from markdown_it import MarkdownIt, rules_inline
+from markdown_it.helpers import parseLinkDestination, parseLinkLabel, parseLinkTitle
+from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Delimiter
 
 from mtkit.documents.inline import Code, Kind
 from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece
 
-_MOST_PARENTHESES = 32  # within each other, in the target of a link; as in cmark
-_MOST_IN_LABEL = 999  # characters of a link label
-_ESCAPE = re.compile(r"\\[!-/:-@\[-`{-~]")
-_ENTITY = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]{1,31});")
-_AUTOLINK = re.compile(
-    r"<(?:[a-zA-Z][a-zA-Z0-9+.-]{1,31}:[^\s<>]*+|[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)*)>"
-)
-_VALUE = r"""(?:[^\s"'=<>`]++|'[^']*+'|"[^"]*+")"""
-_TAG = re.compile(
-    rf"<(?:/[a-zA-Z][a-zA-Z0-9-]*+\s*+|[a-zA-Z][a-zA-Z0-9-]*+(?:\s++[a-zA-Z_:][\w.:-]*+(?:\s*+=\s*+{_VALUE})?)*+\s*+/?)>"
-)
-_OTHER_TAGS = (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"))
-_EMPTY_COMMENT = re.compile("<!---?>")
-_DECLARATION = re.compile(r"<![a-zA-Z][^<>]{0,2000}>")
-_FOOTNOTE = re.compile(r"\[\^[^\s\[\]]{1,99}\](?!\()")
+_MOST_LEVELS = 20  # of brackets within each other that are tried as links; the time grows with it
+_FOOTNOTE = r"\[\^[^\s\[\]]{1,99}\](?!\()"
+_TEMPLATE = r"\{%[^\n]{0,500}?%\}|\{\{[<%][^\n]{0,500}?[>%]\}\}|\{:[^{}\n]{0,500}\}|\{[#.][A-Za-z][^{}\n]{0,500}\}"
+_FORMULA = r"\$\$[^$`]{1,2000}+\$\$|(?<![\w$])\$[^\s$`](?:[^$`\n]{0,500}[^\s$`])?\$(?!\w)"
+_EMOJI = r"(?<![\w:]):[a-z0-9_+-]*[a-z][a-z0-9_+-]*:(?![\w:])"
+_EXTENSION = re.compile("|".join((_FOOTNOTE, _TEMPLATE, _FORMULA, _EMOJI)))
 _AT_START = re.compile(r"\[\^[^\s\[\]]{1,99}\]:[ \t]*|\[[ xX]\][ \t]+|\[![A-Z]{1,20}\][+-]?(?:[ \t]*\n|$)")
-_LABEL = re.compile(rf"\[((?:[^\[\]\\]|\\.){{0,{_MOST_IN_LABEL}}})\]", re.DOTALL)
-_TITLE = re.compile(r'"((?:[^"\\]|\\.)*+)"' r"|'((?:[^'\\]|\\.)*+)'" r"|\(((?:[^()\\]|\\.)*+)\)", re.DOTALL)
-_SPACES = re.compile(r"[ \t]*\n?[ \t]*")
-_TEMPLATE = re.compile(
-    r"\{%[^\n]{0,500}?%\}|\{\{[<%][^\n]{0,500}?[>%]\}\}|\{:[^{}\n]{0,500}\}|\{[#.][A-Za-z][^{}\n]{0,500}\}"
-)
-_FORMULA = re.compile(r"\$\$[^$`]{1,2000}+\$\$|(?<![\w$])\$[^\s$`](?:[^$`\n]{0,500}[^\s$`])?\$(?!\w)")
-_EMOJI = re.compile(r"(?<![\w:]):[a-z0-9_+-]*[a-z][a-z0-9_+-]*:(?![\w:])")
-_SPECIAL = re.compile(r"[\\`<&!\[\]*_~\n${:]")
+_SPACES = re.compile(r"[ \t\n]*")
+_ESCAPE = re.compile(r"\\[\n!-/:-@\[-`{-~]")
 
 Interval = tuple[int, int]
+Rule = Callable[[StateInline, bool], bool]
 
 
 class Mark(NamedTuple):
@@ -62,34 +47,21 @@ class Mark(NamedTuple):
     label: str | None = None  # of a link whose text is its label
 
 
-@dataclass
-class _Run:
-    """Delimiters of one kind side by side, as far as they have not become markup."""
-
-    start: int
-    end: int
-    char: str
-    can_open: bool
-    can_close: bool
-    length: int = field(init=False)  # at first
-
-    def __post_init__(self) -> None:
-        self.length = self.end - self.start
-
-
-class _Bracket(NamedTuple):
-    start: int
-    is_image: bool
-    n_runs: int  # before it
-
-
 def marks_of(text: str, labels: Container[str] = ()) -> list[Mark]:
     """Return the markup of a block's text, in order, without overlap.
 
     text: without what stands before its lines, such as > of a quotation; lines end in a newline.
     labels: of link reference definitions, as `normalizeReference` makes them.
     """
-    return _Parser(text, labels).parse()
+    state = _State(text, labels)
+    if start := _AT_START.match(text):
+        state.marks.append(Mark(*start.span(), "single"))
+        state.pos = start.end()
+    state.md.inline.tokenize(state)
+    for rule in state.md.inline.ruler2.getRules(""):
+        rule(state)
+    marks = [*state.marks, *_emphasis(state)]
+    return _without_elements(sorted(marks, key=lambda mark: mark.start), state.tags)
 
 
 def pieces_of(text: str, marks: Sequence[Mark]) -> Iterator[Piece]:
@@ -108,258 +80,176 @@ def pieces_of(text: str, marks: Sequence[Mark]) -> Iterator[Piece]:
         yield Piece(at, len(text))
 
 
-def destination_and_title(text: str, at: int) -> tuple[int, Interval | None] | None:
-    """Return where the target of a link that begins at a character ends, its title included, and where this stands.
-
-    Returns None if there is no target.
-    """
-    end = _destination(text, at)
-    if end is None:
+def title_of(text: str, at: int) -> Interval | None:
+    """Return where the title of a link stands whose target begins at a character; None if it has none."""
+    target = parseLinkDestination(text, at, len(text))
+    if not target.ok:
         return None
-    spaces = _SPACES.match(text, end)
-    if spaces and spaces.end() > end and (title := _TITLE.match(text, spaces.end())):
-        assert title.lastindex is not None
-        return title.end(), title.span(title.lastindex)
-    return end, None
+    start = _end_of_spaces(text, target.pos)
+    title = parseLinkTitle(text, start, len(text))
+    return (start + 1, title.pos - 1) if title.ok and start > target.pos else None
 
 
-def _destination(text: str, at: int) -> int | None:
-    if text[at : at + 1] == "<":
-        end = re.compile(r"<(?:[^<>\n\\]|\\.)*+>").match(text, at)
-        return end.end() if end else None
-    depth, index = 0, at
-    while index < len(text) and text[index] > " ":
-        if text[index] == "\\" and _ESCAPE.match(text, index):
-            index += 1
-        elif text[index] == "(":
-            depth += 1
-            if depth > _MOST_PARENTHESES:
-                return None
-        elif text[index] == ")":
-            if depth == 0:
-                break
-            depth -= 1
-        index += 1
-    return index if depth == 0 else None
+class _State(StateInline):
+    """What the rules share while they parse a text, and the markup that they have found."""
 
-
-class _Parser:
     def __init__(self, text: str, labels: Container[str]) -> None:
-        self.text, self.labels = text, labels
+        super().__init__(text, _parser(), {"references": _References(labels)}, [])
         self.marks: list[Mark] = []
-        self.runs: list[_Run] = []
-        self.brackets: list[_Bracket] = []
-        self.n_inactive = 0  # so many of the first brackets stand before a link, so they begin none
-        self.backticks: dict[int, list[int]] = {}  # where runs of each length start
-        for run in re.finditer("`+", text):
-            self.backticks.setdefault(len(run[0]), []).append(run.start())
-        self.last = {end: text.rfind(end) for _, end in _OTHER_TAGS}
         self.tags: list[html_text.FoundTag] = []
 
-    def parse(self) -> list[Mark]:
-        at = 0
-        if start := _AT_START.match(self.text):
-            at = self._single(start)
-        steps: dict[str, Callable[[int], int]] = {
-            "\\": self._escape, "`": self._code, "<": self._tag, "&": self._entity, "!": self._bang,
-            "[": self._open_bracket, "]": self._close_bracket, "*": self._delimiters, "_": self._delimiters,
-            "~": self._delimiters, "\n": self._newline, "$": self._other(_FORMULA), "{": self._other(_TEMPLATE),
-            ":": self._other(_EMOJI),
-        }  # fmt: skip
-        while special := _SPECIAL.search(self.text, at):
-            at = steps[special[0]](special.start())
-        self._emphasis(0)
-        return _without_elements(sorted(self.marks), self.tags)
 
-    def _single(self, match: re.Match[str], text: str = "") -> int:
-        self.marks.append(Mark(*match.span(), "single", text=text))
-        return match.end()
+class _References:
+    """The link reference definitions, as the rules look them up; where they lead does not matter."""
 
-    def _as_text(self, start: int, end: int, text: str) -> int:
-        self.marks.append(Mark(start, end, "single", text=text, is_text=True))
-        return end
+    def __init__(self, labels: Container[str]) -> None:
+        self._labels = labels
 
-    def _escape(self, at: int) -> int:
-        if self.text[at + 1 : at + 2] == "\n":
-            self.marks.append(Mark(at, at + 2, "single", text="\n"))
-            return at + 2
-        return self._as_text(at, at + 2, self.text[at + 1]) if _ESCAPE.match(self.text, at) else at + 1
-
-    def _code(self, at: int) -> int:
-        end = at
-        while self.text[end : end + 1] == "`":
-            end += 1
-        starts = self.backticks.get(end - at, [])  # none for what an escape has left of a run
-        following = bisect_right(starts, at)
-        if following == len(starts):
-            return end
-        stop = starts[following] + end - at
-        self.marks.append(Mark(at, stop, "single"))
-        return stop
-
-    def _tag(self, at: int) -> int:
-        if link := _AUTOLINK.match(self.text, at):
-            return self._single(link)
-        if tag := _TAG.match(self.text, at):
-            found = html_text.TAG.match(self.text, at)
-            if found is not None and found.end() == tag.end():
-                self.tags.append((*found.span(), found))
-            return self._single(tag)
-        if comment := _EMPTY_COMMENT.match(self.text, at):
-            return self._single(comment)
-        for begin, end in _OTHER_TAGS:
-            if self.text.startswith(begin, at) and self.last[end] >= at + len(begin):
-                stop = self.text.index(end, at + len(begin)) + len(end)
-                self.marks.append(Mark(at, stop, "single"))
-                return stop
-        declaration = _DECLARATION.match(self.text, at)
-        return self._single(declaration) if declaration else at + 1
-
-    def _entity(self, at: int) -> int:
-        entity = _ENTITY.match(self.text, at)
-        if entity is None:
-            return at + 1
-        if entity[0][1] != "#" and entity[0][1:] not in html5:
-            return at + 1
-        return self._as_text(at, entity.end(), html.unescape(entity[0]))
-
-    def _other(self, pattern: re.Pattern[str]) -> Callable[[int], int]:
-        def step(at: int) -> int:
-            match = pattern.match(self.text, at)
-            return self._single(match) if match else at + 1
-
-        return step
-
-    def _newline(self, at: int) -> int:
-        start = at
-        while start > 0 and self.text[start - 1] == " " and (not self.marks or self.marks[-1].end < start):
-            start -= 1
-        if at - start >= 2:
-            self.marks.append(Mark(start, at + 1, "single", text="\n"))
-        else:
-            self._as_text(start, at + 1, " ")
-        return at + 1
-
-    def _bang(self, at: int) -> int:
-        if self.text[at + 1 : at + 2] != "[" or _FOOTNOTE.match(self.text, at + 1):
-            return at + 1
-        self.brackets.append(_Bracket(at, True, len(self.runs)))
-        return at + 2
-
-    def _open_bracket(self, at: int) -> int:
-        if footnote := _FOOTNOTE.match(self.text, at):
-            return self._single(footnote)
-        self.brackets.append(_Bracket(at, False, len(self.runs)))
-        return at + 1
-
-    def _close_bracket(self, at: int) -> int:
-        if not self.brackets:
-            return at + 1
-        bracket = self.brackets.pop()
-        is_active = bracket.is_image or len(self.brackets) >= self.n_inactive
-        self.n_inactive = min(self.n_inactive, len(self.brackets))
-        target = self._target(bracket, at) if is_active else None
-        if target is None:
-            return at + 1
-        end, title, label = target
-        first = bracket.start + (2 if bracket.is_image else 1)
-        if bracket.is_image:
-            del self.runs[bracket.n_runs :]
-            while self.marks and self.marks[-1].start >= bracket.start:
-                self.marks.pop()
-            while self.tags and self.tags[-1][0] >= bracket.start:
-                self.tags.pop()
-            self.marks.append(Mark(bracket.start, end, "single", alt=(first, at), title=title, label=label))
-        else:
-            self._emphasis(bracket.n_runs)
-            self.marks.append(Mark(bracket.start, first, "open", "link"))
-            self.marks.append(Mark(at, end, "close", "link", title=title, label=label))
-            self.n_inactive = len(self.brackets)
-        return end
-
-    def _target(self, bracket: _Bracket, at: int) -> tuple[int, Interval | None, str | None] | None:
-        """Return where the link whose text ends at a character ends, where its title stands, and its label."""
-        if self.text[at + 1 : at + 2] == "(":
-            start = _end_of(_SPACES, self.text, at + 2)
-            found = destination_and_title(self.text, start)
-            if found is not None:
-                end = _end_of(_SPACES, self.text, found[0])
-                if self.text[end : end + 1] == ")":
-                    return end + 1, found[1], None
-        end = at + 1
-        is_full = False
-        label = self.text[bracket.start + 1 + bracket.is_image : at] if at - bracket.start <= _MOST_IN_LABEL else ""
-        if full := _LABEL.match(self.text, at + 1):
-            end = full.end()
-            is_full = full[1] != ""
-            label = full[1] or label
-        is_label = label.strip() and _LABEL.fullmatch(f"[{label}]")
-        if not is_label or normalizeReference(label) not in self.labels:
-            return None
-        return end, None, None if is_full else label
-
-    def _delimiters(self, at: int) -> int:
-        char, end = self.text[at], at
-        while self.text[end : end + 1] == char:
-            end += 1
-        before, after = self.text[at - 1 : at] if at else "\n", self.text[end : end + 1] or "\n"
-        left = not after.isspace() and (not is_punctuation(after) or before.isspace() or is_punctuation(before))
-        right = not before.isspace() and (not is_punctuation(before) or after.isspace() or is_punctuation(after))
-        if char == "_":
-            left, right = left and (not right or is_punctuation(before)), right and (not left or is_punctuation(after))
-        if char != "~" or end - at == 2:
-            self.runs.append(_Run(at, end, char, left, right))
-        return end
-
-    def _emphasis(self, first: int) -> None:
-        """Make markup of the delimiters from the run of an index on."""
-        waiting: list[_Run] = []
-        bottoms: dict[tuple[str, bool, int], int] = {}  # of those waiting, so many fit no closing run of the kind
-        for run in self.runs[first:]:
-            key = run.char, run.can_open, run.length % 3
-            while run.can_close and run.start < run.end:
-                index = len(waiting) - 1
-                while index >= bottoms.get(key, 0) and not _fit(waiting[index], run):
-                    index -= 1
-                if index < bottoms.get(key, 0):
-                    bottoms[key] = len(waiting)
-                    break
-                del waiting[index + 1 :]
-                self._pair(waiting[index], run)
-                if waiting[index].start == waiting[index].end:
-                    del waiting[index]
-                bottoms = {kind: min(bottom, len(waiting)) for kind, bottom in bottoms.items()}
-            if run.can_open and run.start < run.end:
-                waiting.append(run)
-        del self.runs[first:]
-
-    def _pair(self, opening: _Run, closing: _Run) -> None:
-        n = 2 if min(opening.end - opening.start, closing.end - closing.start) >= 2 else 1
-        opening.end -= n
-        start, name = opening.end, opening.char * n
-        self.marks.append(Mark(start, start + n, "open", name))
-        self.marks.append(Mark(closing.start, closing.start + n, "close", name))
-        closing.start += n
+    def get(self, label: str, default: None = None) -> dict[str, str] | None:
+        return {"href": "", "title": ""} if label in self._labels else default
 
 
-def is_punctuation(character: str) -> bool:
-    """Return whether a character counts as punctuation next to a delimiter."""
-    return unicodedata.category(character)[0] in "PS"
+@cache
+def _parser() -> MarkdownIt:
+    """Return a parser whose inline rules note the markup in the state, if this is a `_State`."""
+    parser = MarkdownIt("commonmark", {"maxNesting": _MOST_LEVELS}).enable("strikethrough")
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # a link to a file is a link
+    parser.normalizeLink = parser.normalizeLinkText = str  # type: ignore[method-assign,assignment]
+    parser.inline.ruler2.disable("fragments_join")  # which would lose the places of tokens
+    rules: dict[str, tuple[Rule, Callable[[_State, int], None]]] = {
+        "newline": (rules_inline.newline, _note_newline),
+        "escape": (_escape, _note_character),
+        "backticks": (rules_inline.backtick, _note_single),
+        "strikethrough": (_strikethrough, _note_delimiters),
+        "emphasis": (rules_inline.emphasis.tokenize, _note_delimiters),
+        "link": (rules_inline.link, _note_link),
+        "image": (rules_inline.image, _note_image),
+        "autolink": (rules_inline.autolink, _note_single),
+        "html_inline": (rules_inline.html_inline, _note_tag),
+        "entity": (rules_inline.entity, _note_character),
+    }
+    for name, (rule, note) in rules.items():
+        parser.inline.ruler.at(name, _traced(rule, note))
+    parser.inline.ruler.before("link", "extension", _traced(_extension, _note_single))
+    return parser
 
 
-def _fit(opening: _Run, closing: _Run) -> bool:
-    if opening.char != closing.char:
-        return False
-    if opening.char == "~":
+def _traced(rule: Rule, note: Callable[[_State, int], None]) -> Rule:
+    """Return the rule, followed by a note of the markup that it has found. note: takes where this starts."""
+
+    def traced(state: StateInline, silent: bool) -> bool:
+        start, n_tokens = state.pos, len(state.tokens)
+        if not rule(state, silent):
+            return False
+        if isinstance(state, _State) and len(state.tokens) > n_tokens:
+            note(state, start)
         return True
-    odd = opening.can_close or closing.can_open
-    return not (odd and (opening.length + closing.length) % 3 == 0 and (opening.length % 3 or closing.length % 3))
+
+    return traced
 
 
-def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
-    match = pattern.match(text, at)
-    assert match is not None
-    return match.end()
+def _escape(state: StateInline, silent: bool) -> bool:
+    """Apply the rule to what has an escaped character; it would also take a space, which may belong to a line break."""
+    return bool(_ESCAPE.match(state.src, state.pos)) and rules_inline.escape(state, silent)
+
+
+def _strikethrough(state: StateInline, silent: bool) -> bool:
+    """Take two tildes for a delimiter; GitHub leaves more of them as they are."""
+    if silent or state.src[state.pos] != "~":
+        return False
+    found = state.scanDelims(state.pos, True)
+    if found.length == 2:
+        state.push("text", "", 0).content = "~~"
+        index = len(state.tokens) - 1
+        state.delimiters.append(Delimiter(ord("~"), 0, index, end=-1, open=found.can_open, close=found.can_close))
+    else:
+        state.pending += "~" * found.length
+    state.pos += found.length
+    return True
+
+
+def _extension(state: StateInline, silent: bool) -> bool:
+    """Take what is no CommonMark for one code."""
+    found = _EXTENSION.match(state.src, state.pos)
+    if found is None or found.end() > state.posMax:
+        return False
+    if not silent:
+        state.push("extension", "", 0)
+    state.pos = found.end()
+    return True
+
+
+def _note_single(state: _State, start: int) -> None:
+    state.marks.append(Mark(start, state.pos, "single"))
+
+
+def _note_character(state: _State, start: int) -> None:
+    """Note an escaped character or an entity; a backslash before a newline is a code."""
+    if state.tokens[-1].type == "hardbreak":
+        state.marks.append(Mark(start, start + 2, "single", text="\n"))
+    else:
+        state.marks.append(Mark(start, state.pos, "single", text=state.tokens[-1].content, is_text=True))
+
+
+def _note_newline(state: _State, at: int) -> None:
+    start, is_hard = at, state.tokens[-1].type == "hardbreak"
+    while start > 0 and state.src[start - 1] == " " and (not state.marks or state.marks[-1].end < start):
+        start -= 1
+    state.marks.append(Mark(start, at + 1, "single", text="\n" if is_hard else " ", is_text=not is_hard))
+
+
+def _note_delimiters(state: _State, start: int) -> None:
+    """Note where the tokens of delimiters stand: of tildes there is one, of others one for each character."""
+    n = 1 if state.src[start] == "~" else state.pos - start
+    for index, token in enumerate(state.tokens[-n:]):
+        token.meta["at"] = start + index
+
+
+def _note_tag(state: _State, start: int) -> None:
+    _note_single(state, start)
+    found = html_text.TAG.match(state.src, start)
+    if found is not None and found.end() == state.pos:
+        state.tags.append((*found.span(), found))
+
+
+def _note_link(state: _State, start: int) -> None:
+    end, stop = parseLinkLabel(state, start, True), state.pos
+    title, label = _target(state, start + 1, end)
+    state.marks.append(Mark(start, start + 1, "open", "link"))
+    state.marks.append(Mark(end, stop, "close", "link", title=title, label=label))
+
+
+def _note_image(state: _State, start: int) -> None:
+    first = start + 2
+    end = first + len(state.tokens[-1].content)
+    title, label = _target(state, first, end)
+    state.marks.append(Mark(start, state.pos, "single", alt=(first, end), title=title, label=label))
+
+
+def _target(state: _State, start: int, end: int) -> tuple[Interval | None, str | None]:
+    """Return where the title of a link stands, and its label if this is its text, which stands from start to end."""
+    behind = state.src[end + 1 : state.pos]
+    if behind.startswith("("):
+        return title_of(state.src, _end_of_spaces(state.src, end + 2)), None
+    return None, state.src[start:end] if behind in ("", "[]") else None
+
+
+def _end_of_spaces(text: str, at: int) -> int:
+    found = _SPACES.match(text, at)
+    assert found is not None
+    return found.end()
+
+
+def _emphasis(state: _State) -> Iterator[Mark]:
+    """Yield the delimiters that have become markup."""
+    for token in state.tokens:
+        if token.type in _DELIMITERS:
+            first = token.meta["at"] - (token.type == "strong_open")  # the inner one of two has the token
+            kind: Kind = "open" if token.nesting == 1 else "close"
+            yield Mark(first, first + len(token.markup), kind, token.markup)
+
+
+_DELIMITERS = frozenset(f"{name}_{side}" for name in ("em", "strong", "s") for side in ("open", "close"))
 
 
 def _without_elements(marks: Sequence[Mark], tags: Sequence[html_text.FoundTag]) -> list[Mark]:

@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from mtkit.documents.inline import Code
 from mtkit.documents.pages.markdown_inline import Mark, marks_of
@@ -47,6 +49,19 @@ class Surroundings:
     column: int = 0  # of the first character, counted from the start of its line
     indent: int = 0  # of the lines that follow
 
+    @cached_property
+    def wanted(self) -> Counter[str]:
+        """The codes of the block, each as often as in the source."""
+        return codes_in(self.block, self.expected)
+
+
+class Encoded(NamedTuple):
+    """A translation as Markdown."""
+
+    text: str  # with signs before what is not escaped
+    marks: Sequence[Mark]  # the markup of the block in which it stands
+    has_all: bool  # whether all its codes count
+
 
 def marked(text: str) -> str:
     """Return a translation with a sign before each punctuation mark, so that `written` can escape it."""
@@ -60,9 +75,9 @@ def stand_in(code: Code) -> Code:
     return Code(_STAND_INS[code.name[0], code.kind] * len(code.markup), code.kind, code.name)
 
 
-def written(text: str, where: Surroundings) -> list[str]:
-    """Return the lines of a translation, in which `marked` has signed text, and codes are those of `stand_in`."""
-    first, *others = _protected(_with_codes(text, where)[0], where).split("\n")
+def written(found: Encoded, where: Surroundings) -> list[str]:
+    """Return the lines of a translation."""
+    first, *others = _protected(found, where).split("\n")
     lines = [*_wrapped(first, where, where.column), *(line for part in others for line in _wrapped(part, where))]
     is_first = where.is_at_start and not where.before.strip()
     lines = [_start_escaped(line, is_first, number) for number, line in enumerate(lines)]
@@ -73,31 +88,28 @@ def written(text: str, where: Surroundings) -> list[str]:
     return [_plain(line).replace(_SPACE, " ") for line in lines]
 
 
-def loses_codes(text: str, where: Surroundings) -> bool:
-    """Return whether codes would not count where they stand in a translation, however it is escaped."""
-    return not _with_codes(text, where)[1]
+def encoded(text: str, where: Surroundings) -> Encoded:
+    """Escape a translation, in which `marked` has signed text, and codes are those of `stand_in`.
 
-
-def _with_codes(text: str, where: Surroundings) -> tuple[str, bool]:
-    """Return a translation as Markdown, with signs before what is not escaped, and whether all its codes count."""
-    wanted = codes_in(where.block, where.expected)
+    Some codes may not count where they stand, however it is escaped.
+    """
     spaced = _NO_OPEN.sub(r" \1", _NO_CLOSE.sub(r"\1 ", text))
     for variant, delimiters in ((text, _AS_THEY_ARE), (text, _ASTERISKS), (spaced, _ASTERISKS)):
-        escaped = _escaped(_replaced(variant, delimiters), where)
-        if _codes(escaped, where) == wanted:
-            return escaped, True
+        found = _escaped(_replaced(variant, delimiters), where)
+        if found.has_all:
+            return found
     as_it_is = _replaced(text, _AS_THEY_ARE)
     for characters in (_BRACKETS, _ALL):
-        escaped = _escaped(_with_backslashes(as_it_is, characters), where)
-        if _codes(escaped, where) == wanted:
-            return escaped, True
-    return _escaped(as_it_is, where), False
+        found = _escaped(_with_backslashes(as_it_is, characters), where)
+        if found.has_all:
+            return found
+    return _escaped(as_it_is, where)
 
 
 def written_value(text: str, labels: Container[str]) -> str:
     """Return text as the description of an image: on its own, but within brackets."""
     where = Surroundings("", "", labels, (), "")
-    escaped = _escaped(marked(text), where)
+    escaped = _escaped(marked(text), where).text
     depth = lowest = 0
     for bracket in re.findall(rf"{_TEXT}([\[\]])", escaped):
         depth += 1 if bracket == "[" else -1
@@ -135,12 +147,7 @@ def _plain(text: str) -> str:
     return text.replace(_TEXT, "")
 
 
-def _codes(text: str, where: Surroundings) -> Counter[str]:
-    whole = where.before + _plain(text) + where.after
-    return codes_in(whole, marks_of(whole, where.labels))
-
-
-def _escaped(text: str, where: Surroundings) -> str:
+def _escaped(text: str, where: Surroundings) -> Encoded:
     """Put a backslash before punctuation that would begin or end markup."""
     for _ in range(_MOST_ROUNDS):
         whole = where.before + _plain(text) + where.after
@@ -150,9 +157,12 @@ def _escaped(text: str, where: Surroundings) -> str:
         new = _with_backslashes_at(text, begun)
         new = _with_backslashes_at(text, ended) if new == text else new
         if new == text:
-            return text
+            return Encoded(text, marks, codes_in(whole, marks) == where.wanted)
         text = new
-    return _with_backslashes(text, _ALL)
+    text = _with_backslashes(text, _ALL)
+    whole = where.before + _plain(text) + where.after
+    marks = marks_of(whole, where.labels)
+    return Encoded(text, marks, codes_in(whole, marks) == where.wanted)
 
 
 def _with_backslashes_at(text: str, places: Container[int]) -> str:
@@ -169,15 +179,17 @@ def _with_backslashes(text: str, characters: str) -> str:
     return re.sub(rf"{_TEXT}([{re.escape(characters)}])", r"\\\1", text)
 
 
-def _protected(text: str, where: Surroundings) -> str:
+def _protected(found: Encoded, where: Surroundings) -> str:
     """Put a sign in the place of each space in a code, so that no line is broken there."""
-    plain = where.before + _plain(text) + where.after
+    plain = where.before + _plain(found.text) + where.after
     in_codes = set[int]()
-    for mark in marks_of(plain, where.labels):
+    for mark in found.marks:
         if not mark.is_text and " " in plain[mark.start : mark.end]:
             in_codes |= {index for index in range(mark.start, mark.end) if plain[index] == " "}
+    if not in_codes:
+        return found.text
     at, parts = len(where.before), []
-    for character in text:
+    for character in found.text:
         parts.append(_SPACE if at in in_codes and character == " " else character)
         at += character != _TEXT
     return "".join(parts)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from tiny_counts import n_calls
 from tiny_documents import loud, translated
 
 from mtkit.documents.pages.markdown_blocks import blocks_of
@@ -168,6 +169,12 @@ def test_punctuation_that_was_escaped_in_codes_is_escaped_again():
     assert found.raw.decode() == "[X\\]Y](u) IS *A\\*B* AND **C\\*\\*D**, \\[E\\](F)\n"
 
 
+def test_links_may_lead_to_files():
+    text = b"see [a] and [this](file:///b 'one word')\n\n[a]: file:///a\n"
+    found = translated(text, "markdown", loud).raw
+    assert found == b"SEE [A][a] AND [THIS](file:///b 'ONE WORD')\n\n[a]: file:///a\n"
+
+
 def test_emphasis_by_underscores_beside_letters_becomes_one_by_asterisks():
     found = translated(b"I _love_ tea\n", "markdown", lambda text: text.replace("I love tea", "我爱茶"))
     assert found.raw.decode() == "我*爱*茶\n"
@@ -303,6 +310,13 @@ def test_inline_codes_are_those_that_mistletoe_sees(text):
     assert ours == theirs
 
 
-def test_hostile_texts_are_read_in_no_time():
-    for piece in ("*a**b", "[a](", "[a](<b ", '<a b="', "<!-- ", "![", "[a]: x\n", "[a\n", "`", "``` ", "$a", "|"):
-        document_of((piece * 3000).encode(), "markdown", Options())
+@pytest.mark.parametrize(
+    "piece",
+    ["*a**b", "[a](", "[a](<b ", '<a b="', "<!-- ", "![", "[a]: x\n", "[a\n", "[[a]", "`", "``` ", "$a", "|"],
+)
+def test_hostile_texts_take_work_in_proportion_to_their_length(piece):
+    def n_calls_to_read(n: int) -> int:
+        return n_calls(document_of, (piece * n).encode(), "markdown", Options())
+
+    n_calls_to_read(1)  # builds the parser
+    assert n_calls_to_read(600) < 2.5 * n_calls_to_read(300)
