@@ -12,7 +12,7 @@ from mtkit.config.reading.loading import dump_config
 from mtkit.console import log
 from mtkit.data.corpus import evenly_spaced
 from mtkit.data.mixture import Draw, uses
-from mtkit.data.tokenizer_report import RARE_BELOW
+from mtkit.training.preparation.tokenizer_report import RARE_BELOW
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.languages import SIDES
 from mtkit.pages.charts import Series, line_chart

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.tokenizer import TokenizerConfig
-from mtkit.data.tokenizer_report import report
 from mtkit.errors import ConfigError, DataError
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers, sample, train_tokenizer
+from mtkit.training.preparation.tokenizer_report import report
 
 TYPES = ["unigram", "bpe", "char"]
 NORMALIZATIONS = ["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"]

@@ -18,12 +18,12 @@ from mtkit.data.examples import Example, Labelling, listed, read_examples, with_
 from mtkit.data.labelled import LabelEncoding, longest_text
 from mtkit.data.mixture import require_scores
 from mtkit.data.subwords import SubwordSampler
-from mtkit.data.tokenizer_report import TokenizerReport, report_by_counts
 from mtkit.errors import ConfigError, DataError
 from mtkit.model.network import Network
 from mtkit.runtime import Precision
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.preparation.run_tokenizers import text_sides
+from mtkit.training.preparation.tokenizer_report import TokenizerReport, report_by_counts
 from mtkit.training.preparation.warm_start import run_tokenizers
 from mtkit.training.validation.classification import ClassificationScores, ClassificationValidator, calibrate, scores_of
 from mtkit.training.validation.dev_sets import SeveralScores, parts_of, validator_of

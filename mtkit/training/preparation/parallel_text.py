@@ -16,7 +16,6 @@ from mtkit.data.mixture import require_scores
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.data.sides import Sides, save_counts
 from mtkit.data.subwords import SubwordSampler
-from mtkit.data.tokenizer_report import TokenizerReport, report_by_counts
 from mtkit.errors import DataError
 from mtkit.evaluation.behaviour.suite import Suite, load_suite
 from mtkit.evaluation.metrics.scores import evaluate
@@ -29,6 +28,7 @@ from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.preparation.orientation import check_texts
 from mtkit.training.preparation.pace import WORTH_OF_TRANSLATOR
+from mtkit.training.preparation.tokenizer_report import TokenizerReport, report_by_counts
 from mtkit.training.preparation.warm_start import run_tokenizers
 from mtkit.training.validation.dev_sets import parts_of, validator_of
 from mtkit.training.validation.forecast import ValidationCost, forecast_validation
