@@ -8,7 +8,8 @@ import numpy as np
 
 from mtkit.config.data import CorpusFiles
 from mtkit.config.schema import Config
-from mtkit.data.encoded import Chunk, EncodedCorpus, Labels, Words, id_dtype, in_chunks, lengths_of
+from mtkit.data.encoded import EncodedCorpus, Labels, Words
+from mtkit.data.encoding import Chunk, id_dtype, in_chunks, lengths_of
 from mtkit.data.examples import Labelling, label_id, label_ids, read_examples
 from mtkit.files import sha256_file
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID

@@ -8,9 +8,10 @@ import pytest
 
 from mtkit.config.data import CorpusFiles
 from mtkit.config.tokenizer import TokenizerConfig
-from mtkit.data import encoded as encoded_module
+from mtkit.data import encoding
 from mtkit.data.corpus import read_pairs
-from mtkit.data.encoded import EncodeCounts, concatenate, encode_corpus
+from mtkit.data.encoded import EncodeCounts, concatenate
+from mtkit.data.encoding import encode_corpus
 from mtkit.errors import DataError
 from mtkit.files import sha256_file
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
@@ -36,7 +37,7 @@ def encode(tokenizers, tmp_path):
 
 
 def test_every_pair_comes_back_as_its_ids(encode, tokenizers, write_corpus, make_lines, monkeypatch):
-    monkeypatch.setattr(encoded_module, "_CHUNK_PAIRS", 7)
+    monkeypatch.setattr(encoding, "_CHUNK_PAIRS", 7)
     src, tgt = make_lines("src", 50), make_lines("tgt", 50)
     corpus = encode(write_corpus(src, tgt))
     assert corpus.n_pairs == 50
@@ -49,7 +50,7 @@ def test_every_pair_comes_back_as_its_ids(encode, tokenizers, write_corpus, make
 
 
 def test_long_lines_are_encoded_a_few_at_a_time(encode, write_corpus, monkeypatch):
-    monkeypatch.setattr(encoded_module, "_CHUNK_CHARACTERS", 100)
+    monkeypatch.setattr(encoding, "_CHUNK_CHARACTERS", 100)
     encode_replaced, sizes = Tokenizer.encode_replaced, []
 
     def recording(self, texts):
@@ -195,7 +196,7 @@ def test_a_cache_that_another_process_verified_is_opened_as_it_is(encode, write_
     files = write_corpus(["the cat"], ["le chat"])
     encode(files)
     monkeypatch.setattr(
-        encoded_module, "sha256_file", lambda path: sha256_file(path) if path.suffix == ".spm" else pytest.fail("read")
+        encoding, "sha256_file", lambda path: sha256_file(path) if path.suffix == ".spm" else pytest.fail("read")
     )
     with pytest.raises(pytest.fail.Exception):
         encode(files)
@@ -212,7 +213,7 @@ def test_text_that_changes_while_it_is_encoded_is_refused(encode, write_corpus, 
             with path.open("a") as file:
                 file.write("more\n")
 
-    monkeypatch.setattr(encoded_module, "read_pairs", growing)
+    monkeypatch.setattr(encoding, "read_pairs", growing)
     with pytest.raises(DataError, match=rf"{files.src}.*changed while mtkit encoded"):
         encode(files)
     assert list((tmp_path / "cache").iterdir()) == []
@@ -227,7 +228,7 @@ def test_a_failed_encoding_leaves_no_cache(encode, write_corpus, tmp_path):
 
 
 def test_unequal_files_are_an_error_before_anything_is_encoded(encode, write_corpus, monkeypatch):
-    monkeypatch.setattr(encoded_module, "read_pairs", lambda _: pytest.fail("the counts come first"))
+    monkeypatch.setattr(encoding, "read_pairs", lambda _: pytest.fail("the counts come first"))
     with pytest.raises(DataError, match=r"train\.src .*3 lines.*train\.tgt .*2"):
         encode(write_corpus(["cat"] * 3, ["chat"] * 2))
 

@@ -10,7 +10,7 @@ from mtkit.cli.options import ConfigOption, JsonOption, SetOption, load_run_conf
 from mtkit.files import locked
 
 if TYPE_CHECKING:
-    from mtkit.data import tokenizer_report
+    from mtkit.training.preparation import tokenizer_report
 
 
 def train_tokenizer(
@@ -23,8 +23,8 @@ def train_tokenizer(
     `mtkit train` does this, too; use this command to choose a vocabulary size. With train.init_from, the tokenizers are
     those of that model.
     """
-    from mtkit.data import corpus, tokenizer_report
-    from mtkit.training.preparation import run_tokenizers
+    from mtkit.data import corpus
+    from mtkit.training.preparation import run_tokenizers, tokenizer_report
 
     config = load_run_config(config_path, overrides)
 
@@ -48,7 +48,7 @@ def train_tokenizer(
 
 
 def _print_table(reports: dict[str, tokenizer_report.TokenizerReport], languages: dict[str, str]) -> None:
-    from mtkit.data import tokenizer_report
+    from mtkit.training.preparation import tokenizer_report
 
     sides = list(reports.values())
     rows = [

@@ -20,7 +20,7 @@ from mtkit.errors import ConfigError
 _Root = TypeVar("_Root", bound=Section)
 
 # Keys that mtkit had: the default, and what to do about another value. Files that mtkit wrote hold every key.
-_REMOVED: dict[KeyPath, tuple[object, str]] = {
+_REMOVED: dict[tuple[str, ...], tuple[object, str]] = {
     ("queue", "linger_ms"): (10, "remove it; the service waits at most 10 ms for a fuller batch"),
 }
 _MOST_BYTES = 2**24  # of a YAML file: also ends the reading of a device without an end

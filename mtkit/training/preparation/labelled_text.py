@@ -13,7 +13,8 @@ from mtkit.config.data import DevCorpus
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.data.corpus import evenly_spaced, read_side, require_files
-from mtkit.data.encoded import EncodedCorpus, encode
+from mtkit.data.encoded import EncodedCorpus
+from mtkit.data.encoding import encode
 from mtkit.data.examples import Example, Labelling, listed, read_examples, with_found_labels
 from mtkit.data.labelled import LabelEncoding, longest_text
 from mtkit.data.mixture import require_scores

@@ -11,7 +11,8 @@ from mtkit.config.data import CorpusFiles, DevCorpus
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.data.corpus import read_pairs, read_side, require_files
-from mtkit.data.encoded import EncodedCorpus, encode_corpus
+from mtkit.data.encoded import EncodedCorpus
+from mtkit.data.encoding import encode_corpus
 from mtkit.data.mixture import require_scores
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.data.sides import Sides, save_counts
